@@ -1,0 +1,17 @@
+//! The plan of a job as plain, versioned data: the narrow waist between languages and execution. `plan` and other
+//! front ends produce it, `runtime` and `operators` carry it out, and neither knows the other.
+
+mod expr;
+mod options;
+mod plan;
+mod spec;
+mod table;
+
+pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
+pub use options::JobOptions;
+pub use plan::{Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
+pub use spec::{
+    AggregatePhase, AggregateSpec, JoinKind, OnMalformed, OperatorSpec, SinkSpec, SourceSpec, StaticJoinSpec,
+    WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
+};
+pub use table::{ConnectorSpec, TableTraits};

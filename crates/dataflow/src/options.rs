@@ -1,0 +1,32 @@
+//! Options of a job, set by `SET 'name' = 'value'` or by the command line.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Options that hold for the whole job. Each has a name for `SET`, given in its description.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobOptions {
+    /// `job-name`: shown by the live view.
+    pub job_name: String,
+    /// `epoch-interval`: time between two markers at a source.
+    pub epoch_interval: Duration,
+    /// `buffer-timeout`: the longest time that rows wait in an exchange's buffer for company. 0 sends at once.
+    pub buffer_timeout: Duration,
+    /// `batch-rows`: rows that a source reads, and that an exchange gathers, at most in one batch.
+    pub batch_rows: usize,
+    /// `channel-bytes`: bytes in flight at most on one channel between two tasks (one batch always passes).
+    pub channel_bytes: usize,
+}
+
+impl Default for JobOptions {
+    fn default() -> Self {
+        JobOptions {
+            job_name: "job".into(),
+            epoch_interval: Duration::from_millis(100),
+            buffer_timeout: Duration::from_millis(10),
+            batch_rows: 8192,
+            channel_bytes: 4 << 20,
+        }
+    }
+}

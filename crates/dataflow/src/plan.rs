@@ -1,0 +1,153 @@
+//! Stages, the exchanges between them, and their rendering for people.
+
+use std::fmt;
+
+use anabranch_model::{KeyGroups, PlanVersion, StageId};
+use arrow_schema::SchemaRef;
+use serde::{Deserialize, Serialize};
+
+use crate::{JobOptions, OperatorSpec, SinkSpec, SourceSpec};
+
+/// Version of the plan's serialized form.
+pub const PLAN_FORMAT: u32 = 1;
+
+/// A job's dataflow. Stages are in topological order: an exchange leads from an earlier stage to a later one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`PLAN_FORMAT`] of the writer.
+    pub format: u32,
+    /// Version of the plan within its job.
+    pub version: PlanVersion,
+    /// Number of key groups, fixed for the life of the job.
+    pub key_groups: KeyGroups,
+    /// Options of the job.
+    pub options: JobOptions,
+    /// Stages; `stages[i].id` is `StageId(i)`.
+    pub stages: Vec<Stage>,
+    /// Exchanges between stages.
+    pub exchanges: Vec<Exchange>,
+}
+
+/// Operators fused into one chain. Its rows come from its source or from the exchanges into its main port, pass
+/// the operators in order, and go to its sink or to the exchanges that leave it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Identifier.
+    pub id: StageId,
+    /// Short name for people.
+    pub name: String,
+    /// Number of tasks.
+    pub parallelism: u32,
+    /// Where rows come from, if not from exchanges.
+    pub source: Option<SourceSpec>,
+    /// The chain.
+    pub operators: Vec<OperatorSpec>,
+    /// Where rows go, if not to exchanges.
+    pub sink: Option<SinkSpec>,
+    /// Schema of the rows that leave the chain.
+    pub schema: SchemaRef,
+}
+
+/// The edge between two stages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// Sending stage.
+    pub from: StageId,
+    /// Receiving stage.
+    pub to: StageId,
+    /// Where in the receiving chain the rows enter.
+    pub port: Port,
+    /// How rows are distributed over the receiving tasks.
+    pub kind: ExchangeKind,
+}
+
+/// Where rows enter a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Port {
+    /// At its head.
+    Main,
+    /// At the operator of this index, as its static side: read to its end before the main input begins.
+    Side(usize),
+}
+
+/// How an exchange distributes rows over the receiving tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExchangeKind {
+    /// Task i to task i; both stages have the same parallelism.
+    Forward,
+    /// By the key group of these columns.
+    Hash {
+        /// Indexes of the key columns in the sender's schema. Empty: everything goes to task 0.
+        keys: Vec<usize>,
+    },
+    /// Every row to every task.
+    Broadcast,
+    /// Whole batches in turn.
+    Rebalance,
+}
+
+impl Plan {
+    /// The stage with this identifier.
+    #[must_use]
+    pub fn stage(&self, id: StageId) -> &Stage {
+        &self.stages[id.0 as usize]
+    }
+
+    /// Exchanges that leave a stage.
+    pub fn outputs(&self, id: StageId) -> impl Iterator<Item = &Exchange> {
+        self.exchanges.iter().filter(move |e| e.from == id)
+    }
+
+    /// Exchanges that enter a stage.
+    pub fn inputs(&self, id: StageId) -> impl Iterator<Item = &Exchange> {
+        self.exchanges.iter().filter(move |e| e.to == id)
+    }
+
+    /// Threads that the job needs.
+    #[must_use]
+    pub fn task_count(&self) -> u32 {
+        self.stages.iter().map(|s| s.parallelism).sum()
+    }
+}
+
+/// Stages, exchanges and parallelism, as `explain` shows them.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for stage in &self.stages {
+            writeln!(f, "{}: {} (parallelism {})", stage.id, stage.name, stage.parallelism)?;
+            if let Some(source) = &stage.source {
+                writeln!(f, "  source {source}")?;
+            }
+            for exchange in self.inputs(stage.id).filter(|e| e.port == Port::Main) {
+                writeln!(f, "  from {}: {}", exchange.from, exchange.kind)?;
+            }
+            for (index, operator) in stage.operators.iter().enumerate() {
+                writeln!(f, "  {operator}")?;
+                for exchange in self.inputs(stage.id).filter(|e| e.port == Port::Side(index)) {
+                    writeln!(f, "    static side from {}: {}", exchange.from, exchange.kind)?;
+                }
+            }
+            if let Some(sink) = &stage.sink {
+                writeln!(f, "  sink {sink}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ExchangeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExchangeKind::Forward => f.write_str("forward"),
+            ExchangeKind::Hash { keys } => {
+                f.write_str("hash by ")?;
+                for (i, key) in keys.iter().enumerate() {
+                    write!(f, "{}#{key}", if i == 0 { "" } else { ", " })?;
+                }
+                Ok(())
+            }
+            ExchangeKind::Broadcast => f.write_str("broadcast"),
+            ExchangeKind::Rebalance => f.write_str("rebalance"),
+        }
+    }
+}

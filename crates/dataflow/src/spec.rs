@@ -1,0 +1,300 @@
+//! Specifications of sources, operators and sinks.
+
+use std::fmt;
+
+use arrow_schema::{DataType, SchemaRef};
+use serde::{Deserialize, Serialize};
+
+use crate::{ConnectorSpec, Expr, NamedExpr};
+
+/// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns that the
+/// query needs), `columns` computes the rows that leave the source, `watermark` derives event-time progress.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SourceSpec {
+    /// Name of the table.
+    pub table: String,
+    /// Where its records are.
+    pub connector: ConnectorSpec,
+    /// Physical columns, as declared.
+    pub declared: SchemaRef,
+    /// Indexes into `declared` of the columns to decode, ascending.
+    pub projection: Vec<usize>,
+    /// Rows that leave the source, over the decoded columns. Empty: the decoded columns as they are.
+    pub columns: Vec<NamedExpr>,
+    /// Event-time progress; `None` if the table declares no watermark.
+    pub watermark: Option<WatermarkSpec>,
+    /// Fate of a record that cannot be decoded.
+    pub on_malformed: OnMalformed,
+}
+
+/// Watermark of a partition: the largest `time` seen, less `delay_ms`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WatermarkSpec {
+    /// Event time over the decoded columns, of a timestamp type.
+    pub time: Expr,
+    /// How far records may be out of order, in milliseconds.
+    pub delay_ms: i64,
+    /// After this many milliseconds without a record a partition no longer holds the watermark back. `None`: it always does.
+    pub idle_timeout_ms: Option<u64>,
+}
+
+/// Fate of a record that cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum OnMalformed {
+    /// The job stops with an error that shows the record's place.
+    Fail,
+    /// The record is dropped and counted.
+    Skip,
+    /// The record is written to a table of columns (table, place, error, record) and counted.
+    DeadLetter(Box<SinkSpec>),
+}
+
+/// A table to write.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SinkSpec {
+    /// Name of the table.
+    pub table: String,
+    /// Where its records go.
+    pub connector: ConnectorSpec,
+    /// Columns, in the order of the rows that arrive.
+    pub schema: SchemaRef,
+}
+
+/// One operator of a chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum OperatorSpec {
+    /// Keeps the rows for which the predicate is true.
+    Filter {
+        /// Predicate over the input columns.
+        predicate: Expr,
+    },
+    /// Computes columns.
+    Project {
+        /// Output columns.
+        columns: Vec<NamedExpr>,
+    },
+    /// Joins rows with a static table.
+    StaticJoin(StaticJoinSpec),
+    /// Appends `window_start`, `window_end`, `window_time`; with hopping windows a row appears once per window.
+    WindowAssign(WindowAssignSpec),
+    /// Groups by keys and window, and aggregates.
+    WindowAggregate(WindowAggregateSpec),
+}
+
+/// Join of the main input (probe) with a static table (build) that was read to its end before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StaticJoinSpec {
+    /// Kind.
+    pub kind: JoinKind,
+    /// Keys over the main input.
+    pub probe_keys: Vec<Expr>,
+    /// Keys over the static table, of the same types.
+    pub build_keys: Vec<Expr>,
+    /// Further condition over probe columns followed by build columns.
+    pub filter: Option<Expr>,
+    /// Columns of the main input.
+    pub probe_schema: SchemaRef,
+    /// Columns of the static table.
+    pub build_schema: SchemaRef,
+    /// Output columns as indexes into probe columns followed by build columns.
+    pub output: Vec<usize>,
+}
+
+/// Kinds of static join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JoinKind {
+    /// Matches only.
+    Inner,
+    /// Matches, and rows of the main input without one, with nulls.
+    Left,
+    /// Rows of the main input that have a match.
+    LeftSemi,
+    /// Rows of the main input that have no match.
+    LeftAnti,
+}
+
+/// Windows of event time, aligned to the Unix epoch plus `offset_ms`. All lengths are positive milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the lengths say it")]
+pub enum Window {
+    /// One window per row.
+    Tumble { size_ms: i64, offset_ms: i64 },
+    /// `size / slide` windows per row.
+    Hop { size_ms: i64, slide_ms: i64, offset_ms: i64 },
+    /// One window over everything, which ends with the stream.
+    Global,
+}
+
+/// Window columns for rows that are not aggregated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowAssignSpec {
+    /// Windows: tumbling or hopping.
+    pub window: Window,
+    /// Index of the event-time column.
+    pub time: usize,
+    /// Input columns to keep, before the three window columns.
+    pub keep: Vec<usize>,
+}
+
+/// Aggregation by keys and window.
+///
+/// Input: any columns (`Complete`, `Partial`), or the output of `Partial` (`Final`).
+/// Output of `Partial`: `pane_start` (Timestamp ms), keys, then the state columns of each aggregate in order.
+/// Output of `Complete` and `Final`: keys, then `window_start`, `window_end`, `window_time` unless the window is
+/// global, then one column per aggregate.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowAggregateSpec {
+    /// Which half of a two-phase aggregation, or the whole.
+    pub phase: AggregatePhase,
+    /// Windows.
+    pub window: Window,
+    /// Event time over the input, of a timestamp type; `None` if the window is global. Not read by `Final`.
+    pub time: Option<Expr>,
+    /// Type of the window columns.
+    pub time_type: DataType,
+    /// Grouping keys over the input. `Final` takes them by position.
+    pub keys: Vec<NamedExpr>,
+    /// Aggregates over the input. `Final` takes their states by position.
+    pub aggregates: Vec<AggregateSpec>,
+    /// Columns of the rows before aggregation, over which keys and aggregates are typed.
+    pub input_schema: SchemaRef,
+}
+
+/// Half of a two-phase aggregation, or the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AggregatePhase {
+    /// Rows in, results out.
+    Complete,
+    /// Rows in, states per pane out, before the shuffle.
+    Partial,
+    /// States per pane in, results out.
+    Final,
+}
+
+/// One aggregate function call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AggregateSpec {
+    /// Output column.
+    pub name: String,
+    /// Name in the function registry: `count`, `sum`, `min`, `max`, `avg`, `first_value`, `last_value`, ...
+    pub function: String,
+    /// Arguments.
+    pub args: Vec<Expr>,
+    /// `DISTINCT`.
+    pub distinct: bool,
+    /// `FILTER (WHERE ...)`.
+    pub filter: Option<Expr>,
+    /// Type of the result.
+    pub data_type: DataType,
+    /// Whether the result can be null.
+    pub nullable: bool,
+}
+
+impl fmt::Display for SourceSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}) columns [", self.table, self.connector)?;
+        for (i, index) in self.projection.iter().enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { ", " }, self.declared.field(*index).name())?;
+        }
+        f.write_str("]")?;
+        if !self.columns.is_empty() {
+            f.write_str(" as ")?;
+            named(f, &self.columns)?;
+        }
+        if let Some(watermark) = &self.watermark {
+            write!(f, " watermark max({}) - {} ms", watermark.time, watermark.delay_ms)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for SinkSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.table, self.connector)
+    }
+}
+
+fn named(f: &mut fmt::Formatter<'_>, columns: &[NamedExpr]) -> fmt::Result {
+    f.write_str("[")?;
+    for (i, column) in columns.iter().enumerate() {
+        write!(f, "{}{} AS {}", if i == 0 { "" } else { ", " }, column.expr, column.name)?;
+    }
+    f.write_str("]")
+}
+
+impl fmt::Display for OperatorSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OperatorSpec::Filter { predicate } => write!(f, "filter {predicate}"),
+            OperatorSpec::Project { columns } => {
+                f.write_str("project ")?;
+                named(f, columns)
+            }
+            OperatorSpec::StaticJoin(spec) => write!(f, "{spec}"),
+            OperatorSpec::WindowAssign(spec) => write!(f, "window assign {} over #{}", spec.window, spec.time),
+            OperatorSpec::WindowAggregate(spec) => write!(f, "{spec}"),
+        }
+    }
+}
+
+impl fmt::Display for StaticJoinSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "static join {:?} on ", self.kind)?;
+        for (i, (probe, build)) in self.probe_keys.iter().zip(&self.build_keys).enumerate() {
+            write!(f, "{}{probe} = build {build}", if i == 0 { "" } else { " AND " })?;
+        }
+        if let Some(filter) = &self.filter {
+            write!(f, " where {filter}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let offset = |f: &mut fmt::Formatter<'_>, ms: i64| if ms == 0 { Ok(()) } else { write!(f, " offset {ms} ms") };
+        match *self {
+            Window::Tumble { size_ms, offset_ms } => {
+                write!(f, "tumble {size_ms} ms")?;
+                offset(f, offset_ms)
+            }
+            Window::Hop { size_ms, slide_ms, offset_ms } => {
+                write!(f, "hop {size_ms} ms every {slide_ms} ms")?;
+                offset(f, offset_ms)
+            }
+            Window::Global => f.write_str("global"),
+        }
+    }
+}
+
+impl fmt::Display for WindowAggregateSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} aggregate, window {}", self.phase, self.window)?;
+        if self.phase != AggregatePhase::Final {
+            if let Some(time) = &self.time {
+                write!(f, " over {time}")?;
+            }
+        }
+        f.write_str(", by ")?;
+        named(f, &self.keys)?;
+        f.write_str(": [")?;
+        for (i, aggregate) in self.aggregates.iter().enumerate() {
+            write!(f, "{}{aggregate}", if i == 0 { "" } else { ", " })?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl fmt::Display for AggregateSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}({}", self.function, if self.distinct { "DISTINCT " } else { "" })?;
+        for (i, arg) in self.args.iter().enumerate() {
+            write!(f, "{}{arg}", if i == 0 { "" } else { ", " })?;
+        }
+        f.write_str(")")?;
+        if let Some(filter) = &self.filter {
+            write!(f, " FILTER (WHERE {filter})")?;
+        }
+        write!(f, " AS {}", self.name)
+    }
+}

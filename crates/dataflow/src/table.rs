@@ -1,0 +1,37 @@
+//! Tables as the plan sees them: a connector and its options, and what the connector says about them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use arrow_schema::SchemaRef;
+use serde::{Deserialize, Serialize};
+
+/// A connector by name, with the options of `WITH (...)`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectorSpec {
+    /// Name: `kafka`, `filesystem`, `ad_events`, ...
+    pub connector: String,
+    /// Options without `connector` itself, as written.
+    pub options: BTreeMap<String, String>,
+}
+
+/// What a connector says about a table when it is declared.
+#[derive(Clone, Debug)]
+pub struct TableTraits {
+    /// The table ends: it can be joined as a static table and aggregated without a window.
+    pub bounded: bool,
+    /// The table can be read.
+    pub readable: bool,
+    /// The table can be written.
+    pub writable: bool,
+    /// Readers that the table can keep busy at most, if known.
+    pub max_readers: Option<u32>,
+    /// Columns, for connectors that know them; a declaration without columns takes these.
+    pub schema: Option<SchemaRef>,
+}
+
+impl fmt::Display for ConnectorSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.connector)
+    }
+}

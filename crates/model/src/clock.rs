@@ -1,0 +1,92 @@
+//! Time as an argument: only shells and drivers read a clock, and they read it through this trait.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Monotonic process time in nanoseconds since the clock was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// Nanoseconds from `earlier` to `self`, 0 if `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Nanos) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// This point plus a duration.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Nanos {
+        Nanos(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// Duration from now until `self`; zero if `self` has passed.
+    #[must_use]
+    pub fn after(self, now: Nanos) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(now.0))
+    }
+}
+
+/// The two readings a driver needs: monotonic time for intervals, wall time for comparison with event time.
+pub trait Clock: Send + Sync {
+    /// Monotonic nanoseconds.
+    fn now(&self) -> Nanos;
+    /// Milliseconds since the Unix epoch.
+    fn wall_ms(&self) -> i64;
+}
+
+/// The machine's clocks.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl SystemClock {
+    /// A clock that starts at zero now.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the one place where the machine's clock is read")]
+    pub fn new() -> Self {
+        SystemClock { start: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Nanos {
+        Nanos(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the one place where the machine's clock is read")]
+    fn wall_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+/// A clock that moves only when told: for tests and simulation.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    nanos: AtomicU64,
+}
+
+impl ManualClock {
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        self.nanos.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Nanos {
+        Nanos(self.nanos.load(Ordering::SeqCst))
+    }
+
+    fn wall_ms(&self) -> i64 {
+        i64::try_from(self.nanos.load(Ordering::SeqCst) / 1_000_000).unwrap_or(i64::MAX)
+    }
+}

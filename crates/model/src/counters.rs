@@ -1,0 +1,157 @@
+//! Per-task counters: written by the task as it runs, read by anybody at any time, without a lock on the hot path.
+//! The live view, the group-size tuner and the scheduling policies all read these.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use hdrhistogram::Histogram;
+
+use crate::{EventTime, TaskId};
+
+/// Counters of one task. Each is written by one thread.
+#[derive(Debug)]
+pub struct TaskCounters {
+    /// Rows that entered the task: read by its source or received from its exchanges.
+    pub rows_in: AtomicU64,
+    /// Bytes of the rows that entered.
+    pub bytes_in: AtomicU64,
+    /// Rows that left the task: sent to exchanges or written to its sink.
+    pub rows_out: AtomicU64,
+    /// Bytes of the rows that left.
+    pub bytes_out: AtomicU64,
+    /// Time spent processing, in nanoseconds.
+    pub busy_ns: AtomicU64,
+    /// Time spent waiting for input, in nanoseconds.
+    pub idle_ns: AtomicU64,
+    /// Time spent waiting for room downstream, in nanoseconds.
+    pub backpressured_ns: AtomicU64,
+    /// Rows dropped because their window had closed.
+    pub late_rows: AtomicU64,
+    /// Records that could not be decoded.
+    pub malformed_rows: AtomicU64,
+    /// The task's watermark, in milliseconds; `i64::MIN` before the first.
+    pub watermark_ms: AtomicI64,
+    /// The last epoch that the task ended; 0 before the first.
+    pub epoch: AtomicU64,
+    latency: Mutex<Histogram<u64>>,
+}
+
+impl Default for TaskCounters {
+    fn default() -> Self {
+        // 1 µs to 1 h with 2 significant digits: 40 kB.
+        #[expect(clippy::unwrap_used, reason = "the bounds are constants that the library accepts")]
+        let histogram = Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap();
+        TaskCounters {
+            rows_in: AtomicU64::new(0),
+            bytes_in: AtomicU64::new(0),
+            rows_out: AtomicU64::new(0),
+            bytes_out: AtomicU64::new(0),
+            busy_ns: AtomicU64::new(0),
+            idle_ns: AtomicU64::new(0),
+            backpressured_ns: AtomicU64::new(0),
+            late_rows: AtomicU64::new(0),
+            malformed_rows: AtomicU64::new(0),
+            watermark_ms: AtomicI64::new(i64::MIN),
+            epoch: AtomicU64::new(0),
+            latency: Mutex::new(histogram),
+        }
+    }
+}
+
+impl TaskCounters {
+    /// Records that `rows` rows were processed `nanos` after they had entered the job.
+    pub fn record_latency(&self, nanos: u64, rows: u64) {
+        if let Ok(mut latency) = self.latency.lock() {
+            latency.saturating_record_n((nanos / 1000).max(1), rows);
+        }
+    }
+
+    /// The latencies so far.
+    #[must_use]
+    pub fn latency(&self) -> LatencySummary {
+        self.latency.lock().map(|h| LatencySummary::of(&h)).unwrap_or_default()
+    }
+
+    /// Forgets the latencies so far: what a measurement calls after its warm-up.
+    pub fn reset_latency(&self) {
+        if let Ok(mut latency) = self.latency.lock() {
+            latency.reset();
+        }
+    }
+
+    /// Adds to a counter.
+    #[inline]
+    pub fn add(counter: &AtomicU64, by: u64) {
+        counter.fetch_add(by, Relaxed);
+    }
+}
+
+/// Percentiles of a latency histogram, in microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LatencySummary {
+    /// Rows recorded.
+    pub rows: u64,
+    /// Median.
+    pub p50_us: u64,
+    /// 99th percentile.
+    pub p99_us: u64,
+    /// 99.9th percentile.
+    pub p999_us: u64,
+    /// Largest.
+    pub max_us: u64,
+}
+
+impl LatencySummary {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        LatencySummary {
+            rows: histogram.len(),
+            p50_us: histogram.value_at_quantile(0.5),
+            p99_us: histogram.value_at_quantile(0.99),
+            p999_us: histogram.value_at_quantile(0.999),
+            max_us: histogram.max(),
+        }
+    }
+}
+
+/// A reading of one task's counters and of its input queue.
+#[derive(Clone, Debug)]
+pub struct TaskMetrics {
+    /// Which task.
+    pub task: TaskId,
+    /// Name of its stage, as `explain` shows it.
+    pub stage_name: String,
+    /// Whether the task reads a source.
+    pub is_source: bool,
+    /// Whether the task writes a sink.
+    pub is_sink: bool,
+    /// Rows in.
+    pub rows_in: u64,
+    /// Bytes in.
+    pub bytes_in: u64,
+    /// Rows out.
+    pub rows_out: u64,
+    /// Bytes out.
+    pub bytes_out: u64,
+    /// Nanoseconds busy.
+    pub busy_ns: u64,
+    /// Nanoseconds waiting for input.
+    pub idle_ns: u64,
+    /// Nanoseconds waiting for room downstream.
+    pub backpressured_ns: u64,
+    /// Late rows dropped.
+    pub late_rows: u64,
+    /// Malformed records.
+    pub malformed_rows: u64,
+    /// Watermark.
+    pub watermark: EventTime,
+    /// Last epoch ended.
+    pub epoch: u64,
+    /// Batches waiting in the input queue.
+    pub queue_batches: u64,
+    /// Bytes waiting in the input queue.
+    pub queue_bytes: u64,
+    /// Age of the oldest waiting batch since it was queued, in nanoseconds.
+    pub oldest_queued_ns: u64,
+    /// From a record's reading by the source to its processing here.
+    pub latency: LatencySummary,
+}

@@ -1,0 +1,113 @@
+//! What travels on a channel, in order: batches, watermarks and markers in one envelope type.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
+
+use crate::{Epoch, EventTime, Nanos, PlanVersion};
+
+/// A value with the moment at which its oldest cause was read by a source; latency is measured from it.
+#[derive(Clone, Debug)]
+pub struct Stamped<T> {
+    /// The value.
+    pub value: T,
+    /// When the oldest record behind the value entered the job.
+    pub born: Nanos,
+}
+
+/// One element of a channel. Order on a channel is the order of sending; nothing overtakes anything.
+#[derive(Clone, Debug)]
+pub enum Envelope {
+    /// Rows.
+    Batch(Stamped<RecordBatch>),
+    /// Event-time progress of the sender.
+    Watermark(Stamped<EventTime>),
+    /// The sender has no active partition: leave it out of the minimum until its next batch or watermark.
+    Idle,
+    /// End of an epoch.
+    Marker(Marker),
+}
+
+/// In-band end of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// The epoch that ends here.
+    pub epoch: Epoch,
+    /// The plan version that the sender ran in this epoch.
+    pub version: PlanVersion,
+    /// What the marker asks for.
+    pub kind: MarkerKind,
+}
+
+/// What happens where a marker passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkerKind {
+    /// The epoch ends and the next one begins.
+    Cut,
+    /// The job was asked to stop: the epoch ends and the channel closes. Open windows stay open.
+    Stop,
+    /// The stream has ended, after a watermark of [`EventTime::MAX`]: the epoch ends and the channel closes.
+    End,
+}
+
+impl MarkerKind {
+    /// Whether nothing follows on the channel.
+    #[must_use]
+    pub fn closes(self) -> bool {
+        !matches!(self, MarkerKind::Cut)
+    }
+}
+
+/// Bytes that the rows of a batch take, slices counted by what they show and not by the buffers behind them.
+#[must_use]
+pub fn batch_bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(|column| array_bytes(column.as_ref())).sum()
+}
+
+fn array_bytes(array: &dyn Array) -> usize {
+    let rows = array.len();
+    match array.data_type() {
+        DataType::Boolean => rows.div_ceil(8),
+        DataType::Utf8 => offsets_span(array.as_string::<i32>().value_offsets()) + 4 * rows,
+        DataType::Binary => offsets_span(array.as_binary::<i32>().value_offsets()) + 4 * rows,
+        DataType::Utf8View => views_bytes(array.as_string_view().views()),
+        DataType::BinaryView => views_bytes(array.as_binary_view().views()),
+        other => match other.primitive_width() {
+            Some(width) => width * rows,
+            None => array.get_array_memory_size(),
+        },
+    }
+}
+
+fn offsets_span(offsets: &[i32]) -> usize {
+    match (offsets.first(), offsets.last()) {
+        (Some(first), Some(last)) => usize::try_from(last - first).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// A view holds its length in the low 32 bits; up to 12 bytes lie in the view itself.
+fn views_bytes(views: &[u128]) -> usize {
+    let outside: usize = views.iter().map(|view| (view & 0xffff_ffff) as usize).filter(|len| *len > 12).sum();
+    outside + 16 * views.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, StringArray, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn bytes_of_a_slice_count_only_the_slice() {
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("n", Arc::new(Int64Array::from_iter_values(0..1000))),
+            ("s", Arc::new(StringArray::from_iter_values((0..1000).map(|i| format!("{i:04}"))))),
+            ("v", Arc::new(StringViewArray::from_iter_values((0..1000).map(|i| format!("{i:020}"))))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).expect("batch");
+        assert_eq!(batch_bytes(&batch), 1000 * (8 + 8 + 36));
+        assert_eq!(batch_bytes(&batch.slice(10, 10)), 10 * (8 + 8 + 36));
+    }
+}

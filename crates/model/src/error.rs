@@ -1,0 +1,100 @@
+//! One error type for the project: whose fault it is, where it happened, and what to do about it.
+
+use std::fmt;
+
+/// Whose fault an error is, which decides what can be done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The user's query, option or data: correct it.
+    User,
+    /// Something outside: a broker, a disk, a file. Trying again may help.
+    Outside,
+    /// Our bug.
+    Internal,
+}
+
+/// An error with its place and its remedy. Built up on the way out: the raiser knows what went wrong, its callers know where.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    places: Vec<String>,
+    remedy: Option<String>,
+}
+
+/// Result with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error { kind, message: message.into(), places: Vec::new(), remedy: None }
+    }
+
+    /// An error in what the user wrote or sent.
+    #[must_use]
+    pub fn user(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::User, message)
+    }
+
+    /// An error of something outside the process.
+    #[must_use]
+    pub fn outside(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Outside, message)
+    }
+
+    /// A broken assumption of our own.
+    #[must_use]
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// Adds where it happened, innermost first: `line 3, column 7`, `table events`, `stage 2 task 0`.
+    #[must_use]
+    pub fn at(mut self, place: impl Into<String>) -> Self {
+        self.places.push(place.into());
+        self
+    }
+
+    /// Says what would be right; the first remedy given stays.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy.get_or_insert_with(|| remedy.into());
+        self
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// What went wrong, without place and remedy.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for place in self.places.iter().rev() {
+            write!(f, "{place}: ")?;
+        }
+        if self.kind == ErrorKind::Internal {
+            f.write_str("internal error (please report it): ")?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(remedy) = &self.remedy {
+            write!(f, "\n  help: {remedy}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        Error::user(error.to_string())
+    }
+}

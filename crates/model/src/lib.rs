@@ -1,0 +1,22 @@
+//! The words every other crate speaks: identifiers, epochs, event time, key groups, the envelope that travels on
+//! channels, the clock that shells own, counters and errors. No I/O, no threads, no policy.
+
+mod clock;
+mod counters;
+mod envelope;
+mod error;
+mod hash;
+mod ids;
+mod key_group;
+mod rng;
+mod time;
+
+pub use clock::{Clock, ManualClock, Nanos, SystemClock};
+pub use counters::{LatencySummary, TaskCounters, TaskMetrics};
+pub use envelope::{Envelope, Marker, MarkerKind, Stamped, batch_bytes};
+pub use error::{Error, ErrorKind, Result};
+pub use hash::{HASH_SEED, hash_bytes, hash_u64};
+pub use ids::{Epoch, Group, Incarnation, PartitionId, PlanVersion, StageId, TaskId};
+pub use key_group::{KeyGroup, KeyGroups};
+pub use rng::Rng;
+pub use time::EventTime;

@@ -1,0 +1,77 @@
+//! The contract of an operator: synchronous and clockless.
+
+use anabranch_model::{Epoch, EventTime, Result};
+use arrow::array::RecordBatch;
+
+/// One link of a chain. It is given batches, watermarks and epoch ends in the order of the stream and puts what
+/// follows from them into `out`. It never waits, reads no clock and knows nothing of tasks or channels.
+pub trait Operator: Send {
+    /// Rows of the main input.
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()>;
+
+    /// Rows of the static side, all of them before the first call of [`Operator::batch`].
+    fn side_batch(&mut self, _batch: RecordBatch) -> Result<()> {
+        Err(anabranch_model::Error::internal("this operator has no static side"))
+    }
+
+    /// The static side is complete.
+    fn side_end(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Event time has reached `watermark`. Implementations pass it on after what it causes.
+    fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        out.watermark(watermark);
+        Ok(())
+    }
+
+    /// The epoch ends here. What an operator holds back for efficiency only must be in `out` when this returns.
+    fn epoch_end(&mut self, _epoch: Epoch, _out: &mut Output) -> Result<()> {
+        Ok(())
+    }
+
+    /// Late rows dropped since the last call.
+    fn take_late_rows(&mut self) -> u64 {
+        0
+    }
+}
+
+/// What an operator gives back, in order.
+#[derive(Debug, Default)]
+pub struct Output {
+    elements: Vec<Element>,
+}
+
+/// One output of an operator.
+#[derive(Debug)]
+pub enum Element {
+    /// Rows; never empty.
+    Batch(RecordBatch),
+    /// Event-time progress.
+    Watermark(EventTime),
+}
+
+impl Output {
+    /// Gives rows on; an empty batch is dropped.
+    pub fn batch(&mut self, batch: RecordBatch) {
+        if batch.num_rows() > 0 {
+            self.elements.push(Element::Batch(batch));
+        }
+    }
+
+    /// Gives a watermark on.
+    pub fn watermark(&mut self, watermark: EventTime) {
+        self.elements.push(Element::Watermark(watermark));
+    }
+
+    /// Takes what has been given, leaving the output empty with its capacity.
+    pub fn drain(&mut self) -> impl Iterator<Item = Element> {
+        self.elements.drain(..)
+    }
+
+    /// Whether nothing has been given.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.elements.is_empty()
+    }
+}
