@@ -17,6 +17,8 @@ pub struct JobOptions {
     pub batch_rows: usize,
     /// `channel-bytes`: bytes in flight at most on one channel between two tasks (one batch always passes).
     pub channel_bytes: usize,
+    /// `state-bytes`: bytes of state that one task may hold; beyond it the job stops with an error.
+    pub state_bytes: usize,
 }
 
 impl Default for JobOptions {
@@ -27,6 +29,7 @@ impl Default for JobOptions {
             buffer_timeout: Duration::from_millis(10),
             batch_rows: 8192,
             channel_bytes: 4 << 20,
+            state_bytes: 4 << 30,
         }
     }
 }

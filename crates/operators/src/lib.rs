@@ -1,7 +1,21 @@
 //! Operators over batches and state, one file each, and the contracts that sources and sinks fulfil.
 
+mod build;
 mod connector;
+mod event_time;
+mod expression;
+mod filter;
+mod key_hash;
+mod key_table;
 mod operator;
+mod project;
+mod static_join;
+mod window_aggregate;
+mod window_assign;
 
+pub use build::build_operator;
 pub use connector::{Connector, Connectors, Malformed, Polled, Rows, Sink, Source, TaskContext};
+pub use event_time::event_times;
+pub use expression::{CompiledExpr, Functions, Projection};
+pub use key_hash::hash_keys;
 pub use operator::{Element, Operator, Output};

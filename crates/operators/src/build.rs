@@ -1,0 +1,46 @@
+//! From specifications to operators.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::{JobOptions, OperatorSpec};
+use anabranch_model::Result;
+use arrow::datatypes::SchemaRef;
+
+use crate::filter::Filter;
+use crate::project::Project;
+use crate::static_join::StaticJoin;
+use crate::window_aggregate::WindowAggregate;
+use crate::window_assign::WindowAssign;
+use crate::{Functions, Operator, Projection};
+
+/// Makes the operator of a specification for rows of `input`, and tells the schema of what it gives.
+pub fn build_operator(
+    spec: &OperatorSpec,
+    input: &SchemaRef,
+    options: &JobOptions,
+    functions: &Functions,
+) -> Result<(Box<dyn Operator>, SchemaRef)> {
+    Ok(match spec {
+        OperatorSpec::Filter { predicate } => (Box::new(Filter::new(predicate, input, functions)?), Arc::clone(input)),
+        OperatorSpec::Project { columns } => {
+            let projection = Projection::new(columns, input, functions)?;
+            let schema = Arc::clone(projection.schema());
+            (Box::new(Project { projection }), schema)
+        }
+        OperatorSpec::StaticJoin(spec) => {
+            let join = StaticJoin::new(spec, functions)?;
+            let schema = Arc::clone(join.schema());
+            (Box::new(join), schema)
+        }
+        OperatorSpec::WindowAssign(spec) => {
+            let assign = WindowAssign::new(spec, input)?;
+            let schema = Arc::clone(assign.schema());
+            (Box::new(assign), schema)
+        }
+        OperatorSpec::WindowAggregate(spec) => {
+            let aggregate = WindowAggregate::new(spec, functions, options.state_bytes)?;
+            let schema = Arc::clone(aggregate.schema());
+            (Box::new(aggregate), schema)
+        }
+    })
+}

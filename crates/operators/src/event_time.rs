@@ -1,0 +1,135 @@
+//! Event time of rows, and the arithmetic of windows.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use anabranch_dataflow::Window;
+use anabranch_model::{Error, Result};
+use arrow::array::{Array, ArrayRef, TimestampMillisecondArray};
+use arrow::datatypes::{DataType, TimeUnit};
+
+use crate::key_hash::timestamp_values;
+
+/// Milliseconds of a timestamp column, rounded down; rows that are null have any value.
+pub fn event_times(column: &ArrayRef) -> Result<Cow<'_, [i64]>> {
+    let DataType::Timestamp(unit, _) = column.data_type() else {
+        return Err(Error::internal(format!("event time has the type {}", column.data_type())));
+    };
+    let values = timestamp_values(column, *unit);
+    Ok(match unit {
+        TimeUnit::Millisecond => Cow::Borrowed(values),
+        TimeUnit::Second => values.iter().map(|v| v.saturating_mul(1000)).collect(),
+        TimeUnit::Microsecond => values.iter().map(|v| v.div_euclid(1000)).collect(),
+        TimeUnit::Nanosecond => values.iter().map(|v| v.div_euclid(1_000_000)).collect(),
+    })
+}
+
+/// A column of milliseconds as a timestamp of the type wanted.
+pub(crate) fn time_column(millis: Vec<i64>, data_type: &DataType) -> Result<ArrayRef> {
+    let millis = TimestampMillisecondArray::from(millis);
+    let array: ArrayRef = match data_type {
+        DataType::Timestamp(_, Some(zone)) => Arc::new(millis.with_timezone(Arc::clone(zone))),
+        _ => Arc::new(millis),
+    };
+    Ok(arrow::compute::cast(&array, data_type)?)
+}
+
+/// Windows as starts, ends and panes, in milliseconds. A pane is the longest stretch of time that lies in the same
+/// windows throughout; hopping windows share their panes (Li et al., "No pane, no gain", 2005).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowTimes {
+    pub(crate) size: i64,
+    pub(crate) slide: i64,
+    pub(crate) pane: i64,
+    offset: i64,
+}
+
+impl WindowTimes {
+    /// `None` for the global window, which has no times.
+    pub(crate) fn new(window: Window) -> Result<Option<Self>> {
+        let (size, slide, offset) = match window {
+            Window::Global => return Ok(None),
+            Window::Tumble { size_ms, offset_ms } => (size_ms, size_ms, offset_ms),
+            Window::Hop { size_ms, slide_ms, offset_ms } => (size_ms, slide_ms, offset_ms),
+        };
+        if size <= 0 || slide <= 0 {
+            return Err(Error::user(format!("a window of {size} ms every {slide} ms")).remedy("use positive intervals"));
+        }
+        let pane = gcd(size, slide);
+        Ok(Some(WindowTimes { size, slide, pane, offset: offset.rem_euclid(slide) }))
+    }
+
+    /// Start of the pane that holds a time.
+    #[inline]
+    pub(crate) fn pane_of(&self, time: i64) -> i64 {
+        time - (time - self.offset).rem_euclid(self.pane)
+    }
+
+    /// Start of the last window that holds a time.
+    #[inline]
+    pub(crate) fn last_start(&self, time: i64) -> i64 {
+        time - (time - self.offset).rem_euclid(self.slide)
+    }
+
+    /// Start of the first window that holds a time.
+    pub(crate) fn first_start(&self, time: i64) -> i64 {
+        let last = self.last_start(time);
+        last - (last + self.size - 1 - time).div_euclid(self.slide) * self.slide
+    }
+
+    /// The last instant of the last window that holds the pane: once the watermark is there, the pane is late.
+    pub(crate) fn expiry(&self, pane: i64) -> i64 {
+        self.last_start(pane).saturating_add(self.size - 1)
+    }
+
+    /// The rows whose windows have all fired are those below this time.
+    pub(crate) fn late_below(&self, watermark: i64) -> i64 {
+        // A row is late when last_start(time) + size - 1 <= watermark, that is last_start(time) <= watermark + 1 - size.
+        match watermark.checked_add(1).and_then(|w| w.checked_sub(self.size)) {
+            Some(limit) => self.last_start(limit).saturating_add(self.slide),
+            None if watermark > 0 => i64::MAX,
+            None => i64::MIN,
+        }
+    }
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_panes_and_lateness_agree_with_the_definition() {
+        for (size, slide, offset) in [(10, 10, 0), (10, 5, 0), (10, 3, 1), (7, 7, 3), (4, 10, 0), (12, 8, -5)] {
+            let window = Window::Hop { size_ms: size, slide_ms: slide, offset_ms: offset };
+            let times = WindowTimes::new(window).expect("valid").expect("not global");
+            for time in -40..40_i64 {
+                let all: Vec<i64> = (-200..200)
+                    .map(|n| offset + n * slide)
+                    .filter(|start| (*start..start + size).contains(&time))
+                    .collect();
+                if let (Some(first), Some(last)) = (all.first(), all.last()) {
+                    assert_eq!((times.first_start(time), times.last_start(time)), (*first, *last), "{window:?} {time}");
+                }
+                let pane = times.pane_of(time);
+                assert!(pane <= time && time < pane + times.pane);
+                for watermark in -40..40 {
+                    let late = all.iter().all(|start| start + size - 1 <= watermark);
+                    if !all.is_empty() {
+                        assert_eq!(time < times.late_below(watermark), late, "{window:?} {time} at {watermark}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_late_at_first_and_everything_at_the_end() {
+        let times = WindowTimes::new(Window::Tumble { size_ms: 10, offset_ms: 0 }).expect("valid").expect("times");
+        assert!(times.late_below(i64::MIN) < -1_000_000_000_000);
+        assert!(times.late_below(i64::MAX) > 1_000_000_000_000);
+    }
+}

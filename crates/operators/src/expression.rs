@@ -1,0 +1,215 @@
+//! Expressions of the plan compiled to DataFusion's vectorized physical expressions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::{BinaryOp, Expr, Literal, NamedExpr};
+use anabranch_model::{Error, Result};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::{DataFusionError, ScalarValue};
+use datafusion_expr::{AggregateUDF, ColumnarValue, Operator, ScalarUDF};
+use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr, expressions};
+
+/// Functions by name, as the planner resolved them.
+pub struct Functions {
+    scalar: BTreeMap<String, Arc<ScalarUDF>>,
+    aggregate: BTreeMap<String, Arc<AggregateUDF>>,
+    config: Arc<ConfigOptions>,
+}
+
+impl Default for Functions {
+    fn default() -> Self {
+        let scalar = datafusion_functions::all_default_functions();
+        let aggregate = datafusion_functions_aggregate::all_default_aggregate_functions();
+        Functions {
+            scalar: scalar.into_iter().map(|f| (f.name().to_owned(), f)).collect(),
+            aggregate: aggregate.into_iter().map(|f| (f.name().to_owned(), f)).collect(),
+            config: Arc::new(ConfigOptions::default()),
+        }
+    }
+}
+
+impl Functions {
+    pub(crate) fn scalar(&self, name: &str) -> Result<Arc<ScalarUDF>> {
+        self.scalar.get(name).cloned().ok_or_else(|| unknown(name))
+    }
+
+    pub(crate) fn aggregate(&self, name: &str) -> Result<Arc<AggregateUDF>> {
+        self.aggregate.get(name).cloned().ok_or_else(|| unknown(name))
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::user(format!("the plan calls the function '{name}', which this version does not have"))
+        .remedy("plan the query again with this version")
+}
+
+/// An expression ready to run over batches of one schema.
+pub struct CompiledExpr {
+    physical: Arc<dyn PhysicalExpr>,
+    data_type: DataType,
+    constant: Option<ArrayRef>,
+}
+
+impl CompiledExpr {
+    /// Compiles `expr` over columns of `schema`.
+    pub fn new(expr: &Expr, schema: &Schema, functions: &Functions) -> Result<Self> {
+        let physical = physical(expr, schema, functions)?;
+        let data_type = physical.data_type(schema).map_err(|e| Error::internal(e.strip_backtrace()))?;
+        Ok(CompiledExpr { physical, data_type, constant: None })
+    }
+
+    /// Type of the values.
+    #[must_use]
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    pub(crate) fn physical(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.physical
+    }
+
+    /// One value per row of `batch`.
+    pub fn evaluate(&mut self, batch: &RecordBatch) -> Result<ArrayRef> {
+        let rows = batch.num_rows();
+        if let Some(constant) = self.constant.as_ref().filter(|c| c.len() >= rows) {
+            return Ok(constant.slice(0, rows));
+        }
+        match self.physical.evaluate(batch).map_err(|e| runtime_error(&e))? {
+            ColumnarValue::Array(array) => Ok(array),
+            ColumnarValue::Scalar(scalar) => {
+                let array = scalar.to_array_of_size(rows).map_err(|e| runtime_error(&e))?;
+                if self.physical.is::<expressions::Literal>() {
+                    self.constant = Some(array.clone());
+                }
+                Ok(array)
+            }
+        }
+    }
+
+    /// The rows of `batch` for which the expression is true.
+    pub fn evaluate_predicate(&mut self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let array = self.evaluate(batch)?;
+        let values = array.as_boolean_opt().ok_or_else(|| Error::internal("a predicate is not boolean"))?;
+        Ok(match values.null_count() {
+            0 => values.clone(),
+            _ => arrow::compute::prep_null_mask_filter(values),
+        })
+    }
+}
+
+/// Named expressions evaluated together into a batch.
+pub struct Projection {
+    columns: Vec<CompiledExpr>,
+    schema: SchemaRef,
+}
+
+impl Projection {
+    /// Compiles `columns` over `input`.
+    pub fn new(columns: &[NamedExpr], input: &Schema, functions: &Functions) -> Result<Self> {
+        let fields: Vec<_> = columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), c.nullable)).collect();
+        let compile = |c: &NamedExpr| CompiledExpr::new(&c.expr, input, functions).map_err(|e| e.at(c.name.clone()));
+        Ok(Projection {
+            columns: columns.iter().map(compile).collect::<Result<_>>()?,
+            schema: Arc::new(Schema::new(fields)),
+        })
+    }
+
+    /// Schema of what [`Projection::apply`] gives.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Evaluates the columns over a batch.
+    pub fn apply(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns: Vec<ArrayRef> = self.columns.iter_mut().map(|c| c.evaluate(batch)).collect::<Result<_>>()?;
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}
+
+/// An error of an expression over data: the data's or the query's fault.
+pub(crate) fn runtime_error(error: &DataFusionError) -> Error {
+    match error {
+        DataFusionError::Internal(message) => Error::internal(message.clone()),
+        other => Error::user(other.strip_backtrace()),
+    }
+}
+
+fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> Result<Arc<dyn PhysicalExpr>> {
+    let inner = |e: &Expr| physical(e, schema, functions);
+    let all = |es: &[Expr]| es.iter().map(inner).collect::<Result<Vec<_>>>();
+    let built = match expr {
+        Expr::Column(index) => {
+            let field = schema.fields().get(*index).ok_or_else(|| Error::internal(format!("no column #{index}")))?;
+            Ok(Arc::new(expressions::Column::new(field.name(), *index)) as Arc<dyn PhysicalExpr>)
+        }
+        Expr::Literal(literal) => Ok(Arc::new(expressions::Literal::new(scalar(literal)?)) as _),
+        Expr::Binary { op, left, right } => {
+            Ok(Arc::new(expressions::BinaryExpr::new(inner(left)?, operator(*op), inner(right)?)) as _)
+        }
+        Expr::Not(e) => expressions::not(inner(e)?),
+        Expr::Negative(e) => expressions::negative(inner(e)?, schema),
+        Expr::IsNull(e) => expressions::is_null(inner(e)?),
+        Expr::Cast { expr, to, safe: false } => expressions::cast(inner(expr)?, schema, to.clone()),
+        Expr::Cast { expr, to, safe: true } => expressions::try_cast(inner(expr)?, schema, to.clone()),
+        Expr::Like { expr, pattern, negated, case_insensitive } => {
+            expressions::like(*negated, *case_insensitive, inner(expr)?, inner(pattern)?, schema)
+        }
+        Expr::InList { expr, list, negated } => expressions::in_list(inner(expr)?, all(list)?, negated, schema),
+        Expr::Case { operand, branches, otherwise } => {
+            let operand = operand.as_deref().map(inner).transpose()?;
+            let branches = branches.iter().map(|(w, t)| Ok((inner(w)?, inner(t)?))).collect::<Result<_>>()?;
+            expressions::case(operand, branches, otherwise.as_deref().map(inner).transpose()?)
+        }
+        Expr::Call { function, args, returns: _ } => {
+            let function = functions.scalar(function)?;
+            ScalarFunctionExpr::try_new(function, all(args)?, schema, Arc::clone(&functions.config))
+                .map(|f| Arc::new(f) as _)
+        }
+    };
+    built.map_err(|e| Error::internal(format!("{expr}: {}", e.strip_backtrace())))
+}
+
+/// The value of a literal, by Arrow's cast from text.
+fn scalar(literal: &Literal) -> Result<ScalarValue> {
+    let wrong = |e: DataFusionError| Error::internal(format!("literal {literal:?}: {}", e.strip_backtrace()));
+    match &literal.text {
+        None => ScalarValue::try_from(&literal.data_type).map_err(wrong),
+        Some(text) if literal.data_type == DataType::Utf8View => Ok(ScalarValue::Utf8View(Some(text.clone()))),
+        Some(text) => ScalarValue::Utf8(Some(text.clone())).cast_to(&literal.data_type).map_err(wrong),
+    }
+}
+
+fn operator(op: BinaryOp) -> Operator {
+    match op {
+        BinaryOp::Eq => Operator::Eq,
+        BinaryOp::NotEq => Operator::NotEq,
+        BinaryOp::Lt => Operator::Lt,
+        BinaryOp::LtEq => Operator::LtEq,
+        BinaryOp::Gt => Operator::Gt,
+        BinaryOp::GtEq => Operator::GtEq,
+        BinaryOp::Plus => Operator::Plus,
+        BinaryOp::Minus => Operator::Minus,
+        BinaryOp::Multiply => Operator::Multiply,
+        BinaryOp::Divide => Operator::Divide,
+        BinaryOp::Modulo => Operator::Modulo,
+        BinaryOp::And => Operator::And,
+        BinaryOp::Or => Operator::Or,
+        BinaryOp::IsDistinctFrom => Operator::IsDistinctFrom,
+        BinaryOp::IsNotDistinctFrom => Operator::IsNotDistinctFrom,
+        BinaryOp::RegexMatch => Operator::RegexMatch,
+        BinaryOp::RegexIMatch => Operator::RegexIMatch,
+        BinaryOp::RegexNotMatch => Operator::RegexNotMatch,
+        BinaryOp::RegexNotIMatch => Operator::RegexNotIMatch,
+        BinaryOp::BitwiseAnd => Operator::BitwiseAnd,
+        BinaryOp::BitwiseOr => Operator::BitwiseOr,
+        BinaryOp::BitwiseXor => Operator::BitwiseXor,
+        BinaryOp::BitwiseShiftLeft => Operator::BitwiseShiftLeft,
+        BinaryOp::BitwiseShiftRight => Operator::BitwiseShiftRight,
+        BinaryOp::StringConcat => Operator::StringConcat,
+    }
+}

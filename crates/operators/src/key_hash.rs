@@ -1,0 +1,136 @@
+//! Hashes of keys, a column at a time: the same for the exchange, the key groups and the group tables.
+
+use anabranch_model::{Error, HASH_SEED, Result, hash_bytes, hash_u64};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit, UInt32Type, UInt64Type};
+
+/// Folded in for a null, so that a null key has a key group like any other.
+const NULL: u64 = 0x6e75_6c6c_6e75_6c6c;
+
+/// Writes the hash of each row's key into `hashes`. All columns have the same length; no column gives the seed.
+pub fn hash_keys(columns: &[ArrayRef], rows: usize, hashes: &mut Vec<u64>) -> Result<()> {
+    hashes.clear();
+    hashes.resize(rows, HASH_SEED);
+    columns.iter().try_for_each(|column| fold_column(column, hashes))
+}
+
+fn fold_column(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
+    match column.data_type() {
+        DataType::Utf8View => {
+            let array = column.as_string_view();
+            fold(array, hashes, |i| Key::Bytes(array.value(i).as_bytes()));
+        }
+        DataType::Utf8 => {
+            let array = column.as_string::<i32>();
+            fold(array, hashes, |i| Key::Bytes(array.value(i).as_bytes()));
+        }
+        DataType::Binary => {
+            let array = column.as_binary::<i32>();
+            fold(array, hashes, |i| Key::Bytes(array.value(i)));
+        }
+        DataType::BinaryView => {
+            let array = column.as_binary_view();
+            fold(array, hashes, |i| Key::Bytes(array.value(i)));
+        }
+        DataType::Boolean => {
+            let array = column.as_boolean();
+            fold(array, hashes, |i| Key::Word(u64::from(array.value(i))));
+        }
+        _ => match words(column) {
+            Some(words) => fold(column.as_ref(), hashes, |i| Key::Word(words[i])),
+            None => return hash_rows_of(column, hashes),
+        },
+    }
+    Ok(())
+}
+
+enum Key<'a> {
+    Word(u64),
+    Bytes(&'a [u8]),
+}
+
+#[inline]
+fn fold<'a>(array: &dyn Array, hashes: &mut [u64], key: impl Fn(usize) -> Key<'a>) {
+    let one = |hash: &mut u64, i: usize| match key(i) {
+        Key::Word(word) => *hash = hash_u64(*hash, word),
+        Key::Bytes(bytes) => *hash = hash_bytes(*hash, bytes),
+    };
+    match array.nulls().filter(|n| n.null_count() > 0) {
+        None => hashes.iter_mut().enumerate().for_each(|(i, hash)| one(hash, i)),
+        Some(nulls) => hashes.iter_mut().enumerate().for_each(|(i, hash)| match nulls.is_valid(i) {
+            true => one(hash, i),
+            false => *hash = hash_u64(*hash, NULL),
+        }),
+    }
+}
+
+/// Types without a form of their own (decimals, structs, small numbers) hash as their encoding by Arrow's row format.
+fn hash_rows_of(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
+    let converter = arrow::row::RowConverter::new(vec![arrow::row::SortField::new(column.data_type().clone())]);
+    let no_key = |e: arrow::error::ArrowError| {
+        Error::user(format!("{} cannot be a key: {e}", column.data_type())).remedy("cast it to a string or a number")
+    };
+    let rows = converter.map_err(no_key)?.convert_columns(std::slice::from_ref(column)).map_err(no_key)?;
+    hashes.iter_mut().zip(&rows).for_each(|(hash, row)| *hash = hash_bytes(*hash, row.data()));
+    Ok(())
+}
+
+/// The values of a fixed-width column as sign-extended 64-bit words, without regard to nulls. Only for 64-bit and
+/// 32-bit integers, dates and timestamps; 64-bit columns are not copied.
+pub(crate) fn words(column: &ArrayRef) -> Option<std::borrow::Cow<'_, [u64]>> {
+    use std::borrow::Cow;
+    Some(match column.data_type() {
+        DataType::Int64 => Cow::Borrowed(as_u64(column.as_primitive::<Int64Type>().values())),
+        DataType::UInt64 => Cow::Borrowed(column.as_primitive::<UInt64Type>().values()),
+        DataType::Timestamp(unit, _) => Cow::Borrowed(as_u64(timestamp_values(column, *unit))),
+        DataType::Int32 => column.as_primitive::<Int32Type>().values().iter().map(|v| i64::from(*v) as u64).collect(),
+        DataType::UInt32 => column.as_primitive::<UInt32Type>().values().iter().map(|v| u64::from(*v)).collect(),
+        _ => return None,
+    })
+}
+
+/// The raw values of a timestamp column.
+pub(crate) fn timestamp_values(column: &ArrayRef, unit: TimeUnit) -> &[i64] {
+    use arrow::datatypes::{
+        TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    };
+    match unit {
+        TimeUnit::Second => column.as_primitive::<TimestampSecondType>().values(),
+        TimeUnit::Millisecond => column.as_primitive::<TimestampMillisecondType>().values(),
+        TimeUnit::Microsecond => column.as_primitive::<TimestampMicrosecondType>().values(),
+        TimeUnit::Nanosecond => column.as_primitive::<TimestampNanosecondType>().values(),
+    }
+}
+
+fn as_u64(values: &[i64]) -> &[u64] {
+    // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is valid in both.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u64>(), values.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int32Array, Int64Array, StringArray, StringViewArray};
+
+    use super::*;
+
+    fn hashes(columns: &[ArrayRef]) -> Vec<u64> {
+        let mut hashes = Vec::new();
+        hash_keys(columns, columns[0].len(), &mut hashes).expect("hashable");
+        hashes
+    }
+
+    #[test]
+    fn equal_keys_hash_alike_whatever_their_arrays_look_like() {
+        let view: ArrayRef =
+            Arc::new(StringViewArray::from(vec![Some("a"), None, Some("a string longer than twelve")]));
+        let plain: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("a string longer than twelve")]));
+        assert_eq!(hashes(&[view]), hashes(&[plain]));
+        let wide: ArrayRef = Arc::new(Int64Array::from(vec![Some(-1), None, Some(7)]));
+        let narrow: ArrayRef = Arc::new(Int32Array::from(vec![Some(-1), None, Some(7)]));
+        assert_eq!(hashes(&[wide.clone()]), hashes(&[narrow]));
+        let sliced = wide.slice(1, 2);
+        assert_eq!(hashes(&[wide])[1..], hashes(&[sliced]));
+    }
+}

@@ -1,0 +1,279 @@
+//! From keys to dense ids: the table under grouping and joins.
+//!
+//! A batch of keys is mapped at once. One fixed-width column is compared as words, one string column as bytes, and
+//! any other combination as its row encoding. Probing is linear over packed slots of hash and id, and the slots of
+//! keys to come are prefetched, so that a table larger than the caches costs about one miss per key and not a chain
+//! of them.
+
+mod bytes;
+mod words;
+
+#[cfg(test)]
+mod tests;
+
+use anabranch_model::{Error, Result};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, StringArray, make_array};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, SortField};
+
+use self::bytes::BytesTable;
+use self::words::WordTable;
+use crate::key_hash;
+
+/// Given by [`KeyTable::lookup`] for a key that is not in the table.
+pub(crate) const MISSING: u32 = u32::MAX;
+
+/// How many keys ahead of the probe slots are prefetched.
+const PREFETCH_DISTANCE: usize = 12;
+
+/// Keys with dense ids in order of first appearance. Nulls are keys like any other.
+pub(crate) struct KeyTable {
+    types: Vec<DataType>,
+    table: Table,
+    ids: Ids,
+}
+
+/// The ids given out so far.
+#[derive(Default)]
+struct Ids {
+    len: u32,
+    /// Id of the null key, which lies outside of word and byte tables.
+    null: Option<u32>,
+}
+
+impl Ids {
+    #[inline]
+    fn next(&mut self) -> u32 {
+        self.len += 1;
+        self.len - 1
+    }
+
+    fn of_null(&mut self) -> u32 {
+        match self.null {
+            Some(id) => id,
+            None => {
+                let id = self.next();
+                self.null = Some(id);
+                id
+            }
+        }
+    }
+}
+
+enum Table {
+    /// No key column: one key.
+    Unit,
+    Words(WordTable),
+    Bytes(BytesTable),
+    Rows(Box<RowConverter>, BytesTable),
+}
+
+/// A hash table over keys of one form. `hash` is always the key's full hash.
+trait Probe<K> {
+    fn intern(&mut self, key: K, hash: u64, ids: &mut Ids) -> u32;
+    fn find(&self, key: K, hash: u64) -> u32;
+    /// Brings the first slot that the hash leads to into the cache.
+    fn prefetch(&self, hash: u64);
+    /// Whether the table has outgrown the caches that need no prefetching.
+    fn is_large(&self) -> bool;
+}
+
+impl KeyTable {
+    /// A table for keys of these types.
+    pub(crate) fn new(types: Vec<DataType>) -> Result<Self> {
+        let table = match types.as_slice() {
+            [] => Table::Unit,
+            [DataType::Int64 | DataType::UInt64 | DataType::Int32 | DataType::UInt32 | DataType::Timestamp(..)] => {
+                Table::Words(WordTable::default())
+            }
+            [DataType::Utf8View | DataType::Utf8] => Table::Bytes(BytesTable::default()),
+            _ => {
+                let fields = types.iter().cloned().map(SortField::new).collect();
+                let converter = RowConverter::new(fields).map_err(|e| {
+                    Error::user(format!("these columns cannot be keys: {e}")).remedy("cast them to strings or numbers")
+                })?;
+                Table::Rows(Box::new(converter), BytesTable::default())
+            }
+        };
+        Ok(KeyTable { types, table, ids: Ids::default() })
+    }
+
+    /// Number of keys.
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len as usize
+    }
+
+    /// Bytes held.
+    pub(crate) fn size_bytes(&self) -> usize {
+        match &self.table {
+            Table::Unit => 0,
+            Table::Words(table) => table.size_bytes(),
+            Table::Bytes(table) => table.size_bytes(),
+            Table::Rows(converter, table) => converter.size() + table.size_bytes(),
+        }
+    }
+
+    /// Maps each row's key to its id, adding the keys that are new. `hashes` are those of [`key_hash::hash_keys`].
+    pub(crate) fn intern(&mut self, columns: &[ArrayRef], hashes: &[u64], out: &mut Vec<usize>) -> Result<()> {
+        let ids = &mut self.ids;
+        let nulls = columns.first().and_then(|c| c.nulls()).filter(|n| n.null_count() > 0);
+        match &mut self.table {
+            Table::Unit => {
+                ids.len = ids.len.max(u32::from(!hashes.is_empty()));
+                out.clear();
+                out.resize(hashes.len(), 0);
+            }
+            Table::Words(table) => {
+                let words = words_of(&columns[0])?;
+                intern_all(table, |row| words[row], hashes, nulls, ids, out);
+            }
+            Table::Bytes(table) if columns[0].data_type() == &DataType::Utf8View => {
+                let strings = columns[0].as_string_view();
+                intern_all(table, |row| strings.value(row).as_bytes(), hashes, nulls, ids, out);
+            }
+            Table::Bytes(table) => {
+                let strings = columns[0].as_string::<i32>();
+                intern_all(table, |row| strings.value(row).as_bytes(), hashes, nulls, ids, out);
+            }
+            Table::Rows(converter, table) => {
+                let rows = converter.convert_columns(columns)?;
+                intern_all(table, |row| rows.row(row).data(), hashes, None, ids, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Maps each row's key to its id, or to [`MISSING`]. A null key is missing: SQL's `=` finds no null.
+    pub(crate) fn lookup(&self, columns: &[ArrayRef], hashes: &[u64], out: &mut Vec<u32>) -> Result<()> {
+        match &self.table {
+            Table::Unit => {
+                out.clear();
+                out.resize(hashes.len(), if self.ids.len == 0 { MISSING } else { 0 });
+            }
+            Table::Words(table) => {
+                let words = words_of(&columns[0])?;
+                lookup_all(table, |row| words[row], hashes, out);
+            }
+            Table::Bytes(table) if columns[0].data_type() == &DataType::Utf8View => {
+                let strings = columns[0].as_string_view();
+                lookup_all(table, |row| strings.value(row).as_bytes(), hashes, out);
+            }
+            Table::Bytes(table) => {
+                let strings = columns[0].as_string::<i32>();
+                lookup_all(table, |row| strings.value(row).as_bytes(), hashes, out);
+            }
+            Table::Rows(converter, table) => {
+                let rows = converter.convert_columns(columns)?;
+                lookup_all(table, |row| rows.row(row).data(), hashes, out);
+            }
+        }
+        for nulls in columns.iter().filter_map(|c| c.nulls()).filter(|n| n.null_count() > 0) {
+            out.iter_mut().zip(nulls.iter()).filter(|(_, valid)| !valid).for_each(|(id, _)| *id = MISSING);
+        }
+        Ok(())
+    }
+
+    /// The keys in order of their ids, as columns.
+    pub(crate) fn keys(&self) -> Result<Vec<ArrayRef>> {
+        Ok(match &self.table {
+            Table::Unit => Vec::new(),
+            Table::Words(table) => vec![words_array(&table.keys(self.len()), self.nulls(), &self.types[0])?],
+            Table::Bytes(table) => vec![bytes_array(table, self.nulls(), &self.types[0])?],
+            Table::Rows(converter, table) => {
+                let parser = converter.parser();
+                converter.convert_rows((0..self.len()).map(|id| parser.parse(table.key(id))))?
+            }
+        })
+    }
+
+    fn nulls(&self) -> Option<NullBuffer> {
+        self.ids.null.map(|null| (0..self.ids.len).map(|id| id != null).collect())
+    }
+
+    /// Removes all keys; memory is kept for the next ones.
+    pub(crate) fn clear(&mut self) {
+        self.ids = Ids::default();
+        match &mut self.table {
+            Table::Unit => {}
+            Table::Words(table) => table.clear(),
+            Table::Bytes(table) | Table::Rows(_, table) => table.clear(),
+        }
+    }
+}
+
+fn intern_all<K>(
+    table: &mut impl Probe<K>,
+    key: impl Fn(usize) -> K,
+    hashes: &[u64],
+    nulls: Option<&NullBuffer>,
+    ids: &mut Ids,
+    out: &mut Vec<usize>,
+) {
+    out.clear();
+    match nulls {
+        Some(nulls) => out.extend(hashes.iter().enumerate().map(|(row, hash)| match nulls.is_valid(row) {
+            true => table.intern(key(row), *hash, ids) as usize,
+            false => ids.of_null() as usize,
+        })),
+        None if table.is_large() => out.extend(hashes.iter().enumerate().map(|(row, hash)| {
+            if let Some(ahead) = hashes.get(row + PREFETCH_DISTANCE) {
+                table.prefetch(*ahead);
+            }
+            table.intern(key(row), *hash, ids) as usize
+        })),
+        None => out.extend(hashes.iter().enumerate().map(|(row, hash)| table.intern(key(row), *hash, ids) as usize)),
+    }
+}
+
+fn lookup_all<K>(table: &impl Probe<K>, key: impl Fn(usize) -> K, hashes: &[u64], out: &mut Vec<u32>) {
+    out.clear();
+    let is_large = table.is_large();
+    out.extend(hashes.iter().enumerate().map(|(row, hash)| {
+        if let Some(ahead) = hashes.get(row + PREFETCH_DISTANCE).filter(|_| is_large) {
+            table.prefetch(*ahead);
+        }
+        table.find(key(row), *hash)
+    }));
+}
+
+/// Asks for the cache line of an element; out of range is allowed and does nothing useful.
+#[inline]
+fn prefetch<T>(slots: &[T], index: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing; the pointer is computed without dereferencing.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(slots.as_ptr().wrapping_add(index).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (slots, index);
+}
+
+fn words_of(column: &ArrayRef) -> Result<std::borrow::Cow<'_, [u64]>> {
+    key_hash::words(column).ok_or_else(|| Error::internal(format!("{} is not a word key", column.data_type())))
+}
+
+fn words_array(words: &[u64], nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
+    let values = match data_type {
+        DataType::Int32 | DataType::UInt32 => words.iter().map(|word| *word as u32).collect::<Buffer>(),
+        _ => Buffer::from_slice_ref(words),
+    };
+    let data = ArrayData::builder(data_type.clone()).len(words.len()).add_buffer(values).nulls(nulls);
+    Ok(make_array(data.build()?))
+}
+
+fn bytes_array(table: &BytesTable, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
+    let offsets: Option<Vec<i32>> = table.offsets().iter().map(|o| i32::try_from(*o).ok()).collect();
+    let offsets =
+        offsets.ok_or_else(|| Error::user("the keys of one window exceed 2 GiB").remedy("use shorter keys"))?;
+    let mut offsets = offsets;
+    // A null key has no bytes; it may be the last id and then has no entry either.
+    if let Some(nulls) = &nulls {
+        let null = nulls.iter().position(|valid| !valid).unwrap_or(0);
+        offsets.insert(null + 1, offsets[null]);
+    }
+    let strings = StringArray::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_slice_ref(table.data()), nulls)?;
+    let strings: ArrayRef = std::sync::Arc::new(strings);
+    Ok(arrow::compute::cast(&strings, data_type)?)
+}

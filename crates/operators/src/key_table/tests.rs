@@ -1,0 +1,86 @@
+//! The table against a map of row texts, for each form of key.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_model::Rng;
+use arrow::array::{Float64Array, Int32Array, Int64Array, StringArray, StringViewArray, TimestampMillisecondArray};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use super::*;
+use crate::hash_keys;
+
+fn texts(columns: &[ArrayRef], rows: usize) -> Vec<String> {
+    let options = FormatOptions::default().with_null("∅");
+    let formats: Vec<_> = columns.iter().map(|c| ArrayFormatter::try_new(c, &options).expect("format")).collect();
+    (0..rows).map(|r| formats.iter().map(|f| f.value(r).to_string()).collect::<Vec<_>>().join("|")).collect()
+}
+
+/// Interns several batches and compares ids, lookups and emitted keys with a map from text to id.
+fn check(name: &str, mut batch: impl FnMut(&mut Rng) -> Vec<ArrayRef>) {
+    let mut rng = Rng::new(7);
+    let mut table: Option<KeyTable> = None;
+    let mut oracle: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut hashes, mut ids, mut found) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..6 {
+        let columns = batch(&mut rng);
+        let rows = columns[0].len();
+        let table = table.get_or_insert_with(|| {
+            KeyTable::new(columns.iter().map(|c| c.data_type().clone()).collect()).expect("types")
+        });
+        hash_keys(&columns, rows, &mut hashes).expect("hashes");
+        table.intern(&columns, &hashes, &mut ids).expect("intern");
+        table.lookup(&columns, &hashes, &mut found).expect("lookup");
+        for (row, text) in texts(&columns, rows).into_iter().enumerate() {
+            let next = oracle.len();
+            let expected = *oracle.entry(text.clone()).or_insert(next);
+            assert_eq!(ids[row], expected, "{name} round {round} row {row} {text}");
+            let null = text.split('|').any(|t| t == "∅");
+            assert_eq!(found[row], if null { MISSING } else { expected as u32 }, "{name} lookup {text}");
+        }
+        assert_eq!(table.len(), oracle.len());
+        let keys = texts(&table.keys().expect("keys"), oracle.len());
+        assert!(keys.iter().enumerate().all(|(id, key)| oracle[key] == id), "{name}: {keys:?}");
+    }
+}
+
+fn some(rng: &mut Rng, nulls: bool) -> Option<u64> {
+    let value = rng.below(3000);
+    (!nulls || value % 17 != 3).then_some(value)
+}
+
+#[test]
+fn ids_are_dense_and_keys_come_back_for_every_form_of_key() {
+    for nulls in [false, true] {
+        let values = |rng: &mut Rng| -> Vec<Option<u64>> { (0..2000).map(|_| some(rng, nulls)).collect() };
+        let text = |v: &u64| format!("{v}{}", "x".repeat((*v % 23) as usize));
+        check("i64", |r| vec![Arc::new(values(r).iter().map(|v| v.map(|v| -(v as i64))).collect::<Int64Array>())]);
+        check("i32", |r| vec![Arc::new(values(r).iter().map(|v| v.map(|v| -(v as i32))).collect::<Int32Array>())]);
+        check("ts", |r| {
+            vec![Arc::new(values(r).iter().map(|v| v.map(|v| v as i64)).collect::<TimestampMillisecondArray>())]
+        });
+        check("view", |r| vec![Arc::new(values(r).iter().map(|v| v.as_ref().map(text)).collect::<StringViewArray>())]);
+        check("utf8", |r| vec![Arc::new(values(r).iter().map(|v| v.as_ref().map(text)).collect::<StringArray>())]);
+        check("f64", |r| vec![Arc::new(values(r).iter().map(|v| v.map(|v| v as f64)).collect::<Float64Array>())]);
+        check("two columns", |r| {
+            vec![
+                Arc::new(values(r).iter().map(|v| v.as_ref().map(text)).collect::<StringViewArray>()),
+                Arc::new(values(r).iter().map(|v| v.map(|v| v as i64 % 3)).collect::<Int64Array>()),
+            ]
+        });
+    }
+}
+
+#[test]
+fn a_cleared_table_starts_again_from_id_zero() {
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(5), None, Some(6)]));
+    let mut table = KeyTable::new(vec![DataType::Int64]).expect("table");
+    let (mut hashes, mut ids) = (Vec::new(), Vec::new());
+    hash_keys(std::slice::from_ref(&column), 3, &mut hashes).expect("hash");
+    for _ in 0..2 {
+        table.intern(std::slice::from_ref(&column), &hashes, &mut ids).expect("intern");
+        assert_eq!(ids, [0, 1, 2]);
+        table.clear();
+        assert_eq!(table.len(), 0);
+    }
+}

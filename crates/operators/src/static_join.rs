@@ -1,0 +1,240 @@
+//! Join with a static table: build once from the side input, then probe a batch at a time.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::{JoinKind, StaticJoinSpec};
+use anabranch_model::{Error, Result};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, UInt32Builder};
+use arrow::compute::{concat_batches, take};
+use arrow::datatypes::{Schema, SchemaRef};
+
+use crate::key_table::{KeyTable, MISSING};
+use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
+
+/// Hash join of a stream (probe) with a table that was read to its end (build).
+pub(crate) struct StaticJoin {
+    kind: JoinKind,
+    probe_keys: Vec<CompiledExpr>,
+    build_keys: Vec<CompiledExpr>,
+    filter: Option<CompiledExpr>,
+    build_schema: SchemaRef,
+    /// Columns of probe and build side together, over which the filter is compiled.
+    joined_schema: SchemaRef,
+    output: Vec<usize>,
+    output_schema: SchemaRef,
+    pending: Vec<RecordBatch>,
+    table: Option<BuildTable>,
+    hashes: Vec<u64>,
+    ids: Vec<u32>,
+}
+
+/// The static table with an index from key to rows.
+struct BuildTable {
+    rows: RecordBatch,
+    keys: KeyTable,
+    /// Rows of key `id` are `of_key[starts[id]..starts[id + 1]]`.
+    starts: Vec<u32>,
+    of_key: Vec<u32>,
+    /// Every key has one row, so that a key's id finds it without a list.
+    unique: bool,
+}
+
+impl StaticJoin {
+    pub(crate) fn new(spec: &StaticJoinSpec, functions: &Functions) -> Result<Self> {
+        let (probe, build) = (&spec.probe_schema, &spec.build_schema);
+        let outer = spec.kind == JoinKind::Left;
+        let build_fields =
+            build.fields().iter().map(|f| f.as_ref().clone().with_nullable(outer || f.is_nullable())).map(Arc::new);
+        let fields: Vec<_> = probe.fields().iter().cloned().chain(build_fields).collect();
+        let output: Vec<_> = spec.output.iter().map(|i| Arc::clone(&fields[*i])).collect();
+        let joined_schema = Arc::new(Schema::new(fields));
+        let compile = |exprs: &[anabranch_dataflow::Expr], schema: &Schema| {
+            exprs.iter().map(|e| CompiledExpr::new(e, schema, functions)).collect::<Result<Vec<_>>>()
+        };
+        Ok(StaticJoin {
+            kind: spec.kind,
+            probe_keys: compile(&spec.probe_keys, probe)?,
+            build_keys: compile(&spec.build_keys, build)?,
+            filter: spec.filter.as_ref().map(|f| CompiledExpr::new(f, &joined_schema, functions)).transpose()?,
+            build_schema: Arc::clone(build),
+            joined_schema,
+            output: spec.output.clone(),
+            output_schema: Arc::new(Schema::new(output)),
+            pending: Vec::new(),
+            table: None,
+            hashes: Vec::new(),
+            ids: Vec::new(),
+        })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.output_schema
+    }
+
+    /// Pairs of probe row and build row, in order of probe rows; a build row of `None` is a row without a match.
+    fn pairs(&self, table: &BuildTable) -> Pairs {
+        let mut pairs = Pairs::with_capacity(self.ids.len());
+        for (row, id) in self.ids.iter().enumerate() {
+            match (*id, table.unique) {
+                (MISSING, _) => {}
+                (id, true) => pairs.push(row as u32, table.of_key[id as usize]),
+                (id, false) => {
+                    let range = table.starts[id as usize] as usize..table.starts[id as usize + 1] as usize;
+                    table.of_key[range].iter().for_each(|build| pairs.push(row as u32, *build));
+                }
+            }
+        }
+        pairs
+    }
+
+    /// Keeps the pairs that fulfil the filter.
+    fn filtered(&mut self, batch: &RecordBatch, build: &RecordBatch, pairs: Pairs) -> Result<Pairs> {
+        let Some(filter) = &mut self.filter else { return Ok(pairs) };
+        let all: Vec<usize> = (0..self.joined_schema.fields().len()).collect();
+        let (probe_rows, build_rows) = pairs.arrays();
+        let joined = gather(&self.joined_schema, &all, batch, Some(&probe_rows), build, &build_rows)?;
+        let keep = filter.evaluate_predicate(&joined)?;
+        Ok(pairs.retain(&keep))
+    }
+
+    fn join(&mut self, batch: &RecordBatch, table: &BuildTable) -> Result<Option<RecordBatch>> {
+        let keys: Vec<ArrayRef> = self.probe_keys.iter_mut().map(|k| k.evaluate(batch)).collect::<Result<_>>()?;
+        hash_keys(&keys, batch.num_rows(), &mut self.hashes)?;
+        table.keys.lookup(&keys, &self.hashes, &mut self.ids)?;
+        let pairs = self.pairs(table);
+        let pairs = self.filtered(batch, &table.rows, pairs)?;
+        if matches!(self.kind, JoinKind::LeftSemi | JoinKind::LeftAnti) {
+            let mut keep = vec![self.kind == JoinKind::LeftAnti; batch.num_rows()];
+            pairs.probe.iter().for_each(|row| keep[*row as usize] = self.kind == JoinKind::LeftSemi);
+            let kept = batch.project(&self.output)?;
+            return Ok(Some(arrow::compute::filter_record_batch(&kept, &BooleanArray::from(keep))?));
+        }
+        let (probe_rows, build_rows) = match self.kind {
+            JoinKind::Left => pairs.with_unmatched(batch.num_rows()),
+            _ => pairs.arrays(),
+        };
+        if probe_rows.is_empty() {
+            return Ok(None);
+        }
+        // Often every row has exactly one match, and the probe columns pass as they are.
+        let identity = probe_rows.len() == batch.num_rows()
+            && probe_rows.values().iter().enumerate().all(|(row, probe)| row as u32 == *probe);
+        let probe_rows = (!identity).then_some(&probe_rows);
+        gather(&self.output_schema, &self.output, batch, probe_rows, &table.rows, &build_rows).map(Some)
+    }
+}
+
+impl Operator for StaticJoin {
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        let table = self.table.take().ok_or_else(|| Error::internal("rows before the end of the static side"))?;
+        let joined = self.join(&batch, &table);
+        self.table = Some(table);
+        if let Some(joined) = joined? {
+            out.batch(joined);
+        }
+        Ok(())
+    }
+
+    fn side_batch(&mut self, batch: RecordBatch) -> Result<()> {
+        self.pending.push(batch);
+        Ok(())
+    }
+
+    fn side_end(&mut self) -> Result<()> {
+        let rows = concat_batches(&self.build_schema, &std::mem::take(&mut self.pending))?;
+        self.table = Some(BuildTable::new(rows, &mut self.build_keys)?);
+        Ok(())
+    }
+}
+
+impl BuildTable {
+    fn new(rows: RecordBatch, key_exprs: &mut [CompiledExpr]) -> Result<Self> {
+        let columns: Vec<ArrayRef> = key_exprs.iter_mut().map(|k| k.evaluate(&rows)).collect::<Result<_>>()?;
+        let mut keys = KeyTable::new(columns.iter().map(|c| c.data_type().clone()).collect())?;
+        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
+        hash_keys(&columns, rows.num_rows(), &mut hashes)?;
+        keys.intern(&columns, &hashes, &mut ids)?;
+        // A counting sort of row numbers by key id.
+        let mut starts = vec![0_u32; keys.len() + 1];
+        ids.iter().for_each(|id| starts[id + 1] += 1);
+        let unique = starts.iter().all(|count| *count <= 1);
+        for id in 0..keys.len() {
+            starts[id + 1] += starts[id];
+        }
+        let mut next = starts.clone();
+        let mut of_key = vec![0_u32; rows.num_rows()];
+        for (row, id) in ids.iter().enumerate() {
+            of_key[next[*id] as usize] = row as u32;
+            next[*id] += 1;
+        }
+        Ok(BuildTable { rows, keys, starts, of_key, unique })
+    }
+}
+
+/// Matching rows: `probe[i]` with `build[i]`.
+struct Pairs {
+    probe: Vec<u32>,
+    build: Vec<u32>,
+}
+
+impl Pairs {
+    fn with_capacity(rows: usize) -> Self {
+        Pairs { probe: Vec::with_capacity(rows), build: Vec::with_capacity(rows) }
+    }
+
+    #[inline]
+    fn push(&mut self, probe: u32, build: u32) {
+        self.probe.push(probe);
+        self.build.push(build);
+    }
+
+    fn retain(self, keep: &BooleanArray) -> Pairs {
+        let mut kept = Pairs::with_capacity(keep.true_count());
+        for i in keep.values().set_indices() {
+            kept.push(self.probe[i], self.build[i]);
+        }
+        kept
+    }
+
+    fn arrays(&self) -> (UInt32Array, UInt32Array) {
+        (UInt32Array::from(self.probe.clone()), UInt32Array::from(self.build.clone()))
+    }
+
+    /// The pairs and, in its place, each of the `rows` probe rows that is in none, with a null build row.
+    fn with_unmatched(&self, rows: usize) -> (UInt32Array, UInt32Array) {
+        let (mut probe, mut build) = (Vec::with_capacity(rows), UInt32Builder::with_capacity(rows));
+        let mut pair = 0;
+        for row in 0..rows as u32 {
+            let first = pair;
+            while self.probe.get(pair) == Some(&row) {
+                probe.push(row);
+                build.append_value(self.build[pair]);
+                pair += 1;
+            }
+            if pair == first {
+                probe.push(row);
+                build.append_null();
+            }
+        }
+        (UInt32Array::from(probe), build.finish())
+    }
+}
+
+/// Columns `output` of the joined rows; `probe_rows` of `None` takes the probe side as it is.
+fn gather(
+    schema: &SchemaRef,
+    output: &[usize],
+    probe: &RecordBatch,
+    probe_rows: Option<&UInt32Array>,
+    build: &RecordBatch,
+    build_rows: &UInt32Array,
+) -> Result<RecordBatch> {
+    let column = |index: &usize| match (index.checked_sub(probe.num_columns()), probe_rows) {
+        (Some(index), _) => Ok(take(build.column(index), build_rows, None)?),
+        (None, None) => Ok(Arc::clone(probe.column(*index))),
+        (None, Some(rows)) => Ok(take(probe.column(*index), rows, None)?),
+    };
+    let columns = output.iter().map(column).collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(build_rows.len()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+}

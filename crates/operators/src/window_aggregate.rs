@@ -1,0 +1,409 @@
+//! Aggregation by keys and event-time window, whole or as one half of two phases.
+//!
+//! State is one group table per pane, so that a window that fires is dropped as a whole. A batch whose rows all lie in
+//! one pane, the usual case, is not split. Hopping windows merge the states of their panes when they fire; a pane
+//! that was merged once is kept as columns of states until its last window fires or a straggler reopens it.
+//!
+//! The partial half holds rows back only within an epoch and while their windows are open: it gives out its states
+//! when the watermark passes a pane, when the epoch ends, and when it is full. Where keys hardly repeat, grouping twice
+//! is waste: it then turns each row into a state by itself, and tries again after a while (compare "adaptive partial
+//! aggregation" in the literature on parallel databases, Larson 1997).
+
+mod function;
+mod groups;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::{AggregatePhase, WindowAggregateSpec};
+use anabranch_model::{Epoch, Error, EventTime, Result};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+
+use self::function::AggregateFunctions;
+use self::groups::{Grouped, Groups, Input};
+use crate::event_time::{WindowTimes, event_times, time_column};
+use crate::window_assign::{window_columns, window_fields};
+use crate::{CompiledExpr, Functions, Operator, Output};
+
+/// Groups that a partial aggregate holds at most before it gives out all of them.
+const PARTIAL_GROUPS_MAX: usize = 1 << 16;
+/// Rows after which a partial aggregate that passes rows on tries grouping again.
+const PASS_ON_ROWS: u64 = 1 << 22;
+/// Rows after which the ratio of groups to rows is believed.
+const SAMPLE_ROWS: u64 = 1 << 15;
+/// Rows of one result batch at most.
+const RESULT_ROWS: usize = 1 << 14;
+/// Batches between two looks at the size of the state.
+const BATCHES_PER_SIZE_CHECK: u32 = 64;
+
+pub(crate) struct WindowAggregate {
+    phase: AggregatePhase,
+    times: Option<WindowTimes>,
+    time: Option<CompiledExpr>,
+    time_type: DataType,
+    keys: Vec<CompiledExpr>,
+    key_types: Vec<DataType>,
+    functions: AggregateFunctions,
+    schema: SchemaRef,
+    /// Panes by start; the global window is the pane at 0.
+    panes: BTreeMap<i64, Pane>,
+    watermark: i64,
+    late_rows: u64,
+    spare: Option<Groups>,
+    pass_on: PassOn,
+    state_bytes_max: usize,
+    batches: u32,
+}
+
+enum Pane {
+    /// Takes rows.
+    Open(Box<Groups>),
+    /// Was merged into a window that fired; other windows need it still.
+    Sealed(Grouped),
+}
+
+/// Whether the partial half groups rows or passes them on as states.
+#[derive(Default)]
+struct PassOn {
+    /// Rows grouped since the last decision, and the groups that came of them.
+    rows: u64,
+    groups: u64,
+    /// Rows still to pass on before grouping is tried again.
+    rows_left: u64,
+}
+
+impl WindowAggregate {
+    pub(crate) fn new(spec: &WindowAggregateSpec, functions: &Functions, state_bytes_max: usize) -> Result<Self> {
+        let input = &spec.input_schema;
+        let times = WindowTimes::new(spec.window)?;
+        let keys = match spec.phase {
+            AggregatePhase::Final => Vec::new(),
+            _ => spec.keys.iter().map(|k| CompiledExpr::new(&k.expr, input, functions)).collect::<Result<_>>()?,
+        };
+        let time = match (spec.phase, &spec.time) {
+            (AggregatePhase::Final, _) | (_, None) => None,
+            (_, Some(time)) => Some(CompiledExpr::new(time, input, functions)?),
+        };
+        if times.is_some() && time.is_none() && spec.phase != AggregatePhase::Final {
+            return Err(Error::internal("a window without event time"));
+        }
+        let functions = AggregateFunctions::new(&spec.aggregates, input, functions)?;
+        let schema = match spec.phase {
+            AggregatePhase::Partial => state_schema(spec, &functions),
+            _ => result_schema(spec, times.is_some()),
+        };
+        Ok(WindowAggregate {
+            phase: spec.phase,
+            times,
+            time,
+            time_type: spec.time_type.clone(),
+            keys,
+            key_types: spec.keys.iter().map(|k| k.data_type.clone()).collect(),
+            functions,
+            schema,
+            panes: BTreeMap::new(),
+            watermark: i64::MIN,
+            late_rows: 0,
+            spare: None,
+            pass_on: PassOn::default(),
+            state_bytes_max,
+            batches: 0,
+        })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Keys and values of a batch, and the event time of its rows or the start of its panes.
+    fn input(&mut self, batch: &RecordBatch) -> Result<(Input, Option<ArrayRef>)> {
+        if self.phase == AggregatePhase::Final {
+            let (keys, states) = batch.columns()[1..].split_at(self.key_types.len());
+            let input = Input { keys: keys.to_vec(), grouped: self.functions.split_states(states)?, filters: None };
+            return Ok((input, self.times.is_some().then(|| Arc::clone(batch.column(0)))));
+        }
+        let keys = self.keys.iter_mut().map(|k| k.evaluate(batch)).collect::<Result<_>>()?;
+        let (values, filters) = self.functions.arguments(batch)?;
+        let time = self.time.as_mut().map(|t| t.evaluate(batch)).transpose()?;
+        Ok((Input { keys, grouped: values, filters: Some(filters) }, time))
+    }
+
+    /// Panes of the rows, in order of time, each with its rows; `None` stands for all rows. Late rows are counted out.
+    fn split(&mut self, time: &ArrayRef, times: WindowTimes) -> Result<Vec<(i64, Option<Vec<u32>>)>> {
+        let values = event_times(time)?;
+        let late_below = match self.phase {
+            AggregatePhase::Partial => i64::MIN,
+            _ => times.late_below(self.watermark),
+        };
+        if time.null_count() == 0 {
+            let (min, max) = values.iter().fold((i64::MAX, i64::MIN), |(lo, hi), t| (lo.min(*t), hi.max(*t)));
+            let pane = times.pane_of(min);
+            if min >= late_below && times.pane_of(max) == pane {
+                return Ok(vec![(pane, None)]);
+            }
+        }
+        let mut panes: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+        for (row, value) in values.iter().enumerate() {
+            if *value < late_below || time.is_null(row) {
+                self.late_rows += 1;
+            } else {
+                panes.entry(times.pane_of(*value)).or_default().push(row as u32);
+            }
+        }
+        Ok(panes.into_iter().map(|(pane, rows)| (pane, Some(rows))).collect())
+    }
+
+    fn add(&mut self, pane: i64, input: &Input) -> Result<()> {
+        let groups = match self.panes.entry(pane) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => {
+                let groups = match self.spare.take() {
+                    Some(spare) => spare,
+                    None => Groups::new(self.key_types.clone(), &self.functions)?,
+                };
+                entry.insert(Pane::Open(Box::new(groups)))
+            }
+        };
+        if let Pane::Sealed(sealed) = groups {
+            let mut reopened = Groups::new(self.key_types.clone(), &self.functions)?;
+            reopened.merge(sealed)?;
+            *groups = Pane::Open(Box::new(reopened));
+        }
+        let Pane::Open(groups) = groups else { return Err(Error::internal("a pane did not open")) };
+        let before = groups.len();
+        groups.update(input)?;
+        self.pass_on.groups += (groups.len() - before) as u64;
+        Ok(())
+    }
+
+    /// Fires every window that ends at or before `watermark`, in order of their ends.
+    fn fire(&mut self, watermark: i64, out: &mut Output) -> Result<()> {
+        let Some(times) = self.times else {
+            if watermark == i64::MAX {
+                self.fire_global(out)?;
+            }
+            return Ok(());
+        };
+        let mut next = self.panes.keys().next().map(|pane| times.first_start(*pane));
+        while let Some(start) = next.filter(|start| start.saturating_add(times.size - 1) <= watermark) {
+            let end = start.saturating_add(times.size);
+            if end - 1 > self.watermark {
+                self.fire_window(start, times, out)?;
+            }
+            let following = start.saturating_add(times.slide);
+            // Windows without any pane are skipped.
+            next = self.panes.range(following..).next().map(|(pane, _)| times.first_start(*pane).max(following));
+        }
+        while let Some(entry) = self.panes.first_entry().filter(|e| times.expiry(*e.key()) <= watermark) {
+            entry.remove();
+        }
+        Ok(())
+    }
+
+    fn fire_window(&mut self, start: i64, times: WindowTimes, out: &mut Output) -> Result<()> {
+        if times.size == times.pane {
+            if let Some(Pane::Open(mut groups)) = self.panes.remove(&start) {
+                let results = groups.results()?;
+                groups.clear();
+                self.spare.get_or_insert(*groups);
+                return self.emit(results, Some((start, times)), out);
+            }
+            return Ok(());
+        }
+        let mut merged = Groups::new(self.key_types.clone(), &self.functions)?;
+        for pane in self.panes.range_mut(start..start + times.size).map(|(_, pane)| pane) {
+            if let Pane::Open(groups) = pane {
+                *pane = Pane::Sealed(groups.states()?);
+            }
+            if let Pane::Sealed(sealed) = pane {
+                merged.merge(sealed)?;
+            }
+        }
+        self.emit(merged.results()?, Some((start, times)), out)
+    }
+
+    /// The one window of a bounded stream. Without keys it has a result even if there was no row.
+    fn fire_global(&mut self, out: &mut Output) -> Result<()> {
+        let mut groups = match self.panes.remove(&0) {
+            Some(Pane::Open(groups)) => *groups,
+            _ => Groups::new(self.key_types.clone(), &self.functions)?,
+        };
+        if self.key_types.is_empty() && groups.len() == 0 {
+            groups.add_empty_group(&self.functions)?;
+        }
+        self.emit(groups.results()?, None, out)
+    }
+
+    fn emit(&self, results: Grouped, window: Option<(i64, WindowTimes)>, out: &mut Output) -> Result<()> {
+        let rows = results.len;
+        let mut columns = results.keys;
+        if let Some((start, times)) = window {
+            columns.extend(window_columns(vec![start; rows], times.size, &self.time_type)?);
+        }
+        columns.extend(results.values.into_iter().flatten());
+        self.emit_columns(columns, rows, out)
+    }
+
+    fn emit_columns(&self, columns: Vec<ArrayRef>, rows: usize, out: &mut Output) -> Result<()> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        for first in (0..rows).step_by(RESULT_ROWS) {
+            out.batch(batch.slice(first, RESULT_ROWS.min(rows - first)));
+        }
+        Ok(())
+    }
+
+    /// Gives out the states of the panes that lie before `end`, and keeps one emptied table for reuse.
+    fn flush(&mut self, end: i64, out: &mut Output) -> Result<()> {
+        while let Some(entry) = self.panes.first_entry().filter(|e| *e.key() < end) {
+            let (start, pane) = entry.remove_entry();
+            let Pane::Open(mut groups) = pane else { continue };
+            let states = groups.states()?;
+            self.emit_states(vec![start; states.len], states.keys, states.values, out)?;
+            groups.clear();
+            self.spare.get_or_insert(*groups);
+        }
+        Ok(())
+    }
+
+    fn emit_states(
+        &self,
+        panes: Vec<i64>,
+        keys: Vec<ArrayRef>,
+        states: Vec<Vec<ArrayRef>>,
+        out: &mut Output,
+    ) -> Result<()> {
+        let rows = panes.len();
+        let mut columns = vec![time_column(panes, &PANE_TYPE)?];
+        columns.extend(keys);
+        columns.extend(states.into_iter().flatten());
+        self.emit_columns(columns, rows, out)
+    }
+
+    /// Gives each row on as the state of a group of its own.
+    fn pass_rows_on(&mut self, input: Input, time: Option<&ArrayRef>, rows: usize, out: &mut Output) -> Result<()> {
+        self.pass_on.rows_left = self.pass_on.rows_left.saturating_sub(rows as u64);
+        let panes = match (time, self.times) {
+            (Some(time), Some(times)) => event_times(time)?.iter().map(|t| times.pane_of(*t)).collect(),
+            _ => vec![0; rows],
+        };
+        let states = self.functions.states_of_rows(&input)?;
+        self.emit_states(panes, input.keys, states, out)
+    }
+
+    /// After rows were grouped by the partial half: gives out what is too much, and decides whether to go on grouping.
+    fn after_partial(&mut self, out: &mut Output) -> Result<()> {
+        let groups: usize = self.panes.values().map(|p| if let Pane::Open(g) = p { g.len() } else { 0 }).sum();
+        if groups >= PARTIAL_GROUPS_MAX {
+            self.flush(i64::MAX, out)?;
+        }
+        let PassOn { rows, groups, .. } = self.pass_on;
+        if rows >= SAMPLE_ROWS {
+            // More than one group for two rows: the second grouping has as much to do as if there were no first.
+            let rows_left = if groups * 2 > rows && self.functions.rows_have_states() { PASS_ON_ROWS } else { 0 };
+            if rows_left > 0 {
+                self.flush(i64::MAX, out)?;
+            }
+            self.pass_on = PassOn { rows: 0, groups: 0, rows_left };
+        }
+        Ok(())
+    }
+
+    /// The state has a stated bound: beyond it the job stops with an error instead of taking the machine down.
+    fn check_size(&mut self) -> Result<()> {
+        self.batches += 1;
+        if self.batches % BATCHES_PER_SIZE_CHECK != 0 {
+            return Ok(());
+        }
+        let bytes: usize = self.panes.values().map(Pane::size_bytes).sum();
+        if bytes <= self.state_bytes_max {
+            return Ok(());
+        }
+        let (panes, max) = (self.panes.len(), self.state_bytes_max);
+        Err(Error::user(format!("the open windows of this task hold {bytes} bytes in {panes} panes, more than {max}"))
+            .remedy(
+                "SET 'state-bytes' higher, use shorter windows or a shorter watermark delay, or group by fewer keys",
+            ))
+    }
+}
+
+impl Pane {
+    fn size_bytes(&self) -> usize {
+        match self {
+            Pane::Open(groups) => groups.size_bytes(),
+            Pane::Sealed(grouped) => grouped.size_bytes(),
+        }
+    }
+}
+
+const PANE_TYPE: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+
+fn state_schema(spec: &WindowAggregateSpec, functions: &AggregateFunctions) -> SchemaRef {
+    let pane = Field::new("pane_start", PANE_TYPE, false);
+    let keys = spec.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable));
+    Arc::new(Schema::new(std::iter::once(pane).chain(keys).chain(functions.state_fields()).collect::<Vec<_>>()))
+}
+
+fn result_schema(spec: &WindowAggregateSpec, windowed: bool) -> SchemaRef {
+    let keys = spec.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable));
+    let window = window_fields(&spec.time_type).into_iter().filter(|_| windowed);
+    let aggregates = spec.aggregates.iter().map(|a| Field::new(&a.name, a.data_type.clone(), a.nullable));
+    Arc::new(Schema::new(keys.chain(window).chain(aggregates).collect::<Vec<_>>()))
+}
+
+impl Operator for WindowAggregate {
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        let rows = batch.num_rows();
+        let (input, time) = self.input(&batch)?;
+        if self.phase == AggregatePhase::Partial && self.pass_on.rows_left > 0 {
+            if time.as_ref().is_none_or(|t| t.null_count() == 0) {
+                return self.pass_rows_on(input, time.as_ref(), rows, out);
+            }
+        }
+        self.pass_on.rows += rows as u64;
+        let panes = match (&time, self.times) {
+            (Some(time), Some(times)) => self.split(time, times)?,
+            _ => vec![(0, None)],
+        };
+        for (pane, rows) in panes {
+            match rows {
+                None => self.add(pane, &input)?,
+                Some(rows) => self.add(pane, &input.take(rows)?)?,
+            }
+        }
+        match self.phase {
+            AggregatePhase::Partial => self.after_partial(out),
+            _ => self.check_size(),
+        }
+    }
+
+    fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        match (self.phase, self.times) {
+            (AggregatePhase::Partial, _) if watermark == EventTime::MAX => self.flush(i64::MAX, out)?,
+            (AggregatePhase::Partial, Some(times)) => {
+                // The last instant of a pane is `start + pane - 1`: closed are the panes that start before this.
+                self.flush(watermark.0.saturating_add(2).saturating_sub(times.pane), out)?;
+            }
+            (AggregatePhase::Partial, None) => {}
+            _ => self.fire(watermark.0, out)?,
+        }
+        self.watermark = watermark.0;
+        out.watermark(watermark);
+        Ok(())
+    }
+
+    fn epoch_end(&mut self, _epoch: Epoch, out: &mut Output) -> Result<()> {
+        if self.phase == AggregatePhase::Partial {
+            self.flush(i64::MAX, out)?;
+        }
+        Ok(())
+    }
+
+    fn take_late_rows(&mut self) -> u64 {
+        std::mem::take(&mut self.late_rows)
+    }
+}

@@ -1,0 +1,134 @@
+//! Groups with their accumulators: the state of one pane.
+
+use anabranch_model::Result;
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::DataType;
+use datafusion_expr::{EmitTo, GroupsAccumulator};
+
+use super::function::AggregateFunctions;
+use crate::expression::runtime_error;
+use crate::hash_keys;
+use crate::key_table::KeyTable;
+
+/// What a batch brings to a pane: keys, and arguments or states of each function.
+pub(super) struct Input {
+    pub(super) keys: Vec<ArrayRef>,
+    /// Per function: its arguments if `filters` is given, else its state columns.
+    pub(super) grouped: Vec<Vec<ArrayRef>>,
+    /// Per function: its filter. `None` as a whole for states.
+    pub(super) filters: Option<Vec<Option<BooleanArray>>>,
+}
+
+/// Keys of groups with a list of columns per function: states or results.
+pub(super) struct Grouped {
+    pub(super) len: usize,
+    pub(super) keys: Vec<ArrayRef>,
+    pub(super) values: Vec<Vec<ArrayRef>>,
+}
+
+pub(super) struct Groups {
+    keys: KeyTable,
+    accumulators: Vec<Box<dyn GroupsAccumulator>>,
+    hashes: Vec<u64>,
+    ids: Vec<usize>,
+}
+
+impl Input {
+    /// Only these rows.
+    pub(super) fn take(&self, rows: Vec<u32>) -> Result<Input> {
+        let rows = UInt32Array::from(rows);
+        let pick = |columns: &[ArrayRef]| -> Result<Vec<ArrayRef>> {
+            columns.iter().map(|c| Ok(take(c, &rows, None)?)).collect()
+        };
+        let filter = |filter: &Option<BooleanArray>| -> Result<Option<BooleanArray>> {
+            let Some(filter) = filter else { return Ok(None) };
+            Ok(Some(BooleanArray::from(take(filter, &rows, None)?.to_data())))
+        };
+        let filters = self.filters.as_ref().map(|f| f.iter().map(filter).collect::<Result<_>>()).transpose()?;
+        let grouped = self.grouped.iter().map(|columns| pick(columns)).collect::<Result<_>>()?;
+        Ok(Input { keys: pick(&self.keys)?, grouped, filters })
+    }
+
+    pub(super) fn filter(&self, function: usize) -> Option<&BooleanArray> {
+        self.filters.as_ref().and_then(|f| f[function].as_ref())
+    }
+
+    fn rows(&self) -> usize {
+        self.keys.first().or_else(|| self.grouped.iter().flatten().next()).map_or(0, |c| c.len())
+    }
+}
+
+impl Groups {
+    pub(super) fn new(key_types: Vec<DataType>, functions: &AggregateFunctions) -> Result<Self> {
+        let (keys, accumulators) = (KeyTable::new(key_types)?, functions.accumulators()?);
+        Ok(Groups { keys, accumulators, hashes: Vec::new(), ids: Vec::new() })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        self.keys.size_bytes() + self.accumulators.iter().map(|a| a.size()).sum::<usize>()
+    }
+
+    /// Adds rows, or states of the same groups from elsewhere.
+    pub(super) fn update(&mut self, input: &Input) -> Result<()> {
+        hash_keys(&input.keys, input.rows(), &mut self.hashes)?;
+        self.keys.intern(&input.keys, &self.hashes, &mut self.ids)?;
+        let total = self.keys.len();
+        for (i, accumulator) in self.accumulators.iter_mut().enumerate() {
+            let updated = match &input.filters {
+                Some(filters) => accumulator.update_batch(&input.grouped[i], &self.ids, filters[i].as_ref(), total),
+                None => accumulator.merge_batch(&input.grouped[i], &self.ids, total),
+            };
+            updated.map_err(|e| runtime_error(&e))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn merge(&mut self, states: &Grouped) -> Result<()> {
+        if states.len == 0 {
+            return Ok(());
+        }
+        self.update(&Input { keys: states.keys.clone(), grouped: states.values.clone(), filters: None })
+    }
+
+    /// The one group of an aggregate without keys over no rows.
+    pub(super) fn add_empty_group(&mut self, functions: &AggregateFunctions) -> Result<()> {
+        self.keys.intern(&[], &[0], &mut self.ids)?;
+        let fields: Vec<_> = functions.argument_types();
+        for (accumulator, types) in self.accumulators.iter_mut().zip(fields) {
+            let none: Vec<ArrayRef> = types.iter().map(arrow::array::new_empty_array).collect();
+            accumulator.update_batch(&none, &[], None, 1).map_err(|e| runtime_error(&e))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the states out; the accumulators are empty afterwards.
+    pub(super) fn states(&mut self) -> Result<Grouped> {
+        let len = self.len();
+        let states = self.accumulators.iter_mut().map(|a| a.state(EmitTo::All).map_err(|e| runtime_error(&e)));
+        Ok(Grouped { len, values: states.collect::<Result<_>>()?, keys: self.keys.keys()? })
+    }
+
+    /// Takes the results out; the accumulators are empty afterwards.
+    pub(super) fn results(&mut self) -> Result<Grouped> {
+        let len = self.len();
+        let results =
+            self.accumulators.iter_mut().map(|a| Ok(vec![a.evaluate(EmitTo::All).map_err(|e| runtime_error(&e))?]));
+        Ok(Grouped { len, values: results.collect::<Result<_>>()?, keys: self.keys.keys()? })
+    }
+
+    /// Forgets the keys, after [`Groups::states`] or [`Groups::results`] has emptied the accumulators.
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+    }
+}
+
+impl Grouped {
+    pub(super) fn size_bytes(&self) -> usize {
+        self.keys.iter().chain(self.values.iter().flatten()).map(|c| c.get_array_memory_size()).sum()
+    }
+}

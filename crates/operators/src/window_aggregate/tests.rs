@@ -1,0 +1,253 @@
+//! Every form of the aggregate against a naive recomputation over all rows that were not late.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, Window};
+use anabranch_model::Rng;
+use arrow::array::{AsArray, Int64Array, StringViewArray, TimestampMillisecondArray};
+use arrow::datatypes::{Float64Type, Int64Type, TimestampMillisecondType};
+
+use super::*;
+use crate::Element;
+
+const ROWS: u64 = 4000;
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("key", DataType::Utf8View, true),
+        Field::new("ts", PANE_TYPE, true),
+        Field::new("value", DataType::Int64, true),
+    ]))
+}
+
+fn aggregate(name: &str, function: &str, args: Vec<Expr>, filter: Option<Expr>, data_type: DataType) -> AggregateSpec {
+    AggregateSpec {
+        name: name.into(),
+        function: function.into(),
+        args,
+        distinct: false,
+        filter,
+        data_type,
+        nullable: true,
+    }
+}
+
+fn spec(phase: AggregatePhase, window: Window) -> WindowAggregateSpec {
+    let literal = |text: &str| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.into()) });
+    let positive = Expr::Binary {
+        op: anabranch_dataflow::BinaryOp::Gt,
+        left: Box::new(Expr::Column(2)),
+        right: Box::new(literal("0")),
+    };
+    let key = NamedExpr { name: "key".into(), expr: Expr::Column(0), data_type: DataType::Utf8View, nullable: true };
+    WindowAggregateSpec {
+        phase,
+        window,
+        time: (window != Window::Global).then_some(Expr::Column(1)),
+        time_type: PANE_TYPE,
+        keys: vec![key],
+        aggregates: vec![
+            aggregate("n", "count", vec![literal("1")], None, DataType::Int64),
+            aggregate("positive", "count", vec![Expr::Column(2)], Some(positive), DataType::Int64),
+            aggregate("total", "sum", vec![Expr::Column(2)], None, DataType::Int64),
+            aggregate("least", "min", vec![Expr::Column(2)], None, DataType::Int64),
+            aggregate("mean", "avg", vec![cast_to_float(Expr::Column(2))], None, DataType::Float64),
+        ],
+        input_schema: schema(),
+    }
+}
+
+fn cast_to_float(expr: Expr) -> Expr {
+    Expr::Cast { expr: Box::new(expr), to: DataType::Float64, safe: false }
+}
+
+type Row = (Option<String>, i64, Option<i64>);
+/// Results by window start and key: n, positive, total, least, mean as text.
+type Results = BTreeMap<(i64, Option<String>), String>;
+
+fn batch(rows: &[Row]) -> RecordBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|r| r.0.clone()).collect::<StringViewArray>()),
+        Arc::new(rows.iter().map(|r| Some(r.1)).collect::<TimestampMillisecondArray>()),
+        Arc::new(rows.iter().map(|r| r.2).collect::<Int64Array>()),
+    ];
+    RecordBatch::try_new(schema(), columns).expect("batch")
+}
+
+fn summary(values: &[Option<i64>]) -> String {
+    let present: Vec<i64> = values.iter().flatten().copied().collect();
+    let total = (!present.is_empty()).then(|| present.iter().sum::<i64>());
+    let mean = total.map(|t| t as f64 / present.len() as f64);
+    let positive = present.iter().filter(|v| **v > 0).count();
+    format!("{} {positive} {total:?} {:?} {mean:?}", values.len(), present.iter().min())
+}
+
+/// Windows by definition: every start that is a multiple of the slide and holds the time.
+fn windows_of(window: Window, time: i64) -> Vec<(i64, i64)> {
+    let (size, slide, offset) = match window {
+        Window::Global => return vec![(0, i64::MAX)],
+        Window::Tumble { size_ms, offset_ms } => (size_ms, size_ms, offset_ms),
+        Window::Hop { size_ms, slide_ms, offset_ms } => (size_ms, slide_ms, offset_ms),
+    };
+    let starts = (-60..400).map(|n| offset + n * slide);
+    starts.filter(|s| (*s..s + size).contains(&time)).map(|s| (s, s + size - 1)).collect()
+}
+
+fn collect(out: &mut Output, windowed: bool, results: &mut Results) {
+    for element in out.drain() {
+        let Element::Batch(batch) = element else { continue };
+        let first = if windowed { 4 } else { 1 };
+        let ints = |i: usize| batch.column(first + i).as_primitive::<Int64Type>();
+        for row in 0..batch.num_rows() {
+            let keys = batch.column(0).as_string_view();
+            let key = keys.is_valid(row).then(|| keys.value(row).to_owned());
+            let start = match windowed {
+                true => batch.column(1).as_primitive::<TimestampMillisecondType>().value(row),
+                false => 0,
+            };
+            let option = |i: usize| ints(i).is_valid(row).then(|| ints(i).value(row));
+            let means = batch.column(first + 4).as_primitive::<Float64Type>();
+            let mean = means.is_valid(row).then(|| means.value(row));
+            let text = format!(
+                "{} {} {:?} {:?} {mean:?}",
+                ints(0).value(row),
+                ints(1).value(row),
+                option(2),
+                option(3).as_ref()
+            );
+            let twice = results.insert((start, key.clone()), text);
+            assert!(twice.is_none(), "window {start} of {key:?} fired twice");
+        }
+    }
+}
+
+/// Runs random rows with random watermarks through the operators and compares with the definition.
+fn check(seed: u64, window: Window, two_phases: bool, many_keys: bool) {
+    let functions = Functions::default();
+    let new = |phase| WindowAggregate::new(&spec(phase, window), &functions, usize::MAX).expect("valid");
+    let mut complete = new(if two_phases { AggregatePhase::Final } else { AggregatePhase::Complete });
+    let mut partial = two_phases.then(|| new(AggregatePhase::Partial));
+    let windowed = window != Window::Global;
+    let (mut rng, mut out, mut results) = (Rng::new(seed), Output::default(), Results::new());
+    let (mut expected, mut watermark, mut late) = (BTreeMap::<_, Vec<Option<i64>>>::new(), i64::MIN, 0);
+    let feed = |element: Element, complete: &mut WindowAggregate, out: &mut Output| match element {
+        Element::Batch(batch) => complete.batch(batch, out).expect("batch"),
+        Element::Watermark(time) => complete.watermark(time, out).expect("watermark"),
+    };
+    let mut rows_left = ROWS;
+    while rows_left > 0 {
+        let count = 1 + rng.below(300).min(rows_left - 1);
+        let now = ((ROWS - rows_left) / 8) as i64;
+        rows_left -= count;
+        let rows: Vec<Row> = (0..count)
+            .map(|_| {
+                let key = rng.below(if many_keys { 100_000 } else { 9 });
+                let value = rng.below(100) as i64 - 40;
+                (
+                    (key != 3).then(|| format!("key {key}")),
+                    now + rng.below(60) as i64,
+                    (value % 11 != 1).then_some(value),
+                )
+            })
+            .collect();
+        for (key, time, value) in &rows {
+            let windows = windows_of(window, *time);
+            late += u64::from(windows.iter().all(|(_, last)| *last <= watermark));
+            for (start, _) in windows.iter().filter(|(_, last)| *last > watermark) {
+                expected.entry((*start, key.clone())).or_default().push(*value);
+            }
+        }
+        let mut elements = vec![Element::Batch(batch(&rows))];
+        if rng.below(3) == 0 {
+            watermark = watermark.max(now - rng.below(30) as i64);
+            elements.push(Element::Watermark(EventTime(watermark)));
+        }
+        if rows_left == 0 {
+            elements.push(Element::Watermark(EventTime::MAX));
+        }
+        for element in elements {
+            let Some(partial) = &mut partial else {
+                feed(element, &mut complete, &mut out);
+                continue;
+            };
+            let mut between = Output::default();
+            feed(element, partial, &mut between);
+            if rng.below(4) == 0 {
+                partial.epoch_end(Epoch(1), &mut between).expect("epoch end");
+                assert!(partial.panes.is_empty(), "a partial aggregate holds nothing across an epoch");
+            }
+            between.drain().for_each(|element| feed(element, &mut complete, &mut out));
+        }
+        collect(&mut out, windowed, &mut results);
+    }
+    let expected: Results = expected.into_iter().map(|(k, values)| (k, summary(&values))).collect();
+    assert_eq!(results, expected, "seed {seed} {window:?} two phases {two_phases}");
+    assert!(complete.panes.is_empty(), "state is left over");
+    if !two_phases {
+        assert_eq!(complete.take_late_rows(), late, "late rows, seed {seed} {window:?}");
+    }
+}
+
+#[test]
+fn equals_naive_recomputation_for_every_window_and_phase() {
+    let windows = [
+        Window::Tumble { size_ms: 20, offset_ms: 0 },
+        Window::Tumble { size_ms: 7, offset_ms: 3 },
+        Window::Hop { size_ms: 30, slide_ms: 10, offset_ms: 0 },
+        Window::Hop { size_ms: 25, slide_ms: 10, offset_ms: 4 },
+        Window::Global,
+    ];
+    for seed in 0..4 {
+        for window in windows {
+            check(seed, window, false, false);
+            check(seed, window, false, true);
+        }
+    }
+}
+
+#[test]
+fn two_phases_equal_one_when_nothing_is_late_between_them() {
+    // Rows behind the watermark may be merged before the final half sees how late they are, so the watermark here
+    // stays behind every row: what is compared is the grouping.
+    for seed in 0..4 {
+        for window in
+            [Window::Tumble { size_ms: 1000, offset_ms: 0 }, Window::Hop { size_ms: 2000, slide_ms: 500, offset_ms: 0 }]
+        {
+            check(seed, window, true, false);
+            check(seed, window, true, true);
+        }
+        check(seed, Window::Global, true, true);
+    }
+}
+
+#[test]
+fn keys_that_hardly_repeat_are_passed_on_as_states() {
+    let functions = Functions::default();
+    let window = Window::Tumble { size_ms: 1000, offset_ms: 0 };
+    let mut partial =
+        WindowAggregate::new(&spec(AggregatePhase::Partial, window), &functions, usize::MAX).expect("valid");
+    let mut out = Output::default();
+    for first in (0..SAMPLE_ROWS as i64 * 2).step_by(4096) {
+        let rows: Vec<Row> = (first..first + 4096).map(|i| (Some(format!("key {i}")), i % 1000, Some(i))).collect();
+        partial.batch(batch(&rows), &mut out).expect("batch");
+    }
+    assert!(partial.pass_on.rows_left > 0);
+    assert!(partial.panes.is_empty());
+    let rows: usize = out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).sum();
+    assert_eq!(rows as u64, SAMPLE_ROWS * 2);
+}
+
+#[test]
+fn state_beyond_its_bound_stops_the_job_with_a_remedy() {
+    let functions = Functions::default();
+    let window = Window::Tumble { size_ms: 1000, offset_ms: 0 };
+    let mut complete =
+        WindowAggregate::new(&spec(AggregatePhase::Complete, window), &functions, 1 << 20).expect("valid");
+    let mut out = Output::default();
+    let error = (0..1000_i64)
+        .map(|n| (0..1000).map(|i| (Some(format!("key {n} {i}")), 5, Some(i))).collect::<Vec<Row>>())
+        .find_map(|rows| complete.batch(batch(&rows), &mut out).err())
+        .expect("the bound is kept");
+    assert!(error.to_string().contains("state-bytes"), "{error}");
+}
