@@ -33,14 +33,25 @@ pub struct TaskCounters {
     pub watermark_ms: AtomicI64,
     /// The last epoch that the task ended; 0 before the first.
     pub epoch: AtomicU64,
-    latency: Mutex<Histogram<u64>>,
+    /// From a row's reading by a source until this task has processed it.
+    pub latency: Latencies,
+    /// From the reading of what caused a result until this task has given it to its sink.
+    pub result_latency: Latencies,
+}
+
+/// A latency histogram: 1 µs to 1 h with two significant digits. Written once per batch.
+#[derive(Debug)]
+pub struct Latencies(Mutex<Histogram<u64>>);
+
+impl Default for Latencies {
+    fn default() -> Self {
+        #[expect(clippy::unwrap_used, reason = "the bounds are constants that the library accepts")]
+        Latencies(Mutex::new(Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap()))
+    }
 }
 
 impl Default for TaskCounters {
     fn default() -> Self {
-        // 1 µs to 1 h with 2 significant digits: 40 kB.
-        #[expect(clippy::unwrap_used, reason = "the bounds are constants that the library accepts")]
-        let histogram = Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap();
         TaskCounters {
             rows_in: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
@@ -53,32 +64,35 @@ impl Default for TaskCounters {
             malformed_rows: AtomicU64::new(0),
             watermark_ms: AtomicI64::new(i64::MIN),
             epoch: AtomicU64::new(0),
-            latency: Mutex::new(histogram),
+            latency: Latencies::default(),
+            result_latency: Latencies::default(),
+        }
+    }
+}
+
+impl Latencies {
+    /// Records that `rows` rows took `nanos`.
+    pub fn record(&self, nanos: u64, rows: u64) {
+        if let Ok(mut histogram) = self.0.lock() {
+            histogram.saturating_record_n((nanos / 1000).max(1), rows);
+        }
+    }
+
+    /// Percentiles so far.
+    #[must_use]
+    pub fn summary(&self) -> LatencySummary {
+        self.0.lock().map(|h| LatencySummary::of(&h)).unwrap_or_default()
+    }
+
+    /// Forgets what was recorded: what a measurement calls after its warm-up.
+    pub fn reset(&self) {
+        if let Ok(mut histogram) = self.0.lock() {
+            histogram.reset();
         }
     }
 }
 
 impl TaskCounters {
-    /// Records that `rows` rows were processed `nanos` after they had entered the job.
-    pub fn record_latency(&self, nanos: u64, rows: u64) {
-        if let Ok(mut latency) = self.latency.lock() {
-            latency.saturating_record_n((nanos / 1000).max(1), rows);
-        }
-    }
-
-    /// The latencies so far.
-    #[must_use]
-    pub fn latency(&self) -> LatencySummary {
-        self.latency.lock().map(|h| LatencySummary::of(&h)).unwrap_or_default()
-    }
-
-    /// Forgets the latencies so far: what a measurement calls after its warm-up.
-    pub fn reset_latency(&self) {
-        if let Ok(mut latency) = self.latency.lock() {
-            latency.reset();
-        }
-    }
-
     /// Adds to a counter.
     #[inline]
     pub fn add(counter: &AtomicU64, by: u64) {
@@ -152,6 +166,8 @@ pub struct TaskMetrics {
     pub queue_bytes: u64,
     /// Age of the oldest waiting batch since it was queued, in nanoseconds.
     pub oldest_queued_ns: u64,
-    /// From a record's reading by the source to its processing here.
+    /// From a row's reading by a source until this task has processed it.
     pub latency: LatencySummary,
+    /// From the reading of what caused a result until this task has given it to its sink.
+    pub result_latency: LatencySummary,
 }

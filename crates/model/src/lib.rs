@@ -12,7 +12,7 @@ mod rng;
 mod time;
 
 pub use clock::{Clock, ManualClock, Nanos, SystemClock};
-pub use counters::{LatencySummary, TaskCounters, TaskMetrics};
+pub use counters::{Latencies, LatencySummary, TaskCounters, TaskMetrics};
 pub use envelope::{Envelope, Marker, MarkerKind, Stamped, batch_bytes};
 pub use error::{Error, ErrorKind, Result};
 pub use hash::{HASH_SEED, hash_bytes, hash_u64};

@@ -1,1 +1,17 @@
-//! Placeholder.
+//! Runs a plan: tasks on threads of their own, bounded channels between them, markers aligned where they meet.
+//!
+//! A task is a chain of operators between an input and an output. `source_task` drives a chain from a source,
+//! `inbox_task` from channels; both share `chain` and `exchange`. `alignment`, `watermarks` and `exchange` decide
+//! without waiting or reading a clock, and are tested so.
+
+mod alignment;
+mod chain;
+mod control;
+mod exchange;
+mod inbox;
+mod inbox_task;
+mod job;
+mod source_task;
+mod watermarks;
+
+pub use job::{Job, Summary};

@@ -1,1 +1,11 @@
-//! Placeholder.
+//! The embedded engine: SQL text in, running jobs out, in one process without servers.
+
+mod engine;
+mod session;
+
+pub use anabranch_model::{Error, ErrorKind, EventTime, LatencySummary, Result, TaskMetrics};
+pub use anabranch_operators::{Connector, Connectors};
+pub use anabranch_plan::{Planned, StatementText, split_statements};
+pub use anabranch_runtime::{Job, Summary};
+pub use engine::{Engine, Settings, TableOption};
+pub use session::{Query, Reply, Session};

@@ -1,0 +1,213 @@
+//! Where several channels meet: the minimum of their watermarks, and the alignment of their markers.
+//!
+//! A channel whose marker has come is blocked until the markers of all others have come (Flink's barrier alignment),
+//! so that what follows the aligned marker is exactly the next epoch. Also the guard of the order on each channel:
+//! consecutive epochs, growing watermarks, nothing after the end.
+
+use anabranch_model::{Envelope, Error, EventTime, Marker, MarkerKind, Nanos, Result, Stamped};
+use arrow::array::RecordBatch;
+
+/// Merges the envelopes of a task's channels into one stream.
+pub(crate) struct Alignment {
+    channels: Vec<Channel>,
+    /// A channel that must not be read until its marker has been aligned, or ever again.
+    blocked: Vec<bool>,
+    watermark: EventTime,
+    idle: bool,
+}
+
+#[derive(Clone)]
+struct Channel {
+    watermark: EventTime,
+    idle: bool,
+    marker: Option<Marker>,
+    last_epoch: u64,
+    closed: Option<MarkerKind>,
+}
+
+/// What follows from an envelope for the task.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// Rows to process.
+    Batch(Stamped<RecordBatch>),
+    /// The minimum of the channels has grown.
+    Watermark(Stamped<EventTime>),
+    /// All channels are idle.
+    Idle,
+    /// All channels have ended the epoch.
+    Marker(Marker),
+    /// Nothing.
+    None,
+}
+
+impl Alignment {
+    pub(crate) fn new(channels: usize) -> Self {
+        let channel = Channel { watermark: EventTime::MIN, idle: false, marker: None, last_epoch: 0, closed: None };
+        Alignment {
+            channels: vec![channel; channels],
+            blocked: vec![false; channels],
+            watermark: EventTime::MIN,
+            idle: false,
+        }
+    }
+
+    /// For each channel whether it must not be read now.
+    pub(crate) fn blocked(&self) -> &[bool] {
+        &self.blocked
+    }
+
+    /// Takes the next envelope of a channel that is not blocked.
+    pub(crate) fn receive(&mut self, index: usize, envelope: Envelope) -> Result<Event> {
+        let channel = &mut self.channels[index];
+        if self.blocked[index] {
+            return Err(Error::internal(format!("channel {index} was read while blocked")));
+        }
+        Ok(match envelope {
+            Envelope::Batch(batch) => {
+                channel.idle = false;
+                self.idle = false;
+                Event::Batch(batch)
+            }
+            Envelope::Watermark(watermark) => {
+                if watermark.value < channel.watermark {
+                    let (new, old) = (watermark.value, channel.watermark);
+                    return Err(Error::internal(format!("the watermark of channel {index} fell from {old} to {new}")));
+                }
+                channel.watermark = watermark.value;
+                channel.idle = false;
+                self.idle = false;
+                self.advance(watermark.born)
+            }
+            Envelope::Idle => {
+                channel.idle = true;
+                match self.channels.iter().all(|c| c.idle || c.ended()) {
+                    true if !self.idle => {
+                        self.idle = true;
+                        Event::Idle
+                    }
+                    true => Event::None,
+                    false => self.advance(Nanos(0)),
+                }
+            }
+            Envelope::Marker(marker) => {
+                if marker.epoch.0 != channel.last_epoch + 1 {
+                    let (new, old) = (marker.epoch.0, channel.last_epoch);
+                    return Err(Error::internal(format!("channel {index} ended epoch {new} after epoch {old}")));
+                }
+                channel.last_epoch = marker.epoch.0;
+                channel.marker = Some(marker);
+                channel.closed = marker.kind.closes().then_some(marker.kind);
+                self.blocked[index] = true;
+                self.align()
+            }
+        })
+    }
+
+    /// The minimum over channels that are neither idle nor at their end; one that was stopped still holds it back.
+    fn advance(&mut self, born: Nanos) -> Event {
+        let active = self.channels.iter().filter(|c| !c.idle && !c.ended()).map(|c| c.watermark);
+        let ended = self.channels.iter().filter(|c| c.ended()).map(|c| c.watermark);
+        let minimum = active.min().or_else(|| ended.min()).unwrap_or(EventTime::MIN);
+        if minimum <= self.watermark {
+            return Event::None;
+        }
+        self.watermark = minimum;
+        Event::Watermark(Stamped { value: minimum, born })
+    }
+
+    fn align(&mut self) -> Event {
+        if self.channels.iter().any(|c| c.marker.is_none() && c.closed.is_none()) {
+            return Event::None;
+        }
+        let kinds = self.channels.iter().map(|c| c.closed);
+        let kind = kinds.reduce(|a, b| match (a, b) {
+            (None, _) | (_, None) => None,
+            (Some(MarkerKind::Stop), _) | (_, Some(MarkerKind::Stop)) => Some(MarkerKind::Stop),
+            _ => Some(MarkerKind::End),
+        });
+        let kind = kind.flatten().unwrap_or(MarkerKind::Cut);
+        let newest = self.channels.iter().filter_map(|c| c.marker).max_by_key(|m| m.epoch);
+        for (channel, blocked) in self.channels.iter_mut().zip(&mut self.blocked) {
+            channel.marker = None;
+            *blocked = channel.closed.is_some();
+        }
+        newest.map_or(Event::None, |marker| Event::Marker(Marker { kind, ..marker }))
+    }
+}
+
+impl Channel {
+    /// The stream of this channel is complete, so it has no say in the minimum.
+    fn ended(&self) -> bool {
+        self.closed == Some(MarkerKind::End) || self.watermark == EventTime::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::{Epoch, PlanVersion};
+
+    use super::*;
+
+    fn marker(epoch: u64, kind: MarkerKind) -> Envelope {
+        Envelope::Marker(Marker { epoch: Epoch(epoch), version: PlanVersion(1), kind })
+    }
+
+    fn watermark(ms: i64) -> Envelope {
+        Envelope::Watermark(Stamped { value: EventTime(ms), born: Nanos(0) })
+    }
+
+    /// Feeds (channel, envelope) pairs and shows the events as text.
+    fn check(channels: usize, steps: Vec<(usize, Envelope)>, expected: &[&str]) {
+        let mut alignment = Alignment::new(channels);
+        let seen: Vec<String> = steps
+            .into_iter()
+            .map(|(channel, envelope)| match alignment.receive(channel, envelope).expect("in order") {
+                Event::Batch(_) => "batch".into(),
+                Event::Watermark(w) => format!("watermark {}", w.value.0),
+                Event::Idle => "idle".into(),
+                Event::Marker(m) => format!("{:?} {}", m.kind, m.epoch.0),
+                Event::None => "-".into(),
+            })
+            .collect();
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn a_marker_passes_when_all_channels_have_it() {
+        use MarkerKind::{Cut, End, Stop};
+        check(2, vec![(0, marker(1, Cut)), (1, marker(1, Cut)), (1, marker(2, Cut))], &["-", "Cut 1", "-"]);
+        let ends = vec![(0, marker(1, End)), (1, marker(1, Cut)), (1, marker(2, Cut)), (1, marker(3, End))];
+        check(2, ends, &["-", "Cut 1", "Cut 2", "End 3"]);
+        check(2, vec![(0, marker(1, End)), (1, marker(1, Stop))], &["-", "Stop 1"]);
+    }
+
+    #[test]
+    fn the_watermark_is_the_minimum_of_the_active_channels() {
+        check(2, vec![(0, watermark(5)), (1, watermark(3)), (1, watermark(9))], &["-", "watermark 3", "watermark 5"]);
+        check(2, vec![(0, watermark(5)), (1, Envelope::Idle), (0, Envelope::Idle)], &["-", "watermark 5", "idle"]);
+        // An idle channel that wakes up behind the others does not pull the watermark back.
+        check(2, vec![(0, watermark(5)), (1, Envelope::Idle), (1, watermark(2)), (1, watermark(6)), (0, watermark(7))],
+            &["-", "watermark 5", "-", "-", "watermark 6"]);
+        let end = vec![(0, watermark(5)), (1, watermark(i64::MAX)), (1, marker(1, MarkerKind::End)), (0, watermark(8))];
+        check(2, end, &["-", "watermark 5", "-", "watermark 8"]);
+        check(2, vec![(0, watermark(i64::MAX)), (1, watermark(i64::MAX))], &["-", "watermark 9223372036854775807"]);
+    }
+
+    #[test]
+    fn a_stopped_channel_holds_the_watermark() {
+        check(2, vec![(0, watermark(5)), (0, marker(1, MarkerKind::Stop)), (1, watermark(9))], &["-", "-", "watermark 5"]);
+    }
+
+    #[test]
+    fn disorder_on_a_channel_is_our_bug() {
+        for steps in [
+            vec![watermark(5), watermark(4)],
+            vec![marker(2, MarkerKind::Cut)],
+            vec![marker(1, MarkerKind::End), watermark(1)],
+        ] {
+            let mut alignment = Alignment::new(1);
+            let last = steps.into_iter().map(|e| alignment.receive(0, e)).last().expect("steps");
+            assert!(last.expect_err("disorder").to_string().contains("internal error"));
+        }
+    }
+}

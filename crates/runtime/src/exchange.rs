@@ -1,0 +1,248 @@
+//! The sending side of an exchange: distributes rows over the receiving tasks and gathers small batches.
+//!
+//! Rows wait in a buffer per target until there are enough of them or until the buffer timeout (the article on Flink
+//! of 2015 shows what it trades). A watermark waits behind the rows it followed; a marker drives everything out first.
+//! So order is the same on every channel.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::{ExchangeKind, JobOptions};
+use anabranch_model::{Clock, Envelope, EventTime, KeyGroups, Marker, Nanos, Result, Stamped, batch_bytes};
+use anabranch_operators::hash_keys;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{concat_batches, take};
+use arrow::datatypes::DataType;
+
+use crate::inbox::Inbox;
+
+/// One end of a channel.
+#[derive(Clone)]
+pub(crate) struct ChannelSender {
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) channel: usize,
+}
+
+/// Sends one task's rows into one exchange.
+pub(crate) struct ExchangeWriter {
+    kind: ExchangeKind,
+    targets: Vec<Target>,
+    /// Hash exchange: the target of each key group.
+    owners: Vec<u32>,
+    key_groups: KeyGroups,
+    turn: usize,
+    rows_wanted: usize,
+    buffer_timeout: std::time::Duration,
+    clock: Arc<dyn Clock>,
+    hashes: Vec<u64>,
+    waited_ns: u64,
+}
+
+struct Target {
+    sender: ChannelSender,
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    /// Birth of the oldest pending row.
+    born: Nanos,
+    /// When the pending rows have to leave.
+    deadline: Nanos,
+    /// Follows the pending rows.
+    watermark: Option<Stamped<EventTime>>,
+}
+
+impl ExchangeWriter {
+    pub(crate) fn new(
+        kind: ExchangeKind,
+        senders: Vec<ChannelSender>,
+        key_groups: KeyGroups,
+        options: &JobOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let tasks = senders.len() as u32;
+        let owners = (0..key_groups.0).map(|g| key_groups.owner(anabranch_model::KeyGroup(g), tasks)).collect();
+        let target = |sender| Target {
+            sender,
+            pending: Vec::new(),
+            pending_rows: 0,
+            born: Nanos(u64::MAX),
+            deadline: Nanos(u64::MAX),
+            watermark: None,
+        };
+        ExchangeWriter {
+            kind,
+            targets: senders.into_iter().map(target).collect(),
+            owners,
+            key_groups,
+            turn: 0,
+            // Half a batch is worth sending: cutting a full batch for two tasks needs no gathering.
+            rows_wanted: options.batch_rows.div_ceil(2),
+            buffer_timeout: options.buffer_timeout,
+            clock,
+            hashes: Vec::new(),
+            waited_ns: 0,
+        }
+    }
+
+    /// Distributes rows.
+    pub(crate) fn batch(&mut self, batch: &RecordBatch, born: Nanos) -> Result<()> {
+        match &self.kind {
+            ExchangeKind::Forward => self.put(0, batch.clone(), born),
+            ExchangeKind::Broadcast => {
+                (0..self.targets.len()).try_for_each(|target| self.put(target, batch.clone(), born))
+            }
+            ExchangeKind::Rebalance => {
+                self.turn = (self.turn + 1) % self.targets.len();
+                self.put(self.turn, batch.clone(), born)
+            }
+            ExchangeKind::Hash { keys } => {
+                if keys.is_empty() || self.targets.len() == 1 {
+                    return self.put(0, batch.clone(), born);
+                }
+                let columns: Vec<ArrayRef> = keys.iter().map(|key| Arc::clone(batch.column(*key))).collect();
+                for (target, rows) in self.partition(&columns, batch.num_rows())?.into_iter().enumerate() {
+                    match rows.len() {
+                        0 => {}
+                        all if all == batch.num_rows() => self.put(target, batch.clone(), born)?,
+                        _ => self.put(target, take_rows(batch, rows)?, born)?,
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// For each target the rows whose key groups it owns.
+    fn partition(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<Vec<u32>>> {
+        hash_keys(keys, rows, &mut self.hashes)?;
+        let targets = self.targets.len();
+        let mut parts: Vec<Vec<u32>> = (0..targets).map(|_| Vec::with_capacity(rows / targets + rows / 8 + 8)).collect();
+        for (row, hash) in self.hashes.iter().enumerate() {
+            let owner = self.owners[usize::from(self.key_groups.of(*hash).0)];
+            parts[owner as usize].push(row as u32);
+        }
+        Ok(parts)
+    }
+
+    fn put(&mut self, index: usize, batch: RecordBatch, born: Nanos) -> Result<()> {
+        let target = &mut self.targets[index];
+        if target.pending.is_empty() {
+            target.deadline = self.clock.now().plus(self.buffer_timeout);
+        }
+        target.pending_rows += batch.num_rows();
+        target.pending.push(batch);
+        target.born = target.born.min(born);
+        if target.pending_rows >= self.rows_wanted || self.buffer_timeout.is_zero() {
+            self.flush_target(index)?;
+        }
+        Ok(())
+    }
+
+    fn flush_target(&mut self, index: usize) -> Result<()> {
+        let target = &mut self.targets[index];
+        if let Some(first) = target.pending.first() {
+            let batch = match target.pending.len() {
+                1 => first.clone(),
+                _ => concat_batches(&first.schema(), &target.pending)?,
+            };
+            target.pending.clear();
+            target.pending_rows = 0;
+            let born = std::mem::replace(&mut target.born, Nanos(u64::MAX));
+            target.deadline = Nanos(u64::MAX);
+            let envelope = Envelope::Batch(Stamped { value: compact(batch)?, born });
+            self.waited_ns += target.sender.send(envelope, self.clock.as_ref());
+        }
+        if let Some(watermark) = target.watermark.take() {
+            self.waited_ns += target.sender.send(Envelope::Watermark(watermark), self.clock.as_ref());
+        }
+        Ok(())
+    }
+
+    /// Passes a watermark on to every target, behind the rows that wait there.
+    pub(crate) fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
+        for index in 0..self.targets.len() {
+            let target = &mut self.targets[index];
+            let born = target.watermark.take().map_or(watermark.born, |waiting| waiting.born.min(watermark.born));
+            target.watermark = Some(Stamped { value: watermark.value, born });
+            if target.pending.is_empty() {
+                self.flush_target(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits, then tells every target that this task is idle.
+    pub(crate) fn idle(&mut self) -> Result<()> {
+        self.control(&Envelope::Idle)
+    }
+
+    /// Sends what waits, then the marker.
+    pub(crate) fn marker(&mut self, marker: Marker) -> Result<()> {
+        self.control(&Envelope::Marker(marker))
+    }
+
+    fn control(&mut self, envelope: &Envelope) -> Result<()> {
+        for index in 0..self.targets.len() {
+            self.flush_target(index)?;
+            self.waited_ns += self.targets[index].sender.send(envelope.clone(), self.clock.as_ref());
+        }
+        Ok(())
+    }
+
+    /// Sends the rows whose time is up.
+    pub(crate) fn flush_due(&mut self, now: Nanos) -> Result<()> {
+        for index in 0..self.targets.len() {
+            if self.targets[index].deadline <= now {
+                self.flush_target(index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// When rows have to leave next.
+    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
+        self.targets.iter().map(|t| t.deadline).filter(|d| *d != Nanos(u64::MAX)).min()
+    }
+
+    /// Nanoseconds waited for room since the last call.
+    pub(crate) fn take_waited_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.waited_ns)
+    }
+}
+
+impl ChannelSender {
+    fn send(&self, envelope: Envelope, clock: &dyn Clock) -> u64 {
+        self.inbox.send(self.channel, envelope, clock)
+    }
+}
+
+fn take_rows(batch: &RecordBatch, rows: Vec<u32>) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    let rows = UInt32Array::from(rows);
+    let columns = batch.columns().iter().map(|c| Ok(take(c, &rows, None)?)).collect::<Result<Vec<_>>>()?;
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
+}
+
+/// Copies string views out of buffers that they hardly use, so that a few rows in a queue do not keep a whole block of
+/// input alive and the queue's bound in bytes means what it says.
+fn compact(batch: RecordBatch) -> Result<RecordBatch> {
+    let held: usize = batch.columns().iter().map(|c| view_buffer_bytes(c)).sum();
+    if held <= 4 * batch_bytes(&batch) + (64 << 10) {
+        return Ok(batch);
+    }
+    let columns = batch.columns().iter().map(|column| match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        _ => Arc::clone(column),
+    });
+    let columns: Vec<ArrayRef> = columns.collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
+}
+
+fn view_buffer_bytes(column: &ArrayRef) -> usize {
+    let buffers = match column.data_type() {
+        DataType::Utf8View => column.as_string_view().data_buffers(),
+        DataType::BinaryView => column.as_binary_view().data_buffers(),
+        _ => return 0,
+    };
+    buffers.iter().map(arrow::buffer::Buffer::len).sum()
+}

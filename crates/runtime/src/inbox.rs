@@ -1,0 +1,187 @@
+//! The input of a task: one queue per sending task, each bounded in bytes.
+//!
+//! The bound is per channel, so that a channel that waits for alignment cannot starve the others. A single batch
+//! larger than the bound passes when its queue is empty. Locks are taken per batch, never per record.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anabranch_model::{Clock, Envelope, Nanos, batch_bytes};
+
+/// What a watermark or marker counts, so that a queue of these is bounded too.
+const CONTROL_BYTES: usize = 64;
+
+/// Queues from every sender to one task.
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    readable: Condvar,
+    writable: Condvar,
+    /// Bytes per channel.
+    capacity: usize,
+}
+
+struct State {
+    channels: Vec<Channel>,
+    /// Where the search for the next envelope starts, so that no channel starves.
+    turn: usize,
+    reader_waits: bool,
+    writers_wait: usize,
+    /// The job is being torn down, or the reader has left: nothing is received or kept any more.
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Channel {
+    queue: VecDeque<Queued>,
+    bytes: usize,
+}
+
+struct Queued {
+    envelope: Envelope,
+    bytes: usize,
+    at: Nanos,
+}
+
+/// Outcome of [`Inbox::receive`].
+pub(crate) enum Received {
+    /// An envelope of this channel.
+    Envelope(usize, Envelope),
+    /// Nothing came in time.
+    Timeout,
+    /// The inbox was closed.
+    Closed,
+}
+
+/// What waits in an inbox.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct QueueStats {
+    pub(crate) batches: u64,
+    pub(crate) bytes: u64,
+    pub(crate) oldest_ns: u64,
+}
+
+impl Inbox {
+    pub(crate) fn new(channels: usize, capacity: usize) -> Self {
+        let channels = (0..channels).map(|_| Channel::default()).collect();
+        let state = State { channels, turn: 0, reader_waits: false, writers_wait: 0, closed: false };
+        Inbox { state: Mutex::new(state), readable: Condvar::new(), writable: Condvar::new(), capacity }
+    }
+
+    /// The state is consistent after each statement, so a panic elsewhere does not spoil it.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an envelope at the end of a channel, after waiting for room. Returns the nanoseconds waited. What is sent
+    /// to a closed inbox is dropped: its reader wants nothing any more.
+    pub(crate) fn send(&self, channel: usize, envelope: Envelope, clock: &dyn Clock) -> u64 {
+        let bytes = match &envelope {
+            Envelope::Batch(batch) => batch_bytes(&batch.value),
+            _ => CONTROL_BYTES,
+        };
+        let mut state = self.lock();
+        let mut waited_ns = 0;
+        if state.channels[channel].is_full(bytes, self.capacity) && !state.closed {
+            let start = clock.now();
+            state.writers_wait += 1;
+            while state.channels[channel].is_full(bytes, self.capacity) && !state.closed {
+                state = self.writable.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            state.writers_wait -= 1;
+            waited_ns = clock.now().since(start);
+        }
+        if state.closed {
+            return waited_ns;
+        }
+        let queue = &mut state.channels[channel];
+        queue.bytes += bytes;
+        queue.queue.push_back(Queued { envelope, bytes, at: clock.now() });
+        if state.reader_waits {
+            state.reader_waits = false;
+            self.readable.notify_one();
+        }
+        waited_ns
+    }
+
+    /// Takes the next envelope of the channels that are not `blocked`, fairly. Waits at most `timeout`; `None` waits
+    /// as long as it takes.
+    pub(crate) fn receive(&self, blocked: &[bool], timeout: Option<Duration>) -> Received {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return Received::Closed;
+            }
+            if let Some((channel, envelope)) = state.pop(blocked) {
+                if state.writers_wait > 0 {
+                    self.writable.notify_all();
+                }
+                return Received::Envelope(channel, envelope);
+            }
+            state.reader_waits = true;
+            state = match timeout {
+                None => self.readable.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(timeout) => {
+                    let (mut state, result) =
+                        self.readable.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
+                    if result.timed_out() && !state.closed {
+                        state.reader_waits = false;
+                        return match state.pop(blocked) {
+                            Some((channel, envelope)) => Received::Envelope(channel, envelope),
+                            None => Received::Timeout,
+                        };
+                    }
+                    state
+                }
+            };
+        }
+    }
+
+    /// Drops what is queued, wakes everybody, and drops whatever is sent from now on.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.channels.iter_mut().for_each(|channel| *channel = Channel::default());
+        self.readable.notify_all();
+        self.writable.notify_all();
+    }
+
+    pub(crate) fn stats(&self, now: Nanos) -> QueueStats {
+        let state = self.lock();
+        let mut stats = QueueStats::default();
+        for channel in &state.channels {
+            stats.bytes += channel.bytes as u64;
+            let mut batches = channel.queue.iter().filter(|q| matches!(q.envelope, Envelope::Batch(_))).peekable();
+            if let Some(oldest) = batches.peek() {
+                stats.oldest_ns = stats.oldest_ns.max(now.since(oldest.at));
+            }
+            stats.batches += batches.count() as u64;
+        }
+        stats
+    }
+}
+
+impl Channel {
+    fn is_full(&self, bytes: usize, capacity: usize) -> bool {
+        self.bytes > 0 && self.bytes + bytes > capacity
+    }
+}
+
+impl State {
+    fn pop(&mut self, blocked: &[bool]) -> Option<(usize, Envelope)> {
+        let count = self.channels.len();
+        for step in 0..count {
+            let index = (self.turn + step) % count;
+            if blocked[index] {
+                continue;
+            }
+            let channel = &mut self.channels[index];
+            if let Some(queued) = channel.queue.pop_front() {
+                channel.bytes -= queued.bytes;
+                self.turn = (index + 1) % count;
+                return Some((index, queued.envelope));
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,116 @@
+//! A task whose rows come from channels: receives, aligns, drives its chain.
+
+use std::sync::Arc;
+
+use anabranch_model::{Clock, Envelope, Marker, MarkerKind, Result, TaskCounters, TaskId, batch_bytes};
+use anabranch_protocol::Input;
+
+use crate::alignment::{Alignment, Event};
+use crate::chain::Chain;
+use crate::control::Control;
+use crate::inbox::{Inbox, Received};
+
+/// The static side of one operator: an inbox that is read to its end before the main input.
+pub(crate) struct Side {
+    pub(crate) operator: usize,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) channels: usize,
+}
+
+/// What every task has, whatever its input.
+pub(crate) struct TaskParts {
+    pub(crate) id: TaskId,
+    pub(crate) chain: Chain,
+    pub(crate) sides: Vec<Side>,
+    pub(crate) counters: Arc<TaskCounters>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) control: Arc<Control>,
+}
+
+/// Whether a static side was read completely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SideEnd {
+    Complete,
+    /// The job stops or has failed: no row may be joined with a part of the table.
+    Cut,
+}
+
+impl TaskParts {
+    /// Reads the static sides to their ends.
+    pub(crate) fn read_sides(&mut self) -> Result<SideEnd> {
+        for side in std::mem::take(&mut self.sides) {
+            let mut alignment = Alignment::new(side.channels);
+            loop {
+                let start = self.clock.now();
+                let received = side.inbox.receive(alignment.blocked(), None);
+                TaskCounters::add(&self.counters.idle_ns, self.clock.now().since(start));
+                let Received::Envelope(channel, envelope) = received else { return Ok(SideEnd::Cut) };
+                self.count_in(&envelope);
+                match alignment.receive(channel, envelope)? {
+                    Event::Batch(batch) => self.chain.side_batch(side.operator, batch.value)?,
+                    Event::Marker(marker) if marker.kind == MarkerKind::End => break,
+                    Event::Marker(marker) if marker.kind == MarkerKind::Stop => return Ok(SideEnd::Cut),
+                    _ => {}
+                }
+            }
+            self.chain.side_end(side.operator)?;
+        }
+        Ok(SideEnd::Complete)
+    }
+
+    /// A sink has handed over an epoch.
+    pub(crate) fn tell_ended(&self, marker: Marker) {
+        if !self.chain.is_sink() {
+            return;
+        }
+        self.control.tell(match marker.kind.closes() {
+            true => Input::SinkFinished(self.id),
+            false => Input::EpochEnded(self.id, marker.epoch),
+        });
+    }
+
+    fn count_in(&self, envelope: &Envelope) {
+        if let Envelope::Batch(batch) = envelope {
+            TaskCounters::add(&self.counters.rows_in, batch.value.num_rows() as u64);
+            TaskCounters::add(&self.counters.bytes_in, batch_bytes(&batch.value) as u64);
+        }
+    }
+}
+
+/// Runs a task that is fed by channels until their end.
+pub(crate) fn run(mut task: TaskParts, inbox: &Inbox, channels: usize) -> Result<()> {
+    let mut alignment = Alignment::new(channels);
+    let cut = task.read_sides()? == SideEnd::Cut;
+    let mut now = task.clock.now();
+    loop {
+        let timeout = task.chain.next_deadline().map(|deadline| deadline.after(now));
+        let received = inbox.receive(alignment.blocked(), timeout);
+        let start = task.clock.now();
+        TaskCounters::add(&task.counters.idle_ns, start.since(now));
+        match received {
+            Received::Closed => return Ok(()),
+            Received::Timeout => task.chain.pause()?,
+            Received::Envelope(channel, envelope) => {
+                task.count_in(&envelope);
+                match alignment.receive(channel, envelope)? {
+                    // Without its static side the task must not join; it only passes the stop on.
+                    Event::Batch(_) | Event::Watermark(_) | Event::Idle if cut => {}
+                    Event::Batch(batch) => task.chain.batch(batch)?,
+                    Event::Watermark(watermark) => task.chain.watermark(watermark)?,
+                    Event::Idle => task.chain.idle()?,
+                    Event::Marker(marker) => {
+                        task.chain.marker(marker)?;
+                        task.tell_ended(marker);
+                        if marker.kind.closes() {
+                            task.chain.account(start);
+                            return Ok(());
+                        }
+                    }
+                    Event::None => {}
+                }
+            }
+        }
+        task.chain.flush_due(start)?;
+        now = task.chain.account(start);
+    }
+}

@@ -1,0 +1,341 @@
+//! A running job: makes the tasks of a plan, starts their threads, watches them end.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, PLAN_FORMAT, Plan, Port, Stage};
+use anabranch_model::{Clock, Error, EventTime, Nanos, Result, StageId, TaskCounters, TaskId, TaskMetrics};
+use anabranch_operators::{Connectors, Functions, TaskContext};
+use anabranch_protocol::Input;
+
+use crate::chain::{Chain, Tail};
+use crate::control::Control;
+use crate::exchange::{ChannelSender, ExchangeWriter};
+use crate::inbox::{Inbox, QueueStats};
+use crate::inbox_task::{self, Side, TaskParts};
+use crate::source_task::{SourceParts, SourceTask};
+
+/// A job whose tasks run on threads of this process.
+pub struct Job {
+    control: Arc<Control>,
+    clock: Arc<dyn Clock>,
+    started: Nanos,
+    tasks: Vec<TaskView>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What a finished job did.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Last reading of every task.
+    pub tasks: Vec<TaskMetrics>,
+    /// From start to the end of the last task.
+    pub elapsed: Duration,
+}
+
+/// A task seen from outside.
+struct TaskView {
+    id: TaskId,
+    stage_name: String,
+    is_source: bool,
+    is_sink: bool,
+    counters: Arc<TaskCounters>,
+    inbox: Option<Arc<Inbox>>,
+}
+
+/// The inboxes of a stage's tasks for one port, with the first channel of each sending stage.
+struct Entry {
+    inboxes: Vec<Arc<Inbox>>,
+    channels: usize,
+    first_channel: BTreeMap<StageId, usize>,
+}
+
+/// Everything that the making of tasks looks up.
+struct Builder<'a> {
+    plan: &'a Plan,
+    connectors: &'a Connectors,
+    functions: &'a Functions,
+    clock: Arc<dyn Clock>,
+    control: Arc<Control>,
+    entries: BTreeMap<(StageId, Option<usize>), Entry>,
+}
+
+type TaskBody = Box<dyn FnOnce() -> Result<()> + Send>;
+
+impl Job {
+    /// Starts a plan: one thread per task, named after its stage.
+    pub fn start(plan: &Plan, connectors: &Connectors, clock: Arc<dyn Clock>) -> Result<Job> {
+        if plan.format != PLAN_FORMAT {
+            return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", plan.format))
+                .remedy("plan the query again with this version"));
+        }
+        let of = |wanted: fn(&Stage) -> bool| -> Vec<TaskId> {
+            plan.stages.iter().filter(|s| wanted(s)).flat_map(tasks_of).collect()
+        };
+        let (sources, sinks) = (of(|s| s.source.is_some()), of(|s| s.sink.is_some()));
+        let control = Control::new(sources, sinks, plan.task_count() as usize);
+        let entries = entries(plan);
+        control.watch(entries.values().flat_map(|e| e.inboxes.iter().cloned()));
+        let functions = Functions::default();
+        let builder = Builder { plan, connectors, functions: &functions, clock, control, entries };
+        let mut tasks = Vec::new();
+        let mut bodies = Vec::new();
+        for stage in &plan.stages {
+            for id in tasks_of(stage) {
+                let place = |e: Error| e.at(format!("{} ({})", stage.id, stage.name));
+                let (view, body) = builder.task(stage, id).map_err(place)?;
+                tasks.push(view);
+                bodies.push(body);
+            }
+        }
+        let Builder { clock, control, .. } = builder;
+        let started = clock.now();
+        let mut job = Job { control, clock, started, tasks, threads: Vec::new() };
+        for (index, body) in bodies.into_iter().enumerate() {
+            job.spawn(index, body)?;
+        }
+        Ok(job)
+    }
+
+    fn spawn(&mut self, index: usize, body: TaskBody) -> Result<()> {
+        let view = &self.tasks[index];
+        let place = format!("{} task {} ({})", view.id.stage, view.id.index, view.stage_name);
+        let control = Arc::clone(&self.control);
+        let run = move || {
+            let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
+                Err(Error::internal(format!("panic: {text}")))
+            });
+            if let Err(error) = outcome {
+                control.fail(error.at(place));
+            }
+            control.task_ended();
+        };
+        // Linux shows 15 bytes of a thread's name.
+        let name: String = format!("{}.{} {}", view.id.stage.0, view.id.index, view.stage_name);
+        match std::thread::Builder::new().name(name).spawn(run) {
+            Ok(thread) => {
+                self.threads.push(thread);
+                Ok(())
+            }
+            Err(error) => {
+                self.control.fail(Error::outside("thread"));
+                Err(Error::outside(format!("cannot start a thread: {error}"))
+                    .remedy("lower the parallelism, or raise the limit of threads (ulimit -u)"))
+            }
+        }
+    }
+
+    /// Asks the job to stop at the end of an epoch: what was read is processed, open windows stay open.
+    pub fn stop(&self) {
+        self.control.tell(Input::Stop);
+    }
+
+    /// Waits until all tasks have ended, at most for `timeout`. Whether they have.
+    #[must_use]
+    pub fn wait_timeout(&self, timeout: Duration) -> bool {
+        self.control.wait_ended(Some(timeout))
+    }
+
+    /// Waits for the end of the job: all sources exhausted, the stop carried out, or the first failure.
+    pub fn wait(mut self) -> Result<Summary> {
+        self.control.wait_ended(None);
+        for thread in self.threads.drain(..) {
+            // A panic of the body was caught inside and has become the job's failure.
+            let _ = thread.join();
+        }
+        match self.control.take_failure() {
+            Some(error) => Err(error),
+            None => {
+                let elapsed = Duration::from_nanos(self.clock.now().since(self.started));
+                Ok(Summary { tasks: self.metrics(), elapsed })
+            }
+        }
+    }
+
+    /// A reading of every task, in order of stages.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<TaskMetrics> {
+        let now = self.clock.now();
+        self.tasks.iter().map(|task| task.metrics(now)).collect()
+    }
+
+    /// Forgets the latencies recorded so far: what a measurement calls after its warm-up.
+    pub fn reset_latencies(&self) {
+        for task in &self.tasks {
+            task.counters.latency.reset();
+            task.counters.result_latency.reset();
+        }
+    }
+}
+
+/// A job that is dropped without [`Job::wait`] is torn down; no thread outlives it.
+impl Drop for Job {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            self.control.fail(Error::user("the job was dropped"));
+            for thread in self.threads.drain(..) {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl TaskView {
+    fn metrics(&self, now: Nanos) -> TaskMetrics {
+        let queue = self.inbox.as_ref().map_or(QueueStats::default(), |inbox| inbox.stats(now));
+        let counters = &self.counters;
+        TaskMetrics {
+            task: self.id,
+            stage_name: self.stage_name.clone(),
+            is_source: self.is_source,
+            is_sink: self.is_sink,
+            rows_in: counters.rows_in.load(Relaxed),
+            bytes_in: counters.bytes_in.load(Relaxed),
+            rows_out: counters.rows_out.load(Relaxed),
+            bytes_out: counters.bytes_out.load(Relaxed),
+            busy_ns: counters.busy_ns.load(Relaxed),
+            idle_ns: counters.idle_ns.load(Relaxed),
+            backpressured_ns: counters.backpressured_ns.load(Relaxed),
+            late_rows: counters.late_rows.load(Relaxed),
+            malformed_rows: counters.malformed_rows.load(Relaxed),
+            watermark: EventTime(counters.watermark_ms.load(Relaxed)),
+            epoch: counters.epoch.load(Relaxed),
+            queue_batches: queue.batches,
+            queue_bytes: queue.bytes,
+            oldest_queued_ns: queue.oldest_ns,
+            latency: counters.latency.summary(),
+            result_latency: counters.result_latency.summary(),
+        }
+    }
+}
+
+fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
+    let id = stage.id;
+    (0..stage.parallelism).map(move |index| TaskId { stage: id, index })
+}
+
+fn port_key(port: Port) -> Option<usize> {
+    match port {
+        Port::Main => None,
+        Port::Side(operator) => Some(operator),
+    }
+}
+
+/// Channels that an exchange makes to one receiving task.
+fn channels_of(plan: &Plan, exchange: &Exchange) -> usize {
+    match exchange.kind {
+        ExchangeKind::Forward => 1,
+        _ => plan.stage(exchange.from).parallelism as usize,
+    }
+}
+
+fn entries(plan: &Plan) -> BTreeMap<(StageId, Option<usize>), Entry> {
+    let mut entries: BTreeMap<(StageId, Option<usize>), Entry> = BTreeMap::new();
+    for exchange in &plan.exchanges {
+        let key = (exchange.to, port_key(exchange.port));
+        let none = Entry { inboxes: Vec::new(), channels: 0, first_channel: BTreeMap::new() };
+        let entry = entries.entry(key).or_insert(none);
+        entry.first_channel.insert(exchange.from, entry.channels);
+        entry.channels += channels_of(plan, exchange);
+    }
+    for ((to, _), entry) in &mut entries {
+        let inbox = || Arc::new(Inbox::new(entry.channels, plan.options.channel_bytes));
+        entry.inboxes = (0..plan.stage(*to).parallelism).map(|_| inbox()).collect();
+    }
+    entries
+}
+
+impl Builder<'_> {
+    fn task(&self, stage: &Stage, id: TaskId) -> Result<(TaskView, TaskBody)> {
+        let context = TaskContext {
+            index: id.index,
+            parallelism: stage.parallelism,
+            batch_rows: self.plan.options.batch_rows,
+            clock: Arc::clone(&self.clock),
+        };
+        let counters = Arc::new(TaskCounters::default());
+        let tail = match &stage.sink {
+            Some(sink) => {
+                let connector = self.connectors.get(&sink.connector.connector)?;
+                Tail::Sink(connector.sink(sink, &context).map_err(|e| e.at(format!("table {}", sink.table)))?)
+            }
+            None => Tail::Exchanges(self.plan.outputs(stage.id).map(|e| self.writer(e, id)).collect::<Result<_>>()?),
+        };
+        let main = self.entries.get(&(stage.id, None));
+        let input = match (&stage.source, self.plan.inputs(stage.id).find(|e| e.port == Port::Main)) {
+            (Some(source), None) => SourceParts::schema(source, self.functions)?,
+            (None, Some(exchange)) => Arc::clone(&self.plan.stage(exchange.from).schema),
+            _ => return Err(Error::internal("a stage has either a source or exchanges into its main port")),
+        };
+        let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
+        let chain = Chain::new(stage, input, tail, options, self.functions, Arc::clone(&counters), clock)?;
+        let sides = self.entries.iter().filter(|((to, _), _)| *to == stage.id).filter_map(|((_, port), entry)| {
+            let inbox = Arc::clone(&entry.inboxes[id.index as usize]);
+            port.map(|operator| Side { operator, inbox, channels: entry.channels })
+        });
+        let parts = TaskParts {
+            id,
+            chain,
+            sides: sides.collect(),
+            counters: Arc::clone(&counters),
+            clock: Arc::clone(&self.clock),
+            control: Arc::clone(&self.control),
+        };
+        let inbox = main.map(|entry| Arc::clone(&entry.inboxes[id.index as usize]));
+        let view = TaskView {
+            id,
+            stage_name: stage.name.clone(),
+            is_source: stage.source.is_some(),
+            is_sink: stage.sink.is_some(),
+            counters,
+            inbox: inbox.clone(),
+        };
+        let body: TaskBody = match (&stage.source, inbox, main) {
+            (Some(_), ..) => self.source_body(stage, parts, &context)?,
+            (None, Some(inbox), Some(entry)) => {
+                let channels = entry.channels;
+                Box::new(move || inbox_task::run(parts, &inbox, channels))
+            }
+            _ => return Err(Error::internal("a stage without input")),
+        };
+        Ok((view, body))
+    }
+
+    fn source_body(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<TaskBody> {
+        let Some(spec) = &stage.source else { return Err(Error::internal("not a source")) };
+        let place = |e: Error| e.at(format!("table {}", spec.table));
+        let source = self.connectors.get(&spec.connector.connector)?.source(spec, context).map_err(place)?;
+        let dead_letter = match &spec.on_malformed {
+            OnMalformed::DeadLetter(sink) => {
+                let connector = self.connectors.get(&sink.connector.connector)?;
+                Some(connector.sink(sink, context).map_err(|e| e.at(format!("table {}", sink.table)))?)
+            }
+            _ => None,
+        };
+        let source = SourceParts::new(spec, source, dead_letter, self.functions).map_err(place)?;
+        let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
+        Ok(Box::new(move || SourceTask::new(parts, source, version, interval).run()))
+    }
+
+    /// The sending side of an exchange for one task.
+    fn writer(&self, exchange: &Exchange, from: TaskId) -> Result<ExchangeWriter> {
+        let entry = self.entries.get(&(exchange.to, port_key(exchange.port)));
+        let entry = entry.ok_or_else(|| Error::internal("an exchange without receiver"))?;
+        let first = entry.first_channel[&exchange.from];
+        let forward = exchange.kind == ExchangeKind::Forward;
+        if forward && entry.inboxes.len() != self.plan.stage(exchange.from).parallelism as usize {
+            return Err(Error::internal("a forward exchange between stages of different parallelism"));
+        }
+        let channel = if forward { first } else { first + from.index as usize };
+        let all = entry.inboxes.iter().enumerate().filter(|(to, _)| !forward || *to == from.index as usize);
+        let senders = all.map(|(_, inbox)| ChannelSender { inbox: Arc::clone(inbox), channel }).collect();
+        let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
+        Ok(ExchangeWriter::new(exchange.kind.clone(), senders, self.plan.key_groups, options, clock))
+    }
+}

@@ -1,0 +1,295 @@
+//! A task whose rows come from a source: reads, decides the fate of malformed records, derives watermarks, cuts
+//! epochs, drives its chain.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use anabranch_dataflow::{OnMalformed, SourceSpec, WatermarkSpec};
+use anabranch_model::{
+    Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PlanVersion, Result, Stamped, TaskCounters, batch_bytes,
+};
+use anabranch_operators::{
+    CompiledExpr, Functions, Malformed, Polled, Projection, Rows, Sink, Source, event_times,
+};
+use anabranch_protocol::Input;
+use arrow::array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{Schema, SchemaRef};
+
+use crate::inbox_task::{SideEnd, TaskParts};
+use crate::watermarks::{Progress, Watermarks};
+
+/// The longest time that a source waits for records before its task looks around.
+const LOOK_AROUND: Duration = Duration::from_millis(50);
+
+/// What a source task has beyond the parts of every task.
+pub(crate) struct SourceParts {
+    pub(crate) source: Box<dyn Source>,
+    /// Rows that leave the source; `None`: as decoded.
+    columns: Option<Projection>,
+    time: Option<Time>,
+    watermarks: Watermarks,
+    on_malformed: Fate,
+    table: String,
+}
+
+/// Event time of decoded rows.
+struct Time {
+    expr: CompiledExpr,
+    delay_ms: i64,
+}
+
+enum Fate {
+    Fail,
+    Skip,
+    DeadLetter(Box<dyn Sink>, SchemaRef),
+}
+
+impl SourceParts {
+    /// Compiles a source's specification. `dead_letter` is the opened sink of [`OnMalformed::DeadLetter`].
+    pub(crate) fn new(
+        spec: &SourceSpec,
+        source: Box<dyn Source>,
+        dead_letter: Option<Box<dyn Sink>>,
+        functions: &Functions,
+    ) -> Result<Self> {
+        let decoded = spec.declared.project(&spec.projection)?;
+        let columns = match spec.columns.is_empty() {
+            true => None,
+            false => Some(Projection::new(&spec.columns, &decoded, functions)?),
+        };
+        let compile = |w: &WatermarkSpec| -> Result<Time> {
+            Ok(Time { expr: CompiledExpr::new(&w.time, &decoded, functions)?, delay_ms: w.delay_ms })
+        };
+        let idle = spec.watermark.as_ref().and_then(|w| w.idle_timeout_ms).map(Duration::from_millis);
+        let on_malformed = match (&spec.on_malformed, dead_letter) {
+            (OnMalformed::Fail, _) => Fate::Fail,
+            (OnMalformed::Skip, _) => Fate::Skip,
+            (OnMalformed::DeadLetter(sink), Some(writer)) => Fate::DeadLetter(writer, Arc::clone(&sink.schema)),
+            (OnMalformed::DeadLetter(_), None) => return Err(Error::internal("the dead-letter table is not open")),
+        };
+        Ok(SourceParts {
+            source,
+            columns,
+            time: spec.watermark.as_ref().map(compile).transpose()?,
+            watermarks: Watermarks::new(idle),
+            on_malformed,
+            table: spec.table.clone(),
+        })
+    }
+
+    /// Schema of the rows that leave the source.
+    pub(crate) fn schema(spec: &SourceSpec, functions: &Functions) -> Result<SchemaRef> {
+        let decoded: Schema = spec.declared.project(&spec.projection)?;
+        match spec.columns.is_empty() {
+            true => Ok(Arc::new(decoded)),
+            false => Ok(Arc::clone(Projection::new(&spec.columns, &decoded, functions)?.schema())),
+        }
+    }
+
+    fn malformed(&mut self, records: &[Malformed], counters: &TaskCounters) -> Result<()> {
+        let Some(first) = records.first() else { return Ok(()) };
+        TaskCounters::add(&counters.malformed_rows, records.len() as u64);
+        match &mut self.on_malformed {
+            Fate::Skip => Ok(()),
+            Fate::DeadLetter(sink, schema) => sink.write(&dead_letters(&self.table, records, schema)?),
+            Fate::Fail => {
+                let shown = String::from_utf8_lossy(&first.record[..first.record.len().min(200)]);
+                Err(Error::user(format!("malformed record: {}: {}", first.error, shown.trim_end()))
+                    .at(first.place.clone())
+                    .at(format!("table {}", self.table))
+                    .remedy("correct the record, or declare its fate: 'on-malformed' = 'skip' or 'dead-letter'"))
+            }
+        }
+    }
+
+    /// The watermark that rows bring: their latest time less the delay.
+    fn watermark_of(&mut self, batch: &RecordBatch) -> Result<Option<EventTime>> {
+        let Some(time) = &mut self.time else { return Ok(None) };
+        let column = time.expr.evaluate(batch)?;
+        let values = event_times(&column)?;
+        let latest = match column.nulls().filter(|n| n.null_count() > 0) {
+            None => values.iter().max().copied(),
+            Some(nulls) => nulls.valid_indices().map(|row| values[row]).max(),
+        };
+        Ok(latest.map(|latest| EventTime(latest.saturating_sub(time.delay_ms))))
+    }
+}
+
+/// Malformed records as rows of a dead-letter table: table, place, error, record.
+fn dead_letters(table: &str, records: &[Malformed], schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns: [ArrayRef; 4] = [
+        Arc::new(StringArray::from_iter_values(records.iter().map(|_| table))),
+        Arc::new(StringArray::from_iter_values(records.iter().map(|r| &r.place))),
+        Arc::new(StringArray::from_iter_values(records.iter().map(|r| &r.error))),
+        match schema.field(3).data_type() {
+            t if t.is_string() => {
+                Arc::new(StringArray::from_iter_values(records.iter().map(|r| String::from_utf8_lossy(&r.record))))
+            }
+            _ => Arc::new(BinaryArray::from_iter_values(records.iter().map(|r| &r.record))),
+        },
+    ];
+    let columns = columns.iter().zip(schema.fields()).map(|(c, f)| Ok(cast(c, f.data_type())?));
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_>>()?)?)
+}
+
+/// A source task while it runs.
+pub(crate) struct SourceTask {
+    task: TaskParts,
+    parts: SourceParts,
+    version: PlanVersion,
+    epoch_interval: Duration,
+    /// The epoch that rows read now belong to.
+    epoch: Epoch,
+    next_cut: Nanos,
+    done: Epoch,
+}
+
+impl SourceTask {
+    pub(crate) fn new(task: TaskParts, parts: SourceParts, version: PlanVersion, epoch_interval: Duration) -> Self {
+        let next_cut = task.clock.now().plus(epoch_interval);
+        SourceTask { task, parts, version, epoch_interval, epoch: Epoch::FIRST, next_cut, done: Epoch(0) }
+    }
+
+    /// Reads until the source ends or the job stops or fails.
+    pub(crate) fn run(mut self) -> Result<()> {
+        let sides = self.task.read_sides()?;
+        let mut now = self.task.clock.now();
+        self.next_cut = now.plus(self.epoch_interval);
+        loop {
+            if self.task.control.is_cancelled() {
+                return Ok(());
+            }
+            if let Some(last) = self.task.control.stop_after() {
+                return self.stop(last);
+            }
+            if sides == SideEnd::Cut {
+                return Err(Error::internal("the static side was cut, but the job does not stop"));
+            }
+            if now >= self.next_cut && self.epoch <= self.task.control.granted() {
+                self.cut(MarkerKind::Cut)?;
+                self.next_cut = now.plus(self.epoch_interval);
+            }
+            self.epochs_done()?;
+            // What is there is taken at once; only then the task waits, and counts as idle.
+            let mut polled = self.parts.source.poll(Duration::ZERO)?;
+            let mut born = now;
+            if matches!(polled, Polled::Pending) {
+                now = self.task.chain.account(now);
+                polled = self.parts.source.poll(self.wait(now))?;
+                born = self.task.clock.now();
+                TaskCounters::add(&self.task.counters.idle_ns, born.since(now));
+                now = born;
+            }
+            if matches!(polled, Polled::End) {
+                return self.exhausted();
+            }
+            self.take(polled, born)?;
+            self.progress(born)?;
+            self.task.chain.flush_due(self.task.clock.now())?;
+            now = self.task.chain.account(now);
+        }
+    }
+
+    /// How long the source may wait: until the next thing that the task has to do.
+    fn wait(&self, now: Nanos) -> Duration {
+        let cut = (self.epoch <= self.task.control.granted()).then_some(self.next_cut);
+        let deadlines = [cut, self.task.chain.next_deadline(), self.parts.watermarks.next_deadline()];
+        let next = deadlines.into_iter().flatten().min().map_or(LOOK_AROUND, |deadline| deadline.after(now));
+        next.min(LOOK_AROUND)
+    }
+
+    fn take(&mut self, polled: Polled, born: Nanos) -> Result<()> {
+        match polled {
+            Polled::Opened(partition) => self.parts.watermarks.opened(partition, born),
+            Polled::Closed(partition) => self.parts.watermarks.closed(partition),
+            Polled::Rows(rows) => self.rows(rows, born)?,
+            Polled::Pending | Polled::End => self.task.chain.pause()?,
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: Rows, born: Nanos) -> Result<()> {
+        let Rows { partition, batch, malformed } = rows;
+        let counters = &self.task.counters;
+        TaskCounters::add(&counters.rows_in, (batch.num_rows() + malformed.len()) as u64);
+        TaskCounters::add(&counters.bytes_in, batch_bytes(&batch) as u64);
+        self.parts.malformed(&malformed, counters)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let watermark = self.parts.watermark_of(&batch)?;
+        let value = match &mut self.parts.columns {
+            Some(columns) => columns.apply(&batch)?,
+            None => batch,
+        };
+        self.task.chain.batch(Stamped { value, born })?;
+        self.parts.watermarks.rows(partition, watermark, born);
+        Ok(())
+    }
+
+    /// Passes on what the partitions' watermarks have come to.
+    fn progress(&mut self, born: Nanos) -> Result<()> {
+        match self.parts.watermarks.progress(born) {
+            // A table without event time says nothing of it; only that it is idle is worth knowing.
+            Some(Progress::Watermark(value)) => self.task.chain.watermark(Stamped { value, born }),
+            Some(Progress::Idle) => self.task.chain.idle(),
+            None => Ok(()),
+        }
+    }
+
+    fn cut(&mut self, kind: MarkerKind) -> Result<()> {
+        let epoch = self.epoch;
+        self.parts.source.epoch_cut(epoch)?;
+        if let Fate::DeadLetter(sink, _) = &mut self.parts.on_malformed {
+            sink.epoch_end(epoch)?;
+            if kind.closes() {
+                sink.finish()?;
+            }
+        }
+        let marker = Marker { epoch, version: self.version, kind };
+        self.task.chain.marker(marker)?;
+        self.task.control.tell(Input::EpochCut(self.task.id, epoch));
+        self.task.tell_ended(marker);
+        self.epoch = epoch.next();
+        Ok(())
+    }
+
+    /// Tells the source when its epochs have been handed over by every sink.
+    fn epochs_done(&mut self) -> Result<()> {
+        let done = self.task.control.done();
+        if done > self.done {
+            self.done = done;
+            self.parts.source.epoch_done(done.min(Epoch(self.epoch.0 - 1)))?;
+        }
+        Ok(())
+    }
+
+    /// The job stops: all sources end at the end of the same epoch.
+    fn stop(mut self, last: Epoch) -> Result<()> {
+        while self.epoch < last {
+            self.cut(MarkerKind::Cut)?;
+        }
+        self.finish(MarkerKind::Stop)
+    }
+
+    /// Nothing will come any more: event time reaches its end, and with it every window.
+    fn exhausted(mut self) -> Result<()> {
+        self.task.chain.watermark(Stamped { value: EventTime::MAX, born: self.task.clock.now() })?;
+        self.finish(MarkerKind::End)
+    }
+
+    fn finish(&mut self, kind: MarkerKind) -> Result<()> {
+        let last = self.epoch;
+        let start = self.task.clock.now();
+        self.cut(kind)?;
+        self.task.chain.account(start);
+        self.task.control.tell(Input::SourceFinished(self.task.id));
+        self.task.counters.epoch.store(last.0, Relaxed);
+        if self.task.control.wait_done(last) {
+            self.parts.source.epoch_done(last)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! The engine: connectors and a clock, from which plans and jobs are made.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anabranch_dataflow::{ConnectorSpec, OnMalformed, Plan, TableTraits};
+use anabranch_model::{Clock, Error, Result, SystemClock};
+use anabranch_operators::{Connector, Connectors};
+use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
+use anabranch_runtime::Job;
+use arrow::datatypes::SchemaRef;
+
+/// Plans and runs SQL in this process.
+#[derive(Clone)]
+pub struct Engine {
+    connectors: Connectors,
+    clock: Arc<dyn Clock>,
+}
+
+/// What the caller sets for a script, beside what the script says itself.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Number of tasks of parallel stages; wins over `SET 'parallelism'`. `None`: the script's, else one per core.
+    pub parallelism: Option<u32>,
+    /// Options as by `SET`, in force before the script's first statement.
+    pub set: Vec<(String, String)>,
+    /// Options of tables that win over their `WITH` clauses.
+    pub table_options: Vec<TableOption>,
+}
+
+/// An option of a table: `events.rows-per-second=50000`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableOption {
+    /// Name of the table.
+    pub table: String,
+    /// Name of the option.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::new(anabranch_connectors::standard())
+    }
+}
+
+impl Engine {
+    /// An engine with these connectors and the machine's clock. [`Engine::default`] has the standard connectors.
+    #[must_use]
+    pub fn new(connectors: Connectors) -> Self {
+        Engine { connectors, clock: Arc::new(SystemClock::new()) }
+    }
+
+    /// Makes a connector known to SQL under a name: tables of the embedder's own, in memory or elsewhere.
+    pub fn register(&mut self, name: impl Into<String>, connector: Arc<dyn Connector>) {
+        self.connectors.register(name, connector);
+    }
+
+    /// Plans all statements of a script; its INSERTs become one job.
+    pub fn plan(&self, sql: &str, settings: &Settings) -> Result<Planned> {
+        let mut catalog = Catalog::new();
+        let options = self.plan_options(settings);
+        for (name, value) in &settings.set {
+            self.set(&mut catalog, name, value, &options)?;
+        }
+        let mut planned = plan_script(sql, &mut catalog, self, &options)?;
+        if let Some(plan) = &mut planned.plan {
+            self.override_options(plan, &settings.table_options)?;
+        }
+        Ok(planned)
+    }
+
+    /// Starts a plan.
+    pub fn start(&self, plan: &Plan) -> Result<Job> {
+        Job::start(plan, &self.connectors, Arc::clone(&self.clock))
+    }
+
+    /// Plans a script and starts its job.
+    pub fn run(&self, sql: &str, settings: &Settings) -> Result<Job> {
+        let planned = self.plan(sql, settings)?;
+        let nothing = || Error::user("the script has no INSERT INTO, so there is nothing to run");
+        let plan = planned.plan.ok_or_else(|| nothing().remedy("add INSERT INTO t SELECT ..."))?;
+        self.start(&plan)
+    }
+
+    pub(crate) fn set(&self, catalog: &mut Catalog, name: &str, value: &str, options: &PlanOptions) -> Result<()> {
+        let quoted = |text: &str| text.replace('\'', "''");
+        let text = format!("SET '{}' = '{}'", quoted(name), quoted(value));
+        for statement in split_statements(&text)? {
+            execute(&statement, catalog, self, options, "")?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn plan_options(&self, settings: &Settings) -> PlanOptions {
+        let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+        PlanOptions { parallelism: settings.parallelism, default_parallelism: cores, ..PlanOptions::default() }
+    }
+
+    /// Puts the caller's options in the place of those of the `WITH` clauses, and has the connectors check them.
+    fn override_options(&self, plan: &mut Plan, overrides: &[TableOption]) -> Result<()> {
+        let mut unknown: BTreeSet<&str> = overrides.iter().map(|o| o.table.as_str()).collect();
+        let mut tables: Vec<(&str, &mut ConnectorSpec, SchemaRef)> = Vec::new();
+        for stage in &mut plan.stages {
+            if let Some(source) = &mut stage.source {
+                if let OnMalformed::DeadLetter(sink) = &mut source.on_malformed {
+                    tables.push((&sink.table, &mut sink.connector, Arc::clone(&sink.schema)));
+                }
+                tables.push((&source.table, &mut source.connector, Arc::clone(&source.declared)));
+            }
+            if let Some(sink) = &mut stage.sink {
+                tables.push((&sink.table, &mut sink.connector, Arc::clone(&sink.schema)));
+            }
+        }
+        let known: Vec<String> = tables.iter().map(|(name, ..)| (*name).to_owned()).collect();
+        for (table, spec, schema) in tables {
+            let own: Vec<_> = overrides.iter().filter(|o| o.table == table).collect();
+            if own.is_empty() {
+                continue;
+            }
+            spec.options.extend(own.iter().map(|o| (o.name.clone(), o.value.clone())));
+            self.describe(spec, &schema).map_err(|e| e.at(format!("option of table {table}")))?;
+            unknown.remove(table);
+        }
+        match unknown.first() {
+            None => Ok(()),
+            Some(table) => Err(Error::user(format!("the job has no table '{table}' to set an option of"))
+                .remedy(format!("its tables are: {}", known.join(", ")))),
+        }
+    }
+}
+
+impl TableResolver for Engine {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        self.connectors.get(&spec.connector)?.describe(spec, columns)
+    }
+}
