@@ -1,2 +1,132 @@
-//! Placeholder.
-fn main() {}
+//! Measures workloads against what the machine can do: limit programs written by hand, and a peer. All programs of a
+//! workload must give the same answer, which is checked in every run. Results are a table of processor time per
+//! million records and its ratio to the limit.
+
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+
+mod answer;
+mod comparison;
+mod contestant;
+mod engine;
+mod limit;
+mod measure;
+mod peer;
+mod pingpong;
+mod report;
+mod workload;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anabranch_model::{Error, Result};
+use clap::{Parser, Subcommand};
+
+use comparison::Scale;
+use report::{Report, Section};
+
+#[derive(Debug, Parser)]
+#[command(name = "anabranch-bench", about = "Measures workloads against limit programs and peers.")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// Smaller workloads and fewer runs: a quick look, not a result.
+    #[arg(long, global = true)]
+    quick: bool,
+    /// Measured runs of each program.
+    #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: Option<u32>,
+    /// Seed of the workloads.
+    #[arg(long, global = true, default_value_t = 1)]
+    seed: u64,
+    /// Writes the report to this file too.
+    #[arg(long, global = true, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum Command {
+    /// Everything below.
+    All,
+    /// JSON events: filter, join, windowed count.
+    MainJob,
+    /// The main job over columns.
+    Typed,
+    /// Lines that match a pattern.
+    Grep,
+    /// Count per key, with few and with many keys.
+    Grouping,
+    /// Grouping at half of its rate, and the noise floor of the machine.
+    Latency,
+    /// From SQL text to a running job.
+    Startup,
+    /// Resident memory of the main job.
+    Memory,
+}
+
+fn main() -> ExitCode {
+    match run(&Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<()> {
+    let mut scale = if args.quick { Scale::quick(args.seed) } else { Scale::full(args.seed) };
+    scale.repetitions = args.repetitions.unwrap_or(scale.repetitions);
+    let report = Report { machine: report::machine(), sections: sections(args.command, scale)? };
+    print!("{report}");
+    if let Some(path) = &args.markdown {
+        std::fs::write(path, report.to_string()).map_err(|error| {
+            Error::outside(format!("cannot write: {error}"))
+                .at(path.display().to_string())
+                .remedy("give --markdown a file in a directory that exists and can be written")
+        })?;
+    }
+    Ok(())
+}
+
+fn sections(command: Command, scale: Scale) -> Result<Vec<Section>> {
+    let mut sections = Vec::new();
+    let wanted = |one: Command| {
+        matches!(command, Command::All) || std::mem::discriminant(&command) == std::mem::discriminant(&one)
+    };
+    if wanted(Command::Memory) {
+        // First, before other work has filled the process's memory.
+        sections.push(comparison::memory(scale)?);
+    }
+    if wanted(Command::MainJob) {
+        sections.push(comparison::main_job(scale)?);
+    }
+    if wanted(Command::Typed) {
+        sections.push(comparison::typed(scale)?);
+    }
+    if wanted(Command::Grep) {
+        sections.push(comparison::grep(scale)?);
+    }
+    if wanted(Command::Grouping) {
+        sections.extend(comparison::grouping(scale)?);
+    }
+    if wanted(Command::Latency) {
+        sections.push(comparison::latency(scale)?);
+        sections.push(comparison::grouping_latency(scale)?);
+    }
+    if wanted(Command::Startup) {
+        sections.push(comparison::startup(scale)?);
+    }
+    Ok(sections)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+}

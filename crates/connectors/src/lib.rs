@@ -1,1 +1,38 @@
-//! Placeholder.
+//! Where records come from and go to: Kafka, files, generators, memory; and the formats between bytes and columns.
+
+mod blackhole;
+mod columns;
+mod filesystem;
+pub mod format;
+mod generator;
+pub mod kafka;
+mod memory;
+mod options;
+mod ownership;
+mod print;
+mod wait;
+
+use std::sync::Arc;
+
+use anabranch_operators::Connectors;
+
+pub use blackhole::BlackholeConnector;
+pub use filesystem::FilesystemConnector;
+pub use generator::{AdCampaignsConnector, AdEventsConnector, NexmarkConnector};
+pub use memory::{MemorySink, MemorySource};
+pub use options::Options;
+pub use print::{PrintConnector, PrintToConnector};
+
+/// All connectors under their names.
+#[must_use]
+pub fn standard() -> Connectors {
+    let mut connectors = Connectors::default();
+    connectors.register("ad_campaigns", Arc::new(AdCampaignsConnector));
+    connectors.register("ad_events", Arc::new(AdEventsConnector));
+    connectors.register("blackhole", Arc::new(BlackholeConnector::default()));
+    connectors.register("filesystem", Arc::new(FilesystemConnector));
+    connectors.register("kafka", Arc::new(kafka::KafkaConnector));
+    connectors.register("nexmark", Arc::new(NexmarkConnector));
+    connectors.register("print", Arc::new(PrintConnector));
+    connectors
+}

@@ -1,5 +1,8 @@
 //! Join with a static table: build once from the side input, then probe a batch at a time.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use anabranch_dataflow::{JoinKind, StaticJoinSpec};
@@ -91,7 +94,7 @@ impl StaticJoin {
     fn filtered(&mut self, batch: &RecordBatch, build: &RecordBatch, pairs: Pairs) -> Result<Pairs> {
         let Some(filter) = &mut self.filter else { return Ok(pairs) };
         let all: Vec<usize> = (0..self.joined_schema.fields().len()).collect();
-        let (probe_rows, build_rows) = pairs.arrays();
+        let (probe_rows, build_rows) = Pairs { probe: pairs.probe.clone(), build: pairs.build.clone() }.into_arrays();
         let joined = gather(&self.joined_schema, &all, batch, Some(&probe_rows), build, &build_rows)?;
         let keep = filter.evaluate_predicate(&joined)?;
         Ok(pairs.retain(&keep))
@@ -111,7 +114,7 @@ impl StaticJoin {
         }
         let (probe_rows, build_rows) = match self.kind {
             JoinKind::Left => pairs.with_unmatched(batch.num_rows()),
-            _ => pairs.arrays(),
+            _ => pairs.into_arrays(),
         };
         if probe_rows.is_empty() {
             return Ok(None);
@@ -171,7 +174,7 @@ impl BuildTable {
     }
 }
 
-/// Matching rows: `probe[i]` with `build[i]`.
+/// Matching rows: `probe[i]` with `build[i]`, in order of probe rows.
 struct Pairs {
     probe: Vec<u32>,
     build: Vec<u32>,
@@ -196,8 +199,8 @@ impl Pairs {
         kept
     }
 
-    fn arrays(&self) -> (UInt32Array, UInt32Array) {
-        (UInt32Array::from(self.probe.clone()), UInt32Array::from(self.build.clone()))
+    fn into_arrays(self) -> (UInt32Array, UInt32Array) {
+        (UInt32Array::from(self.probe), UInt32Array::from(self.build))
     }
 
     /// The pairs and, in its place, each of the `rows` probe rows that is in none, with a null build row.

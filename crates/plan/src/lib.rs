@@ -1,1 +1,59 @@
-//! Placeholder.
+//! SQL in, [`anabranch_dataflow::Plan`] out.
+//!
+//! The only crate that knows SQL and DataFusion's planner. A script passes these stations:
+//!
+//! 1. [`split_statements`] cuts the text; `statement` parses each piece with DataFusion's parser in a dialect of our
+//!    own, and CREATE TABLE by hand, because Flink's grammar has watermarks, computed columns and other types.
+//! 2. `catalog` keeps tables, views and options. A table is a small logical plan: its columns over a scan.
+//! 3. `query` resolves names and optimizes, with window table functions as a logical node of our own.
+//! 4. `lower` turns optimized logical plans into stages.
+//!
+//! Every error names the line and the column in the user's file, and what to write instead.
+
+mod catalog;
+mod dialect;
+mod functions;
+mod insert;
+mod lower;
+mod place;
+mod query;
+mod script;
+mod settings;
+mod spelling;
+mod statement;
+mod table;
+mod text;
+mod types;
+mod window_assign;
+mod window_table;
+
+use anabranch_dataflow::{ConnectorSpec, TableTraits};
+use arrow::datatypes::SchemaRef;
+
+pub use catalog::Catalog;
+pub use script::{COLLECT, Outcome, Planned, execute, plan_script};
+pub use text::{StatementText, split_statements};
+
+/// What the planner needs to know of connectors; whoever has the connectors implements it.
+pub trait TableResolver {
+    /// Checks the options of a table and tells what it can do. `columns` are the declared physical columns, empty if
+    /// the declaration has none.
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> anabranch_model::Result<TableTraits>;
+}
+
+/// How wide a plan may be.
+#[derive(Clone, Debug)]
+pub struct PlanOptions {
+    /// Number of tasks of parallel stages; wins over `SET 'parallelism'`.
+    pub parallelism: Option<u32>,
+    /// Number of tasks if nobody says one.
+    pub default_parallelism: u32,
+    /// Number of key groups of the job.
+    pub key_groups: u16,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        PlanOptions { parallelism: None, default_parallelism: 1, key_groups: 128 }
+    }
+}

@@ -104,10 +104,11 @@ impl Alignment {
     }
 
     /// The minimum over channels that are neither idle nor at their end; one that was stopped still holds it back.
+    /// Event time ends when all channels have ended: an idle one may have more to say.
     fn advance(&mut self, born: Nanos) -> Event {
-        let active = self.channels.iter().filter(|c| !c.idle && !c.ended()).map(|c| c.watermark);
-        let ended = self.channels.iter().filter(|c| c.ended()).map(|c| c.watermark);
-        let minimum = active.min().or_else(|| ended.min()).unwrap_or(EventTime::MIN);
+        let active = self.channels.iter().filter(|c| !c.idle && !c.ended()).map(|c| c.watermark).min();
+        let all_ended = self.channels.iter().all(Channel::ended);
+        let minimum = active.unwrap_or(if all_ended { EventTime::MAX } else { EventTime::MIN });
         if minimum <= self.watermark {
             return Event::None;
         }
@@ -190,6 +191,8 @@ mod tests {
             &["-", "watermark 5", "-", "-", "watermark 6"]);
         let end = vec![(0, watermark(5)), (1, watermark(i64::MAX)), (1, marker(1, MarkerKind::End)), (0, watermark(8))];
         check(2, end, &["-", "watermark 5", "-", "watermark 8"]);
+        let idle = vec![(0, Envelope::Idle), (1, watermark(i64::MAX)), (0, watermark(3)), (0, watermark(i64::MAX))];
+        check(2, idle, &["-", "-", "watermark 3", "watermark 9223372036854775807"]);
         check(2, vec![(0, watermark(i64::MAX)), (1, watermark(i64::MAX))], &["-", "watermark 9223372036854775807"]);
     }
 

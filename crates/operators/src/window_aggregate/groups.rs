@@ -98,10 +98,11 @@ impl Groups {
     /// The one group of an aggregate without keys over no rows.
     pub(super) fn add_empty_group(&mut self, functions: &AggregateFunctions) -> Result<()> {
         self.keys.intern(&[], &[0], &mut self.ids)?;
-        let fields: Vec<_> = functions.argument_types();
-        for (accumulator, types) in self.accumulators.iter_mut().zip(fields) {
-            let none: Vec<ArrayRef> = types.iter().map(arrow::array::new_empty_array).collect();
-            accumulator.update_batch(&none, &[], None, 1).map_err(|e| runtime_error(&e))?;
+        // One row that the filter leaves out: the group exists, and no accumulator has seen a value of it.
+        let filter = BooleanArray::from(vec![false]);
+        for (accumulator, types) in self.accumulators.iter_mut().zip(functions.argument_types()) {
+            let row: Vec<ArrayRef> = types.iter().map(|t| arrow::array::new_null_array(t, 1)).collect();
+            accumulator.update_batch(&row, &[0], Some(&filter), 1).map_err(|e| runtime_error(&e))?;
         }
         Ok(())
     }

@@ -1,0 +1,59 @@
+# Commands for people and for CI; `make` alone lists them. Each target checks what it needs and says what is missing.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# One target folder for all working copies, outside of them: dependencies are built once.
+export CARGO_TARGET_DIR ?= $(HOME)/.cache/anabranch/target
+
+# Of the demos: events per second, tasks per stage, how long to run (`30s`; until Ctrl-C if empty).
+RATE ?= 100000
+PARALLELISM ?=
+DURATION ?=
+# Of the tests, after they are built. Each test that waits has its own, shorter limit.
+TEST_TIME_LIMIT ?= 20m
+
+ANABRANCH := $(CARGO_TARGET_DIR)/release/anabranch
+RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
+
+.PHONY: help demo demo-kafka sql test bench lint clean release need-build need-kafka
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\n  Variables of the demos: RATE=100000 (events/s)  PARALLELISM=2  DURATION=30s\n'
+
+demo: release ## build, then count ad views per campaign in 10 s windows, live
+	$(ANABRANCH) run examples/ad_campaigns.sql --option events.rows-per-second=$(RATE) $(RUN_FLAGS)
+
+demo-kafka: release need-kafka ## the same through a real Kafka broker, which is started and stopped for it
+	ANABRANCH=$(ANABRANCH) RATE=$(RATE) examples/demo-kafka.sh $(RUN_FLAGS)
+
+sql: release ## an interactive SQL shell
+	$(ANABRANCH) sql $(if $(PARALLELISM),--parallelism $(PARALLELISM))
+
+test: need-build need-kafka ## every test, against a real Kafka broker where one is due
+	cargo test --locked --workspace --no-run
+	timeout --kill-after=10s $(TEST_TIME_LIMIT) cargo test --locked --workspace --no-fail-fast
+
+lint: need-build ## format, clippy without warnings, and the repository's own rules
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	cargo xtask tidy
+
+bench: need-build ## measure against hand-written limits and peers; writes bench/RESULTS.md
+	cargo build --locked --release --package anabranch-bench
+	$(CARGO_TARGET_DIR)/release/anabranch-bench all --markdown bench/RESULTS.md
+
+clean: ## remove what was built (the target folder, shared by all working copies)
+	cargo clean
+
+release: need-build
+	cargo build --locked --release --package anabranch-cli
+
+need-build:
+	@.ci/need rust build
+
+need-kafka:
+	@.ci/need kafka
+	@tests/kafka/fetch.sh

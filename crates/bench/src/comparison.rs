@@ -1,0 +1,316 @@
+//! Which programs are compared on which workload.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_model::{LatencySummary, Result};
+
+use crate::contestant::{Contestant, program};
+use crate::limit::json::FieldScan;
+use crate::measure::{Measurement, measure};
+use crate::report::{Section, Table};
+use crate::workload::{AdEvents, Keys, LogLines, PATTERN};
+use crate::{engine, limit, peer, pingpong};
+
+/// Tasks per stage where only one parallelism is measured.
+const PARALLELISM: u32 = 2;
+
+/// Sizes of workloads and number of runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    /// Events of the main job; lines of grep.
+    pub(crate) events: u64,
+    /// Keys of the keyed count.
+    pub(crate) keys: u64,
+    /// The larger number of distinct keys.
+    pub(crate) distinct_keys: u64,
+    /// Rounds of the noise floor.
+    pub(crate) rounds: u32,
+    /// Measured runs of each program.
+    pub(crate) repetitions: u32,
+    /// How long each latency is measured.
+    pub(crate) latency_duration: Duration,
+    /// Seed of the workloads.
+    pub(crate) seed: u64,
+}
+
+impl Scale {
+    /// What results are published from: about a minute. Runs are short and many, because the machine's speed varies.
+    pub(crate) fn full(seed: u64) -> Self {
+        Scale {
+            events: 500_000,
+            keys: 10_000_000,
+            distinct_keys: 1_000_000,
+            rounds: 50_000,
+            repetitions: 15,
+            latency_duration: Duration::from_secs(6),
+            seed,
+        }
+    }
+
+    /// A quick look: some seconds.
+    pub(crate) fn quick(seed: u64) -> Self {
+        Scale {
+            events: 100_000,
+            keys: 2_000_000,
+            distinct_keys: 1_000_000,
+            rounds: 5_000,
+            repetitions: 3,
+            latency_duration: Duration::from_millis(1500),
+            seed,
+        }
+    }
+}
+
+/// The main job over JSON text.
+pub(crate) fn main_job(scale: Scale) -> Result<Section> {
+    let events = Arc::new(AdEvents::generate(scale.events, scale.seed)?);
+    let shared = || Arc::clone(&events);
+    let (serde, sonic, fields, scan, cut) = (shared(), shared(), shared(), shared(), shared());
+    let mut contestants = vec![
+        program("limit: by hand, serde_json", move || limit::main_job::main_job(&serde, limit::json::serde_json)),
+        program("limit: by hand, sonic-rs", move || limit::main_job::main_job(&sonic, limit::json::sonic)),
+        program("floor: fields by hand, unchecked", move || {
+            let (scan, mut ad_at) = (FieldScan::new(), 0);
+            limit::main_job::main_job(&fields, |record| scan.parse(record, &mut ad_at))
+        }),
+        program("floor: cut into records only", move || limit::newline::cut(&cut.json)),
+        program("floor: newline scan only", move || limit::newline::scan(&scan.json)),
+    ];
+    for workers in [1, 2] {
+        let events = shared();
+        contestants.push(program(timely(workers), move || peer::timely::main_job(&events, workers)));
+    }
+    for parallelism in [1, 2] {
+        contestants.push(engine::main_job(&events, parallelism)?);
+    }
+    let bytes = events.json.bytes().len() as u64 / events.count().max(1);
+    section(
+        "Main job: JSON, filter, join, count per campaign and 10 s window",
+        format!("{} events of {bytes} bytes in memory, one per line.", events.count()),
+        contestants,
+        2,
+        scale,
+    )
+}
+
+/// The main job over columns.
+pub(crate) fn typed(scale: Scale) -> Result<Section> {
+    let events = Arc::new(AdEvents::generate(scale.events, scale.seed)?);
+    let by_hand = Arc::clone(&events);
+    section(
+        "Main job over columns: filter, join, count per campaign and 10 s window",
+        format!("{} events as Arrow batches: nothing to parse.", events.count()),
+        vec![
+            program("limit: by hand, columns", move || limit::typed::main_job(&by_hand)),
+            engine::typed(&events, 1)?,
+            engine::typed(&events, 2)?,
+        ],
+        1,
+        scale,
+    )
+}
+
+/// Search for a pattern.
+pub(crate) fn grep(scale: Scale) -> Result<Section> {
+    let log = Arc::new(LogLines::generate(scale.events, scale.seed));
+    let (by_line, whole) = (Arc::clone(&log), Arc::clone(&log));
+    let mut contestants = vec![
+        program("limit: by hand, line by line", move || limit::grep::by_line(&by_line)),
+        program("floor: by hand, whole text at once", move || limit::grep::whole(&whole)),
+    ];
+    for workers in [1, 2] {
+        let log = Arc::clone(&log);
+        contestants.push(program(timely(workers), move || peer::timely::grep(&log, workers)));
+    }
+    for parallelism in [1, 2] {
+        contestants.push(engine::grep(&log, parallelism)?);
+    }
+    let bytes = log.text.bytes().len() as u64 / log.text.count().max(1);
+    section(
+        "Grep",
+        format!("`{PATTERN}` in {} lines of {bytes} bytes; one in a hundred matches.", log.text.count()),
+        contestants,
+        1,
+        scale,
+    )
+}
+
+/// Keyed count, for each number of distinct keys.
+pub(crate) fn grouping(scale: Scale) -> Result<Vec<Section>> {
+    [100, scale.distinct_keys].into_iter().map(|distinct| grouping_of(scale, distinct)).collect()
+}
+
+fn grouping_of(scale: Scale, distinct: u64) -> Result<Section> {
+    let keys = Arc::new(Keys::generate(scale.keys, distinct, scale.seed));
+    let by_hand = Arc::clone(&keys);
+    let mut contestants =
+        vec![program("limit: by hand, linear probing", move || limit::keyed_count::keyed_count(&by_hand))];
+    for workers in [1, 2] {
+        let keys = Arc::clone(&keys);
+        contestants.push(program(timely(workers), move || peer::timely::keyed_count(&keys, workers)));
+    }
+    for parallelism in [1, 2] {
+        contestants.push(engine::grouping(&keys, parallelism)?);
+    }
+    section(
+        &format!("Grouping: count per key, {} distinct keys", keys.distinct),
+        format!("{} `int64` keys, uniform; the peers exchange them by key.", keys.count),
+        contestants,
+        1,
+        scale,
+    )
+}
+
+/// The noise floor under every latency.
+pub(crate) fn latency(scale: Scale) -> Result<Section> {
+    let timer_rounds = scale.rounds / 20;
+    let latencies = vec![
+        pingpong::channel(scale.rounds)?,
+        pingpong::condition(scale.rounds)?,
+        pingpong::timer(timer_rounds, Duration::from_millis(1))?,
+        pingpong::timer(timer_rounds / 10 + 1, Duration::from_millis(10))?,
+    ];
+    Ok(Section {
+        title: "Latency: noise floor of the machine".into(),
+        note: "What the operating system needs to pass a word between two threads, and to wake one by a timer.".into(),
+        table: Table::Latencies(latencies),
+    })
+}
+
+/// Latency of grouping at half of the rate that the engine reaches, for several buffer timeouts.
+pub(crate) fn grouping_latency(scale: Scale) -> Result<Section> {
+    let keys = Arc::new(Keys::generate(scale.keys, scale.distinct_keys, scale.seed));
+    let comparison = measure(&mut [engine::grouping(&keys, PARALLELISM)?], scale.repetitions.min(3))?;
+    let most_per_s: f64 = comparison.measurements.iter().map(Measurement::events_per_s).sum();
+    let rows_per_s = (most_per_s / 2.0) as u64;
+    let mut rows = Vec::new();
+    for timeout in ["0 ms", "10 ms", "50 ms"] {
+        let (latency, reached_per_s) =
+            engine::latency(&keys, PARALLELISM, timeout, rows_per_s.max(1), scale.latency_duration)?;
+        let name = format!("buffer timeout {timeout}");
+        let LatencySummary { p50_us, p99_us, p999_us, max_us, .. } = latency;
+        let million_per_s = reached_per_s / 1e6;
+        let value =
+            format!("p50 {p50_us} µs, p99 {p99_us} µs, p99.9 {p999_us} µs, max {max_us} µs at {million_per_s:.2} M/s");
+        rows.push((name, value));
+    }
+    Ok(Section {
+        title: "Latency of grouping".into(),
+        note: format!(
+            "From a key's reading to its counting behind the exchange, parallelism {PARALLELISM}, {} distinct keys, at \
+             half of {:.2} million rows per second.",
+            keys.distinct,
+            most_per_s / 1e6
+        ),
+        table: Table::Values(rows),
+    })
+}
+
+/// From SQL text to a running job.
+pub(crate) fn startup(scale: Scale) -> Result<Section> {
+    Ok(Section {
+        title: "Start of a job".into(),
+        note: "A query of one filter and one projection over memory, in a process that runs already.".into(),
+        table: Table::Latencies(engine::startup(PARALLELISM, scale.rounds / 100 + 1)?.into()),
+    })
+}
+
+/// Memory that the main job needs on top of its input.
+pub(crate) fn memory(scale: Scale) -> Result<Section> {
+    let events = Arc::new(AdEvents::generate(scale.events, scale.seed)?);
+    let bytes = engine::memory(&events, PARALLELISM)?;
+    Ok(Section {
+        title: "Memory".into(),
+        note: "Largest resident memory while the main job runs over JSON, less that before it started.".into(),
+        table: Table::Values(vec![(
+            format!("main job, parallelism {PARALLELISM}"),
+            format!("{:.1} MB", bytes as f64 / 1e6),
+        )]),
+    })
+}
+
+fn timely(workers: usize) -> String {
+    format!("peer: timely, {workers} worker{}", if workers == 1 { "" } else { "s" })
+}
+
+fn section(
+    title: &str,
+    note: String,
+    mut contestants: Vec<Box<dyn Contestant>>,
+    limits: usize,
+    scale: Scale,
+) -> Result<Section> {
+    let comparison = measure(&mut contestants, scale.repetitions).map_err(|error| error.at(title))?;
+    Ok(Section { title: title.into(), note, table: Table::Contestants { comparison, limits } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TINY: Scale = Scale {
+        events: 20_000,
+        keys: 50_000,
+        distinct_keys: 3_000,
+        rounds: 100,
+        repetitions: 1,
+        latency_duration: Duration::from_millis(200),
+        seed: 42,
+    };
+
+    fn measurements(section: &Section) -> &[Measurement] {
+        match &section.table {
+            Table::Contestants { comparison, .. } => &comparison.measurements,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// All programs answered, and (as [`measure`] checks) alike; the answers are not empty ones.
+    fn check(section: &Section, programs: usize, answers: usize) {
+        let measurements = measurements(section);
+        assert_eq!(measurements.len(), programs, "{section}");
+        let hashes: Vec<u64> = measurements.iter().filter_map(|m| m.result.result_hash).collect();
+        assert_eq!(hashes.len(), answers, "{section}");
+        assert!(hashes.iter().all(|hash| *hash == hashes[0] && *hash != 0), "{section}");
+        assert!(measurements.iter().all(|m| m.cpu_s_per_million_median() > 0.0), "{section}");
+    }
+
+    #[test]
+    fn programs_of_the_main_job_agree() {
+        check(&main_job(TINY).unwrap(), 9, 7);
+    }
+
+    #[test]
+    fn text_and_columns_give_the_same_answer() {
+        let text = main_job(TINY).unwrap();
+        let columns = typed(TINY).unwrap();
+        assert_eq!(measurements(&text)[0].result, measurements(&columns)[0].result);
+    }
+
+    #[test]
+    fn programs_of_grep_agree() {
+        check(&grep(TINY).unwrap(), 6, 6);
+    }
+
+    #[test]
+    fn programs_of_grouping_agree() {
+        grouping(TINY).unwrap().iter().for_each(|section| check(section, 5, 5));
+    }
+
+    #[test]
+    fn latencies_starts_and_memory_are_measured() {
+        let text = grouping_latency(TINY).unwrap().to_string();
+        assert_eq!(text.matches("buffer timeout").count(), 3, "{text}");
+        assert!(!text.contains("p50 0 "), "{text}");
+        assert_eq!(startup(TINY).unwrap().to_string().matches("plan").count(), 2);
+        assert!(memory(TINY).unwrap().to_string().contains(" MB"));
+        assert_eq!(latency(TINY).unwrap().to_string().matches("| two threads").count(), 2);
+    }
+
+    #[test]
+    fn another_seed_gives_another_answer() {
+        let hash = |seed| measurements(&typed(Scale { seed, ..TINY }).unwrap())[0].result.result_hash;
+        assert_ne!(hash(1), hash(2));
+    }
+}

@@ -1,0 +1,44 @@
+//! What is measured: a program that works through a workload once and says what came out.
+
+use anabranch_model::Result;
+
+/// Outcome of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunResult {
+    /// Records read.
+    pub(crate) events: u64,
+    /// Hash of the answer; `None` for programs that do only a part of the work and have no answer to compare.
+    pub(crate) result_hash: Option<u64>,
+}
+
+/// A program in a comparison. Contestants of one comparison share a workload, and those that answer must agree.
+pub(crate) trait Contestant {
+    /// Name in the table: `limit: ...`, `peer: ...`, `engine: ...`.
+    fn name(&self) -> String;
+
+    /// Works through the whole workload once. Everything in here is measured, so the workload is made before.
+    fn run(&mut self) -> Result<RunResult>;
+}
+
+struct Program<F> {
+    name: String,
+    body: F,
+}
+
+impl<F: FnMut() -> Result<RunResult>> Contestant for Program<F> {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn run(&mut self) -> Result<RunResult> {
+        (self.body)()
+    }
+}
+
+/// A contestant that is nothing but a function.
+pub(crate) fn program(
+    name: impl Into<String>,
+    body: impl FnMut() -> Result<RunResult> + 'static,
+) -> Box<dyn Contestant> {
+    Box::new(Program { name: name.into(), body })
+}

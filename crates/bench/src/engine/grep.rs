@@ -1,0 +1,40 @@
+//! Grep as a user writes it.
+
+use std::sync::Arc;
+
+use anabranch_connectors::MemorySource;
+use anabranch_connectors::format::Format;
+use anabranch_model::Result;
+use arrow::array::{AsArray, BinaryArray};
+use arrow::datatypes::DataType;
+
+use super::{Query, Table, column};
+use crate::answer::Answer;
+use crate::contestant::{Contestant, RunResult, program};
+use crate::workload::{LogLines, PATTERN};
+
+/// Lines that match. Each run cuts the text into records, as the other programs do.
+pub(crate) fn grep(log: &Arc<LogLines>, parallelism: u32) -> Result<Box<dyn Contestant>> {
+    let sql = format!(
+        "CREATE TABLE events (line STRING) WITH ('connector' = 'bench_lines');
+         CREATE TABLE results (line STRING) WITH ('connector' = 'bench_results');
+         INSERT INTO results SELECT line FROM events WHERE line ~ '{PATTERN}';"
+    );
+    let query = Query::new(&sql, tables(log, parallelism)?, parallelism, &[])?;
+    let log = Arc::clone(log);
+    Ok(program(format!("engine: SQL, parallelism {parallelism}"), move || {
+        let (read, rows) = query.run(tables(&log, parallelism)?)?;
+        let mut answer = Answer::default();
+        for batch in &rows {
+            let lines = column(batch, 0, &DataType::Utf8View)?;
+            // A record in memory keeps its newline.
+            lines.as_string_view().iter().flatten().for_each(|line| answer.add_line(line.trim_end().as_bytes()));
+        }
+        Ok(RunResult { events: read, result_hash: Some(answer.hash()) })
+    }))
+}
+
+fn tables(log: &LogLines, partitions: u32) -> Result<Vec<Table>> {
+    let blocks: Vec<BinaryArray> = log.text.blocks().collect::<Result<_>>()?;
+    Ok(vec![("bench_lines", Arc::new(MemorySource::records(blocks, Format::Raw).partitions(partitions)))])
+}

@@ -1,0 +1,83 @@
+//! The keyed count as a user writes it: a window that holds everything, and one with a paced source for latency.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_connectors::MemorySource;
+use anabranch_model::Result;
+use anabranch_server::LatencySummary;
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+
+use super::pace::Paced;
+use super::{Query, Table, column};
+use crate::answer::Answer;
+use crate::contestant::{Contestant, RunResult, program};
+use crate::workload::Keys;
+
+const SQL: &str = "
+CREATE TABLE events (id BIGINT, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3), WATERMARK FOR ts AS ts)
+  WITH ('connector' = 'bench_keys');
+CREATE TABLE results (id BIGINT, occurrences BIGINT) WITH ('connector' = 'bench_results');
+INSERT INTO results
+SELECT id, COUNT(*) AS occurrences FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))
+GROUP BY id, window_start, window_end;";
+
+/// A moment within the first window; all keys come at it.
+const EVENT_TIME_MS: i64 = 1_000;
+
+/// Count per key over the whole workload.
+pub(crate) fn grouping(keys: &Arc<Keys>, parallelism: u32) -> Result<Box<dyn Contestant>> {
+    let source = MemorySource::batches(batches(keys)?).partitions(parallelism);
+    let tables: Vec<Table> = vec![("bench_keys", Arc::new(source))];
+    let query = Query::new(SQL, tables.clone(), parallelism, &[])?;
+    Ok(program(format!("engine: SQL, parallelism {parallelism}"), move || {
+        let (read, rows) = query.run(tables.clone())?;
+        let mut answer = Answer::default();
+        for batch in &rows {
+            let (keys, counts) = (column(batch, 0, &DataType::Int64)?, column(batch, 1, &DataType::Int64)?);
+            let (keys, counts) = (keys.as_primitive::<Int64Type>(), counts.as_primitive::<Int64Type>());
+            for (key, count) in keys.values().iter().zip(counts.values()) {
+                answer.add_key(*key, count.cast_unsigned());
+            }
+        }
+        Ok(RunResult { events: read, result_hash: Some(answer.hash()) })
+    }))
+}
+
+/// From a key's reading to its counting behind the exchange, at `rows_per_s` rows per second for `duration`; and how
+/// many rows per second it was. The first third is warm-up.
+pub(crate) fn latency(
+    keys: &Keys,
+    parallelism: u32,
+    buffer_timeout: &str,
+    rows_per_s: u64,
+    duration: Duration,
+) -> Result<(LatencySummary, f64)> {
+    let rows = (rows_per_s as f64 * duration.as_secs_f64()) as u64;
+    let paced = Paced::new(batches(keys)?, rows_per_s, rows, parallelism);
+    let tables: Vec<Table> = vec![("bench_keys", Arc::new(paced))];
+    let query = Query::new(SQL, tables.clone(), parallelism, &[("buffer-timeout", buffer_timeout)])?;
+    let mut engine = query.engine.clone();
+    super::register(&mut engine, tables);
+    let job = engine.start(&query.plan)?;
+    if !job.wait_timeout(duration / 3) {
+        job.reset_latencies();
+    }
+    let _ = job.wait_timeout(duration / 2);
+    let tasks = job.metrics();
+    let counting = tasks.iter().filter(|task| !task.is_source).max_by_key(|task| task.latency.p99_us);
+    let latency = counting.map(|task| task.latency).unwrap_or_default();
+    let summary = job.wait()?;
+    Ok((latency, query.events_read(&summary.tasks) as f64 / summary.elapsed.as_secs_f64()))
+}
+
+fn batches(keys: &Keys) -> Result<Vec<RecordBatch>> {
+    let field = |name| Field::new(name, DataType::Int64, false);
+    let schema = Arc::new(Schema::new(vec![field("id"), field("event_time")]));
+    let batch = |block: &Int64Array| {
+        let times: ArrayRef = Arc::new(Int64Array::from_value(EVENT_TIME_MS, block.values().len()));
+        Ok(RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(block.clone()), times])?)
+    };
+    keys.blocks.iter().map(batch).collect()
+}

@@ -1,0 +1,12 @@
+//! Limit programs: each workload by hand, on one thread, with nothing that a stream processor needs beyond the answer
+//! (no tasks, watermarks, epochs or recovery). They tell how far an engine is from what the machine can do.
+
+pub(crate) mod ad_table;
+pub(crate) mod count_table;
+pub(crate) mod grep;
+pub(crate) mod json;
+pub(crate) mod keyed_count;
+pub(crate) mod main_job;
+pub(crate) mod newline;
+pub(crate) mod typed;
+pub(crate) mod window_counts;

@@ -1,0 +1,3 @@
+//! Peers: the same workloads in another stream processor, written as its users would write them.
+
+pub(crate) mod timely;

@@ -1,0 +1,186 @@
+//! Results as Markdown: readable on a terminal, and kept in a file.
+
+use std::fmt::{self, Write as _};
+
+use crate::measure::{Comparison, Measurement};
+use crate::pingpong::Latency;
+
+/// Results of a call of the program.
+#[derive(Debug)]
+pub(crate) struct Report {
+    /// Where and how it was measured.
+    pub(crate) machine: String,
+    /// One table each.
+    pub(crate) sections: Vec<Section>,
+}
+
+/// A table with a title.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// Title.
+    pub(crate) title: String,
+    /// What the table says and what to think of when reading it.
+    pub(crate) note: String,
+    /// The table.
+    pub(crate) table: Table,
+}
+
+/// Rows of a section.
+#[derive(Debug)]
+pub(crate) enum Table {
+    /// Contestants; the first `limits` of them are what the others are compared with.
+    Contestants { comparison: Comparison, limits: usize },
+    /// Single values: name, and value with its unit.
+    Values(Vec<(String, String)>),
+    /// Latencies.
+    Latencies(Vec<Latency>),
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "# Benchmark results\n\n{}", self.machine)?;
+        self.sections.iter().try_for_each(|section| write!(f, "\n{section}"))
+    }
+}
+
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "## {}\n\n{}\n", self.title, self.note)?;
+        match &self.table {
+            Table::Contestants { comparison, limits } => contestants(f, comparison, *limits),
+            Table::Values(values) => {
+                table(f, &["", "value"], values.iter().map(|(name, value)| vec![name.clone(), value.clone()]))
+            }
+            Table::Latencies(latencies) => table(
+                f,
+                &["latency", "samples", "p50 µs", "p99 µs", "p99.9 µs", "max µs"],
+                latencies.iter().map(|latency| {
+                    let quantiles = [0.5, 0.99, 0.999, 1.0].map(|share| format!("{:.1}", latency.quantile_us(share)));
+                    [latency.name.clone(), latency.samples().to_string()].into_iter().chain(quantiles).collect()
+                }),
+            ),
+        }
+    }
+}
+
+fn contestants(f: &mut fmt::Formatter<'_>, comparison: &Comparison, limits: usize) -> fmt::Result {
+    let measurements = &comparison.measurements;
+    let by_median =
+        |a: &&Measurement, b: &&Measurement| a.cpu_s_per_million_median().total_cmp(&b.cpu_s_per_million_median());
+    let limit = measurements.iter().take(limits).min_by(by_median);
+    let rows = measurements.iter().map(|m| {
+        vec![
+            m.name.clone(),
+            format!("{:.4}", m.cpu_s_per_million_median()),
+            format!("{:.4}", m.cpu_s_per_million_min()),
+            grouped(m.events_per_s()),
+            limit.map_or_else(|| "-".into(), |limit| format!("{:.2}", m.cpu_ratio_median(limit))),
+            m.result.result_hash.map_or_else(|| "-".into(), |hash| format!("`{hash:016x}`")),
+        ]
+    });
+    let columns = ["program", "CPU-s per million", "best", "records/s (wall)", "CPU / limit", "answer"];
+    table(f, &columns, rows)?;
+    writeln!(
+        f,
+        "\nFixed work took {:.2} times as long in the slowest round as in the fastest.",
+        comparison.machine_spread
+    )
+}
+
+fn table(f: &mut fmt::Formatter<'_>, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) -> fmt::Result {
+    let head: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    for (number, row) in rows.iter().enumerate() {
+        let mut line = String::from("|");
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            match column {
+                0 => write!(line, " {cell:<width$} |")?,
+                _ => write!(line, " {cell:>width$} |")?,
+            }
+        }
+        writeln!(f, "{line}")?;
+        if number == 0 {
+            let rule = |(column, width): (usize, &usize)| match column {
+                0 => format!("|{}", "-".repeat(width + 2)),
+                _ => format!("|{}:", "-".repeat(width + 1)),
+            };
+            writeln!(f, "{}|", widths.iter().enumerate().map(rule).collect::<String>())?;
+        }
+    }
+    Ok(())
+}
+
+/// A whole number with its thousands set apart: `1,234,567`.
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// One line on the machine and the build.
+pub(crate) fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let cpuinfo = read("/proc/cpuinfo");
+    let model = cpuinfo.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));
+    let build = match (cfg!(debug_assertions), cfg!(target_feature = "avx2")) {
+        (true, _) => "dev build, **not for comparison**",
+        (false, true) => "release build with AVX2",
+        (false, false) => "release build for baseline x86-64",
+    };
+    format!(
+        "{} processors ({}), Linux {}, {build}. CPU time is that of all threads. \
+         Programs took turns; a value is the median of the runs, a ratio that of the ratios within each round.",
+        std::thread::available_parallelism().map_or(0, std::num::NonZero::get),
+        model.map_or("unknown model", |(_, model)| model),
+        read("/proc/sys/kernel/osrelease").trim(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contestant::RunResult;
+
+    #[test]
+    fn tables_are_aligned_and_ratios_refer_to_the_fastest_limit() {
+        let of = |name, result_hash, cpu_s: &[f64]| {
+            Measurement::of(name, RunResult { events: 2_000_000, result_hash }, cpu_s)
+        };
+        let measurements = vec![
+            of("slow limit", Some(0xab), &[0.8, 0.9, 1.8]),
+            of("limit", Some(0xab), &[0.4, 0.4, 0.8]),
+            of("floor", None, &[0.1, 0.1, 0.2]),
+            of("engine", Some(0xab), &[0.6, 0.7, 1.2]),
+        ];
+        let table = Table::Contestants { comparison: Comparison { measurements, machine_spread: 2.0 }, limits: 2 };
+        let section = Section { title: "T".into(), note: "N".into(), table };
+        let expected = "\
+## T
+
+N
+
+| program    | CPU-s per million |   best | records/s (wall) | CPU / limit |             answer |
+|------------|------------------:|-------:|-----------------:|------------:|-------------------:|
+| slow limit |            0.4500 | 0.4000 |        2,222,222 |        2.25 | `00000000000000ab` |
+| limit      |            0.2000 | 0.2000 |        5,000,000 |        1.00 | `00000000000000ab` |
+| floor      |            0.0500 | 0.0500 |       20,000,000 |        0.25 |                  - |
+| engine     |            0.3500 | 0.3000 |        2,857,143 |        1.50 | `00000000000000ab` |
+
+Fixed work took 2.00 times as long in the slowest round as in the fastest.
+";
+        assert_eq!(section.to_string(), expected);
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        assert_eq!([0.0, 999.0, 1000.4, 1_234_567.0].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+    }
+}

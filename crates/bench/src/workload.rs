@@ -1,0 +1,15 @@
+//! Workloads, made in memory before anything is measured. The same seed and size give the same bytes on every
+//! machine, so the hashes of answers can be compared between machines too.
+
+mod ad_events;
+mod keys;
+mod lines;
+mod log;
+
+pub(crate) use ad_events::{Ad, AdEvents, VIEW, WINDOW_MS};
+pub(crate) use keys::Keys;
+pub(crate) use lines::Lines;
+pub(crate) use log::{LogLines, PATTERN};
+
+/// Rows of a block: what the programs hand around at a time.
+pub(crate) const BLOCK_ROWS: usize = 8192;

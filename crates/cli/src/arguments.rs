@@ -1,0 +1,165 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anabranch_server::TableOption;
+use clap::{Args, Parser, Subcommand};
+
+/// SQL over streams that do not end.
+#[derive(Debug, Parser)]
+#[command(name = "anabranch", version, about, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the INSERT INTO statements of a file as one job, until its sources end or it is stopped (Ctrl-C)
+    Run(Run),
+    /// Show the plan of a file: stages, operators, exchanges
+    Explain(Explain),
+    /// Type statements and see results as they come
+    Sql(Sql),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// File of SQL statements
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) tables: TableOptions,
+    /// Stop after this time: 30s, 5min, 500ms
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) duration: Option<Duration>,
+    /// Print a line per second instead of the live view
+    #[arg(long)]
+    pub(crate) plain: bool,
+    /// Print only results and errors
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// File of SQL statements
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) tables: TableOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sql {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+}
+
+/// What changes a plan without changing its text.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Settings {
+    /// Tasks per stage; goes before SET 'parallelism'
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) parallelism: Option<u32>,
+    /// Option of the job, as the statement SET 'name' = 'value' before all others; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
+    pub(crate) set: Vec<(String, String)>,
+}
+
+/// What changes the tables of a file.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct TableOptions {
+    /// Option of a table in place of the one in its WITH clause; may be repeated
+    #[arg(long = "option", value_name = "TABLE.OPTION=VALUE", value_parser = table_option)]
+    pub(crate) options: Vec<TableOption>,
+}
+
+/// `name=value`.
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("give NAME=VALUE, such as buffer-timeout='10 ms'".into()),
+    }
+}
+
+/// `table.option=value`: the table ends at the first point, the option at the first equals sign.
+fn table_option(text: &str) -> Result<TableOption, String> {
+    let parts = text.split_once('=').and_then(|(name, value)| Some((name.trim().split_once('.')?, value)));
+    match parts {
+        Some(((table, name), value)) if !table.is_empty() && !name.is_empty() => {
+            Ok(TableOption { table: table.to_owned(), name: name.to_owned(), value: value.trim().to_owned() })
+        }
+        _ => Err("give TABLE.OPTION=VALUE, such as events.rows-per-second=50000".into()),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let seconds = match unit.trim() {
+        "ms" => Some(0.001),
+        "" | "s" | "sec" => Some(1.0),
+        "m" | "min" => Some(60.0),
+        "h" => Some(3600.0),
+        _ => None,
+    };
+    let length = number.parse::<f64>().ok().zip(seconds).map(|(number, unit)| number * unit);
+    let length = length.and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|d| !d.is_zero());
+    length.ok_or_else(|| "give a time above zero, such as 30s, 500ms, 5min, 1h".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_declaration_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_full_command_line_is_understood() {
+        let line = "anabranch run a.sql --parallelism 2 --duration 30s --set job-name=ads \
+                    --option events.properties.bootstrap.servers=h:1=2 --option e.x=1 --plain --quiet";
+        let Command::Run(run) = Arguments::try_parse_from(line.split_whitespace()).expect("parses").command else {
+            panic!("run");
+        };
+        assert_eq!((run.settings.parallelism, run.duration), (Some(2), Some(Duration::from_secs(30))));
+        assert_eq!(run.settings.set, [("job-name".to_owned(), "ads".to_owned())]);
+        let servers = &run.tables.options[0];
+        assert_eq!((servers.table.as_str(), servers.name.as_str()), ("events", "properties.bootstrap.servers"));
+        assert_eq!((servers.value.as_str(), run.tables.options.len()), ("h:1=2", 2));
+        assert!(run.plain && run.quiet);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for line in [
+            "anabranch run",
+            "anabranch run a.sql --parallelism 0",
+            "anabranch run a.sql --duration 0s",
+            "anabranch run a.sql --duration 3fortnights",
+            "anabranch run a.sql --duration -1s",
+            "anabranch run a.sql --set name",
+            "anabranch run a.sql --option rate=5",
+            "anabranch run a.sql --option .rate=5",
+            "anabranch fly",
+        ] {
+            assert!(Arguments::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        for (text, ms) in [("30s", 30_000), ("500ms", 500), ("1.5 min", 90_000), ("2h", 7_200_000), ("7", 7_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The embedded engine as the commands use it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_connectors::PrintToConnector;
+use anabranch_model::{Error, Result, TaskMetrics};
+use anabranch_server::{Engine, Job, Settings};
+
+use crate::arguments;
+use crate::results::Results;
+use crate::watch::Watched;
+
+/// An engine with the connectors that ship. With `results`, print tables write there instead of to standard output.
+pub(crate) fn engine(results: Option<&Results>) -> Engine {
+    let mut engine = Engine::default();
+    if let Some(results) = results {
+        let results = results.clone();
+        engine.register("print", Arc::new(PrintToConnector::new(move || Box::new(results.clone()))));
+    }
+    engine
+}
+
+/// The settings of a command line.
+pub(crate) fn settings(given: &arguments::Settings, tables: &arguments::TableOptions) -> Settings {
+    let arguments::Settings { parallelism, set } = given.clone();
+    Settings { parallelism, set, table_options: tables.options.clone() }
+}
+
+/// The statements of a file.
+pub(crate) fn read(file: &Path) -> Result<String> {
+    std::fs::read_to_string(file).map_err(|e| {
+        Error::user(format!("cannot read {}: {e}", file.display())).remedy("give a file of SQL statements")
+    })
+}
+
+impl Watched for Job {
+    fn metrics(&self) -> Vec<TaskMetrics> {
+        Job::metrics(self)
+    }
+
+    fn stop(&self) {
+        Job::stop(self);
+    }
+
+    fn is_finished(&self) -> bool {
+        self.wait_timeout(Duration::ZERO)
+    }
+}

@@ -1,0 +1,46 @@
+//! How a command ends when it does not end well: what the person reads, and the exit code that scripts see.
+
+use anabranch_model::{Error, ErrorKind};
+
+use crate::report::render;
+
+/// The job failed, or the surroundings did.
+const FAILED: u8 = 1;
+/// The SQL or the command line is wrong.
+const WRONG: u8 = 2;
+
+/// A command that did not end well.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// For standard error.
+    pub(crate) text: String,
+    /// Exit code.
+    pub(crate) code: u8,
+}
+
+impl Failure {
+    /// Before the job ran: the statements, or what they ask for, are at fault.
+    pub(crate) fn planning(error: &Error, sql: &str) -> Self {
+        let code = if error.kind() == ErrorKind::User { WRONG } else { FAILED };
+        Failure { text: render(error, sql), code }
+    }
+}
+
+/// While the job ran.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure { text: render(&error, ""), code: FAILED }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_says_whose_fault_it_is() {
+        assert_eq!(Failure::planning(&Error::user("typo"), "").code, 2);
+        assert_eq!(Failure::planning(&Error::outside("no broker"), "").code, 1);
+        assert_eq!(Failure::from(Error::user("malformed record")).code, 1);
+    }
+}

@@ -1,0 +1,117 @@
+//! `anabranch run`: a file's inserts as one job, watched until it ends.
+
+use std::io::stderr;
+use std::path::Path;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, Result, SystemClock};
+use anabranch_server::Job;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::arguments::Run;
+use crate::engine::{engine, read, settings};
+use crate::failure::Failure;
+use crate::process;
+use crate::results::Results;
+use crate::signals::Signals;
+use crate::summary::{self, Summary};
+use crate::terminal;
+use crate::view::model::JobView;
+use crate::watch::Watch;
+
+/// Results that stay on the screen after the live view is gone.
+const LEFT_LINES: usize = 10;
+
+/// How a job is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Display {
+    Live,
+    Lines,
+    Nothing,
+}
+
+impl Display {
+    fn choose(arguments: &Run) -> Self {
+        match arguments {
+            Run { quiet: true, .. } => Display::Nothing,
+            Run { plain: false, .. } if terminal::is_interactive() => Display::Live,
+            _ => Display::Lines,
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
+    let sql = read(&arguments.file).map_err(|e| Failure::planning(&e, ""))?;
+    let display = Display::choose(arguments);
+    let results = Results::default();
+    let engine = engine((display == Display::Live).then_some(&results));
+    let planned = engine
+        .plan(&sql, &settings(&arguments.settings, &arguments.tables))
+        .map_err(|e| Failure::planning(&e, &sql))?;
+    for report in &planned.reports {
+        println!("{report}");
+    }
+    let Some(plan) = planned.plan else {
+        // Statements like SHOW TABLES have answered already.
+        return if planned.reports.is_empty() {
+            Err(Failure::planning(&nothing_to_run(arguments), ""))
+        } else {
+            Ok(())
+        };
+    };
+    let signals = Signals::catch(&[SIGINT, SIGTERM])?;
+    let clock = SystemClock::new();
+    let (started, cpu_before) = (clock.now(), process::cpu_time());
+    let job = engine.start(&plan)?;
+    let watch = Watch { job: &job, clock: &clock, started, limit: arguments.duration, signals: &signals };
+    let watched = match display {
+        Display::Live => watch.live(&title(&arguments.file), &results),
+        Display::Lines => watch.with_lines(&mut stderr()),
+        Display::Nothing => {
+            watch.quietly();
+            Ok(())
+        }
+    };
+    let (view, elapsed) = (watch.view(), watch.elapsed());
+    if watched.is_err() {
+        job.stop();
+    }
+    finish(job, display, &results, &Ended { view, elapsed, cpu_before })?;
+    watched.map_err(Failure::from)
+}
+
+fn nothing_to_run(arguments: &Run) -> Error {
+    Error::user("there is nothing to run: the file has no INSERT INTO statement")
+        .at(arguments.file.display().to_string())
+        .remedy("add INSERT INTO table SELECT ..., for example into a table WITH ('connector' = 'print')")
+}
+
+fn title(file: &Path) -> String {
+    file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// The job when its watch was over.
+struct Ended {
+    view: JobView,
+    elapsed: Duration,
+    cpu_before: Option<Duration>,
+}
+
+fn finish(job: Job, display: Display, results: &Results, ended: &Ended) -> Result<(), Failure> {
+    let outcome = job.wait();
+    let cpu = process::cpu_time().zip(ended.cpu_before).map(|(now, before)| now.saturating_sub(before));
+    if display == Display::Live {
+        for line in results.latest(LEFT_LINES) {
+            println!("{line}");
+        }
+    }
+    if display != Display::Nothing {
+        let Ended { view, elapsed, .. } = ended;
+        let summary = Summary { view, elapsed: *elapsed, cpu, peak_bytes: process::peak_resident_bytes() };
+        for line in summary::lines(&summary) {
+            eprintln!("{line}");
+        }
+    }
+    outcome.map(|_| ()).map_err(Failure::from)
+}

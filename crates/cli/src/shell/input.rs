@@ -1,0 +1,112 @@
+//! Where a statement that is being typed ends.
+
+use rustyline::completion::Completer;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Helper, Result};
+
+/// Lets the editor go on to another line until a statement is complete.
+pub(crate) struct Statements;
+
+impl Helper for Statements {}
+impl Highlighter for Statements {}
+impl Completer for Statements {
+    type Candidate = String;
+}
+impl Hinter for Statements {
+    type Hint = String;
+}
+
+impl Validator for Statements {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> Result<ValidationResult> {
+        let complete = is_complete(context.input());
+        Ok(if complete { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
+    }
+}
+
+/// Whether the text is empty, a command of the shell, or ends in a `;` that ends a statement.
+pub(crate) fn is_complete(text: &str) -> bool {
+    let text = text.trim();
+    if text.is_empty() || text.starts_with('\\') {
+        return true;
+    }
+    let code = code_of(text);
+    if code.trim().is_empty() {
+        return true;
+    }
+    let code = code.to_ascii_uppercase();
+    let words: Vec<&str> = code.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
+    // Statements within BEGIN STATEMENT SET ... END end in `;` too.
+    let is_set =
+        words.starts_with(&["BEGIN", "STATEMENT", "SET"]) || words.starts_with(&["EXECUTE", "STATEMENT", "SET"]);
+    code.trim_end().ends_with(';') && (!is_set || words.last() == Some(&"END"))
+}
+
+/// The text with comments left out and the contents of quotes blanked; an open quote or comment leaves a mark at the
+/// end that is no `;`.
+fn code_of(text: &str) -> String {
+    let mut code = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (taken, shown) = if let Some(comment) = rest.strip_prefix("--") {
+            (2 + comment.find('\n').unwrap_or(comment.len()), " ")
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            match comment.find("*/") {
+                Some(end) => (2 + end + 2, " "),
+                None => (rest.len(), "?"),
+            }
+        } else if matches!(first, '\'' | '"' | '`') {
+            match rest[1..].find(first) {
+                Some(end) => (1 + end + 1, "?"),
+                None => (rest.len(), "?"),
+            }
+        } else {
+            code.push(first);
+            (first.len_utf8(), "")
+        };
+        code.push_str(shown);
+        rest = &rest[taken..];
+    }
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn complete_texts() {
+        for text in [
+            "",
+            "  \n",
+            "\\q",
+            "SELECT 1;",
+            "SELECT 1; -- done",
+            "SELECT ';' /* ; */ ;\n",
+            "SELECT 'it''s';",
+            "-- only a remark",
+            "SET 'a' = 'b'; SELECT 1;",
+            "BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END;",
+            "select \"a;b\", `c;d`;",
+        ] {
+            assert!(is_complete(text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn texts_that_go_on() {
+        for text in [
+            "SELECT 1",
+            "SELECT 1; SELECT",
+            "SELECT ';",
+            "SELECT 'it''s;",
+            "SELECT 1 -- ;",
+            "SELECT 1 /* ;",
+            "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1;",
+            "SELECT `a;",
+        ] {
+            assert!(!is_complete(text), "{text:?}");
+        }
+    }
+}

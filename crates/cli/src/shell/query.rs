@@ -1,0 +1,133 @@
+//! One statement that runs: its rows as a table while they come, until it ends, has enough, or is stopped.
+
+use std::io::{self, Write, stdout};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use anabranch_model::{Clock, Result, SystemClock};
+use anabranch_server::{Job, Query};
+use arrow::array::RecordBatch;
+
+use super::table::Table;
+use crate::failure::Failure;
+use crate::signals::Signals;
+use crate::view::text::grouped;
+use crate::watch::Watch;
+
+/// How soon Ctrl-C is noticed.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Which rows of a query are wanted.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    /// Rows to leave out at the beginning.
+    skip: usize,
+    /// Rows to show at most.
+    limit: Option<usize>,
+}
+
+impl Wanted {
+    /// The wanted rows of the next batch.
+    fn take(&mut self, batch: &RecordBatch) -> RecordBatch {
+        let skipped = self.skip.min(batch.num_rows());
+        let rows = (batch.num_rows() - skipped).min(self.limit.unwrap_or(usize::MAX));
+        self.skip -= skipped;
+        self.limit = self.limit.map(|limit| limit - rows);
+        batch.slice(skipped, rows)
+    }
+
+    fn is_enough(&self) -> bool {
+        self.limit == Some(0)
+    }
+}
+
+/// Waits for an INSERT until it ends or is stopped.
+pub(super) fn insert(job: Job, signals: &Signals) -> Result<(), Failure> {
+    let clock = SystemClock::new();
+    let watch = Watch { job: &job, clock: &clock, started: clock.now(), limit: None, signals };
+    watch.quietly();
+    let (view, elapsed) = (watch.view(), watch.elapsed());
+    job.wait()?;
+    println!("{} written in {:.1} s", rows_text(view.results), elapsed.as_secs_f64());
+    Ok(())
+}
+
+/// Shows the rows of a SELECT.
+pub(super) fn select(query: Query, signals: &Signals) -> Result<(), Failure> {
+    let clock = SystemClock::new();
+    let started = clock.now();
+    let Query { job, schema, rows, skip, limit } = query;
+    let mut table = Table::new(&schema);
+    let shown = show(&job, &rows, &mut table, Wanted { skip, limit }, signals);
+    let outcome = job.wait();
+    shown?;
+    outcome?;
+    let seconds = Duration::from_nanos(clock.now().since(started)).as_secs_f64();
+    println!("{} in {seconds:.1} s", rows_text(table.rows()));
+    Ok(())
+}
+
+fn rows_text(rows: u64) -> String {
+    if rows == 1 { "1 row".to_owned() } else { format!("{} rows", grouped(rows)) }
+}
+
+/// Shows batches until the job has ended. When it was asked to stop, what still comes is taken and not shown, so that the
+/// job is not held back. A terminal that fails stops the job too.
+fn show(
+    job: &Job,
+    batches: &Receiver<RecordBatch>,
+    table: &mut Table,
+    mut wanted: Wanted,
+    signals: &Signals,
+) -> Result<()> {
+    let mut stopped = wanted.is_enough();
+    let mut shown = Ok(());
+    if stopped {
+        job.stop();
+    }
+    loop {
+        match batches.recv_timeout(LOOK) {
+            Ok(batch) if !stopped => {
+                let rows = wanted.take(&batch);
+                if rows.num_rows() > 0 {
+                    shown = table.write(&rows, &mut stdout());
+                }
+            }
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if !stopped && (wanted.is_enough() || signals.stop_asked() || shown.is_err()) {
+            stopped = true;
+            job.stop();
+        }
+    }
+    let _: io::Result<()> = stdout().flush();
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+
+    use super::*;
+
+    #[test]
+    fn wanted_rows_are_counted_over_batches() {
+        let batch = |rows: std::ops::Range<i64>| {
+            let column: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
+            RecordBatch::try_from_iter([("n", column)]).expect("batch")
+        };
+        let mut wanted = Wanted { skip: 3, limit: Some(4) };
+        let mut seen: Vec<i64> = Vec::new();
+        for batch in [batch(0..2), batch(2..5), batch(5..9), batch(9..10)] {
+            let rows = wanted.take(&batch);
+            seen.extend(rows.column(0).as_primitive::<Int64Type>().values());
+        }
+        assert_eq!(seen, [3, 4, 5, 6]);
+        assert!(wanted.is_enough());
+        assert_eq!(Wanted { skip: 0, limit: None }.take(&batch(0..2)).num_rows(), 2);
+    }
+}

@@ -1,0 +1,83 @@
+//! What a run came to, in a few lines.
+
+use std::time::Duration;
+
+use crate::view::model::JobView;
+use crate::view::text::{bytes, count, grouped, micros};
+
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) struct Summary<'a> {
+    /// The job at its end.
+    pub(crate) view: &'a JobView,
+    /// How long it ran.
+    pub(crate) elapsed: Duration,
+    /// Processor time used in the meantime.
+    pub(crate) cpu: Option<Duration>,
+    /// Peak resident memory of the process.
+    pub(crate) peak_bytes: Option<u64>,
+}
+
+/// The lines of a summary.
+pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
+    let Summary { view, elapsed, cpu, peak_bytes } = summary;
+    let seconds = elapsed.as_secs_f64();
+    let rate = if seconds > 0.0 { view.events as f64 / seconds } else { 0.0 };
+    let mut lines = vec![format!(
+        "{} events in {seconds:.1} s, {} events/s, {} results",
+        grouped(view.events),
+        count(rate),
+        grouped(view.results)
+    )];
+    for (what, latency) in [("rows processed", &view.row_latency), ("results written", &view.result_latency)] {
+        if latency.rows > 0 {
+            let [p50, p99, p999] = [latency.p50_us, latency.p99_us, latency.p999_us].map(micros);
+            lines.push(format!("{what} after p50 {p50}, p99 {p99}, p99.9 {p999}"));
+        }
+    }
+    let per_million = cpu.filter(|_| view.events > 0).map(|cpu| cpu.as_secs_f64() * 1e6 / view.events as f64);
+    let cpu = per_million.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.2}"));
+    let memory = peak_bytes.map_or_else(|| "-".to_owned(), bytes);
+    lines.push(format!("{cpu} CPU-seconds per million events, peak memory {memory}"));
+    lines.push(format!("{} late, {} malformed", grouped(view.late), grouped(view.malformed)));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::LatencySummary;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_summed_up() {
+        let latency = LatencySummary { rows: 9, p50_us: 1200, p99_us: 8400, p999_us: 12_000, max_us: 13_000 };
+        let view = JobView {
+            events: 3_000_000,
+            results: 300,
+            row_latency: latency,
+            late: 2,
+            malformed: 1,
+            ..JobView::default()
+        };
+        let (elapsed, cpu) = (Duration::from_secs(30), Some(Duration::from_millis(1260)));
+        let summary = Summary { view: &view, elapsed, cpu, peak_bytes: Some(61 << 20) };
+        assert_eq!(
+            lines(&summary),
+            [
+                "3,000,000 events in 30.0 s, 100 k events/s, 300 results",
+                "rows processed after p50 1.20 ms, p99 8.40 ms, p99.9 12.0 ms",
+                "0.42 CPU-seconds per million events, peak memory 61.0 MB",
+                "2 late, 1 malformed",
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_divides_by_zero() {
+        let view = JobView::default();
+        let summary = Summary { view: &view, elapsed: Duration::ZERO, cpu: Some(Duration::ZERO), peak_bytes: None };
+        assert_eq!(lines(&summary)[0], "0 events in 0.0 s, 0 events/s, 0 results");
+        assert_eq!(lines(&summary)[1], "- CPU-seconds per million events, peak memory -");
+    }
+}

@@ -1,0 +1,62 @@
+//! The terminal as a screen: entered for the live view, and left however the process ends.
+
+use std::io::{IsTerminal, Stdout, stderr, stdin, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anabranch_model::{Error, Result};
+use crossterm::cursor::Show;
+use crossterm::execute;
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+
+/// Whether the screen is ours: what is ours must be given back, from any thread, once.
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// The screen, given back when dropped.
+pub(crate) struct Screen {
+    /// To draw on.
+    pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+/// Whether a person sits in front of it.
+pub(crate) fn is_interactive() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    stdin().is_terminal() && stdout().is_terminal() && stderr().is_terminal() && !dumb
+}
+
+impl Screen {
+    /// Takes the screen.
+    pub(crate) fn enter() -> Result<Self> {
+        let failed = |e: std::io::Error| {
+            Error::outside(format!("cannot draw on this terminal: {e}")).remedy("add --plain for lines of text")
+        };
+        let terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(failed)?;
+        // A panic's message belongs on the screen that the person sees afterwards.
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            leave();
+            report(panic);
+        }));
+        ENTERED.store(true, Ordering::SeqCst);
+        let screen = Screen { terminal };
+        enable_raw_mode().map_err(failed)?;
+        execute!(stdout(), EnterAlternateScreen).map_err(failed)?;
+        Ok(screen)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        leave();
+    }
+}
+
+/// Gives the screen back if it was taken.
+pub(crate) fn leave() {
+    if ENTERED.swap(false, Ordering::SeqCst) {
+        // Nothing can be done, and nobody told, if this fails.
+        let _ = disable_raw_mode();
+        let _ = execute!(stdout(), LeaveAlternateScreen, Show);
+    }
+}

@@ -1,0 +1,7 @@
+//! What a person sees of a running job: numbers made of two readings of its metrics, shown live on a terminal or as
+//! plain lines.
+
+pub(crate) mod live;
+pub(crate) mod model;
+pub(crate) mod plain;
+pub(crate) mod text;

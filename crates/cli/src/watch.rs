@@ -1,0 +1,154 @@
+//! Keeps an eye on a running job until it has ended: shows it, and passes on the wish to stop.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, Nanos, Result, TaskMetrics};
+use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use crate::results::Results;
+use crate::signals::{INTERRUPTED, Signals};
+use crate::terminal::{self, Screen};
+use crate::view::live;
+use crate::view::model::{History, JobView, Reading, view};
+use crate::view::plain;
+
+/// How soon the end of a job is noticed.
+const LOOK: Duration = Duration::from_millis(20);
+const REDRAW: Duration = Duration::from_millis(250);
+const LINE: Duration = Duration::from_secs(1);
+const RATE_SPAN: Duration = Duration::from_secs(1);
+
+/// A job as its watcher sees it.
+pub(crate) trait Watched {
+    /// A reading of every task.
+    fn metrics(&self) -> Vec<TaskMetrics>;
+    /// Asks it to stop at the end of an epoch.
+    fn stop(&self);
+    /// Whether it has ended, well or not.
+    fn is_finished(&self) -> bool;
+}
+
+/// A job under watch.
+pub(crate) struct Watch<'a> {
+    /// The job.
+    pub(crate) job: &'a dyn Watched,
+    /// The time.
+    pub(crate) clock: &'a dyn Clock,
+    /// When the job started.
+    pub(crate) started: Nanos,
+    /// How long it may run.
+    pub(crate) limit: Option<Duration>,
+    /// Wishes from outside.
+    pub(crate) signals: &'a Signals,
+}
+
+impl Watch<'_> {
+    /// The job now.
+    pub(crate) fn view(&self) -> JobView {
+        view(&self.reading(), None)
+    }
+
+    /// Time since the start.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.clock.now().after(self.started)
+    }
+
+    /// Until the end, without a word.
+    pub(crate) fn quietly(&self) {
+        let mut stop = Stop::default();
+        while !self.job.is_finished() {
+            self.signals.wait(LOOK);
+            stop.ask_if(self.stop_is_due(), self.job);
+        }
+    }
+
+    /// Until the end, with a line per second to `out`.
+    pub(crate) fn with_lines(&self, out: &mut dyn Write) -> Result<()> {
+        let failed = |e: std::io::Error| Error::outside(format!("cannot write the progress: {e}"));
+        let mut history = History::new(RATE_SPAN);
+        history.push(self.reading());
+        let (mut stop, mut due) = (Stop::default(), LINE);
+        while !self.job.is_finished() {
+            self.signals.wait(LOOK);
+            if stop.ask_if(self.stop_is_due(), self.job) {
+                writeln!(out, "stopping at the end of the epoch; again to leave at once").map_err(failed)?;
+            }
+            let elapsed = self.elapsed();
+            if elapsed >= due {
+                writeln!(out, "{}", plain::line(elapsed, &history.push(self.reading()))).map_err(failed)?;
+                due = elapsed + LINE;
+            }
+        }
+        Ok(())
+    }
+
+    /// Until the end, on the whole terminal.
+    pub(crate) fn live(&self, title: &str, results: &Results) -> Result<()> {
+        let failed = |e: std::io::Error| Error::outside(format!("the terminal failed: {e}")).remedy("add --plain");
+        let mut screen = Screen::enter()?;
+        let mut history = History::new(RATE_SPAN);
+        let (mut stop, mut due) = (Stop::default(), Duration::ZERO);
+        while !self.job.is_finished() {
+            let mut asked = self.stop_is_due();
+            if event::poll(LOOK).map_err(failed)? && asks_to_stop(&event::read().map_err(failed)?) {
+                if stop.asked {
+                    terminal::leave();
+                    std::process::exit(i32::from(INTERRUPTED));
+                }
+                asked = true;
+            }
+            if stop.ask_if(asked, self.job) || self.elapsed() >= due {
+                let view = history.push(self.reading());
+                let results = results.latest(usize::from(u8::MAX));
+                let stopping = stop.asked;
+                let elapsed = self.elapsed();
+                let shown = live::Screen { title, elapsed, view: &view, results: &results, stopping };
+                screen.terminal.draw(|frame| live::draw(frame, &shown)).map_err(failed)?;
+                due = elapsed + REDRAW;
+            }
+        }
+        Ok(())
+    }
+
+    fn stop_is_due(&self) -> bool {
+        self.signals.stop_asked() || self.limit.is_some_and(|limit| self.elapsed() >= limit)
+    }
+
+    fn reading(&self) -> Reading {
+        Reading { at: self.clock.now(), wall_ms: self.clock.wall_ms(), tasks: self.job.metrics() }
+    }
+}
+
+/// Asks a job to stop once.
+#[derive(Default)]
+struct Stop {
+    asked: bool,
+}
+
+impl Stop {
+    /// Asks if it is due and was not done before; whether it did.
+    fn ask_if(&mut self, due: bool, job: &dyn Watched) -> bool {
+        let now = due && !self.asked;
+        if now {
+            self.asked = true;
+            job.stop();
+        }
+        now
+    }
+}
+
+/// In raw mode Ctrl-C is a key like others.
+fn asks_to_stop(event: &Event) -> bool {
+    match event {
+        Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) => match code {
+            KeyCode::Char('q') => modifiers.is_empty(),
+            KeyCode::Char('c' | 'd') => modifiers.contains(KeyModifiers::CONTROL),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

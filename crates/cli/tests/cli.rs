@@ -1,0 +1,182 @@
+//! The binary as a process: what it prints where, and the exit codes that scripts see.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use tempfile::NamedTempFile;
+
+/// Longer than anything here takes, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+const COUNTED: &str = "\
+CREATE TABLE events WITH ('connector' = 'ad_events', 'number-of-rows' = '1000', 'rows-per-second' = 'unlimited');
+CREATE TABLE counts (n BIGINT) WITH ('connector' = 'print');
+INSERT INTO counts SELECT COUNT(*) FROM events;
+";
+const ENDLESS: &str = "\
+CREATE TABLE events WITH ('connector' = 'ad_events', 'rows-per-second' = '1000');
+CREATE TABLE rows_out (ad_id STRING) WITH ('connector' = 'print');
+INSERT INTO rows_out SELECT ad_id FROM events;
+";
+
+fn file(sql: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().expect("file");
+    file.write_all(sql.as_bytes()).expect("written");
+    file
+}
+
+fn anabranch(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn run(sql: &str, arguments: &[&str]) -> Output {
+    let file = file(sql);
+    let path = file.path().to_str().expect("path");
+    anabranch(&[&["run", path], arguments].concat()).output().expect("runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Lines of a stream as they come, read by a thread so that waiting for one has a limit.
+fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    let read = move || BufReader::new(stream).lines().map_while(Result::ok).try_for_each(|line| sender.send(line));
+    std::thread::Builder::new().name("lines".into()).spawn(read).expect("thread");
+    receiver
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().expect("kill");
+    assert!(sent.success());
+}
+
+/// Waits for the end of a process whose standard error is being read: it ends with the process.
+fn wait(mut child: Child, stderr: &Receiver<String>) -> (ExitStatus, Vec<String>) {
+    let mut said = Vec::new();
+    loop {
+        match stderr.recv_timeout(LIMIT) {
+            Ok(line) => said.push(line),
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
+                child.kill().expect("kill");
+                panic!("the process did not end; it said: {said:#?}");
+            }
+        }
+    }
+    (child.wait().expect("ended"), said)
+}
+
+#[test]
+fn results_go_to_standard_output_and_the_summary_to_standard_error() {
+    let output = run(COUNTED, &["--parallelism", "2"]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "counts> 1000\n"));
+    let said = text(&output.stderr);
+    assert!(said.contains("1,000 events in") && said.contains("0 late, 0 malformed"), "{said}");
+}
+
+#[test]
+fn quiet_says_nothing_but_results() {
+    let output = run(COUNTED, &["--quiet", "--option", "events.number-of-rows=7"]);
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("counts> 7\n", ""));
+}
+
+#[test]
+fn wrong_sql_is_shown_with_its_line_and_a_caret() {
+    let output = run(&COUNTED.replace("COUNT(*)", "ad_idd"), &[]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let place = "3 | INSERT INTO counts SELECT ad_idd FROM events;\n  |                           ^\n";
+    assert!(said.starts_with("error: line 3, column 27: ") && said.contains(place), "{said}");
+    assert!(said.contains("help: "), "{said}");
+}
+
+#[test]
+fn a_file_that_is_missing_or_has_nothing_to_run_is_the_users_fault() {
+    let output = anabranch(&["run", "no-such-file.sql"]).output().expect("runs");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no-such-file.sql"));
+    let output = run("SET 'parallelism' = '2';", &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no INSERT INTO"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_job_that_fails_names_the_place_and_exits_with_1() {
+    let damaged = COUNTED.replace("'ad_events',", "'ad_events', 'format' = 'json', 'malformed-every' = '10',");
+    let output = run(&damaged, &[]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: ") && said.contains("malformed") && said.contains("events"), "{said}");
+}
+
+#[test]
+fn a_duration_ends_an_endless_job() {
+    let output = run(ENDLESS, &["--duration", "300ms", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).starts_with("rows_out> "));
+}
+
+#[test]
+fn the_first_signal_stops_in_order() {
+    for name in ["INT", "TERM"] {
+        let file = file(&ENDLESS.replace("'print'", "'blackhole'"));
+        let mut child = anabranch(&["run", file.path().to_str().expect("path")]).spawn().expect("starts");
+        let stderr = lines(child.stderr.take().expect("piped"));
+        let progress = stderr.recv_timeout(LIMIT).expect("a line of progress");
+        assert!(progress.contains("events/s"), "{progress}");
+        signal(&child, name);
+        let (status, said) = wait(child, &stderr);
+        assert_eq!(status.code(), Some(0), "{name}: {said:#?}");
+        assert!(said.iter().any(|line| line.starts_with("stopping")), "{said:#?}");
+        assert!(said.iter().any(|line| line.contains(" events in ")), "{said:#?}");
+    }
+}
+
+#[test]
+fn the_second_signal_ends_a_job_that_cannot_stop() {
+    // Nobody reads its standard output: once the pipe is full, the sink waits for ever.
+    let file = file(&ENDLESS.replace("'1000'", "'unlimited'"));
+    let mut child = anabranch(&["run", file.path().to_str().expect("path")]).spawn().expect("starts");
+    let stderr = lines(child.stderr.take().expect("piped"));
+    stderr.recv_timeout(LIMIT).expect("a line of progress");
+    signal(&child, "INT");
+    while !stderr.recv_timeout(LIMIT).expect("the wish is acknowledged").starts_with("stopping") {}
+    signal(&child, "INT");
+    let (status, said) = wait(child, &stderr);
+    assert_eq!(status.code(), Some(130), "{said:#?}");
+}
+
+#[test]
+fn explain_shows_stages_and_runs_nothing() {
+    let file = file(ENDLESS);
+    let output = anabranch(&["explain", file.path().to_str().expect("path")]).output().expect("runs");
+    let plan = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(plan.contains("stage 0: ") && plan.contains("sink rows_out (print)"), "{plan}");
+}
+
+#[test]
+fn the_shell_reads_statements_from_a_pipe() {
+    let shell = |input: &str| {
+        let mut child = anabranch(&["sql", "--parallelism", "1"]).stdin(Stdio::piped()).spawn().expect("starts");
+        child.stdin.take().expect("piped").write_all(input.as_bytes()).expect("written");
+        child.wait_with_output().expect("ends")
+    };
+    let created = "CREATE TABLE e WITH ('connector' = 'ad_events',\n 'number-of-rows' = '7');\n";
+    let output =
+        shell(&format!("{created}SELECT COUNT(*) AS n\nFROM e; SELECT ad_id FROM e LIMIT 2;\n\\q\nnever read;"));
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(said.contains("table e created") && said.contains(" n\n ─\n 7\n1 row in"), "{said}");
+    assert!(said.contains("2 rows in"), "{said}");
+    let output = shell(&format!("{created}SELECT nothing FROM e;\nSELECT COUNT(*) FROM e;\n"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no column 'nothing'"), "{}", text(&output.stderr));
+    assert!(!text(&output.stdout).contains("row in"), "a script ends at its first error");
+}

@@ -1,0 +1,67 @@
+//! Filesystem: tables of files in a folder, read once or followed as they grow, and written file by file.
+//!
+//! Options: `'path'` (a file or a folder; names that begin with `.` or `_` are not read), `'format'` = `json` (one
+//! object per line), `csv`, `raw` (lines) or `parquet`, `'source.monitor-interval'` (given: new files and new lines are
+//! read as they come, looked for this often), `'sink.rolling-size'` and `'sink.rolling-interval'` (a file is completed
+//! at the end of the first epoch after it has this size or this age).
+//!
+//! A table that is read once must not change while the job starts: each task lists the files for itself. Text files
+//! are followed by their length; a file that shrinks is an error.
+
+mod frame;
+mod lines;
+mod listing;
+mod options;
+mod parquet;
+mod sink;
+mod source;
+mod text;
+
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_model::{Error, Result};
+use anabranch_operators::{Connector, Sink, Source, TaskContext};
+use arrow::datatypes::SchemaRef;
+
+use options::{FileFormat, FileOptions};
+
+/// Tables of files.
+#[derive(Debug, Default)]
+pub struct FilesystemConnector;
+
+impl Connector for FilesystemConnector {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        let options = FileOptions::read(spec)?;
+        if columns.fields().is_empty() {
+            return Err(Error::user("a table of files needs its columns declared")
+                .remedy("write CREATE TABLE name (column TYPE, ...) WITH (...)"));
+        }
+        if let FileFormat::Text(format) = &options.format {
+            let all: Vec<_> = (0..columns.fields().len()).collect();
+            format.line_decoder(columns, &all)?;
+        }
+        let bounded = options.monitor_interval.is_none();
+        let files = if bounded && options.path.exists() { Some(listing::files(&options.path)?.len()) } else { None };
+        Ok(TableTraits {
+            bounded,
+            readable: true,
+            writable: !options.path.is_file(),
+            max_readers: files.map(|count| u32::try_from(count.max(1)).unwrap_or(u32::MAX)),
+            schema: None,
+        })
+    }
+
+    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+        let options = FileOptions::read(&spec.connector)?;
+        Ok(Box::new(source::FileSource::open(spec, options, context)?))
+    }
+
+    fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
+        let options = FileOptions::read(&spec.connector)?;
+        Ok(Box::new(sink::FileSink::open(spec, options, context)?))
+    }
+}
+
+/// An error of the operating system about a file.
+fn io_error(path: &std::path::Path, doing: &str, error: &std::io::Error) -> Error {
+    Error::outside(format!("cannot {doing} {}: {error}", path.display()))
+}

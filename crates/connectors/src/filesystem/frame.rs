@@ -1,0 +1,112 @@
+//! Where records begin and end in the bytes of a text file.
+
+use memchr::{memchr, memchr2};
+
+/// How records are set apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// A record is a line; blank lines between records are passed over.
+    Lines,
+    /// Every line is a record, also a blank one.
+    EveryLine,
+    /// A record is a line, but line ends within quoted fields belong to it. A quote opens a field only at its start.
+    Csv {
+        /// Between fields.
+        delimiter: u8,
+    },
+}
+
+impl Framing {
+    /// End of the record that begins at `start`, its line end included; `None` if it is not complete.
+    pub(super) fn record_end(self, bytes: &[u8], start: usize) -> Option<usize> {
+        match self {
+            Framing::Lines | Framing::EveryLine => line_end(bytes, start),
+            Framing::Csv { delimiter } => csv_record_end(bytes, start, delimiter),
+        }
+    }
+
+    /// Whether a record may hold line ends.
+    pub(super) fn is_quoting(self) -> bool {
+        matches!(self, Framing::Csv { .. })
+    }
+
+    /// Ends of the complete records in `bytes[start..]`, after the start of the first. Blank lines belong to the record
+    /// before them, or come before the start of the first.
+    pub(super) fn split(self, bytes: &[u8], start: usize) -> Vec<i32> {
+        let mut offsets = Vec::with_capacity(1 + (bytes.len() - start) / 128);
+        offsets.push(start as i32);
+        let mut at = start;
+        while let Some(end) = self.record_end(bytes, at) {
+            self.push(&bytes[at..end], end, &mut offsets);
+            at = end;
+        }
+        offsets
+    }
+
+    /// Adds the record that ends at `end`.
+    pub(super) fn push(self, record: &[u8], end: usize, offsets: &mut Vec<i32>) {
+        let blank = matches!(record, b"\n" | b"\r\n");
+        match offsets.last_mut() {
+            Some(last) if blank && self != Framing::EveryLine => *last = end as i32,
+            _ => offsets.push(end as i32),
+        }
+    }
+}
+
+/// End of the line that begins at `start`.
+pub(super) fn line_end(bytes: &[u8], start: usize) -> Option<usize> {
+    memchr(b'\n', &bytes[start..]).map(|at| start + at + 1)
+}
+
+fn csv_record_end(bytes: &[u8], start: usize, delimiter: u8) -> Option<usize> {
+    let mut at = start;
+    loop {
+        let found = at + memchr2(b'\n', b'"', &bytes[at..])?;
+        if bytes[found] == b'\n' {
+            return Some(found + 1);
+        }
+        at = found + 1;
+        if found > start && bytes[found - 1] != delimiter {
+            continue;
+        }
+        // A quoted field: to its closing quote, past doubled ones.
+        loop {
+            at += memchr(b'"', &bytes[at..])? + 1;
+            if bytes.get(at)? != &b'"' {
+                break;
+            }
+            at += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(framing: Framing, text: &str, expected: &[&str]) {
+        let offsets = framing.split(text.as_bytes(), 0);
+        let records: Vec<_> = offsets.windows(2).map(|w| &text[w[0] as usize..w[1] as usize]).collect();
+        assert_eq!(records, expected, "{text:?}");
+    }
+
+    #[test]
+    fn lines() {
+        check(Framing::Lines, "", &[]);
+        check(Framing::Lines, "a", &[]);
+        check(Framing::Lines, "a\nb\r\nc", &["a\n", "b\r\n"]);
+        check(Framing::Lines, "\n\r\na\n\n\nb\n\n", &["a\n\n\n", "b\n\n"]);
+        check(Framing::EveryLine, "\na\n\n", &["\n", "a\n", "\n"]);
+    }
+
+    #[test]
+    fn quoted_fields_may_hold_line_ends() {
+        let csv = Framing::Csv { delimiter: b',' };
+        check(csv, "1,\"two\nlines\",3\n4\n", &["1,\"two\nlines\",3\n", "4\n"]);
+        check(csv, "\"a \"\"\n\"\" b\"\nnext\n", &["\"a \"\"\n\"\" b\"\n", "next\n"]);
+        check(csv, "an inch is 1\"\nnext\n", &["an inch is 1\"\n", "next\n"]);
+        check(csv, "\"\"\n\"\",\"\"\n", &["\"\"\n", "\"\",\"\"\n"]);
+        check(csv, "\"open\nnext\n", &[]);
+        check(csv, "\"closed\"", &[]);
+    }
+}

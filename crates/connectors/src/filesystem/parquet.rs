@@ -1,0 +1,75 @@
+//! One Parquet file as rows: only the columns of the query are read, found by their names.
+
+use std::fs::File;
+use std::path::Path;
+
+use anabranch_model::{Error, Result};
+use arrow::array::RecordBatch;
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{Schema, SchemaRef};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+
+use super::io_error;
+use crate::format::{batch, sql_type};
+
+/// A file being read.
+pub(super) struct ParquetFile {
+    place: String,
+    reader: ParquetRecordBatchReader,
+    schema: SchemaRef,
+}
+
+impl ParquetFile {
+    /// Opens a file to read the columns of `schema`.
+    pub(super) fn open(path: &Path, schema: &SchemaRef, batch_rows: usize) -> Result<Self> {
+        let place = path.display().to_string();
+        let file = File::open(path).map_err(|e| io_error(path, "open", &e))?;
+        let not_parquet = |e| Error::user(format!("not a readable Parquet file: {e}")).at(&place);
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(not_parquet)?;
+        let columns = columns(builder.schema(), schema).map_err(|e| e.at(&place))?;
+        let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
+        let reader = builder.with_projection(mask).with_batch_size(batch_rows).build().map_err(not_parquet)?;
+        Ok(ParquetFile { place, reader, schema: schema.clone() })
+    }
+
+    /// The next rows; `None` at the end.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let Some(rows) = self.reader.next() else { return Ok(None) };
+        let rows = rows.map_err(|e| Error::user(format!("not a readable Parquet file: {e}")).at(&self.place))?;
+        self.conform(&rows).map(Some).map_err(|e| e.at(&self.place))
+    }
+
+    /// The rows with their columns in the declared order and types.
+    fn conform(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let columns = self.schema.fields().iter().map(|field| {
+            let name = field.name();
+            let column = rows.column_by_name(name);
+            let column = column.ok_or_else(|| Error::internal(format!("column '{name}' was not read")))?;
+            let declared = field.data_type();
+            let cast = cast_with_options(column, declared, &options).map_err(|e| {
+                let (is, declared) = (sql_type(column.data_type()), sql_type(declared));
+                Error::user(format!("column '{name}' is {is} and declared as {declared}: {e}"))
+                    .remedy(format!("declare the column as {is}"))
+            })?;
+            if cast.null_count() > 0 && !field.is_nullable() {
+                return Err(Error::user(format!("column '{name}' holds NULL")).remedy("declare it without NOT NULL"));
+            }
+            Ok(cast)
+        });
+        batch(&self.schema, columns.collect::<Result<_>>()?, rows.num_rows())
+    }
+}
+
+/// Indexes of the columns to read.
+fn columns(file: &Schema, wanted: &Schema) -> Result<Vec<usize>> {
+    let index = |name: &String| {
+        file.index_of(name).map_err(|_| {
+            let names: Vec<_> = file.fields().iter().map(|f| f.name().as_str()).collect();
+            Error::user(format!("the file has no column '{name}'"))
+                .remedy(format!("its columns are: {}", names.join(", ")))
+        })
+    };
+    wanted.fields().iter().map(|field| index(field.name())).collect()
+}

@@ -1,0 +1,113 @@
+//! The names of a table's files: `part-<task>-<number>.<extension>`, and `.part-<task>-<number>.<extension>.inprogress`
+//! while they are written. The writer holds a lock on its file, by which a file in progress can be told from one that
+//! was left behind.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+
+use anabranch_model::{Error, Result};
+use anabranch_operators::TaskContext;
+
+use super::file::cut_to_records;
+use crate::filesystem::frame::Framing;
+use crate::filesystem::io_error;
+
+const IN_PROGRESS: &str = ".inprogress";
+
+/// The folder of a table, as one task sees it.
+pub(super) struct PartFolder {
+    folder: PathBuf,
+    extension: &'static str,
+    task: u32,
+    parallelism: u32,
+    /// Number of the task's next file.
+    next: u64,
+}
+
+impl PartFolder {
+    /// Makes the folder if need be, and goes on after the numbers of earlier jobs.
+    pub(super) fn open(folder: &Path, context: &TaskContext, extension: &'static str) -> Result<Self> {
+        fs::create_dir_all(folder).map_err(|e| io_error(folder, "make the folder", &e))?;
+        let (task, parallelism) = (context.index, context.parallelism.max(1));
+        let mut parts = PartFolder { folder: folder.to_owned(), extension, task, parallelism, next: 0 };
+        let own = parts.names()?.into_iter().filter(|name| name.task == task);
+        parts.next = own.map(|name| name.number + 1).max().unwrap_or(0);
+        Ok(parts)
+    }
+
+    /// Files of all tasks, complete or not.
+    fn names(&self) -> Result<Vec<PartName>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(|e| io_error(&self.folder, "list", &e))? {
+            let entry = entry.map_err(|e| io_error(&self.folder, "list", &e))?;
+            names.extend(entry.file_name().to_str().and_then(PartName::parse));
+        }
+        Ok(names)
+    }
+
+    /// Makes the next hidden file.
+    pub(super) fn create(&mut self) -> Result<(File, PathBuf)> {
+        let name = format!(".part-{}-{}.{}{IN_PROGRESS}", self.task, self.next, self.extension);
+        let path = self.folder.join(name);
+        self.next += 1;
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = file.map_err(|e| io_error(&path, "make the file", &e))?;
+        file.lock().map_err(|e| io_error(&path, "lock", &e))?;
+        Ok((file, path))
+    }
+
+    /// Gives a hidden file its visible name.
+    pub(super) fn publish(&self, path: &Path) -> Result<()> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let visible = name.strip_prefix('.').and_then(|name| name.strip_suffix(IN_PROGRESS));
+        let Some(visible) = visible else { return Err(Error::internal(format!("'{name}' is no file in progress"))) };
+        let target = self.folder.join(visible);
+        if target.exists() {
+            return Err(Error::outside(format!("{} is there already", target.display()))
+                .remedy("let only one job at a time write to a folder"));
+        }
+        fs::rename(path, &target).map_err(|e| io_error(&target, "give the name", &e))
+    }
+
+    /// Completes the text files that killed tasks left behind. They are shared out over the tasks of this job.
+    pub(super) fn recover(&self, framing: Framing) -> Result<()> {
+        let is_mine = |name: &PartName| name.in_progress && name.task % self.parallelism == self.task;
+        for name in self.names()?.iter().filter(|name| is_mine(name)) {
+            let path = self.folder.join(&name.text);
+            if !name.text.ends_with(&format!(".{}{IN_PROGRESS}", self.extension)) {
+                continue;
+            }
+            let opened = OpenOptions::new().read(true).write(true).open(&path);
+            let mut file = opened.map_err(|e| io_error(&path, "open", &e))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::Error(e)) => return Err(io_error(&path, "lock", &e)),
+            }
+            if cut_to_records(&mut file, &path, framing)? {
+                self.publish(&path)?;
+            } else {
+                fs::remove_file(&path).map_err(|e| io_error(&path, "remove", &e))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file's name, taken apart.
+struct PartName {
+    text: String,
+    task: u32,
+    number: u64,
+    in_progress: bool,
+}
+
+impl PartName {
+    fn parse(text: &str) -> Option<Self> {
+        let in_progress = text.starts_with('.') && text.ends_with(IN_PROGRESS);
+        let rest = text.strip_prefix('.').unwrap_or(text).strip_prefix("part-")?;
+        let (task, rest) = rest.split_once('-')?;
+        let (number, _) = rest.split_once('.')?;
+        Some(PartName { text: text.to_owned(), task: task.parse().ok()?, number: number.parse().ok()?, in_progress })
+    }
+}

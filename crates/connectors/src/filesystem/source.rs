@@ -1,0 +1,215 @@
+//! Reads the files of one task: in turn, so that the watermark, which follows the slowest, moves with all of them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_dataflow::SourceSpec;
+use anabranch_model::{Clock, Error, HASH_SEED, Nanos, PartitionId, Result, hash_bytes};
+use anabranch_operators::{Polled, Rows, Source, TaskContext};
+use arrow::datatypes::SchemaRef;
+
+use super::listing::files;
+use super::options::{FileFormat, FileOptions};
+use super::parquet::ParquetFile;
+use super::text::TextFile;
+use crate::format::{Decode, source_schema};
+use crate::ownership::Announcements;
+use crate::wait::wait;
+
+/// With more files than this a task reads one after the other, so that not all of them are open at a time.
+const OPEN_FILES_MAX: usize = 128;
+
+/// The files that one task reads.
+pub(super) struct FileSource {
+    options: FileOptions,
+    declared: SchemaRef,
+    schema: SchemaRef,
+    batch_rows: usize,
+    decoder: Option<Box<dyn Decode>>,
+    announcements: Announcements,
+    files: Vec<ReadFile>,
+    /// Index of the file whose turn it is.
+    turn: usize,
+    /// Set if the table is followed.
+    monitor: Option<Monitor>,
+}
+
+struct ReadFile {
+    partition: u32,
+    path: PathBuf,
+    /// `None` until its first turn.
+    content: Option<Content>,
+    /// Nothing more was there at the last look.
+    exhausted: bool,
+}
+
+enum Content {
+    Text(Box<TextFile>),
+    Parquet(Box<ParquetFile>),
+}
+
+/// What is needed to notice new files. Tasks see new files at different times, so a file's task follows from its name
+/// alone, and its number is the next of those that belong to the task.
+struct Monitor {
+    clock: Arc<dyn Clock>,
+    interval: Duration,
+    next_look: Nanos,
+    known: BTreeSet<PathBuf>,
+    task: u32,
+    parallelism: u32,
+    opened: u32,
+}
+
+impl FileSource {
+    pub(super) fn open(spec: &SourceSpec, options: FileOptions, context: &TaskContext) -> Result<Self> {
+        let schema = source_schema(spec)?;
+        let decoder = match &options.format {
+            FileFormat::Text(format) => Some(format.line_decoder(&spec.declared, &spec.projection)?),
+            FileFormat::Parquet => None,
+        };
+        let monitor = options.monitor_interval.map(|interval| Monitor {
+            clock: context.clock.clone(),
+            interval,
+            next_look: context.clock.now().plus(interval),
+            known: BTreeSet::new(),
+            task: context.index,
+            parallelism: context.parallelism.max(1),
+            opened: 0,
+        });
+        let mut source = FileSource {
+            declared: spec.declared.clone(),
+            schema,
+            batch_rows: context.batch_rows.max(1),
+            decoder,
+            announcements: Announcements::default(),
+            files: Vec::new(),
+            turn: 0,
+            monitor,
+            options,
+        };
+        let all = files(&source.options.path)?;
+        if source.monitor.is_some() {
+            source.add_new(all);
+        } else {
+            let own = (0..).zip(all).skip(context.index as usize).step_by(context.parallelism.max(1) as usize);
+            own.for_each(|(partition, path)| source.add(partition, path));
+        }
+        Ok(source)
+    }
+
+    fn add(&mut self, partition: u32, path: PathBuf) {
+        self.announcements.open(partition);
+        self.files.push(ReadFile { partition, path, content: None, exhausted: false });
+    }
+
+    /// Adds the files of a followed table that are new and belong to this task.
+    fn add_new(&mut self, all: Vec<PathBuf>) {
+        for path in all {
+            let Some(monitor) = &mut self.monitor else { return };
+            let name = path.strip_prefix(&self.options.path).unwrap_or(&path).as_os_str().as_encoded_bytes();
+            let owner = hash_bytes(HASH_SEED, name) % u64::from(monitor.parallelism);
+            if owner == u64::from(monitor.task) && monitor.known.insert(path.clone()) {
+                let partition = monitor.opened * monitor.parallelism + monitor.task;
+                monitor.opened += 1;
+                self.add(partition, path);
+            }
+        }
+    }
+
+    /// Rows of the files in turn; `None` if no file has more at the moment.
+    fn read(&mut self) -> Result<Option<Polled>> {
+        for _ in 0..self.files.len() {
+            if self.turn >= self.files.len() {
+                self.turn = 0;
+            }
+            let take_turns = self.files.len() <= OPEN_FILES_MAX;
+            if self.files[self.turn].exhausted {
+                self.turn += 1;
+                continue;
+            }
+            match self.read_file(self.turn)? {
+                Some(rows) => {
+                    self.turn += usize::from(take_turns);
+                    return Ok(Some(Polled::Rows(rows)));
+                }
+                None if self.is_final(self.turn) => {
+                    let file = self.files.remove(self.turn);
+                    return Ok(Some(Polled::Closed(PartitionId(file.partition))));
+                }
+                None => {
+                    self.files[self.turn].exhausted = true;
+                    self.turn += 1;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether a file that has been read to its end will not grow: Parquet files are complete when they appear.
+    fn is_final(&self, index: usize) -> bool {
+        self.monitor.is_none() || matches!(self.files[index].content, Some(Content::Parquet(_)))
+    }
+
+    fn read_file(&mut self, index: usize) -> Result<Option<Rows>> {
+        let follow = self.monitor.is_some();
+        let file = &mut self.files[index];
+        let content = match &mut file.content {
+            Some(content) => content,
+            None => file.content.insert(match &self.options.format {
+                FileFormat::Text(format) => {
+                    Content::Text(Box::new(TextFile::new(&file.path, format, &self.declared, follow)))
+                }
+                FileFormat::Parquet => {
+                    Content::Parquet(Box::new(ParquetFile::open(&file.path, &self.schema, self.batch_rows)?))
+                }
+            }),
+        };
+        let next = match (content, &mut self.decoder) {
+            (Content::Text(text), Some(decoder)) => text.next(decoder.as_mut(), self.batch_rows)?,
+            (Content::Parquet(parquet), _) => parquet.next()?.map(|batch| (batch, Vec::new())),
+            (Content::Text(_), None) => return Err(Error::internal("a text file without a decoder")),
+        };
+        let partition = PartitionId(file.partition);
+        Ok(next.map(|(batch, malformed)| Rows { partition, batch, malformed }))
+    }
+
+    /// Waits until the next look at the folder, or as long as allowed; true if it has looked.
+    fn look(&mut self, wait_at_most: Duration) -> Result<bool> {
+        let Some(monitor) = &mut self.monitor else { return Ok(false) };
+        let now = monitor.clock.now();
+        wait(monitor.next_look.after(now).min(wait_at_most));
+        let now = monitor.clock.now();
+        if now < monitor.next_look {
+            return Ok(false);
+        }
+        monitor.next_look = now.plus(monitor.interval);
+        self.files.iter_mut().for_each(|file| file.exhausted = false);
+        let path: &Path = &self.options.path;
+        let all = files(path)?;
+        self.add_new(all);
+        Ok(true)
+    }
+}
+
+impl Source for FileSource {
+    fn poll(&mut self, wait_at_most: Duration) -> Result<Polled> {
+        if let Some(owed) = self.announcements.next() {
+            return Ok(owed);
+        }
+        if let Some(polled) = self.read()? {
+            return Ok(polled);
+        }
+        if self.monitor.is_none() {
+            return Ok(Polled::End);
+        }
+        if !self.look(wait_at_most)? {
+            return Ok(Polled::Pending);
+        }
+        match self.announcements.next() {
+            Some(owed) => Ok(owed),
+            None => Ok(self.read()?.unwrap_or(Polled::Pending)),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Formats: raw records to columns and back, an array at a time.
+
+use anabranch_dataflow::SourceSpec;
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+
+use crate::Options;
+
+pub mod csv;
+pub mod json;
+pub mod raw;
+
+use csv::{CsvDecoder, CsvEncoder, CsvOptions};
+use json::{JsonDecoder, JsonEncoder, JsonOptions, TimestampFormat};
+use raw::{LineEnd, RawDecoder, RawEncoder};
+
+/// Decodes raw records into the columns that the query needs.
+pub trait Decode: Send {
+    /// Decodes one record per element of `records` (null or blank elements are malformed). A record may end in white
+    /// space, as lines of a file do. Rows that cannot be decoded are left out of the batch and reported. The batch may
+    /// share the memory of `records`.
+    fn decode(&mut self, records: &BinaryArray) -> Result<Decoded>;
+}
+
+/// Outcome of [`Decode::decode`].
+#[derive(Debug)]
+pub struct Decoded {
+    /// Rows that could be decoded, in order.
+    pub batch: RecordBatch,
+    /// Records that could not: index in the input, and what is wrong.
+    pub malformed: Vec<(usize, String)>,
+}
+
+/// Encodes rows into raw records.
+pub trait Encode: Send {
+    /// One record per row, without a line end.
+    fn encode(&mut self, batch: &RecordBatch) -> Result<BinaryArray>;
+}
+
+/// A format of raw records with its options.
+#[derive(Clone, Debug)]
+pub enum Format {
+    /// One JSON object per record.
+    Json(JsonOptions),
+    /// One line of delimited fields per record, in the order of the declared columns.
+    Csv(CsvOptions),
+    /// The whole record is the table's only column.
+    Raw,
+}
+
+/// The decoder that a table's options ask for: `'format'` with the options of that format. It produces the columns
+/// `projection` of `declared`.
+pub fn decoder(options: &mut Options<'_>, declared: &SchemaRef, projection: &[usize]) -> Result<Box<dyn Decode>> {
+    Format::required(options, "format")?.decoder(declared, projection)
+}
+
+/// The encoder that a table's options ask for.
+pub fn encoder(options: &mut Options<'_>, schema: &SchemaRef) -> Result<Box<dyn Encode>> {
+    Format::required(options, "format")?.encoder(schema)
+}
+
+impl Format {
+    /// Reads the format that the option `name` (`format`, `value.format`) chooses, and its own options.
+    pub fn optional(options: &mut Options<'_>, name: &'static str) -> Result<Option<Format>> {
+        let Some(word) = options.string(name) else { return Ok(None) };
+        Self::by_word(word, options, name).map(Some)
+    }
+
+    /// Like [`Format::optional`] for tables that cannot do without.
+    pub fn required(options: &mut Options<'_>, name: &'static str) -> Result<Format> {
+        let word = options.required(name)?;
+        Self::by_word(word, options, name)
+    }
+
+    fn by_word(word: &str, options: &mut Options<'_>, name: &'static str) -> Result<Format> {
+        match word {
+            "json" => {
+                let formats = [("sql", TimestampFormat::Sql), ("iso-8601", TimestampFormat::Iso8601)];
+                let mut json = JsonOptions::default();
+                if let Some(format) = options.choice("json.timestamp-format", &formats)? {
+                    json.timestamp_format = format;
+                }
+                Ok(Format::Json(json))
+            }
+            "csv" => CsvOptions::read(options).map(Format::Csv),
+            "raw" => Ok(Format::Raw),
+            other => Err(Error::user(format!("option '{name}' is '{other}', which is no format of this connector"))
+                .remedy("use 'json', 'csv' or 'raw'")),
+        }
+    }
+
+    /// A decoder of records that hold nothing but themselves, as messages of a log do.
+    pub fn decoder(&self, declared: &SchemaRef, projection: &[usize]) -> Result<Box<dyn Decode>> {
+        self.decoder_with(declared, projection, LineEnd::Keep)
+    }
+
+    /// A decoder of records that are lines of a file with their line ends.
+    pub fn line_decoder(&self, declared: &SchemaRef, projection: &[usize]) -> Result<Box<dyn Decode>> {
+        self.decoder_with(declared, projection, LineEnd::Strip)
+    }
+
+    fn decoder_with(&self, declared: &SchemaRef, projection: &[usize], end: LineEnd) -> Result<Box<dyn Decode>> {
+        Ok(match self {
+            Format::Json(options) => Box::new(JsonDecoder::new(projected(declared, projection)?, options)?),
+            Format::Csv(options) => Box::new(CsvDecoder::new(declared, projection, options)?),
+            Format::Raw => Box::new(RawDecoder::new(declared, projection, end)?),
+        })
+    }
+
+    /// An encoder of rows with these columns.
+    pub fn encoder(&self, schema: &SchemaRef) -> Result<Box<dyn Encode>> {
+        Ok(match self {
+            Format::Json(options) => {
+                Box::new(JsonEncoder::new(schema)?.with_timestamp_format(options.timestamp_format))
+            }
+            Format::Csv(options) => Box::new(CsvEncoder::new(schema, options)?),
+            Format::Raw => Box::new(RawEncoder::new(schema)?),
+        })
+    }
+}
+
+/// The columns `projection` of `declared`.
+pub(crate) fn projected(declared: &SchemaRef, projection: &[usize]) -> Result<SchemaRef> {
+    Ok(declared.project(projection).map_err(|e| Error::internal(format!("projection of a table: {e}")))?.into())
+}
+
+/// The columns that a source's query needs.
+pub(crate) fn source_schema(spec: &SourceSpec) -> Result<SchemaRef> {
+    projected(&spec.declared, &spec.projection)
+}
+
+/// A batch of columns that may have none: a query that only counts rows needs no column.
+pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+        .map_err(|e| Error::internal(format!("a batch of a connector: {e}")))
+}
+
+/// A type as users write it.
+pub(crate) fn sql_type(data_type: &DataType) -> String {
+    let digits = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    };
+    match data_type {
+        DataType::Boolean => "BOOLEAN".into(),
+        DataType::Int8 => "TINYINT".into(),
+        DataType::Int16 => "SMALLINT".into(),
+        DataType::Int32 => "INT".into(),
+        DataType::Int64 => "BIGINT".into(),
+        DataType::Float32 => "FLOAT".into(),
+        DataType::Float64 => "DOUBLE".into(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "STRING".into(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BYTES".into(),
+        DataType::Date32 => "DATE".into(),
+        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
+        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", digits(unit)),
+        DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", digits(unit)),
+        other => other.to_string(),
+    }
+}
+
+/// Whether this is one of the types that hold text.
+pub(crate) fn is_string(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}

@@ -1,0 +1,83 @@
+//! CSV (RFC 4180): fields in the order of the declared columns, separated by a delimiter, quoted with `"` where they
+//! hold delimiters, quotes or line ends.
+//!
+//! Text is not copied: fields become views into the bytes that were read, and other types are cast from those views a
+//! column at a time. A field that is not quoted and equals `csv.null` (by default: is empty) is NULL; a quoted one
+//! never is, so every row can be read back as it was written.
+
+mod decode;
+mod encode;
+mod split;
+
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field};
+
+pub(crate) use decode::CsvDecoder;
+pub(crate) use encode::CsvEncoder;
+pub(crate) use split::{FieldRange, split_fields, unquote};
+
+use super::sql_type;
+use crate::Options;
+
+/// Options of CSV.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CsvOptions {
+    /// `csv.delimiter`: one ASCII character between fields; `\t` for a tab.
+    pub delimiter: u8,
+    /// `csv.header`: the first line of each file names its columns.
+    pub header: bool,
+    /// `csv.null`: what stands for NULL.
+    pub null: String,
+}
+
+impl Default for CsvOptions {
+    fn default() -> Self {
+        CsvOptions { delimiter: b',', header: false, null: String::new() }
+    }
+}
+
+impl CsvOptions {
+    pub(crate) fn read(options: &mut Options<'_>) -> Result<Self> {
+        let mut csv = CsvOptions::default();
+        if let Some(text) = options.string("csv.delimiter") {
+            csv.delimiter = match text.as_bytes() {
+                b"\\t" => b'\t',
+                [byte] if byte.is_ascii() && !b"\"\r\n".contains(byte) => *byte,
+                _ => {
+                    return Err(Error::user(format!("option 'csv.delimiter' is '{text}'"))
+                        .remedy("give one ASCII character that is neither a quote nor a line end, or '\\t'"));
+                }
+            };
+        }
+        csv.header = options.boolean("csv.header")?.unwrap_or(csv.header);
+        csv.null = options.string("csv.null").unwrap_or_default().to_owned();
+        if csv.null.contains(['"', '\n', '\r']) || csv.null.as_bytes().contains(&csv.delimiter) {
+            return Err(Error::user(format!("option 'csv.null' is '{}'", csv.null))
+                .remedy("give a text without quotes, line ends and the delimiter"));
+        }
+        Ok(csv)
+    }
+}
+
+/// Refuses types that have no form as a field.
+fn check(field: &Field) -> Result<()> {
+    let data_type = field.data_type();
+    let fits = match data_type {
+        DataType::Boolean
+        | DataType::Utf8
+        | DataType::LargeUtf8
+        | DataType::Utf8View
+        | DataType::Date32
+        | DataType::Timestamp(_, _)
+        | DataType::Decimal128(_, _) => true,
+        other => other.is_integer() || matches!(other, DataType::Float32 | DataType::Float64),
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::user(format!("format 'csv' cannot hold {} in column '{}'", sql_type(data_type), field.name()))
+        .remedy("use the format 'json', or declare the column as STRING"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Columns to records.
+
+use std::io::Write;
+
+use anabranch_model::{Error, Result};
+use arrow::array::{Array, BinaryArray, RecordBatch};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::SchemaRef;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use memchr::{memchr, memchr3};
+
+use super::{CsvOptions, check};
+use crate::format::Encode;
+
+/// Times as SQL writes them.
+const TEXT_FORMAT: FormatOptions<'static> = FormatOptions::new()
+    .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.3f"))
+    .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.3f%:z"));
+
+/// Encodes rows as lines of delimited fields.
+pub(crate) struct CsvEncoder {
+    options: CsvOptions,
+    text: Vec<u8>,
+}
+
+impl CsvEncoder {
+    /// An encoder whose records can be read back.
+    pub(crate) fn new(schema: &SchemaRef, options: &CsvOptions) -> Result<Self> {
+        schema.fields().iter().try_for_each(|field| check(field))?;
+        Ok(Self::for_people(options))
+    }
+
+    /// An encoder that also writes nested columns, in a form for people to read.
+    pub(crate) fn for_people(options: &CsvOptions) -> Self {
+        CsvEncoder { options: options.clone(), text: Vec::new() }
+    }
+
+    /// The line that names the columns.
+    pub(crate) fn header(&self, schema: &SchemaRef) -> Vec<u8> {
+        let mut line = Vec::new();
+        for (index, field) in schema.fields().iter().enumerate() {
+            if index > 0 {
+                line.push(self.options.delimiter);
+            }
+            self.write_text(field.name().as_bytes(), &mut line);
+        }
+        line
+    }
+
+    /// Writes text in quotes if it could be misread without: it holds a delimiter, a quote or a line end, or it is
+    /// what stands for NULL.
+    fn write_text(&self, text: &[u8], line: &mut Vec<u8>) {
+        let special = memchr3(self.options.delimiter, b'"', b'\n', text).is_some() || memchr(b'\r', text).is_some();
+        if !special && text != self.options.null.as_bytes() {
+            line.extend_from_slice(text);
+            return;
+        }
+        line.push(b'"');
+        let mut rest = text;
+        while let Some(at) = memchr(b'"', rest) {
+            line.extend_from_slice(&rest[..=at]);
+            line.push(b'"');
+            rest = &rest[at + 1..];
+        }
+        line.extend_from_slice(rest);
+        line.push(b'"');
+    }
+}
+
+impl Encode for CsvEncoder {
+    fn encode(&mut self, batch: &RecordBatch) -> Result<BinaryArray> {
+        let columns = batch.columns().iter();
+        let columns = columns.map(|column| Ok((ArrayFormatter::try_new(column, &TEXT_FORMAT)?, column)));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let mut values = Vec::with_capacity(batch.num_rows() * (1 + batch.num_columns() * 12));
+        let mut offsets = Vec::with_capacity(batch.num_rows() + 1);
+        offsets.push(0_i32);
+        for row in 0..batch.num_rows() {
+            for (index, (formatter, column)) in columns.iter().enumerate() {
+                if index > 0 {
+                    values.push(self.options.delimiter);
+                }
+                if column.is_null(row) {
+                    values.extend_from_slice(self.options.null.as_bytes());
+                    continue;
+                }
+                self.text.clear();
+                write!(self.text, "{}", formatter.value(row))
+                    .map_err(|_| Error::internal("a value has no text").at(batch.schema_ref().field(index).name()))?;
+                self.write_text(&self.text, &mut values);
+            }
+            offsets.push(offset(values.len())?);
+        }
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        Ok(BinaryArray::new(offsets, Buffer::from_vec(values), None))
+    }
+}
+
+fn offset(length: usize) -> Result<i32> {
+    i32::try_from(length).map_err(|_| {
+        Error::user("the rows of one batch take more than 2 GiB as text").remedy("set a smaller 'batch-rows'")
+    })
+}

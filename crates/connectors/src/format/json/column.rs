@@ -1,0 +1,380 @@
+//! Columns under construction: a tree of nodes, filled slot by slot.
+//!
+//! A value is written to the slot of its row (of its element, below a list) and may be written again: the last of two
+//! equal keys wins by overwriting, and a record that turns out to be malformed costs nothing, because the next one
+//! takes its slot. Nothing is ever undone.
+
+mod finish;
+
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Fields};
+
+use super::kind::Kind;
+
+/// A node's place in the tree.
+pub(super) type ColumnId = usize;
+
+/// The record itself: the root of the tree.
+pub(super) const ROOT: ColumnId = 0;
+
+/// The buffer of a view column's strings that point into the input.
+pub(super) const INPUT: u32 = 0;
+/// The buffer of those that do not.
+const EXTRA: u32 = 1;
+
+/// All nodes of a schema, and the text they share.
+pub(super) struct Columns {
+    nodes: Vec<Column>,
+    /// Text that is not in the input as it is: strings that had escapes, decoded binary.
+    extra: Vec<u8>,
+}
+
+/// One node: a column of the schema, a field of a struct, the elements of a list.
+pub(super) struct Column {
+    /// Its name with those of its parents, for messages.
+    pub(super) path: String,
+    pub(super) nullable: bool,
+    pub(super) kind: Kind,
+    data_type: DataType,
+    validity: Validity,
+    values: Values,
+    object: Option<Object>,
+}
+
+/// The values of a node.
+enum Values {
+    /// Views of strings or binary: buffer 0 is the input, buffer 1 the extra text.
+    Views(Vec<u128>),
+    /// Everything that fits an `i64`: booleans, integers (`u64` by its bits), dates, timestamps.
+    Integers(Vec<i64>),
+    Floats(Vec<f64>),
+    Decimals(Vec<i128>),
+    /// Strings or binary one after the other.
+    Bytes {
+        ends: Ends,
+        data: Vec<u8>,
+    },
+    List {
+        ends: Ends,
+        element: ColumnId,
+    },
+    Struct,
+}
+
+/// The keys of an object that the query needs.
+struct Object {
+    /// In the order of the schema.
+    fields: Vec<(Box<[u8]>, ColumnId)>,
+    /// Positions in `fields`, sorted by name.
+    by_name: Vec<usize>,
+    /// For each field, the number of the object in which it was last seen.
+    seen: Vec<u64>,
+    /// Number of the object being read.
+    number: u64,
+}
+
+/// Where the elements of each slot end in what all slots share; they start where those of the slot before end.
+struct Ends(Vec<i32>);
+
+impl Default for Ends {
+    fn default() -> Self {
+        Ends(vec![0])
+    }
+}
+
+impl Ends {
+    fn start(&self, slot: usize) -> usize {
+        self.0.get(slot).map_or(0, |end| *end as usize)
+    }
+
+    fn set(&mut self, slot: usize, end: usize) {
+        self.0.truncate(slot + 1);
+        self.0.push(end as i32);
+    }
+}
+
+/// Which slots hold a value. No memory until the first null.
+#[derive(Default)]
+struct Validity {
+    bits: Vec<u8>,
+    any_null: bool,
+}
+
+impl Validity {
+    #[cold]
+    fn set_null(&mut self, slot: usize) {
+        self.any_null = true;
+        if slot / 8 >= self.bits.len() {
+            self.bits.resize(slot / 8 + 1, u8::MAX);
+        }
+        self.bits[slot / 8] &= !(1 << (slot % 8));
+    }
+
+    #[inline(always)]
+    fn set_valid(&mut self, slot: usize) {
+        if self.any_null
+            && let Some(byte) = self.bits.get_mut(slot / 8)
+        {
+            *byte |= 1 << (slot % 8);
+        }
+    }
+}
+
+#[inline(always)]
+fn put<T: Copy + Default>(values: &mut Vec<T>, slot: usize, value: T) {
+    if slot == values.len() {
+        values.push(value);
+    } else {
+        replace(values, slot, value);
+    }
+}
+
+#[cold]
+fn replace<T: Copy + Default>(values: &mut Vec<T>, slot: usize, value: T) {
+    if slot > values.len() {
+        values.resize(slot + 1, T::default());
+    }
+    values[slot] = value;
+}
+
+/// The view of a string at `offset` of buffer `buffer`.
+pub(super) fn view(text: &[u8], buffer: u32, offset: u32) -> u128 {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
+    if text.len() <= 12 {
+        bytes[4..4 + text.len()].copy_from_slice(text);
+    } else {
+        bytes[4..8].copy_from_slice(&text[..4]);
+        bytes[8..12].copy_from_slice(&buffer.to_le_bytes());
+        bytes[12..].copy_from_slice(&offset.to_le_bytes());
+    }
+    u128::from_le_bytes(bytes)
+}
+
+impl Columns {
+    /// The tree for a schema. An unsupported type is an error that names the column.
+    pub(super) fn new(fields: &Fields) -> Result<Self> {
+        let mut columns = Columns { nodes: Vec::new(), extra: Vec::new() };
+        columns.add(String::new(), &DataType::Struct(fields.clone()), false)?;
+        Ok(columns)
+    }
+
+    fn add(&mut self, path: String, data_type: &DataType, nullable: bool) -> Result<ColumnId> {
+        let kind = Kind::new(&path, data_type)?;
+        let id = self.nodes.len();
+        let values = Values::new(&kind);
+        self.nodes.push(Column {
+            path: path.clone(),
+            nullable,
+            kind,
+            data_type: data_type.clone(),
+            validity: Validity::default(),
+            values,
+            object: None,
+        });
+        match data_type {
+            DataType::Struct(fields) => {
+                let mut children = Vec::with_capacity(fields.len());
+                for field in fields {
+                    let name = if path.is_empty() { field.name().clone() } else { format!("{path}.{}", field.name()) };
+                    let child = self.add(name, field.data_type(), field.is_nullable())?;
+                    children.push((field.name().as_bytes().into(), child));
+                }
+                self.nodes[id].object = Some(Object::new(&path, children)?);
+            }
+            DataType::List(field) => {
+                let element = self.add(format!("{path}[]"), field.data_type(), field.is_nullable())?;
+                self.nodes[id].values = Values::List { ends: Ends::default(), element };
+            }
+            _ => {}
+        }
+        Ok(id)
+    }
+
+    /// Makes room for `rows` rows of a new batch.
+    pub(super) fn begin(&mut self, rows: usize) {
+        for id in self.children(ROOT) {
+            match &mut self.nodes[id].values {
+                Values::Views(values) => values.reserve(rows),
+                Values::Integers(values) => values.reserve(rows),
+                Values::Floats(values) => values.reserve(rows),
+                Values::Decimals(values) => values.reserve(rows),
+                Values::Bytes { ends, .. } | Values::List { ends, .. } => ends.0.reserve(rows),
+                Values::Struct => {}
+            }
+        }
+    }
+
+    pub(super) fn column(&self, id: ColumnId) -> &Column {
+        &self.nodes[id]
+    }
+
+    fn children(&self, id: ColumnId) -> Vec<ColumnId> {
+        self.nodes[id].object.iter().flat_map(|object| &object.fields).map(|(_, child)| *child).collect()
+    }
+
+    /// Starts reading an object into `id`: none of its fields has been seen.
+    pub(super) fn begin_object(&mut self, id: ColumnId) {
+        if let Some(object) = &mut self.nodes[id].object {
+            object.number += 1;
+        }
+    }
+
+    /// The position of a key among the fields of `id`; the one after the last found is tried first.
+    pub(super) fn field(&self, id: ColumnId, key: &[u8], hint: usize) -> Option<usize> {
+        let object = self.nodes[id].object.as_ref()?;
+        if object.fields.get(hint).is_some_and(|(name, _)| **name == *key) {
+            return Some(hint);
+        }
+        let found = object.by_name.binary_search_by(|&field| (*object.fields[field].0).cmp(key)).ok()?;
+        Some(object.by_name[found])
+    }
+
+    /// Marks a field of `id` as seen, or not; gives its node and whether it had been seen in this object.
+    pub(super) fn see(&mut self, id: ColumnId, field: usize, seen: bool) -> Option<(ColumnId, bool)> {
+        let object = self.nodes[id].object.as_mut()?;
+        let before = std::mem::replace(&mut object.seen[field], if seen { object.number } else { 0 });
+        Some((object.fields[field].1, before == object.number))
+    }
+
+    /// Node of field `field` of `id`, and whether it has been seen in this object; nothing after the last field.
+    pub(super) fn seen(&self, id: ColumnId, field: usize) -> Option<(ColumnId, bool)> {
+        let object = self.nodes[id].object.as_ref()?;
+        let (_, child) = object.fields.get(field)?;
+        Some((*child, object.seen[field] == object.number))
+    }
+
+    #[inline(always)]
+    pub(super) fn set_valid(&mut self, id: ColumnId, slot: usize) {
+        self.nodes[id].validity.set_valid(slot);
+    }
+
+    /// Makes a slot null, and with it the slots below it.
+    pub(super) fn set_null(&mut self, id: ColumnId, slot: usize) {
+        let column = &mut self.nodes[id];
+        column.validity.set_null(slot);
+        match &mut column.values {
+            Values::Views(values) => put(values, slot, 0),
+            Values::Integers(values) => put(values, slot, 0),
+            Values::Floats(values) => put(values, slot, 0.0),
+            Values::Decimals(values) => put(values, slot, 0),
+            Values::Bytes { ends, .. } | Values::List { ends, .. } => {
+                let start = ends.start(slot);
+                ends.set(slot, start);
+            }
+            Values::Struct => {
+                for child in self.children(id) {
+                    self.set_null(child, slot);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_integer(&mut self, id: ColumnId, slot: usize, value: i64) {
+        let column = &mut self.nodes[id];
+        if let Values::Integers(values) = &mut column.values {
+            put(values, slot, value);
+            column.validity.set_valid(slot);
+        }
+    }
+
+    pub(super) fn set_float(&mut self, id: ColumnId, slot: usize, value: f64) {
+        let column = &mut self.nodes[id];
+        if let Values::Floats(values) = &mut column.values {
+            put(values, slot, value);
+            column.validity.set_valid(slot);
+        }
+    }
+
+    pub(super) fn set_decimal(&mut self, id: ColumnId, slot: usize, value: i128) {
+        let column = &mut self.nodes[id];
+        if let Values::Decimals(values) = &mut column.values {
+            put(values, slot, value);
+            column.validity.set_valid(slot);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_view(&mut self, id: ColumnId, slot: usize, view: u128) {
+        let column = &mut self.nodes[id];
+        if let Values::Views(values) = &mut column.values {
+            put(values, slot, view);
+            column.validity.set_valid(slot);
+        }
+    }
+
+    /// Writes bytes that `fill` appends to a buffer: for a view column to the extra text, else to the column's own.
+    pub(super) fn set_bytes<E>(
+        &mut self,
+        id: ColumnId,
+        slot: usize,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let column = &mut self.nodes[id];
+        match &mut column.values {
+            Values::Views(values) => {
+                let start = self.extra.len();
+                fill(&mut self.extra)?;
+                put(values, slot, view(&self.extra[start..], EXTRA, start as u32));
+            }
+            Values::Bytes { ends, data } => {
+                data.truncate(ends.start(slot));
+                fill(data)?;
+                ends.set(slot, data.len());
+            }
+            _ => {}
+        }
+        column.validity.set_valid(slot);
+        Ok(())
+    }
+
+    /// The list `id`'s elements node and the slot of the first element of `slot`.
+    pub(super) fn list(&self, id: ColumnId, slot: usize) -> Option<(ColumnId, usize)> {
+        match &self.nodes[id].values {
+            Values::List { ends, element } => Some((*element, ends.start(slot))),
+            _ => None,
+        }
+    }
+
+    /// Ends the list in `slot`: its last element is before `end`.
+    pub(super) fn set_list(&mut self, id: ColumnId, slot: usize, end: usize) {
+        let column = &mut self.nodes[id];
+        if let Values::List { ends, .. } = &mut column.values {
+            ends.set(slot, end);
+            column.validity.set_valid(slot);
+        }
+    }
+}
+
+impl Object {
+    fn new(path: &str, fields: Vec<(Box<[u8]>, ColumnId)>) -> Result<Self> {
+        let mut by_name: Vec<usize> = (0..fields.len()).collect();
+        by_name.sort_by(|&a, &b| fields[a].0.cmp(&fields[b].0));
+        if let Some(pair) = by_name.windows(2).find(|pair| fields[pair[0]].0 == fields[pair[1]].0) {
+            let name = String::from_utf8_lossy(&fields[pair[0]].0).into_owned();
+            let place = if path.is_empty() { "record".to_owned() } else { format!("column '{path}'") };
+            return Err(Error::user(format!("two fields have the name '{name}'"))
+                .at(place)
+                .remedy("give each field its own name"));
+        }
+        Ok(Object { seen: vec![0; fields.len()], fields, by_name, number: 0 })
+    }
+}
+
+impl Values {
+    fn new(kind: &Kind) -> Self {
+        match kind {
+            Kind::Text | Kind::BinaryView => Values::Views(Vec::new()),
+            Kind::Boolean | Kind::Integer { .. } | Kind::Unsigned64 | Kind::Date | Kind::Timestamp(_) => {
+                Values::Integers(Vec::new())
+            }
+            Kind::Float32 | Kind::Float64 => Values::Floats(Vec::new()),
+            Kind::Decimal { .. } => Values::Decimals(Vec::new()),
+            Kind::OwnedText | Kind::Binary => Values::Bytes { ends: Ends::default(), data: Vec::new() },
+            // The element's node is known once it has been added.
+            Kind::List => Values::List { ends: Ends::default(), element: ROOT },
+            Kind::Struct => Values::Struct,
+        }
+    }
+}

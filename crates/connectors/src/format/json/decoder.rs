@@ -1,0 +1,208 @@
+//! The decoder: an array of records at a time, each by a known layout or, failing that, by the general parser.
+
+use anabranch_model::Result;
+use arrow::array::{Array, BinaryArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+
+use super::JsonOptions;
+use super::column::Columns;
+use super::datetime::TimestampFormat;
+use super::fast::{PADDING, Padded, read};
+use super::lanes::{Baseline, Lanes};
+use super::layout::{Layout, Layouts};
+use super::parser::Parser;
+use super::trace::Trace;
+use crate::format::{Decode, Decoded};
+
+/// Decodes JSON objects, one per record.
+///
+/// A key that is missing is null, of two equal keys the last one wins, and keys that no column needs are passed over. A
+/// number may stand in quotes. A record is malformed if it is not JSON, or if a value does not fit its column.
+pub struct JsonDecoder {
+    schema: SchemaRef,
+    columns: Columns,
+    layouts: Layouts,
+    format: TimestampFormat,
+    instructions: Instructions,
+    /// A record that ends too close to its buffer's end, with room after it.
+    scratch: Vec<u8>,
+}
+
+/// The instructions that the fast path uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Instructions {
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    Baseline,
+    /// For tests: other processors' code.
+    #[cfg(test)]
+    Portable,
+    /// For tests: no fast path.
+    #[cfg(test)]
+    None,
+}
+
+impl Instructions {
+    fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") {
+            return Instructions::Avx2;
+        }
+        Instructions::Baseline
+    }
+}
+
+/// What was made of an array so far.
+#[derive(Default)]
+struct Progress {
+    rows: usize,
+    malformed: Vec<(usize, String)>,
+}
+
+impl JsonDecoder {
+    /// A decoder for the columns of `schema`, in its order. A type that JSON has no form for is an error.
+    pub fn new(schema: SchemaRef, options: &JsonOptions) -> Result<Self> {
+        Ok(JsonDecoder {
+            columns: Columns::new(schema.fields())?,
+            schema,
+            layouts: Layouts::default(),
+            format: options.timestamp_format,
+            instructions: Instructions::detect(),
+            scratch: Vec::new(),
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_instructions(mut self, instructions: Instructions) -> Self {
+        self.instructions = instructions;
+        self
+    }
+
+    /// # Safety
+    /// The processor must have AVX2, BMI1 and BMI2.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    unsafe fn rows_avx2(&mut self, records: &BinaryArray) -> Progress {
+        // SAFETY: same contract.
+        unsafe { self.rows::<super::lanes::Avx2>(records) }
+    }
+
+    /// # Safety
+    /// The processor must have the instructions of `L`.
+    #[inline(always)]
+    unsafe fn rows<L: Lanes>(&mut self, records: &BinaryArray) -> Progress {
+        let memory = records.values().as_slice();
+        let offsets = records.value_offsets();
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut progress = Progress::default();
+        let mut fitted = 0;
+        for index in 0..records.len() {
+            let (start, end) = (offsets[index] as usize, offsets[index + 1] as usize);
+            let record = match Padded::new(memory, start, end, start) {
+                Some(record) => Some(record),
+                None => pad(&memory[start..end], start, &mut scratch),
+            };
+            // SAFETY: same contract.
+            if let Some(record) = record
+                && unsafe { self.recognize::<L>(record, progress.rows) }
+            {
+                fitted += 1;
+                progress.rows += 1;
+                continue;
+            }
+            self.layouts.fitted(std::mem::take(&mut fitted));
+            self.row(records, index, &mut progress);
+        }
+        self.layouts.fitted(fitted);
+        self.scratch = scratch;
+        progress
+    }
+
+    /// Reads a record of a known layout into `slot`; false if no layout fits.
+    ///
+    /// # Safety
+    /// The processor must have the instructions of `L`.
+    #[inline(always)]
+    unsafe fn recognize<L: Lanes>(&mut self, record: Padded<'_>, slot: usize) -> bool {
+        if !self.layouts.active() {
+            return false;
+        }
+        let mut attempt = 0;
+        while let Some((index, layout)) = self.layouts.candidate(attempt) {
+            // SAFETY: same contract.
+            if unsafe { read::<L>(layout, record, &mut self.columns, slot, self.format) } {
+                if attempt > 0 {
+                    self.layouts.switch(index);
+                }
+                return true;
+            }
+            attempt += 1;
+        }
+        false
+    }
+
+    /// Reads record `index` with the general parser.
+    #[inline(never)]
+    fn row(&mut self, records: &BinaryArray, index: usize, progress: &mut Progress) {
+        if records.is_null(index) {
+            progress.malformed.push((index, "the record is null: an object is missing".to_owned()));
+            return;
+        }
+        let bytes = records.value(index);
+        let mut trace = self.layouts.learning().then(Trace::new);
+        self.layouts.failed();
+        let mut parser = Parser {
+            bytes,
+            pos: 0,
+            offset: records.value_offsets()[index] as usize,
+            columns: &mut self.columns,
+            format: self.format,
+            trace: trace.as_mut(),
+            depth: 0,
+        };
+        match parser.record(progress.rows) {
+            Ok(()) => {
+                progress.rows += 1;
+                if let Some(trace) = trace.filter(|trace| trace.repeatable) {
+                    self.layouts.learn(Layout::new(bytes, &trace, &self.columns));
+                }
+            }
+            Err(fault) => progress.malformed.push((index, fault.message(&self.columns))),
+        }
+    }
+}
+
+/// A copy of `record` with room after it.
+#[cold]
+fn pad<'a>(record: &[u8], offset: usize, scratch: &'a mut Vec<u8>) -> Option<Padded<'a>> {
+    scratch.clear();
+    scratch.extend_from_slice(record);
+    scratch.resize(record.len() + PADDING, 0);
+    Padded::new(scratch, 0, record.len(), offset)
+}
+
+impl Decode for JsonDecoder {
+    fn decode(&mut self, records: &BinaryArray) -> Result<Decoded> {
+        self.columns.begin(records.len());
+        let Progress { rows, malformed } = match self.instructions {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the processor was asked.
+            Instructions::Avx2 => unsafe { self.rows_avx2(records) },
+            // SAFETY: the baseline is on every processor.
+            Instructions::Baseline => unsafe { self.rows::<Baseline>(records) },
+            #[cfg(test)]
+            // SAFETY: portable code needs no instructions.
+            Instructions::Portable => unsafe { self.rows::<super::lanes::Portable>(records) },
+            #[cfg(test)]
+            Instructions::None => {
+                let mut progress = Progress::default();
+                (0..records.len()).for_each(|index| self.row(records, index, &mut progress));
+                progress
+            }
+        };
+        let columns = self.columns.finish(rows, records.values().clone())?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
+        Ok(Decoded { batch, malformed })
+    }
+}

@@ -1,0 +1,172 @@
+//! The values of a column as text.
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BinaryViewArray, BooleanArray, StringArray,
+    StringViewArray,
+};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+
+use super::Field;
+use super::scalar::{write_decimal, write_float, write_signed, write_string, write_unsigned};
+use crate::format::json::base64;
+use crate::format::json::datetime::{Timestamp, TimestampFormat, write_date};
+use crate::format::json::kind::Kind;
+
+/// The column of a batch that belongs to a field.
+pub(super) struct Cells<'a> {
+    before: &'a [u8],
+    nulls: Option<&'a NullBuffer>,
+    values: Values<'a>,
+}
+
+/// The column's array as what it is.
+enum Values<'a> {
+    Boolean(&'a BooleanArray),
+    Int8(&'a [i8]),
+    Int16(&'a [i16]),
+    Int32(&'a [i32]),
+    Int64(&'a [i64]),
+    UInt8(&'a [u8]),
+    UInt16(&'a [u16]),
+    UInt32(&'a [u32]),
+    UInt64(&'a [u64]),
+    Float32(&'a [f32]),
+    Float64(&'a [f64]),
+    Decimal(&'a [i128], i8),
+    Text(&'a StringViewArray),
+    OwnedText(&'a StringArray),
+    BinaryView(&'a BinaryViewArray),
+    Binary(&'a BinaryArray),
+    Date(&'a [i32]),
+    Timestamp(&'a [i64], Timestamp, TimestampFormat),
+    Struct(Vec<Cells<'a>>),
+    List(&'a [i32], Box<Cells<'a>>),
+}
+
+fn slice<T: ArrowPrimitiveType>(array: &dyn Array) -> &[T::Native] {
+    array.as_primitive::<T>().values()
+}
+
+impl<'a> Cells<'a> {
+    /// `array` has the type that the field was made for.
+    pub(super) fn new(field: &'a Field, array: &'a ArrayRef, format: TimestampFormat) -> Self {
+        Cells { before: &field.before, nulls: array.nulls(), values: Values::new(field, array, format) }
+    }
+
+    #[inline]
+    fn write(&self, row: usize, out: &mut Vec<u8>) {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            out.extend_from_slice(b"null");
+            return;
+        }
+        self.values.write(row, out);
+    }
+}
+
+/// Appends row `row` of `columns` as an object.
+pub(super) fn write_object(columns: &[Cells<'_>], row: usize, out: &mut Vec<u8>) {
+    if columns.is_empty() {
+        out.push(b'{');
+    }
+    for column in columns {
+        out.extend_from_slice(column.before);
+        column.write(row, out);
+    }
+    out.push(b'}');
+}
+
+impl<'a> Values<'a> {
+    fn new(field: &'a Field, array: &'a ArrayRef, format: TimestampFormat) -> Self {
+        match (array.data_type(), field.kind) {
+            (DataType::Int8, _) => Values::Int8(slice::<Int8Type>(array)),
+            (DataType::Int16, _) => Values::Int16(slice::<Int16Type>(array)),
+            (DataType::Int32, _) => Values::Int32(slice::<Int32Type>(array)),
+            (DataType::Int64, _) => Values::Int64(slice::<Int64Type>(array)),
+            (DataType::UInt8, _) => Values::UInt8(slice::<UInt8Type>(array)),
+            (DataType::UInt16, _) => Values::UInt16(slice::<UInt16Type>(array)),
+            (DataType::UInt32, _) => Values::UInt32(slice::<UInt32Type>(array)),
+            (_, Kind::Unsigned64 | Kind::Integer { .. }) => Values::UInt64(slice::<UInt64Type>(array)),
+            (_, Kind::Boolean) => Values::Boolean(array.as_boolean()),
+            (_, Kind::Float32) => Values::Float32(slice::<Float32Type>(array)),
+            (_, Kind::Float64) => Values::Float64(slice::<Float64Type>(array)),
+            (_, Kind::Decimal { scale, .. }) => Values::Decimal(slice::<Decimal128Type>(array), scale),
+            (_, Kind::Text) => Values::Text(array.as_string_view()),
+            (_, Kind::OwnedText) => Values::OwnedText(array.as_string()),
+            (_, Kind::BinaryView) => Values::BinaryView(array.as_binary_view()),
+            (_, Kind::Binary) => Values::Binary(array.as_binary()),
+            (_, Kind::Date) => Values::Date(slice::<Date32Type>(array)),
+            (data_type, Kind::Timestamp(timestamp)) => {
+                let values = match data_type {
+                    DataType::Timestamp(TimeUnit::Second, _) => slice::<TimestampSecondType>(array),
+                    DataType::Timestamp(TimeUnit::Millisecond, _) => slice::<TimestampMillisecondType>(array),
+                    DataType::Timestamp(TimeUnit::Microsecond, _) => slice::<TimestampMicrosecondType>(array),
+                    _ => slice::<TimestampNanosecondType>(array),
+                };
+                Values::Timestamp(values, timestamp, format)
+            }
+            (_, Kind::Struct) => {
+                let columns = array.as_struct().columns();
+                let fields = field.children.iter().zip(columns);
+                Values::Struct(fields.map(|(field, array)| Cells::new(field, array, format)).collect())
+            }
+            (_, Kind::List) => {
+                let list = array.as_list::<i32>();
+                let element = Cells::new(&field.children[0], list.values(), format);
+                Values::List(list.value_offsets(), Box::new(element))
+            }
+        }
+    }
+
+    fn write(&self, row: usize, out: &mut Vec<u8>) {
+        match self {
+            Values::Boolean(array) => out.extend_from_slice(if array.value(row) { b"true" } else { b"false" }),
+            Values::Int8(values) => write_signed(i64::from(values[row]), out),
+            Values::Int16(values) => write_signed(i64::from(values[row]), out),
+            Values::Int32(values) => write_signed(i64::from(values[row]), out),
+            Values::Int64(values) => write_signed(values[row], out),
+            Values::UInt8(values) => write_unsigned(u64::from(values[row]), out),
+            Values::UInt16(values) => write_unsigned(u64::from(values[row]), out),
+            Values::UInt32(values) => write_unsigned(u64::from(values[row]), out),
+            Values::UInt64(values) => write_unsigned(values[row], out),
+            Values::Float32(values) => write_float(values[row], values[row].is_finite(), out),
+            Values::Float64(values) => write_float(values[row], values[row].is_finite(), out),
+            Values::Decimal(values, scale) => write_decimal(values[row], *scale, out),
+            Values::Text(array) => write_string(array.value(row).as_bytes(), out),
+            Values::OwnedText(array) => write_string(array.value(row).as_bytes(), out),
+            Values::BinaryView(array) => write_binary(array.value(row), out),
+            Values::Binary(array) => write_binary(array.value(row), out),
+            Values::Date(values) => {
+                out.push(b'"');
+                write_date(i64::from(values[row]), out);
+                out.push(b'"');
+            }
+            Values::Timestamp(values, timestamp, format) => {
+                out.push(b'"');
+                timestamp.write(values[row], *format, out);
+                out.push(b'"');
+            }
+            Values::Struct(columns) => write_object(columns, row, out),
+            Values::List(offsets, elements) => {
+                out.push(b'[');
+                for element in offsets[row] as usize..offsets[row + 1] as usize {
+                    if element > offsets[row] as usize {
+                        out.extend_from_slice(elements.before);
+                    }
+                    elements.write(element, out);
+                }
+                out.push(b']');
+            }
+        }
+    }
+}
+
+fn write_binary(bytes: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    base64::encode(bytes, out);
+    out.push(b'"');
+}

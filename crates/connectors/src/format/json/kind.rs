@@ -1,0 +1,95 @@
+//! How the values of a column are read and written, from its Arrow type.
+
+use anabranch_model::{Error, Result};
+use arrow::datatypes::DataType;
+
+use super::datetime::Timestamp;
+
+/// What a column's values are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    Boolean,
+    /// A signed integer, or an unsigned one of less than 64 bits.
+    Integer {
+        min: i64,
+        max: i64,
+    },
+    Unsigned64,
+    Float32,
+    Float64,
+    Decimal {
+        precision: u8,
+        scale: i8,
+    },
+    /// Strings as views.
+    Text,
+    /// Strings with offsets.
+    OwnedText,
+    /// Base64, as views.
+    BinaryView,
+    /// Base64, with offsets.
+    Binary,
+    Date,
+    Timestamp(Timestamp),
+    Struct,
+    List,
+}
+
+impl Kind {
+    /// The kind of a type; an unsupported one is an error that names the column.
+    pub(super) fn new(path: &str, data_type: &DataType) -> Result<Self> {
+        fn integer<T: Into<i64>>(min: T, max: T) -> Kind {
+            Kind::Integer { min: min.into(), max: max.into() }
+        }
+        Ok(match data_type {
+            DataType::Boolean => Kind::Boolean,
+            DataType::Int8 => integer(i8::MIN, i8::MAX),
+            DataType::Int16 => integer(i16::MIN, i16::MAX),
+            DataType::Int32 => integer(i32::MIN, i32::MAX),
+            DataType::Int64 => integer(i64::MIN, i64::MAX),
+            DataType::UInt8 => integer(0, u8::MAX),
+            DataType::UInt16 => integer(0, u16::MAX),
+            DataType::UInt32 => integer(0, u32::MAX),
+            DataType::UInt64 => Kind::Unsigned64,
+            DataType::Float32 => Kind::Float32,
+            DataType::Float64 => Kind::Float64,
+            DataType::Decimal128(precision, scale) => Kind::Decimal { precision: *precision, scale: *scale },
+            DataType::Utf8View => Kind::Text,
+            DataType::Utf8 => Kind::OwnedText,
+            DataType::BinaryView => Kind::BinaryView,
+            DataType::Binary => Kind::Binary,
+            DataType::Date32 => Kind::Date,
+            DataType::Timestamp(unit, zone) => {
+                Kind::Timestamp(Timestamp::new(*unit, zone.as_deref()).map_err(|error| error.at(place(path)))?)
+            }
+            DataType::Struct(_) => Kind::Struct,
+            DataType::List(_) => Kind::List,
+            other => {
+                return Err(Error::user(format!("the JSON format has no type {other}")).at(place(path)).remedy(
+                    "declare the column as STRING, BYTES, BOOLEAN, an integer, FLOAT, DOUBLE, DECIMAL, DATE, TIMESTAMP, \
+                     ROW or ARRAY",
+                ));
+            }
+        })
+    }
+
+    /// The type in a user's words.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::Boolean => "a boolean",
+            Kind::Integer { .. } | Kind::Unsigned64 => "an integer",
+            Kind::Float32 | Kind::Float64 => "a number",
+            Kind::Decimal { .. } => "a decimal number",
+            Kind::Text | Kind::OwnedText => "a string",
+            Kind::BinaryView | Kind::Binary => "a string of base64",
+            Kind::Date => "a date like \"2020-01-31\"",
+            Kind::Timestamp(_) => "a timestamp or epoch milliseconds",
+            Kind::Struct => "an object",
+            Kind::List => "an array",
+        }
+    }
+}
+
+fn place(path: &str) -> String {
+    format!("column '{path}'")
+}

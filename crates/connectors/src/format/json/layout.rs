@@ -1,0 +1,247 @@
+//! Layouts: what the records of a stream have in common, learned from one of them.
+//!
+//! Between the values of look-alike records stand the same bytes: brackets, keys, colons, commas, white space. A layout
+//! is those bytes and, between them, what to do with the values. Objects are taken apart, so that a nested field costs
+//! as much as one of the record.
+//!
+//! A stream may have several layouts, one for each kind of event. A few are kept; the last one that fitted is tried
+//! first. Where layouts hardly ever fit, trying and learning would cost more than they bring: then they rest.
+
+use super::column::{ColumnId, Columns, ROOT};
+use super::kind::Kind;
+use super::lanes::WIDTH;
+use super::trace::{Leaf, Shape, Trace};
+
+/// What to do with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Pass over a string.
+    SkipText,
+    /// A string's view.
+    Text,
+    /// Pass over an integer.
+    SkipInteger,
+    /// An integer of at most 64 bits.
+    Integer,
+    /// Whatever it is, by the general parser.
+    Skip,
+    /// Whatever it is, by the general parser.
+    Read,
+}
+
+/// Bytes that must be there, as one wide comparison sees them.
+#[derive(Clone, Debug)]
+pub(super) struct Literal {
+    /// The last bytes, at most as many as one comparison covers.
+    pub(super) tail: [u8; WIDTH],
+    pub(super) tail_len: usize,
+    /// The bits of the comparison that do not count.
+    pub(super) beyond: u32,
+    /// The bytes before; almost always none.
+    pub(super) head: Box<[u8]>,
+}
+
+/// A value and the bytes before it, up to and with a string's opening quote.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) literal: Literal,
+    /// The bit of the opening quote in the comparison, 0 if there is none.
+    pub(super) quote: u32,
+    pub(super) action: Action,
+    pub(super) target: ColumnId,
+    /// The range of an integer.
+    pub(super) min: i64,
+    pub(super) max: i64,
+    /// How many objects the value is in.
+    pub(super) depth: usize,
+}
+
+/// What the records of one kind have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) steps: Vec<Step>,
+    pub(super) last: Literal,
+    /// Objects that are there, to be made valid.
+    pub(super) present: Vec<ColumnId>,
+    /// Columns that are not, to be made null.
+    pub(super) absent: Vec<ColumnId>,
+}
+
+impl Literal {
+    fn new(bytes: &[u8]) -> Self {
+        let (head, tail) = bytes.split_at(bytes.len().saturating_sub(WIDTH));
+        let mut wide = [0; WIDTH];
+        wide[..tail.len()].copy_from_slice(tail);
+        let beyond = u32::MAX.checked_shl(tail.len() as u32).unwrap_or(0);
+        Literal { tail: wide, tail_len: tail.len(), beyond, head: head.into() }
+    }
+}
+
+impl Layout {
+    /// The layout of the record `bytes`, of which `trace` tells the values.
+    pub(super) fn new(bytes: &[u8], trace: &Trace, columns: &Columns) -> Self {
+        let mut from = 0;
+        let steps = trace.leaves.iter().map(|leaf| {
+            let step = Step::new(&bytes[from..], leaf, from, columns);
+            from = leaf.place.end;
+            step
+        });
+        let steps = steps.collect();
+        Layout {
+            steps,
+            last: Literal::new(&bytes[from..trace.end]),
+            present: trace.present.clone(),
+            absent: trace.absent.clone(),
+        }
+    }
+}
+
+impl Step {
+    /// The step for `leaf`; `bytes` begins after the value before it, at `from` in the record.
+    fn new(bytes: &[u8], leaf: &Leaf, from: usize, columns: &Columns) -> Self {
+        let (mut min, mut max) = (i64::MIN, i64::MAX);
+        let action = match (leaf.shape, leaf.target.map(|target| columns.column(target).kind)) {
+            (Shape::Text, None) => Action::SkipText,
+            (Shape::Text, Some(Kind::Text)) => Action::Text,
+            (Shape::Integer, None) => Action::SkipInteger,
+            (Shape::Integer, Some(Kind::Integer { min: least, max: most })) => {
+                (min, max) = (least, most);
+                Action::Integer
+            }
+            (Shape::Integer, Some(Kind::Unsigned64)) => {
+                min = 0;
+                Action::Integer
+            }
+            (Shape::Integer, Some(Kind::Timestamp(timestamp))) if timestamp.is_millisecond() => Action::Integer,
+            (_, None) => Action::Skip,
+            (_, Some(_)) => Action::Read,
+        };
+        let quoted = matches!(action, Action::SkipText | Action::Text);
+        let literal = Literal::new(&bytes[..leaf.place.start - from + usize::from(quoted)]);
+        let quote = if quoted { 1 << (literal.tail_len - 1) } else { 0 };
+        Step { literal, quote, action, target: leaf.target.unwrap_or(ROOT), min, max, depth: leaf.depth }
+    }
+}
+
+/// The layouts of a stream.
+#[derive(Debug)]
+pub(super) struct Layouts {
+    known: Vec<Known>,
+    /// The one that fitted last.
+    current: usize,
+    clock: u64,
+    /// What may still be spent on attempts that fail; below zero, layouts rest.
+    attempts: i32,
+    /// How many layouts may still be learned.
+    lessons: u32,
+    /// Records that fitted since `lessons` last grew.
+    fitted: usize,
+    rested: u32,
+}
+
+#[derive(Debug)]
+struct Known {
+    layout: Layout,
+    fitted: u64,
+}
+
+impl Default for Layouts {
+    fn default() -> Self {
+        Layouts {
+            known: Vec::new(),
+            current: 0,
+            clock: 0,
+            attempts: Self::ATTEMPTS_MAX,
+            lessons: Self::LESSONS_MAX,
+            fitted: 0,
+            rested: 0,
+        }
+    }
+}
+
+impl Layouts {
+    const KEPT: usize = 8;
+    const ATTEMPTS_MAX: i32 = 256;
+    /// What a failed attempt costs, in attempts that fit.
+    const FAILURE: i32 = 2;
+    const LESSONS_MAX: u32 = 16;
+    /// Records that must fit for one more lesson.
+    const FITTED_PER_LESSON: usize = 64;
+    /// Records without layouts before they are tried again.
+    const REST: u32 = 4_096;
+    /// Attempts and lessons after a rest.
+    const AFTER_REST: u32 = 8;
+
+    /// Whether layouts are used for the next record. To be asked once a record.
+    #[inline(always)]
+    pub(super) fn active(&mut self) -> bool {
+        self.attempts >= 0 || self.wait()
+    }
+
+    #[cold]
+    fn wait(&mut self) -> bool {
+        self.rested += 1;
+        if self.rested == Self::REST {
+            self.rested = 0;
+            self.attempts = Self::AFTER_REST as i32;
+            self.lessons = self.lessons.max(Self::AFTER_REST);
+        }
+        false
+    }
+
+    /// The layout that a record is to be tried with after `attempt` others: first the one that fitted last.
+    #[inline(always)]
+    pub(super) fn candidate(&self, attempt: usize) -> Option<(usize, &Layout)> {
+        let index = match attempt {
+            0 => self.current,
+            _ if attempt <= self.current => attempt - 1,
+            _ => attempt,
+        };
+        self.known.get(index).map(|known| (index, &known.layout))
+    }
+
+    /// Layout `index` fitted, which did not fit the record before.
+    #[cold]
+    pub(super) fn switch(&mut self, index: usize) {
+        self.clock += 1;
+        self.known[index].fitted = self.clock;
+        self.current = index;
+    }
+
+    /// So many records fitted.
+    pub(super) fn fitted(&mut self, records: usize) {
+        self.attempts = self.attempts.saturating_add(records.min(i32::MAX as usize) as i32).min(Self::ATTEMPTS_MAX);
+        self.fitted += records;
+        if self.fitted >= Self::FITTED_PER_LESSON {
+            let more = u32::try_from(self.fitted / Self::FITTED_PER_LESSON).unwrap_or(u32::MAX);
+            self.lessons = self.lessons.saturating_add(more).min(Self::LESSONS_MAX);
+            self.fitted %= Self::FITTED_PER_LESSON;
+        }
+    }
+
+    /// No layout fitted.
+    pub(super) fn failed(&mut self) {
+        if self.attempts >= 0 {
+            self.attempts -= Self::FAILURE;
+        }
+    }
+
+    /// Whether the layout of the next record that does not fit is to be learned.
+    pub(super) fn learning(&self) -> bool {
+        self.lessons > 0 && self.attempts >= 0
+    }
+
+    /// Keeps a layout, if need be in place of the one that was not used for longest.
+    pub(super) fn learn(&mut self, layout: Layout) {
+        self.lessons -= 1;
+        self.clock += 1;
+        let known = Known { layout, fitted: self.clock };
+        if self.known.len() < Self::KEPT {
+            self.current = self.known.len();
+            self.known.push(known);
+        } else if let Some(oldest) = (0..Self::KEPT).min_by_key(|index| self.known[*index].fitted) {
+            self.known[oldest] = known;
+            self.current = oldest;
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Tests of the format as a whole. Every check runs with every set of instructions, and without the fast path: all
+//! must give the same rows and the same malformed records.
+
+mod differential;
+mod encode;
+mod fuzz;
+mod malformed;
+mod speculation;
+mod types;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, BinaryArray, RecordBatch};
+use arrow::buffer::{Buffer, OffsetBuffer};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
+use serde_json::Value;
+
+use super::decoder::Instructions;
+use super::{JsonDecoder, JsonEncoder, JsonOptions};
+use crate::format::{Decode, Decoded, Encode};
+
+fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
+    Arc::new(Schema::new(fields(columns)))
+}
+
+fn fields(columns: &[(&str, DataType)]) -> Fields {
+    columns.iter().map(|(name, data_type)| Field::new(*name, data_type.clone(), true)).collect()
+}
+
+fn list(element: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(element, true)))
+}
+
+/// Records one after the other in a buffer without a byte to spare.
+fn records<T: AsRef<[u8]>>(records: &[T]) -> BinaryArray {
+    let bytes: Vec<u8> = records.iter().flat_map(|record| record.as_ref().iter().copied()).collect();
+    let bytes: Box<[u8]> = bytes.into();
+    let offsets = OffsetBuffer::from_lengths(records.iter().map(|record| record.as_ref().len()));
+    BinaryArray::new(offsets, Buffer::from_vec(bytes.into_vec()), None)
+}
+
+fn all_instructions() -> Vec<Instructions> {
+    vec![
+        Instructions::None,
+        Instructions::Baseline,
+        Instructions::Portable,
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
+            Instructions::Avx2
+        } else {
+            Instructions::Baseline
+        },
+    ]
+}
+
+/// Decodes with every set of instructions, in one batch and in two, and gives what all of them agree on.
+fn decode(schema: &SchemaRef, records: &BinaryArray, options: &JsonOptions) -> Decoded {
+    let decoder = |instructions| JsonDecoder::new(schema.clone(), options).unwrap().with_instructions(instructions);
+    let expected = decoder(Instructions::None).decode(records).unwrap();
+    validate(&expected.batch);
+    for instructions in all_instructions() {
+        let mut decoder = decoder(instructions);
+        for _ in 0..2 {
+            let found = decoder.decode(records).unwrap();
+            validate(&found.batch);
+            assert_eq!(found.batch, expected.batch, "{instructions:?}");
+            assert_eq!(found.malformed, expected.malformed, "{instructions:?}");
+        }
+        let half = records.len() / 2;
+        let first = decoder.decode(&records.slice(0, half)).unwrap();
+        let second = decoder.decode(&records.slice(half, records.len() - half)).unwrap();
+        let rows = first.batch.num_rows();
+        assert_eq!(first.batch, expected.batch.slice(0, rows), "{instructions:?}");
+        assert_eq!(second.batch, expected.batch.slice(rows, expected.batch.num_rows() - rows), "{instructions:?}");
+    }
+    expected
+}
+
+/// Checks what the decoder promises Arrow without asking it.
+fn validate(batch: &RecordBatch) {
+    for column in batch.columns() {
+        column.to_data().validate_full().unwrap();
+    }
+}
+
+/// The rows of a batch, by way of the encoder.
+fn rows(batch: &RecordBatch) -> Vec<Value> {
+    let encoded = JsonEncoder::new(&batch.schema()).unwrap().encode(batch).unwrap();
+    encoded.iter().map(|row| serde_json::from_slice(row.unwrap()).unwrap()).collect()
+}
+
+/// All records are good and give these rows.
+fn check(columns: &[(&str, DataType)], input: &[&str], expected: &[&str]) {
+    let decoded = decode(&schema(columns), &records(input), &JsonOptions::default());
+    assert_eq!(decoded.malformed, []);
+    let expected: Vec<Value> = expected.iter().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!(rows(&decoded.batch), expected);
+}

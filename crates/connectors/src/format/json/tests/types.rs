@@ -1,0 +1,210 @@
+//! Each type of column.
+
+use arrow::array::AsArray;
+use arrow::datatypes::TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+
+use super::*;
+
+fn value(data_type: DataType, text: &str, expected: &str) {
+    let (record, row) = (format!("{{\"a\":{text}}}"), format!("{{\"a\":{expected}}}"));
+    let (record, row) = (record.as_str(), row.as_str());
+    // Alone, in a run of records like it, and with others in between.
+    check(&[("a", data_type.clone())], &[record], &[row]);
+    check(&[("a", data_type.clone())], &[record; 5], &[row; 5]);
+    check(
+        &[("a", data_type)],
+        &[record, "{\"a\":null}", record, "{}", record],
+        &[row, "{\"a\":null}", row, "{\"a\":null}", row],
+    );
+}
+
+#[test]
+fn booleans() {
+    value(DataType::Boolean, "true", "true");
+    value(DataType::Boolean, "false", "false");
+    value(DataType::Boolean, "\"true\"", "true");
+}
+
+#[test]
+fn integers() {
+    value(DataType::Int8, "-128", "-128");
+    value(DataType::UInt8, "255", "255");
+    value(DataType::Int16, "32767", "32767");
+    value(DataType::UInt16, "65535", "65535");
+    value(DataType::Int32, "-2147483648", "-2147483648");
+    value(DataType::UInt32, "4294967295", "4294967295");
+    value(DataType::UInt64, "18446744073709551615", "18446744073709551615");
+    for text in ["0", "-0", "7", "12345678", "123456789", "1234567890123456", "9223372036854775807"] {
+        value(DataType::Int64, text, text.strip_prefix("-").unwrap_or(text));
+        value(DataType::Int64, &format!("\"{text}\""), text.strip_prefix("-").unwrap_or(text));
+    }
+    value(DataType::Int64, "-9223372036854775808", "-9223372036854775808");
+    value(DataType::Int64, "12.0", "12");
+    value(DataType::Int64, "1.2e3", "1200");
+}
+
+#[test]
+fn every_length_of_integers() {
+    let digits = "9876543210987654321";
+    let texts: Vec<String> =
+        (1..=18).flat_map(|len| [digits[..len].to_owned(), format!("-{}", &digits[..len])]).collect();
+    let input: Vec<String> = texts.iter().map(|text| format!("{{\"a\":{text}}}")).collect();
+    let input: Vec<&str> = input.iter().map(String::as_str).collect();
+    check(&[("a", DataType::Int64)], &input, &input);
+}
+
+#[test]
+fn floating_point_numbers() {
+    value(DataType::Float64, "0.1", "0.1");
+    value(DataType::Float64, "-1e-7", "-1e-7");
+    value(DataType::Float64, "3", "3.0");
+    value(DataType::Float64, "\"2.5\"", "2.5");
+    value(DataType::Float64, "\"NaN\"", "\"NaN\"");
+    value(DataType::Float64, "\"-Infinity\"", "\"-Infinity\"");
+    value(DataType::Float32, "0.1", "0.1");
+    // Between two 32-bit numbers, just above the middle: rounding to 64 bits first would lose that.
+    value(DataType::Float32, "1.00000017881393432617187499", "1.0000001");
+    value(DataType::Float32, "1.00000017881393432617187501", "1.0000002");
+}
+
+#[test]
+fn decimals() {
+    let decimal = DataType::Decimal128(10, 2);
+    value(decimal.clone(), "12.3", "12.30");
+    value(decimal.clone(), "\"-0.05\"", "-0.05");
+    value(decimal.clone(), "0.125", "0.13");
+    value(decimal.clone(), "1e3", "1000.00");
+    value(decimal, "99999999.99", "99999999.99");
+}
+
+#[test]
+fn strings() {
+    for data_type in [DataType::Utf8View, DataType::Utf8] {
+        for len in [0, 1, 11, 12, 13, 31, 32, 33, 36, 63, 64, 65, 200] {
+            let text = format!("\"{}\"", "x".repeat(len));
+            value(data_type.clone(), &text, &text);
+        }
+        for text in [
+            "\"\\\"\"",
+            "\"\\\\\"",
+            "\"a\\\\\\\"b\"",
+            "\"\\u0041\\ud834\\udd1e\\/\\b\\f\\n\\r\\t\"",
+            "\"Grüße aus 東京 \u{1d11e}\"",
+            "\"\u{7f}\u{80}\"",
+        ] {
+            value(data_type.clone(), text, text);
+        }
+    }
+}
+
+#[test]
+fn long_strings_are_not_copied() {
+    let input =
+        records(&["{\"a\":\"twelve bytes\"}", "{\"a\":\"thirteen byte\"}", "{\"a\":\"esc\\u0061ped and long\"}"]);
+    let decoded = decode(&schema(&[("a", DataType::Utf8View)]), &input, &JsonOptions::default());
+    let array = decoded.batch.column(0).as_string_view();
+    assert_eq!(array.value(1), "thirteen byte");
+    assert_eq!(array.value(1).as_ptr(), input.values()[26..].as_ptr());
+    assert_eq!(array.data_buffers().len(), 2);
+    assert_eq!(array.data_buffers()[0].as_ptr(), input.values().as_ptr());
+    assert_eq!(array.data_buffers()[1].as_slice(), b"escaped and long");
+}
+
+#[test]
+fn binary() {
+    for data_type in [DataType::Binary, DataType::BinaryView] {
+        value(data_type.clone(), "\"\"", "\"\"");
+        value(data_type.clone(), "\"AP/+\"", "\"AP/+\"");
+        value(data_type.clone(), "\"AP\\/+\"", "\"AP/+\"");
+        value(data_type, "\"bG9uZ2VyIHRoYW4gdHdlbHZlIGJ5dGVz\"", "\"bG9uZ2VyIHRoYW4gdHdlbHZlIGJ5dGVz\"");
+    }
+}
+
+#[test]
+fn dates_and_timestamps() {
+    value(DataType::Date32, "\"2020-02-29\"", "\"2020-02-29\"");
+    for (unit, expected) in [
+        (Second, "2023-11-14 22:13:20"),
+        (Millisecond, "2023-11-14 22:13:20.123"),
+        (Microsecond, "2023-11-14 22:13:20.123000"),
+        (Nanosecond, "2023-11-14 22:13:20.123000000"),
+    ] {
+        let expected_zone = format!("\"{expected}Z\"");
+        let expected = format!("\"{expected}\"");
+        value(DataType::Timestamp(unit, None), "1700000000123", &expected);
+        value(DataType::Timestamp(unit, None), "\"1700000000123\"", &expected);
+        value(DataType::Timestamp(unit, None), "\"2023-11-14 22:13:20.123\"", &expected);
+        value(DataType::Timestamp(unit, None), "\"2023-11-14T22:13:20.123Z\"", &expected);
+        value(DataType::Timestamp(unit, None), "\"2023-11-15T00:13:20.123\\u002b02:00\"", &expected);
+        let berlin = DataType::Timestamp(unit, Some("Europe/Berlin".into()));
+        value(berlin, "\"2023-11-14 23:13:20.123\"", &expected_zone);
+    }
+}
+
+#[test]
+fn objects() {
+    let inner = fields(&[("x", DataType::Int32), ("y", DataType::Utf8View)]);
+    let outer = DataType::Struct(fields(&[("in", DataType::Struct(inner.clone())), ("z", DataType::Boolean)]));
+    value(DataType::Struct(inner), "{\"y\":\"b\",\"no\":{\"x\":2},\"x\":1}", "{\"x\":1,\"y\":\"b\"}");
+    value(outer.clone(), "{\"in\":{\"x\":1},\"z\":true}", "{\"in\":{\"x\":1,\"y\":null},\"z\":true}");
+    value(outer.clone(), "{\"in\":null}", "{\"in\":null,\"z\":null}");
+    value(outer.clone(), "{}", "{\"in\":null,\"z\":null}");
+    value(outer, "{\"in\":{}}", "{\"in\":{\"x\":null,\"y\":null},\"z\":null}");
+}
+
+#[test]
+fn arrays() {
+    value(list(DataType::Int64), "[]", "[]");
+    value(list(DataType::Int64), "[1, null , 3]", "[1,null,3]");
+    value(list(DataType::Utf8View), "[\"a\",\"longer than twelve\"]", "[\"a\",\"longer than twelve\"]");
+    value(list(list(DataType::Utf8)), "[[\"a\"],[],null,[\"b\",\"c\"]]", "[[\"a\"],[],null,[\"b\",\"c\"]]");
+    let object = DataType::Struct(fields(&[("x", DataType::Int32), ("l", list(DataType::Boolean))]));
+    value(
+        list(object),
+        "[{\"x\":1},null,{\"l\":[true,false]},{\"l\":[],\"x\":5,\"l\":[true]}]",
+        "[{\"x\":1,\"l\":null},null,{\"x\":null,\"l\":[true,false]},{\"x\":5,\"l\":[true]}]",
+    );
+}
+
+#[test]
+fn the_last_of_equal_keys_wins() {
+    let columns = [
+        ("a", DataType::Int64),
+        ("t", DataType::Utf8),
+        ("l", list(DataType::Int64)),
+        ("s", DataType::Struct(fields(&[("x", DataType::Int64), ("y", DataType::Int64)]))),
+    ];
+    check(
+        &columns,
+        &[
+            r#"{"a":1,"a":2,"t":"one","t":"two","l":[1,2,3],"l":[4],"s":{"x":1},"s":{"y":2}}"#,
+            r#"{"a":1,"a":null,"t":null,"t":"x","l":[1],"l":null,"s":null,"s":{}}"#,
+            r#"{"a":null,"\u0061":3,"t":"x","t":null,"l":null,"l":[5,6],"s":{"x":1},"s":null}"#,
+        ],
+        &[
+            r#"{"a":2,"t":"two","l":[4],"s":{"x":null,"y":2}}"#,
+            r#"{"a":null,"t":"x","l":null,"s":{"x":null,"y":null}}"#,
+            r#"{"a":3,"t":null,"l":[5,6],"s":null}"#,
+        ],
+    );
+}
+
+#[test]
+fn no_columns_give_a_count() {
+    let decoded = decode(&schema(&[]), &records(&["{\"a\":1}\n", "{}", "x"]), &JsonOptions::default());
+    assert_eq!((decoded.batch.num_rows(), decoded.malformed.len()), (2, 1));
+}
+
+#[test]
+fn unsupported_types_name_the_column() {
+    let nested = DataType::Struct(fields(&[("b", DataType::Duration(Second))]));
+    for result in [
+        JsonDecoder::new(schema(&[("a", nested.clone())]), &JsonOptions::default()).err(),
+        JsonEncoder::new(&schema(&[("a", nested)])).err(),
+    ] {
+        let message = result.unwrap().to_string();
+        assert!(message.contains("column 'a.b'") && message.contains("help: declare"), "{message}");
+    }
+    let twice = JsonDecoder::new(schema(&[("a", DataType::Int8), ("a", DataType::Int8)]), &JsonOptions::default());
+    assert!(twice.err().unwrap().to_string().contains("'a'"));
+}

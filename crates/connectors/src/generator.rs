@@ -1,0 +1,52 @@
+//! Generators: tables whose rows are made up, for demonstrations, tests and measurements.
+//!
+//! Row `i` of partition `p` is a function of the seed, `p` and `i` alone: neither the number of tasks nor the time at
+//! which it is polled changes it. Only event times follow the wall clock, unless a start time is given.
+
+mod ad_events;
+mod load;
+mod nexmark;
+mod paced;
+
+pub use ad_events::{AdCampaignsConnector, AdEventsConnector};
+pub use nexmark::NexmarkConnector;
+
+use anabranch_model::Result;
+use anabranch_operators::Rows;
+
+use load::Timeline;
+
+/// Makes the rows of a generator.
+trait Generate: Send {
+    /// Rows `first..first + count` of a partition.
+    fn generate(&mut self, request: &Request) -> Result<Rows>;
+
+    /// Number of the event that row `row` of the table shows, by which it is timed. Rows are events unless the table
+    /// shows only some of them.
+    fn event_of_row(&self, row: u64) -> u64 {
+        row
+    }
+
+    /// How many of the first `events` events are rows of the table.
+    fn rows_within(&self, events: u64) -> u64 {
+        events
+    }
+}
+
+/// Rows to make.
+struct Request {
+    partition: u32,
+    /// Number of partitions: row `i` of partition `p` is row `i * partitions + p` of the table.
+    partitions: u32,
+    first: u64,
+    count: usize,
+    timeline: Timeline,
+}
+
+impl Request {
+    /// Numbers of the rows within the table.
+    fn rows(&self) -> impl Iterator<Item = u64> + use<> {
+        let (partition, partitions) = (u64::from(self.partition), u64::from(self.partitions));
+        (self.first..self.first + self.count as u64).map(move |index| index * partitions + partition)
+    }
+}

@@ -1,0 +1,112 @@
+//! How many rows a generator makes, how fast, and at which event times.
+
+use anabranch_dataflow::TableTraits;
+use anabranch_model::{Error, Result};
+use arrow::datatypes::SchemaRef;
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
+
+use crate::Options;
+
+/// Event time passes at this many events per second of a table whose rate is unlimited.
+const NOMINAL_RATE: u64 = 100_000;
+/// 2024-01-01 00:00:00 UTC: where event time starts if nothing else is said and the table must be repeatable.
+const DEFAULT_START_MS: i64 = 1_704_067_200_000;
+
+/// Options that all generators share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Load {
+    /// Events per second over all partitions; `None`: as fast as they are taken.
+    pub(super) rate: Option<u64>,
+    /// Events in all; `None`: without end.
+    pub(super) events: Option<u64>,
+    pub(super) seed: u64,
+    pub(super) partitions: u32,
+    /// Event time of event 0; `None`: event time is the wall clock.
+    pub(super) start_ms: Option<i64>,
+}
+
+impl Load {
+    pub(super) fn read(options: &mut Options<'_>) -> Result<Self> {
+        let rate = match options.string("rows-per-second") {
+            Some("unlimited") => None,
+            _ => Some(options.number("rows-per-second")?.unwrap_or(NOMINAL_RATE)),
+        };
+        let events = options.number("number-of-rows")?;
+        let seed = options.number("seed")?;
+        let partitions = options.number("partitions")?.unwrap_or(4);
+        let start_ms = options.string("start-time").map(start_time).transpose()?;
+        if rate == Some(0) || partitions == 0 {
+            let name = if partitions == 0 { "partitions" } else { "rows-per-second" };
+            return Err(Error::user(format!("option '{name}' is 0")).remedy("give at least 1"));
+        }
+        let repeatable = events.is_some() && seed.is_some();
+        let start_ms = start_ms.or_else(|| repeatable.then_some(DEFAULT_START_MS));
+        Ok(Load { rate, events, seed: seed.unwrap_or(1), partitions, start_ms })
+    }
+
+    /// What a table of this load can do.
+    pub(super) fn traits(&self, schema: SchemaRef) -> TableTraits {
+        TableTraits {
+            bounded: self.events.is_some(),
+            readable: true,
+            writable: false,
+            max_readers: Some(self.partitions),
+            schema: Some(schema),
+        }
+    }
+
+    /// Event times of a table that was opened when the wall clock showed `opened_ms`.
+    pub(super) fn timeline(&self, opened_ms: i64, now_ms: i64) -> Timeline {
+        match (self.start_ms, self.rate) {
+            (Some(start_ms), rate) => Timeline::Scheduled { start_ms, rate: rate.unwrap_or(NOMINAL_RATE) },
+            (None, Some(rate)) => Timeline::Scheduled { start_ms: opened_ms, rate },
+            (None, None) => Timeline::At(now_ms),
+        }
+    }
+}
+
+/// Event times of events.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Timeline {
+    /// Evenly spread.
+    Scheduled { start_ms: i64, rate: u64 },
+    /// All at once.
+    At(i64),
+}
+
+impl Timeline {
+    /// Event time of the event with this number, in milliseconds.
+    #[inline]
+    pub(super) fn time_ms(self, event: u64) -> i64 {
+        match self {
+            Timeline::Scheduled { start_ms, rate } => start_ms.saturating_add((event.saturating_mul(1000) / rate) as i64),
+            Timeline::At(ms) => ms,
+        }
+    }
+}
+
+fn start_time(text: &str) -> Result<i64> {
+    let naive = |format| NaiveDateTime::parse_from_str(text, format).ok().map(|t| t.and_utc().timestamp_millis());
+    let date = || NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0);
+    let ms = text.parse().ok();
+    let ms = ms.or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|t| t.timestamp_millis()));
+    let ms = ms.or_else(|| naive("%Y-%m-%d %H:%M:%S%.f")).or_else(|| naive("%Y-%m-%dT%H:%M:%S%.f"));
+    ms.or_else(|| date().map(|t| t.and_utc().timestamp_millis())).ok_or_else(|| {
+        Error::user(format!("option 'start-time' is '{text}', which cannot be read"))
+            .remedy("give milliseconds since 1970 or a UTC time such as '2024-01-01 00:00:00'")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn start_times() {
+        for text in ["1704164645000", "2024-01-02 03:04:05", "2024-01-02T03:04:05Z", "2024-01-02T04:04:05+01:00"] {
+            assert_eq!(start_time(text).unwrap(), 1_704_164_645_000, "{text}");
+        }
+        assert_eq!(start_time("2024-01-01").unwrap(), DEFAULT_START_MS);
+        assert!(start_time("yesterday").unwrap_err().to_string().contains("'start-time' is 'yesterday'"));
+    }
+}

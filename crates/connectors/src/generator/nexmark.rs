@@ -1,0 +1,102 @@
+//! Nexmark: an auction site's persons, auctions and bids, with the proportions, the skew and the identifiers of the
+//! benchmark's usual generator. Of 50 events in a row the first is a person, the next 3 are auctions, 46 are bids.
+//!
+//! Without `'table'` the events are rows of one table whose columns `person`, `auction` and `bid` are structs, one of
+//! them set. With `'table' = 'bid'` and so on a table holds the events of one kind, flat. `'rows-per-second'` and
+//! `'number-of-rows'` count events of all kinds in either case, so that tables with the same options belong together:
+//! a bid of one refers to an auction of another, at a time that fits.
+
+mod events;
+mod names;
+mod tables;
+
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_model::{PartitionId, Result};
+use anabranch_operators::{Connector, Rows, Sink, Source, TaskContext};
+use arrow::datatypes::SchemaRef;
+
+use super::load::Load;
+use super::paced::PacedSource;
+use super::{Generate, Request};
+use crate::Options;
+use crate::columns::{conform, match_columns};
+use crate::format::{batch, source_schema};
+use crate::ownership::not_writable;
+
+use events::Events;
+use tables::{Kind, all_kinds_column, all_kinds_schema};
+
+/// The tables of Nexmark.
+#[derive(Debug, Default)]
+pub struct NexmarkConnector;
+
+/// The load, and the kind of event that the table shows if it shows only one.
+fn read(spec: &ConnectorSpec) -> Result<(Load, Option<Kind>)> {
+    let mut options = Options::new(spec);
+    let load = Load::read(&mut options)?;
+    let kinds = [("person", Kind::Person), ("auction", Kind::Auction), ("bid", Kind::Bid)];
+    let kind = options.choice("table", &kinds)?;
+    options.finish()?;
+    Ok((load, kind))
+}
+
+fn schema_of(kind: Option<Kind>) -> SchemaRef {
+    kind.map_or_else(all_kinds_schema, Kind::schema)
+}
+
+impl Connector for NexmarkConnector {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        let (load, kind) = read(spec)?;
+        let schema = schema_of(kind);
+        match_columns(&schema, columns, "nexmark")?;
+        Ok(load.traits(schema))
+    }
+
+    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+        let (load, kind) = read(&spec.connector)?;
+        let schema = source_schema(spec)?;
+        let columns = match_columns(&schema_of(kind), &schema, "nexmark")?;
+        let generator = Nexmark { kind, seed: load.seed, schema, columns };
+        Ok(Box::new(PacedSource::new(generator, load, context)))
+    }
+
+    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
+        not_writable(&spec.table, "nexmark")
+    }
+}
+
+struct Nexmark {
+    kind: Option<Kind>,
+    seed: u64,
+    schema: SchemaRef,
+    /// Index among all columns of each column of `schema`.
+    columns: Vec<usize>,
+}
+
+impl Generate for Nexmark {
+    fn generate(&mut self, request: &Request) -> Result<Rows> {
+        let events = Events { seed: self.seed, timeline: request.timeline };
+        let numbers: Vec<u64> = request.rows().map(|row| self.event_of_row(row)).collect();
+        let arrays = match self.kind {
+            Some(kind) => kind.columns(&events, &numbers, &self.columns),
+            None => {
+                let column = |column: &usize| all_kinds_column(&events, &numbers, *column);
+                self.columns.iter().map(column).collect::<Result<_>>()?
+            }
+        };
+        let arrays = arrays.into_iter().zip(self.schema.fields()).map(|(array, field)| conform(array, field));
+        let batch = batch(&self.schema, arrays.collect::<Result<_>>()?, request.count)?;
+        Ok(Rows { partition: PartitionId(request.partition), batch, malformed: Vec::new() })
+    }
+
+    fn event_of_row(&self, row: u64) -> u64 {
+        self.kind.map_or(row, |kind| kind.event_of_row(row))
+    }
+
+    fn rows_within(&self, events: u64) -> u64 {
+        self.kind.map_or(events, |kind| kind.rows_within(events))
+    }
+}
+
+#[cfg(test)]
+mod tests;

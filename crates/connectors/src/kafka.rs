@@ -1,0 +1,106 @@
+//! Topics of Apache Kafka as tables.
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `topic` | name of the topic; a table that is only read may name several, separated by `;` |
+//! | `properties.bootstrap.servers` | `host:port` of one or more brokers, separated by `,` |
+//! | `properties.group.id` | group to which positions are committed as epochs are done; without it none are |
+//! | `properties.*` | any other property of librdkafka; has the last word over our defaults |
+//! | `format`, or `value.format` | format of the records, with that format's options |
+//! | `scan.startup.mode` | `earliest-offset` (default), `latest-offset`, `group-offsets`, `timestamp` |
+//! | `scan.startup.timestamp-millis` | for `timestamp`: the first record written at or after this time |
+//! | `scan.bounded.mode` | `unbounded` (default), or `latest-offset`: the table ends where the topic ended at the start |
+//! | `scan.topic-partition-discovery.interval` | how often new partitions are looked for, default `10 s`; `0`: never |
+//! | `connection.timeout` | how long all brokers may be unreachable before the job fails, default `30 s` |
+//! | `key.fields`, `key.format` | columns, separated by `;`, that a sink also writes as the record's key |
+//! | `sink.partitioner` | `default` (by key, else in turn for some milliseconds each), `fixed`, `round-robin` |
+//! | `sink.topic.partitions` | partitions of the topic if the sink has to create it; default: the broker's |
+//! | `sink.delivery.timeout` | how long a sink tries to deliver a record before the job fails, default `120 s` |
+//!
+//! **Reading.** Partitions are assigned by the job, not by a consumer group: the one with identifier `p` belongs to task `p %
+//! parallelism`. New partitions are read from their beginning. A restart with `group-offsets` reads again what was not
+//! committed: at least once; partitions without a committed position start at the beginning. When the position is no longer in
+//! the topic the job fails rather than skip records. A record without a value (a tombstone) is malformed.
+//!
+//! **Writing** is at least once: an epoch ends when all its records have been acknowledged by all in-sync replicas. A topic that
+//! does not exist is created.
+//!
+//! **Outages.** At the start a broker must answer within 10 s (or `connection.timeout`, if that is less). Later the client
+//! reconnects by itself, until all brokers have been unreachable for `connection.timeout` (reading) or a record has waited for
+//! `sink.delivery.timeout` (writing).
+
+mod client;
+mod commits;
+mod create;
+mod discovery;
+mod key;
+mod native;
+mod partition;
+mod sink;
+mod source;
+mod start;
+mod table;
+
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_model::Result;
+use anabranch_operators::{Connector, Sink, Source, TaskContext};
+use arrow::datatypes::SchemaRef;
+
+use self::key::KeyEncoder;
+use self::sink::KafkaSink;
+use self::source::KafkaSource;
+use self::table::Table;
+use crate::Options;
+use crate::format::Format;
+
+/// Reads and writes topics of Apache Kafka.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KafkaConnector;
+
+/// Reads all options of a table; an unknown one is an error.
+fn parse(spec: &ConnectorSpec) -> Result<(Table, Format)> {
+    let mut options = Options::new(spec);
+    let table = Table::parse(&mut options)?;
+    let format = match Format::optional(&mut options, "value.format")? {
+        Some(format) => format,
+        None => Format::required(&mut options, "format")?,
+    };
+    options.finish()?;
+    Ok((table, format))
+}
+
+impl Connector for KafkaConnector {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        let (table, format) = parse(spec)?;
+        if !columns.fields().is_empty() {
+            let all: Vec<usize> = (0..columns.fields().len()).collect();
+            format.decoder(columns, &all)?;
+            KeyEncoder::new(&table, columns)?;
+        }
+        Ok(TableTraits {
+            bounded: table.bounded,
+            readable: true,
+            writable: table.single_topic().is_ok(),
+            max_readers: None,
+            schema: None,
+        })
+    }
+
+    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+        let open = || {
+            let (table, format) = parse(&spec.connector)?;
+            let decoder = format.decoder(&spec.declared, &spec.projection)?;
+            Ok(Box::new(KafkaSource::open(table, decoder, context)?) as Box<dyn Source>)
+        };
+        open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
+    }
+
+    fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
+        let open = || {
+            let (table, format) = parse(&spec.connector)?;
+            let encoder = format.encoder(&spec.schema)?;
+            Ok(Box::new(KafkaSink::open(table, encoder, &spec.schema, context)?) as Box<dyn Sink>)
+        };
+        open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
+    }
+}

@@ -1,0 +1,216 @@
+//! Clients of the broker: their making, what they report on the side, and what every task asks first.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anabranch_model::{Error, Result};
+use rdkafka::ClientContext;
+use rdkafka::config::FromClientConfigAndContext;
+use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::metadata::Metadata;
+use rdkafka::producer::{BaseProducer, DeliveryResult, ProducerContext};
+use rdkafka::types::RDKafkaRespErr;
+use rdkafka::{Message, TopicPartitionList};
+
+use super::table::{Table, config_error};
+use crate::options::edit_distance;
+
+/// A reader's client.
+pub(super) type Consumer = BaseConsumer<Reports>;
+/// A writer's client.
+pub(super) type Producer = BaseProducer<Reports>;
+
+/// The longest time that opening a table waits for a first answer. Shorter than an outage may last later: whoever has just
+/// typed a wrong address waits for this.
+pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(10);
+
+/// What a client reports from its callbacks, kept until the task looks.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    /// Why a connection last failed.
+    connection: Mutex<Option<String>>,
+    /// The first record that could not be delivered.
+    undelivered: Mutex<Option<Undelivered>>,
+    /// A commit of positions is under way.
+    committing: AtomicBool,
+    /// Why the last commit failed.
+    commit: Mutex<Option<RDKafkaErrorCode>>,
+}
+
+/// A record that the broker did not take.
+#[derive(Clone, Debug)]
+pub(super) struct Undelivered {
+    pub(super) partition: i32,
+    pub(super) reason: RDKafkaErrorCode,
+}
+
+fn put<T>(place: &Mutex<Option<T>>, value: Option<T>) {
+    *place.lock().unwrap_or_else(PoisonError::into_inner) = value;
+}
+
+fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
+    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl Reports {
+    /// Why a connection last failed, in parentheses, or nothing.
+    fn reason(&self) -> String {
+        match &*self.connection.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(reason) => format!(" ({reason})"),
+            None => String::new(),
+        }
+    }
+
+    /// The first record that could not be delivered since the last call.
+    pub(super) fn take_undelivered(&self) -> Option<Undelivered> {
+        take(&self.undelivered)
+    }
+
+    /// Notes that a commit begins.
+    pub(super) fn commit_begins(&self) {
+        self.committing.store(true, Ordering::Release);
+    }
+
+    /// Whether a commit has begun and not ended.
+    pub(super) fn is_committing(&self) -> bool {
+        self.committing.load(Ordering::Acquire)
+    }
+
+    /// Why the last commit failed, once.
+    pub(super) fn take_commit_error(&self) -> Option<RDKafkaErrorCode> {
+        take(&self.commit)
+    }
+}
+
+impl ClientContext for Reports {
+    fn log(&self, _level: rdkafka::config::RDKafkaLogLevel, fac: &str, message: &str) {
+        eprintln!("{:?} {fac} {message}", std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map(|d| d.as_millis() % 1000000));
+    }
+    fn error(&self, _error: KafkaError, reason: &str) {
+        // The summary that follows single failures says less than they did.
+        if !reason.contains("brokers are down") {
+            put(&self.connection, Some(reason.to_owned()));
+        }
+    }
+}
+
+impl ConsumerContext for Reports {
+    fn commit_callback(&self, result: KafkaResult<()>, _offsets: &TopicPartitionList) {
+        put(&self.commit, result.err().and_then(|error| error.rdkafka_error_code()));
+        self.committing.store(false, Ordering::Release);
+    }
+}
+
+impl ProducerContext for Reports {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        if let Err((error, message)) = result {
+            let reason = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Unknown);
+            let mut first = self.undelivered.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(Undelivered { partition: message.partition(), reason });
+        }
+    }
+}
+
+/// Makes a reader's client. Connects to nothing yet.
+pub(super) fn consumer(table: &Table) -> Result<Arc<Consumer>> {
+    let made = Consumer::from_config_and_context(&table.consumer_config(), Reports::default());
+    Ok(Arc::new(made.map_err(config_error)?))
+}
+
+/// Makes a writer's client. Connects to nothing yet.
+pub(super) fn producer(table: &Table) -> Result<Arc<Producer>> {
+    let made = Producer::from_config_and_context(&table.producer_config(), Reports::default());
+    Ok(Arc::new(made.map_err(config_error)?))
+}
+
+/// The number of partitions of each of the table's topics.
+pub(super) fn partition_counts(client: &Consumer, table: &Table, wait: Duration) -> Result<Vec<i32>> {
+    table.topics.iter().map(|topic| partition_count(client, table, topic, wait)).collect()
+}
+
+fn partition_count(client: &Consumer, table: &Table, topic: &str, wait: Duration) -> Result<i32> {
+    let metadata = client.fetch_metadata(Some(topic), wait).map_err(|error| unanswered(client, table, wait, &error))?;
+    match count_in(&metadata, topic) {
+        Ok(count) => Ok(count),
+        Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+            Err(unknown_topic(client, table, topic, wait))
+        }
+        Err(code) => Err(Error::outside(format!("topic '{topic}' cannot be read: {code}"))),
+    }
+}
+
+/// The number of partitions that `metadata` tells of a topic.
+pub(super) fn count_in(metadata: &Metadata, topic: &str) -> Result<i32, RDKafkaErrorCode> {
+    let Some(found) = metadata.topics().iter().find(|t| t.name() == topic) else {
+        return Err(RDKafkaErrorCode::UnknownTopic);
+    };
+    let missing = |error: RDKafkaRespErr| RDKafkaErrorCode::from(error);
+    match found.error().map(missing) {
+        Some(error) => Err(error),
+        None if found.partitions().is_empty() => Err(RDKafkaErrorCode::UnknownTopic),
+        None => Ok(i32::try_from(found.partitions().len()).unwrap_or(i32::MAX)),
+    }
+}
+
+/// No broker answered a first question.
+fn unanswered(client: &Consumer, table: &Table, wait: Duration, error: &KafkaError) -> Error {
+    // Serves the callbacks that tell why.
+    while client.poll(Duration::ZERO).is_some() {}
+    silent(client.context(), table, wait, error.rdkafka_error_code())
+}
+
+/// No broker answered: the servers, for how long, and why.
+pub(super) fn silent(reports: &Reports, table: &Table, wait: Duration, code: Option<RDKafkaErrorCode>) -> Error {
+    let servers = &table.servers;
+    let reason = reports.reason();
+    match code {
+        None
+        | Some(
+            RDKafkaErrorCode::BrokerTransportFailure
+            | RDKafkaErrorCode::AllBrokersDown
+            | RDKafkaErrorCode::OperationTimedOut
+            | RDKafkaErrorCode::Resolve,
+        ) => Error::outside(format!("no Kafka broker answered at {servers} within {} s{reason}", wait.as_secs_f32()))
+            .remedy("start the broker, or correct 'properties.bootstrap.servers'"),
+        Some(code) => Error::outside(format!("the Kafka brokers at {servers} refused: {code}{reason}")),
+    }
+}
+
+fn unknown_topic(client: &Consumer, table: &Table, topic: &str, wait: Duration) -> Error {
+    let error = Error::user(format!("topic '{topic}' does not exist at {}", table.servers));
+    let Ok(metadata) = client.fetch_metadata(None, wait) else { return error };
+    let names = metadata.topics().iter().map(|t| t.name()).filter(|name| !name.starts_with("__"));
+    let near = nearest(topic, names);
+    if near.is_empty() {
+        return error.remedy("create it, or correct the option 'topic'");
+    }
+    error.remedy(format!("create it, or correct the option 'topic'; there are: {}", near.join(", ")))
+}
+
+/// The few names that are most like `wanted`, the best first.
+fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut ranked: Vec<_> = names.map(|name| (edit_distance(wanted, name), name)).collect();
+    ranked.sort_unstable();
+    ranked.into_iter().take(5).map(|(_, name)| name).collect()
+}
+
+/// Whether waiting does not mend an error that a client reports.
+pub(super) fn is_permanent(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::Fatal
+            | RDKafkaErrorCode::Authentication
+            | RDKafkaErrorCode::SaslAuthenticationFailed
+            | RDKafkaErrorCode::TopicAuthorizationFailed
+            | RDKafkaErrorCode::GroupAuthorizationFailed
+            | RDKafkaErrorCode::ClusterAuthorizationFailed
+            | RDKafkaErrorCode::TransactionalIdAuthorizationFailed
+            | RDKafkaErrorCode::InvalidGroupId
+            | RDKafkaErrorCode::FencedInstanceId
+            | RDKafkaErrorCode::UnsupportedVersion
+    )
+}

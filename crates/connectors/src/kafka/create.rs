@@ -1,0 +1,100 @@
+//! Creates the topic that a sink writes to, if it does not exist.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, Result};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::FromClientConfig;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::producer::Producer as _;
+
+use super::client::{Producer, count_in, silent};
+use super::table::{Table, config_error};
+
+/// What asks the broker to use its own defaults.
+const BROKERS_DEFAULT: i32 = -1;
+/// Time between two looks whether a new topic can be written.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Makes sure that the topic exists, and returns its number of partitions. Several tasks may do so at once.
+pub(super) fn ensure_topic(
+    client: &Producer,
+    table: &Table,
+    topic: &str,
+    wait: Duration,
+    clock: &dyn Clock,
+) -> Result<i32> {
+    let deadline = clock.now().plus(wait);
+    let mut asked = false;
+    loop {
+        let metadata = client.client().fetch_metadata(Some(topic), wait).map_err(|error| {
+            client.poll(Duration::ZERO);
+            silent(client.context(), table, wait, error.rdkafka_error_code())
+        })?;
+        let code = match count_in(&metadata, topic) {
+            Ok(count) => return Ok(count),
+            Err(code) => code,
+        };
+        match code {
+            RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition if !asked => {
+                create(table, topic, wait)?;
+                asked = true;
+            }
+            // Created a moment ago, by this task or another: leaders are being chosen.
+            RDKafkaErrorCode::UnknownTopic
+            | RDKafkaErrorCode::UnknownTopicOrPartition
+            | RDKafkaErrorCode::LeaderNotAvailable => {}
+            code => return Err(Error::outside(format!("topic '{topic}' cannot be written: {code}"))),
+        }
+        if clock.now() >= deadline {
+            return Err(Error::outside(format!("topic '{topic}' was created but cannot be written: {code}")));
+        }
+        client.poll(LOOK);
+    }
+}
+
+fn create(table: &Table, topic: &str, wait: Duration) -> Result<()> {
+    let admin: AdminClient<DefaultClientContext> =
+        AdminClient::from_config(&table.producer_config()).map_err(config_error)?;
+    let partitions = table.created_partitions.unwrap_or(BROKERS_DEFAULT);
+    let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(BROKERS_DEFAULT));
+    let options = AdminOptions::new().request_timeout(Some(wait)).operation_timeout(Some(wait));
+    let failed = |reason: String| {
+        Error::outside(format!("topic '{topic}' does not exist and cannot be created: {reason}"))
+            .remedy("create it, or grant the right to create topics")
+    };
+    let outcomes = block_on(admin.create_topics([&new], &options)).map_err(|error| failed(error.to_string()))?;
+    for outcome in outcomes {
+        match outcome {
+            Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+            Err((_, code)) => return Err(failed(code.to_string())),
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a future on this thread. The admin client completes its futures from a thread of its own and within the
+/// timeout that its options set.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The few calls of librdkafka that its Rust crate does not offer: messages taken from a queue and given to a
+//! topic in bulk, without an event, an allocation and a reference count for each. All `unsafe` of the connector is here.
+//!
+//! Partitions are started one by one on a queue of our own (librdkafka's "simple" consumer), not through a consumer
+//! group: which task reads what is the job's decision, no group coordinator is needed, and what the queue holds is
+//! records only, while the client's own queue holds errors and acknowledged commits.
+
+use std::ffi::{CStr, CString};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_model::{Error, Result};
+use rdkafka::bindings::{self as sys, rd_kafka_message_t, rd_kafka_queue_t, rd_kafka_resp_err_t, rd_kafka_topic_t};
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::producer::Producer as _;
+
+use super::client::{Consumer, Producer};
+
+/// What keeps the native client alive as long as its topics and queues.
+trait Client: Send + Sync {
+    fn native(&self) -> *mut sys::rd_kafka_t;
+}
+
+impl Client for Consumer {
+    fn native(&self) -> *mut sys::rd_kafka_t {
+        self.client().native_ptr()
+    }
+}
+
+impl Client for Producer {
+    fn native(&self) -> *mut sys::rd_kafka_t {
+        self.client().native_ptr()
+    }
+}
+
+/// A topic of one client.
+pub(super) struct Topic {
+    topic: NonNull<rd_kafka_topic_t>,
+    _client: Arc<dyn Client>,
+}
+
+// SAFETY: librdkafka's handles may be used from any thread; `_client` outlives the handle.
+unsafe impl Send for Topic {}
+
+impl Topic {
+    pub(super) fn of_consumer(client: &Arc<Consumer>, name: &str) -> Result<Topic> {
+        Self::new(client.clone(), name)
+    }
+
+    pub(super) fn of_producer(client: &Arc<Producer>, name: &str) -> Result<Topic> {
+        Self::new(client.clone(), name)
+    }
+
+    fn new(client: Arc<dyn Client>, name: &str) -> Result<Topic> {
+        let c_name = CString::new(name).map_err(|_| Error::user("a topic's name contains a zero byte"))?;
+        // SAFETY: the client lives, the name is copied, no configuration means the client's default.
+        let topic = unsafe { sys::rd_kafka_topic_new(client.native(), c_name.as_ptr(), ptr::null_mut()) };
+        match NonNull::new(topic) {
+            Some(topic) => Ok(Topic { topic, _client: client }),
+            None => Err(Error::outside(format!("topic '{name}' cannot be opened: {}", last_error()))),
+        }
+    }
+
+    /// Hands over one record; `partition` -1 leaves the choice to the client's partitioner. Copies key and value.
+    pub(super) fn produce(
+        &self,
+        partition: i32,
+        key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) -> Result<(), RDKafkaErrorCode> {
+        let (key_ptr, key_len) = key.map_or((ptr::null(), 0), |k| (k.as_ptr(), k.len()));
+        let (value_ptr, value_len) = value.map_or((ptr::null(), 0), |v| (v.as_ptr(), v.len()));
+        // SAFETY: pointers and lengths are those of live slices; with F_COPY librdkafka keeps none of them and writes to none.
+        let outcome = unsafe {
+            sys::rd_kafka_produce(
+                self.topic.as_ptr(),
+                partition,
+                sys::RD_KAFKA_MSG_F_COPY as i32,
+                value_ptr.cast_mut().cast(),
+                value_len,
+                key_ptr.cast(),
+                key_len,
+                ptr::null_mut(),
+            )
+        };
+        if outcome == 0 { Ok(()) } else { Err(last_error()) }
+    }
+}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        // SAFETY: made by rd_kafka_topic_new, destroyed once.
+        unsafe { sys::rd_kafka_topic_destroy(self.topic.as_ptr()) }
+    }
+}
+
+/// Waits until every record handed over has been acknowledged or has failed, at most `wait`; tells whether that is so.
+pub(super) fn flush(producer: &Producer, wait: Duration) -> bool {
+    // SAFETY: the client lives.
+    let outcome = unsafe { sys::rd_kafka_flush(producer.native(), millis(wait)) };
+    outcome == rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR
+}
+
+/// The queue into which the records of a task's partitions arrive.
+pub(super) struct Queue {
+    queue: NonNull<rd_kafka_queue_t>,
+    messages: Vec<*mut rd_kafka_message_t>,
+    _client: Arc<Consumer>,
+}
+
+// SAFETY: librdkafka's handles may be used from any thread; `messages` is empty between calls.
+unsafe impl Send for Queue {}
+
+/// One element of the queue.
+pub(super) struct Received<'a> {
+    /// Name of the topic.
+    pub(super) topic: &'a CStr,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+    pub(super) what: What<'a>,
+}
+
+/// What was received.
+pub(super) enum What<'a> {
+    /// A record; without a value if it is a tombstone.
+    Record(Option<&'a [u8]>),
+    /// There is nothing at or after `offset` now.
+    End,
+    /// The partition cannot be read on.
+    Error(RDKafkaErrorCode, String),
+}
+
+impl Queue {
+    pub(super) fn new(client: &Arc<Consumer>) -> Result<Queue> {
+        // SAFETY: the client lives.
+        let queue = unsafe { sys::rd_kafka_queue_new(client.native()) };
+        let queue = NonNull::new(queue).ok_or_else(|| Error::internal("librdkafka made no queue"))?;
+        Ok(Queue { queue, messages: Vec::new(), _client: client.clone() })
+    }
+
+    /// Starts a partition: its records arrive here from `offset` on (or from a logical offset as librdkafka encodes it).
+    pub(super) fn start(&self, topic: &Topic, partition: i32, offset: i64) -> Result<(), RDKafkaErrorCode> {
+        // SAFETY: topic and queue are live handles of one client.
+        let outcome =
+            unsafe { sys::rd_kafka_consume_start_queue(topic.topic.as_ptr(), partition, offset, self.queue.as_ptr()) };
+        if outcome == 0 { Ok(()) } else { Err(last_error()) }
+    }
+
+    /// Stops a partition. What it had queued may still arrive.
+    pub(super) fn stop(&self, topic: &Topic, partition: i32) {
+        // SAFETY: the topic is a live handle. An error can only mean that the partition was not started.
+        unsafe { sys::rd_kafka_consume_stop(topic.topic.as_ptr(), partition) };
+    }
+
+    /// Gives at most `max` elements to `each`. Waits for the first at most `wait`, for the others not at all.
+    pub(super) fn receive(&mut self, max: usize, wait: Duration, mut each: impl FnMut(Received<'_>)) -> usize {
+        self.messages.clear();
+        self.messages.resize(max, ptr::null_mut());
+        let mut count = self.take(0);
+        if count == 0 && max > 0 && !wait.is_zero() {
+            // The call for batches would wait until the batch is full; the call for one returns when one is there.
+            // SAFETY: the queue lives.
+            let first = unsafe { sys::rd_kafka_consume_queue(self.queue.as_ptr(), millis(wait)) };
+            if !first.is_null() {
+                self.messages[0] = first;
+                count = 1 + self.take(1);
+            }
+        }
+        for &message in &self.messages[..count] {
+            // SAFETY: librdkafka gave the first `count` messages to us; each is destroyed once, after its last use.
+            unsafe {
+                each(received(&*message));
+                sys::rd_kafka_message_destroy(message);
+            }
+        }
+        self.messages.clear();
+        count
+    }
+
+    /// Fills `messages` from `from` on with what is there; returns how many it were.
+    fn take(&mut self, from: usize) -> usize {
+        let room = &mut self.messages[from..];
+        // SAFETY: the queue lives and `room` has place for as many pointers as announced.
+        let count =
+            unsafe { sys::rd_kafka_consume_batch_queue(self.queue.as_ptr(), 0, room.as_mut_ptr(), room.len()) };
+        usize::try_from(count).unwrap_or(0)
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: made by rd_kafka_queue_new, destroyed once.
+        unsafe { sys::rd_kafka_queue_destroy(self.queue.as_ptr()) }
+    }
+}
+
+/// A view of a message.
+///
+/// # Safety
+/// The message must have been received from librdkafka and not yet been destroyed.
+unsafe fn received(message: &rd_kafka_message_t) -> Received<'_> {
+    let bytes = || {
+        // SAFETY: librdkafka says that `len` bytes lie at `payload`, for as long as the message lives.
+        (!message.payload.is_null())
+            .then(|| unsafe { std::slice::from_raw_parts(message.payload.cast::<u8>().cast_const(), message.len) })
+    };
+    let what = match message.err {
+        rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR => What::Record(bytes()),
+        rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF => What::End,
+        code => What::Error(code.into(), bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned()),
+    };
+    // SAFETY: the name belongs to the topic, which the message keeps alive. Errors of the whole client have no topic.
+    let topic = if message.rkt.is_null() {
+        c""
+    } else {
+        unsafe { CStr::from_ptr(sys::rd_kafka_topic_name(message.rkt)) }
+    };
+    Received { topic, partition: message.partition, offset: message.offset, what }
+}
+
+fn last_error() -> RDKafkaErrorCode {
+    // SAFETY: reads a variable of this thread.
+    unsafe { sys::rd_kafka_last_error() }.into()
+}
+
+/// Whole milliseconds, rounded up so that a short wait does not become none.
+fn millis(wait: Duration) -> i32 {
+    i32::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
+}

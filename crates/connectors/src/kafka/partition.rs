@@ -1,0 +1,124 @@
+//! Records of one partition on their way from the client's queue to the decoder.
+
+use anabranch_model::PartitionId;
+use arrow::array::{BinaryArray, BinaryBuilder};
+
+/// Identifiers of two topics' partitions lie this far apart. A prime: whatever the parallelism, the first partitions of
+/// several topics belong to different tasks, and so do neighbours of one topic.
+const TOPIC_STRIDE: u32 = 65_537;
+
+/// A block is decoded when it holds this many bytes, even if more records are waiting.
+const BLOCK_BYTES: usize = 8 << 20;
+
+/// The identifier of a partition, which never changes, however many partitions are added to any topic.
+pub(super) fn partition_id(topic: usize, partition: i32) -> PartitionId {
+    let topic = u32::try_from(topic).unwrap_or(u32::MAX);
+    PartitionId(topic.wrapping_mul(TOPIC_STRIDE).wrapping_add(partition.unsigned_abs()))
+}
+
+/// A partition that this task reads.
+pub(super) struct Partition {
+    pub(super) id: PartitionId,
+    /// Index into the table's topics.
+    pub(super) topic: usize,
+    pub(super) partition: i32,
+    /// Where a bounded table ends; `None` if it does not.
+    pub(super) end: Option<i64>,
+    /// The end has been reached: what may still arrive is not of this table.
+    pub(super) ended: bool,
+    /// The offset after the last record that has left the source.
+    pub(super) position: Option<i64>,
+    block: Block,
+}
+
+/// Records gathered, with their offsets.
+pub(super) struct Block {
+    records: BinaryBuilder,
+    offsets: Vec<i64>,
+}
+
+impl Block {
+    fn with_capacity(records: usize, bytes: usize) -> Block {
+        Block { records: BinaryBuilder::with_capacity(records, bytes), offsets: Vec::with_capacity(records) }
+    }
+
+    /// The raw records and their offsets.
+    pub(super) fn finish(mut self) -> (BinaryArray, Vec<i64>) {
+        (self.records.finish(), self.offsets)
+    }
+}
+
+impl Partition {
+    pub(super) fn new(topic: usize, partition: i32, end: Option<i64>) -> Partition {
+        let id = partition_id(topic, partition);
+        Partition { id, topic, partition, end, ended: false, position: None, block: Block::with_capacity(0, 0) }
+    }
+
+    /// Adds a record, unless it lies beyond the end. `None` is a tombstone.
+    pub(super) fn push(&mut self, offset: i64, record: Option<&[u8]>) {
+        if self.end.is_some_and(|end| offset >= end) {
+            self.ended = true;
+        }
+        if self.ended {
+            return;
+        }
+        self.block.offsets.push(offset);
+        self.block.records.append_option(record);
+    }
+
+    /// Nothing lies at or after `offset` now: the end of a bounded table is where that is at or beyond it.
+    pub(super) fn nothing_after(&mut self, offset: i64) {
+        self.ended |= self.end.is_some_and(|end| offset >= end);
+    }
+
+    /// The block should be decoded before more is added.
+    pub(super) fn is_full(&self) -> bool {
+        self.block.records.values_slice().len() >= BLOCK_BYTES
+    }
+
+    /// Takes what has been gathered, if anything has; the next block is expected to be as large.
+    pub(super) fn take_block(&mut self) -> Option<Block> {
+        let records = self.block.offsets.len();
+        if records == 0 {
+            return None;
+        }
+        let next = Block::with_capacity(records, self.block.records.values_slice().len());
+        Some(std::mem::replace(&mut self.block, next))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use arrow::array::Array;
+
+    use super::*;
+
+    #[test]
+    fn identifiers_are_unique_and_spread_over_tasks() {
+        let ids: BTreeSet<_> = (0..20).flat_map(|t| (0..100).map(move |p| partition_id(t, p))).collect();
+        assert_eq!(ids.len(), 2000);
+        for parallelism in 2..=16 {
+            let owners: BTreeSet<_> = (0..parallelism).map(|t| partition_id(t, 0).0 % parallelism as u32).collect();
+            assert_eq!(owners.len(), parallelism, "one-partition topics at parallelism {parallelism}");
+        }
+        assert_eq!(partition_id(0, 7), PartitionId(7), "a single topic's partitions keep their numbers");
+    }
+
+    #[test]
+    fn a_bounded_partition_ends_at_a_record_beyond_or_where_nothing_follows() {
+        let mut beyond = Partition::new(0, 0, Some(2));
+        beyond.push(0, Some(b"a"));
+        beyond.push(5, Some(b"b"));
+        assert!(beyond.ended);
+        let (records, offsets) = beyond.take_block().expect("one record").finish();
+        assert_eq!((records.len(), offsets), (1, vec![0]));
+
+        let mut gap = Partition::new(0, 0, Some(2));
+        gap.nothing_after(1);
+        assert!(!gap.ended);
+        gap.nothing_after(2);
+        assert!(gap.ended);
+    }
+}

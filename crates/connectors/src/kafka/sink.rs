@@ -1,0 +1,201 @@
+//! The writer of one task: at least once.
+//!
+//! Rows are handed to the client, which gathers them into batches per partition and sends them from its own threads. An epoch
+//! ends when the brokers have acknowledged all of them. A record that cannot be delivered in time makes the next call
+//! fail; nothing is dropped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Epoch, Error, Result};
+use anabranch_operators::{Sink, TaskContext};
+use arrow::array::{Array, BinaryArray, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::producer::Producer as _;
+
+use super::client::{self, FIRST_ANSWER, Producer};
+use super::create::ensure_topic;
+use super::key::KeyEncoder;
+use super::native::{Topic, flush};
+use super::table::{Partitioner, Table};
+use crate::format::Encode;
+
+/// The client's choice.
+const ANY_PARTITION: i32 = -1;
+/// How long to wait for room in a full queue before looking again.
+const ROOM: Duration = Duration::from_millis(2);
+/// How long to wait for acknowledgements before looking for failures.
+const ACKNOWLEDGED: Duration = Duration::from_millis(100);
+/// What a flush waits beyond the time after which the client gives up a record.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Writes the rows of one task to one topic.
+pub(super) struct KafkaSink {
+    table: Table,
+    name: String,
+    clock: Arc<dyn Clock>,
+    values: Box<dyn Encode>,
+    keys: Option<KeyEncoder>,
+    partitions: Partitions,
+    topic: Topic,
+    client: Arc<Producer>,
+}
+
+/// Chooses partitions.
+#[derive(Debug, PartialEq, Eq)]
+enum Partitions {
+    Any,
+    One(i32),
+    Turn { next: i32, count: i32 },
+}
+
+impl Partitions {
+    fn new(partitioner: Partitioner, task: u32, count: i32) -> Partitions {
+        let of_task = i32::try_from(task % count.max(1).unsigned_abs()).unwrap_or(0);
+        match partitioner {
+            Partitioner::Default => Partitions::Any,
+            Partitioner::Fixed => Partitions::One(of_task),
+            Partitioner::RoundRobin => Partitions::Turn { next: of_task, count },
+        }
+    }
+
+    fn next(&mut self) -> i32 {
+        match self {
+            Partitions::Any => ANY_PARTITION,
+            Partitions::One(partition) => *partition,
+            Partitions::Turn { next, count } => {
+                let partition = *next;
+                *next = (partition + 1) % *count;
+                partition
+            }
+        }
+    }
+}
+
+impl KafkaSink {
+    /// Connects, and creates the topic if it does not exist.
+    pub(super) fn open(
+        table: Table,
+        values: Box<dyn Encode>,
+        schema: &SchemaRef,
+        context: &TaskContext,
+    ) -> Result<KafkaSink> {
+        let name = table.single_topic()?.to_owned();
+        let keys = KeyEncoder::new(&table, schema)?;
+        let client = client::producer(&table)?;
+        let wait = table.connection_timeout.min(FIRST_ANSWER);
+        let count = ensure_topic(&client, &table, &name, wait, context.clock.as_ref())?;
+        Ok(KafkaSink {
+            name: name.clone(),
+            clock: context.clock.clone(),
+            values,
+            keys,
+            partitions: Partitions::new(table.partitioner, context.index, count),
+            topic: Topic::of_producer(&client, &name)?,
+            client,
+            table,
+        })
+    }
+
+    /// Serves the client's callbacks, and fails if a record could not be delivered.
+    fn check_deliveries(&self) -> Result<()> {
+        self.client.poll(Duration::ZERO);
+        match self.client.context().take_undelivered() {
+            None => Ok(()),
+            Some(lost) => {
+                let place = format!("topic {} partition {}", self.name, lost.partition);
+                Err(self.undeliverable(lost.reason).at(place))
+            }
+        }
+    }
+
+    fn undeliverable(&self, code: RDKafkaErrorCode) -> Error {
+        match code {
+            RDKafkaErrorCode::MessageTimedOut => Error::outside(format!(
+                "a record was not acknowledged by {} within {} s",
+                self.table.servers,
+                self.table.delivery_timeout.as_secs_f32()
+            ))
+            .remedy("see whether the brokers run; 'sink.delivery.timeout' says how long to try"),
+            RDKafkaErrorCode::MessageSizeTooLarge => Error::user("a record is larger than the client or the topic allows")
+                .remedy("raise 'properties.message.max.bytes' and the topic's 'max.message.bytes'"),
+            code => Error::outside(format!("a record cannot be written: {code}")),
+        }
+    }
+
+    /// Hands over one record, waiting for room as long as the client makes progress: it gives up a record after the delivery
+    /// timeout, and that ends the wait.
+    fn produce(&mut self, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<()> {
+        let partition = self.partitions.next();
+        loop {
+            match self.topic.produce(partition, key, value) {
+                Ok(()) => return Ok(()),
+                Err(RDKafkaErrorCode::QueueFull) => {
+                    self.check_deliveries()?;
+                    self.client.poll(ROOM);
+                }
+                Err(code) => return Err(self.undeliverable(code).at(format!("topic {}", self.name))),
+            }
+        }
+    }
+
+    fn flush_all(&self) -> Result<()> {
+        let deadline = self.clock.now().plus(self.table.delivery_timeout + GRACE);
+        loop {
+            let flushed = flush(&self.client, ACKNOWLEDGED);
+            self.check_deliveries()?;
+            if flushed {
+                return Ok(());
+            }
+            if self.clock.now() >= deadline {
+                let waiting = self.client.in_flight_count();
+                return Err(Error::outside(format!("{waiting} records are still not acknowledged"))
+                    .at(format!("topic {}", self.name)));
+            }
+        }
+    }
+}
+
+impl Sink for KafkaSink {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.check_deliveries()?;
+        let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
+        let values = self.values.encode(batch)?;
+        for row in 0..values.len() {
+            self.produce(keys.as_ref().and_then(|keys| bytes(keys, row)), bytes(&values, row))?;
+        }
+        Ok(())
+    }
+
+    /// The client sends what it holds a few milliseconds after it came (`linger.ms`): only failures are looked for.
+    fn flush(&mut self) -> Result<()> {
+        self.check_deliveries()
+    }
+
+    fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
+        self.flush_all()
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.flush_all()
+    }
+}
+
+fn bytes(array: &BinaryArray, row: usize) -> Option<&[u8]> {
+    (!array.is_null(row)).then(|| array.value(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_chosen_as_asked() {
+        let mut fixed = Partitions::new(Partitioner::Fixed, 5, 3);
+        assert_eq!([fixed.next(), fixed.next()], [2, 2]);
+        let mut turn = Partitions::new(Partitioner::RoundRobin, 2, 3);
+        assert_eq!([turn.next(), turn.next(), turn.next(), turn.next()], [2, 0, 1, 2]);
+        assert_eq!(Partitions::new(Partitioner::Default, 2, 3).next(), ANY_PARTITION);
+    }
+}

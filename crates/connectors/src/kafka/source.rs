@@ -1,0 +1,369 @@
+//! The reader of one task.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::CStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Epoch, Error, Nanos, PartitionId, Result};
+use anabranch_operators::{Malformed, Polled, Rows, Source, TaskContext};
+use arrow::array::Array;
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::RDKafkaErrorCode;
+
+use super::client::{self, Consumer, FIRST_ANSWER, is_permanent, partition_counts, silent};
+use super::commits::{Commits, Positions};
+use super::discovery::Discovery;
+use super::native::{Queue, Received, Topic, What};
+use super::partition::{Block, Partition, partition_id};
+use super::start::{self, BEGINNING};
+use super::table::Table;
+use crate::format::Decode;
+
+/// Elements taken from the client's queue at a time. Between two helpings the size of the blocks is looked at.
+const HELPING: usize = 1024;
+
+/// The longest time that asking a silent broker once more may take.
+const LAST_QUESTION: Duration = Duration::from_secs(2);
+
+/// Reads the partitions that belong to one task.
+pub(super) struct KafkaSource {
+    table: Table,
+    index: u32,
+    parallelism: u32,
+    batch_rows: usize,
+    clock: Arc<dyn Clock>,
+    decoder: Box<dyn Decode>,
+    /// What has been read but not yet returned, with the slot and position that it leads to.
+    ready: VecDeque<(Polled, Option<(usize, i64)>)>,
+    partitions: Vec<Partition>,
+    slots: Slots,
+    commits: Option<Commits>,
+    discovery: Option<Discovery>,
+    silent_since: Option<Nanos>,
+    topics: Vec<Topic>,
+    queue: Queue,
+    client: Arc<Consumer>,
+}
+
+impl KafkaSource {
+    /// Connects, and starts this task's partitions.
+    pub(super) fn open(table: Table, decoder: Box<dyn Decode>, context: &TaskContext) -> Result<KafkaSource> {
+        let client = client::consumer(&table)?;
+        let wait = table.connection_timeout.min(FIRST_ANSWER);
+        let counts = partition_counts(&client, &table, wait)?;
+        let topics = table.topics.iter().map(|name| Topic::of_consumer(&client, name)).collect::<Result<Vec<_>>>()?;
+        let group = table.group.clone();
+        let discover = |every| Discovery::start(client.clone(), table.topics.clone(), every);
+        let mut source = KafkaSource {
+            index: context.index,
+            parallelism: context.parallelism,
+            batch_rows: context.batch_rows,
+            clock: context.clock.clone(),
+            decoder,
+            ready: VecDeque::new(),
+            partitions: Vec::new(),
+            slots: Slots::new(&table.topics),
+            commits: group.map(|group| Commits::new(client.clone(), group, table.topics.clone())),
+            discovery: table.discovery.map(discover).transpose()?,
+            silent_since: None,
+            topics,
+            queue: Queue::new(&client)?,
+            client,
+            table,
+        };
+        source.start_owned(&counts, wait)?;
+        Ok(source)
+    }
+
+    /// Starts, of these numbers of partitions, those that are this task's.
+    fn start_owned(&mut self, counts: &[i32], wait: Duration) -> Result<()> {
+        let owned: Vec<(usize, i32)> = counts
+            .iter()
+            .enumerate()
+            .flat_map(|(topic, count)| (0..*count).map(move |partition| (topic, partition)))
+            .filter(|(topic, partition)| self.owns(*topic, *partition))
+            .collect();
+        let named: Vec<_> = owned.iter().map(|(topic, p)| (self.table.topics[*topic].clone(), *p)).collect();
+        let ask = start::Positions { client: &self.client, table: &self.table, partitions: &named, wait };
+        let ends = if self.table.bounded { Some(ask.latest()?) } else { None };
+        let starts = ask.start()?;
+        for ((topic, partition), name) in owned.into_iter().zip(&named) {
+            let end = ends.as_ref().and_then(|ends| ends.get(name).copied());
+            self.start(topic, partition, starts.get(name).copied().unwrap_or(BEGINNING), end)?;
+        }
+        Ok(())
+    }
+
+    fn owns(&self, topic: usize, partition: i32) -> bool {
+        partition_id(topic, partition).0 % self.parallelism == self.index
+    }
+
+    fn start(&mut self, topic: usize, partition: i32, offset: i64, end: Option<i64>) -> Result<()> {
+        let started = self.queue.start(&self.topics[topic], partition, offset);
+        started.map_err(|code| self.unreadable(topic, partition, code, ""))?;
+        let added = Partition::new(topic, partition, end);
+        self.ready.push_back((Polled::Opened(added.id), None));
+        self.slots.add(topic, partition, self.partitions.len());
+        self.partitions.push(added);
+        Ok(())
+    }
+
+    /// Starts partitions that have been added to a topic. Their records are all newer than the job: read from the first.
+    fn start_new(&mut self) -> Result<()> {
+        while let Some((topic, count)) = self.discovery.as_ref().and_then(Discovery::next) {
+            for partition in 0..count {
+                if self.owns(topic, partition) && self.slots.find(topic, partition).is_none() {
+                    self.start(topic, partition, BEGINNING, None)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes records off the client's queue until a batch is full or the queue is empty, and decodes them.
+    fn gather(&mut self, wait: Duration) -> Result<()> {
+        let mut room = self.batch_rows.max(1);
+        let mut wait = wait;
+        let mut failed = None;
+        let mut any = false;
+        while room > 0 && failed.is_none() {
+            let helping = room.min(HELPING);
+            let (partitions, slots) = (&mut self.partitions, &mut self.slots);
+            let count = self.queue.receive(helping, wait, |received| {
+                if let Err(failure) = accept(partitions, slots, received) {
+                    failed.get_or_insert(failure);
+                }
+            });
+            any |= count > 0;
+            room -= count;
+            wait = Duration::ZERO;
+            if count < helping || self.partitions.iter().any(Partition::is_full) {
+                break;
+            }
+        }
+        if any {
+            self.silent_since = None;
+        }
+        if let Some(Failure { slot, code, reason }) = failed {
+            self.check_failure(slot, code, &reason)?;
+        }
+        for slot in 0..self.partitions.len() {
+            self.hand_over(slot)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes what a partition has gathered, and closes it if it has ended.
+    fn hand_over(&mut self, slot: usize) -> Result<()> {
+        let partition = &mut self.partitions[slot];
+        let (id, topic, number) = (partition.id, partition.topic, partition.partition);
+        let just_ended = partition.ended && partition.end.take().is_some();
+        if let Some(block) = partition.take_block() {
+            let name = &self.table.topics[topic];
+            let place = format!("topic {name} partition {number}");
+            let (rows, position) =
+                decode(self.decoder.as_mut(), id, block, &place).map_err(|error| error.at(place.clone()))?;
+            self.ready.push_back((Polled::Rows(rows), position.map(|position| (slot, position))));
+        }
+        if just_ended {
+            self.queue.stop(&self.topics[topic], number);
+            self.ready.push_back((Polled::Closed(id), None));
+        }
+        Ok(())
+    }
+
+    /// Looks at what the client reports beside records: errors, acknowledged commits, new partitions.
+    fn look_aside(&mut self) -> Result<()> {
+        while let Some(report) = self.client.poll(Duration::ZERO) {
+            let Err(error) = report else { continue };
+            match error.rdkafka_error_code() {
+                Some(RDKafkaErrorCode::AllBrokersDown) => {
+                    self.silent_since.get_or_insert(self.clock.now());
+                }
+                Some(code) if is_permanent(code) => {
+                    return Err(silent(self.client.context(), &self.table, Duration::ZERO, Some(code)));
+                }
+                // The client tries again by itself.
+                _ => {}
+            }
+        }
+        if let Some(commits) = &mut self.commits {
+            commits.advance()?;
+        }
+        self.start_new()?;
+        self.check_silence()
+    }
+
+    /// Fails when no broker has been reachable for the time that the table allows. On a topic where nothing is written
+    /// only a question tells whether a broker is back.
+    fn check_silence(&mut self) -> Result<()> {
+        let Some(since) = self.silent_since else { return Ok(()) };
+        let timeout = self.table.connection_timeout;
+        if self.clock.now() < since.plus(timeout) {
+            return Ok(());
+        }
+        match self.client.fetch_metadata(Some(&self.table.topics[0]), LAST_QUESTION) {
+            Ok(_) => {
+                self.silent_since = None;
+                Ok(())
+            }
+            Err(error) => Err(silent(self.client.context(), &self.table, timeout, error.rdkafka_error_code())
+                .remedy("restart the broker; 'connection.timeout' says how long an outage may last")),
+        }
+    }
+
+    /// An error of one partition: passing ones are the client's to mend, the others end the job.
+    fn check_failure(&self, slot: Option<usize>, code: RDKafkaErrorCode, reason: &str) -> Result<()> {
+        let passing = matches!(
+            code,
+            RDKafkaErrorCode::BrokerTransportFailure
+                | RDKafkaErrorCode::AllBrokersDown
+                | RDKafkaErrorCode::OperationTimedOut
+                | RDKafkaErrorCode::RequestTimedOut
+                | RDKafkaErrorCode::LeaderNotAvailable
+                | RDKafkaErrorCode::NotLeaderForPartition
+                | RDKafkaErrorCode::Resolve
+        );
+        match slot.map(|slot| &self.partitions[slot]) {
+            _ if passing => Ok(()),
+            Some(partition) => Err(self.unreadable(partition.topic, partition.partition, code, reason)),
+            None => Err(Error::outside(format!("reading from {} failed: {code} {reason}", self.table.servers))),
+        }
+    }
+
+    fn unreadable(&self, topic: usize, partition: i32, code: RDKafkaErrorCode, reason: &str) -> Error {
+        let reason = if reason.is_empty() { code.to_string() } else { reason.to_owned() };
+        let error = Error::outside(format!("cannot be read on: {reason}"))
+            .at(format!("topic {} partition {partition}", self.table.topics[topic]));
+        match code {
+            RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange => error.remedy(
+                "the position is no longer in the topic (deleted by its retention?); to go on at the first record that is, set \
+                 'properties.auto.offset.reset' = 'earliest'",
+            ),
+            RDKafkaErrorCode::UnknownTopic
+            | RDKafkaErrorCode::UnknownTopicOrPartition
+            | RDKafkaErrorCode::UnknownPartition => {
+                error.remedy("the topic was deleted while the job read it: create it again and restart the job")
+            }
+            _ => error,
+        }
+    }
+}
+
+impl Source for KafkaSource {
+    fn poll(&mut self, wait: Duration) -> Result<Polled> {
+        if self.ready.is_empty() {
+            self.look_aside()?;
+        }
+        if self.ready.is_empty() {
+            if self.table.bounded && self.partitions.iter().all(|p| p.ended) {
+                return Ok(Polled::End);
+            }
+            self.gather(wait)?;
+        }
+        let Some((polled, position)) = self.ready.pop_front() else { return Ok(Polled::Pending) };
+        if let Some((slot, position)) = position {
+            self.partitions[slot].position = Some(position);
+        }
+        Ok(polled)
+    }
+
+    fn epoch_cut(&mut self, epoch: Epoch) -> Result<()> {
+        if let Some(commits) = &mut self.commits {
+            let known = |p: &Partition| Some(((p.topic, p.partition), p.position?));
+            commits.cut(epoch, self.partitions.iter().filter_map(known).collect::<Positions>());
+        }
+        Ok(())
+    }
+
+    fn epoch_done(&mut self, epoch: Epoch) -> Result<()> {
+        self.commits.as_mut().map_or(Ok(()), |commits| commits.done(epoch))
+    }
+}
+
+impl Drop for KafkaSource {
+    fn drop(&mut self) {
+        if let Some(commits) = &mut self.commits {
+            commits.finish();
+        }
+        // A client with a group waits, when it closes, until its partitions have been stopped.
+        for partition in self.partitions.iter().filter(|partition| !partition.ended) {
+            self.queue.stop(&self.topics[partition.topic], partition.partition);
+        }
+    }
+}
+
+/// Finds a partition's slot by the names that records carry. Records come in runs of one partition: the last answer is
+/// tried first.
+struct Slots {
+    topics: BTreeMap<Vec<u8>, usize>,
+    by_partition: BTreeMap<(usize, i32), usize>,
+    last: Option<(Vec<u8>, i32, usize)>,
+}
+
+impl Slots {
+    fn new(topics: &[String]) -> Slots {
+        let topics = topics.iter().enumerate().map(|(index, name)| (name.clone().into_bytes(), index)).collect();
+        Slots { topics, by_partition: BTreeMap::new(), last: None }
+    }
+
+    fn add(&mut self, topic: usize, partition: i32, slot: usize) {
+        self.by_partition.insert((topic, partition), slot);
+    }
+
+    fn find(&self, topic: usize, partition: i32) -> Option<usize> {
+        self.by_partition.get(&(topic, partition)).copied()
+    }
+
+    fn find_named(&mut self, topic: &CStr, partition: i32) -> Option<usize> {
+        let name = topic.to_bytes();
+        if let Some((last_name, last_partition, slot)) = &self.last {
+            if *last_partition == partition && last_name.as_slice() == name {
+                return Some(*slot);
+            }
+        }
+        let slot = self.find(*self.topics.get(name)?, partition)?;
+        self.last = Some((name.to_vec(), partition, slot));
+        Some(slot)
+    }
+}
+
+/// An error that arrived among the records.
+struct Failure {
+    slot: Option<usize>,
+    code: RDKafkaErrorCode,
+    reason: String,
+}
+
+fn accept(partitions: &mut [Partition], slots: &mut Slots, received: Received<'_>) -> Result<(), Failure> {
+    let slot = slots.find_named(received.topic, received.partition);
+    match (received.what, slot) {
+        (What::Record(record), Some(slot)) => partitions[slot].push(received.offset, record),
+        (What::End, Some(slot)) => partitions[slot].nothing_after(received.offset),
+        (What::Error(code, reason), slot) => return Err(Failure { slot, code, reason }),
+        (What::Record(_) | What::End, None) => {
+            let (code, reason) = (RDKafkaErrorCode::UnknownPartition, "a record of a partition that was not asked for");
+            return Err(Failure { slot: None, code, reason: reason.into() });
+        }
+    }
+    Ok(())
+}
+
+/// Decodes a block; also gives the position after it.
+fn decode(
+    decoder: &mut dyn Decode,
+    partition: PartitionId,
+    block: Block,
+    place: &str,
+) -> Result<(Rows, Option<i64>)> {
+    let (records, offsets) = block.finish();
+    let decoded = decoder.decode(&records)?;
+    let malformed = decoded.malformed.into_iter().map(|(index, error)| Malformed {
+        place: format!("{place} offset {}", offsets[index]),
+        error: if records.is_null(index) { format!("{error} (a tombstone: the record has no value)") } else { error },
+        record: if records.is_null(index) { Vec::new() } else { records.value(index).to_vec() },
+    });
+    let rows = Rows { partition, malformed: malformed.collect(), batch: decoded.batch };
+    Ok((rows, offsets.last().map(|offset| offset + 1)))
+}

@@ -1,0 +1,104 @@
+//! Where each partition starts, and where it ends when the table is bounded: asked once, when the task opens.
+//!
+//! Positions are asked for rather than left to the client where it matters that they mean *now*: a record that is written
+//! between the start of the job and the first fetch belongs to a job that reads from the latest offset on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anabranch_model::{Error, Result};
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::KafkaError;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use super::client::{Consumer, is_permanent, silent};
+use super::table::{Startup, Table};
+
+/// Offsets by topic and partition, logical ones as librdkafka encodes them.
+pub(super) type Offsets = BTreeMap<(String, i32), i64>;
+
+/// The first offset of a partition, whatever it is when the fetch begins.
+pub(super) const BEGINNING: i64 = rdkafka::bindings::RD_KAFKA_OFFSET_BEGINNING as i64;
+const LATEST: i64 = rdkafka::bindings::RD_KAFKA_OFFSET_END as i64;
+
+/// Asks about the partitions of one task.
+pub(super) struct Positions<'a> {
+    pub(super) client: &'a Consumer,
+    pub(super) table: &'a Table,
+    pub(super) partitions: &'a [(String, i32)],
+    pub(super) wait: Duration,
+}
+
+impl Positions<'_> {
+    /// Where to start.
+    pub(super) fn start(&self) -> Result<Offsets> {
+        let beginning = || self.partitions.iter().map(|p| (p.clone(), BEGINNING)).collect();
+        match self.table.startup {
+            _ if self.partitions.is_empty() => Ok(Offsets::new()),
+            Startup::Earliest => Ok(beginning()),
+            Startup::Latest => self.latest(),
+            Startup::Timestamp { ms } => {
+                // Asked first: what is written between the two questions has a later timestamp and is not to be missed.
+                let mut offsets = self.latest()?;
+                let at_time = self.by_time(ms)?;
+                offsets.extend(at_time.into_iter().filter(|(_, offset)| *offset >= 0));
+                Ok(offsets)
+            }
+            Startup::Group => {
+                let mut offsets: Offsets = beginning();
+                offsets.extend(self.committed()?.into_iter().filter(|(_, offset)| *offset >= 0));
+                Ok(offsets)
+            }
+        }
+    }
+
+    /// The offsets that the next records written will get.
+    pub(super) fn latest(&self) -> Result<Offsets> {
+        if self.partitions.is_empty() {
+            return Ok(Offsets::new());
+        }
+        self.by_time(LATEST)
+    }
+
+    fn by_time(&self, time: i64) -> Result<Offsets> {
+        let asked = self.list(Offset::from_raw(time))?;
+        let answered = self.client.offsets_for_times(asked, self.wait);
+        self.offsets(&answered.map_err(|error| self.failed("their offsets", &error))?)
+    }
+
+    fn committed(&self) -> Result<Offsets> {
+        let answered = self.client.committed_offsets(self.list(Offset::Invalid)?, self.wait);
+        self.offsets(&answered.map_err(|error| self.failed("the offsets of the group", &error))?)
+    }
+
+    fn list(&self, offset: Offset) -> Result<TopicPartitionList> {
+        let mut list = TopicPartitionList::with_capacity(self.partitions.len());
+        for (topic, partition) in self.partitions {
+            let added = list.add_partition_offset(topic, *partition, offset);
+            added.map_err(|error| Error::internal(format!("offset {offset:?} cannot be asked for: {error}")))?;
+        }
+        Ok(list)
+    }
+
+    fn offsets(&self, list: &TopicPartitionList) -> Result<Offsets> {
+        let mut offsets = Offsets::new();
+        for element in list.elements() {
+            element.error().map_err(|error| {
+                self.failed("its offsets", &error).at(format!("topic {} partition {}", element.topic(), element.partition()))
+            })?;
+            offsets.insert((element.topic().to_owned(), element.partition()), raw(element.offset()));
+        }
+        Ok(offsets)
+    }
+
+    fn failed(&self, what: &str, error: &KafkaError) -> Error {
+        match error.rdkafka_error_code() {
+            Some(code) if is_permanent(code) => Error::outside(format!("the broker does not tell {what}: {code}")),
+            code => silent(self.client.context(), self.table, self.wait, code),
+        }
+    }
+}
+
+fn raw(offset: Offset) -> i64 {
+    offset.to_raw().unwrap_or(LATEST)
+}

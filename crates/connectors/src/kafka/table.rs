@@ -1,0 +1,234 @@
+//! The options of a Kafka table, read once for describing, reading and writing it.
+
+use std::time::Duration;
+
+use anabranch_model::{Error, Result};
+use rdkafka::ClientConfig;
+
+use crate::Options;
+use crate::format::Format;
+
+/// What `WITH (...)` says about a Kafka table, without its formats.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    /// Sorted, without duplicates, never empty.
+    pub(super) topics: Vec<String>,
+    pub(super) servers: String,
+    /// Group to which positions are committed.
+    pub(super) group: Option<String>,
+    pub(super) startup: Startup,
+    pub(super) bounded: bool,
+    /// Time between two looks for new partitions.
+    pub(super) discovery: Option<Duration>,
+    /// How long all brokers may be silent before the job fails.
+    pub(super) connection_timeout: Duration,
+    pub(super) partitioner: Partitioner,
+    pub(super) key_fields: Vec<String>,
+    pub(super) key_format: Option<Format>,
+    /// Partitions of a topic that the sink creates; the broker's default if not given.
+    pub(super) created_partitions: Option<i32>,
+    /// How long the sink tries to deliver a record.
+    pub(super) delivery_timeout: Duration,
+    /// `properties.*` without the prefix, for librdkafka.
+    properties: Vec<(String, String)>,
+}
+
+/// Where reading starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Startup {
+    Earliest,
+    Latest,
+    /// Where the group stopped; partitions without a committed position start at the beginning.
+    Group,
+    /// At the first record whose timestamp is at or after this.
+    Timestamp {
+        ms: i64,
+    },
+}
+
+/// How the sink chooses a record's partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Partitioner {
+    /// By the key if there is one, else one partition for a while and then another.
+    Default,
+    /// Task `i` always writes to partition `i % partitions`.
+    Fixed,
+    /// One record to each partition in turn.
+    RoundRobin,
+}
+
+const DISCOVERY: Duration = Duration::from_secs(10);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
+
+impl Table {
+    /// Reads everything but the options of formats.
+    pub(super) fn parse(options: &mut Options<'_>) -> Result<Table> {
+        let topics = topics(options.required("topic")?)?;
+        let bounded = options
+            .choice("scan.bounded.mode", &[("unbounded", false), ("latest-offset", true)])?
+            .unwrap_or(false);
+        let discovery = options.duration("scan.topic-partition-discovery.interval")?.unwrap_or(DISCOVERY);
+        let created_partitions = options.number::<i32>("sink.topic.partitions")?;
+        if created_partitions.is_some_and(|n| n < 1) {
+            return Err(Error::user("option 'sink.topic.partitions' is less than 1")
+                .remedy("leave it out to take the broker's default"));
+        }
+        let startup = startup(options)?;
+        let properties: Vec<(String, String)> =
+            options.prefixed("properties.").into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let property = |name: &str| properties.iter().find(|(k, _)| k == name).map(|(_, v)| v.clone());
+        let table = Table {
+            topics,
+            servers: property("bootstrap.servers").filter(|s| !s.trim().is_empty()).ok_or_else(no_servers)?,
+            group: property("group.id"),
+            startup,
+            bounded,
+            discovery: (!bounded && !discovery.is_zero()).then_some(discovery),
+            connection_timeout: options.duration("connection.timeout")?.unwrap_or(CONNECTION_TIMEOUT),
+            partitioner: partitioner(options)?,
+            key_fields: fields(options.string("key.fields").unwrap_or_default()),
+            key_format: Format::optional(options, "key.format")?,
+            created_partitions,
+            delivery_timeout: options.duration("sink.delivery.timeout")?.unwrap_or(DELIVERY_TIMEOUT),
+            properties,
+        };
+        table.check()?;
+        Ok(table)
+    }
+
+    /// Combinations that make no sense, and properties that librdkafka does not know.
+    fn check(&self) -> Result<()> {
+        if self.startup == Startup::Group && self.group.is_none() {
+            return Err(Error::user("'scan.startup.mode' is 'group-offsets' but the table names no group")
+                .remedy("add 'properties.group.id' = '...'"));
+        }
+        if self.key_format.is_some() && self.key_fields.is_empty() {
+            return Err(
+                Error::user("'key.format' is given but 'key.fields' is not").remedy("name the columns of the key")
+            );
+        }
+        for config in [self.consumer_config(), self.producer_config()] {
+            config.create_native_config().map_err(config_error)?;
+        }
+        Ok(())
+    }
+
+    /// Configuration of a reader. What the user sets has the last word, except where our bookkeeping depends on it.
+    pub(super) fn consumer_config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        // Records are taken in batches of thousands and counted in bytes: let the queue be filled by bytes only, and look
+        // every few milliseconds whether there is room again, or the reader starves for a second each time it was full.
+        config.set("queued.min.messages", "1000000");
+        config.set("queued.max.messages.kbytes", "65536");
+        config.set("fetch.queue.backoff.ms", "5");
+        // Skipping silently what a broker has already deleted would lose records: such a position is an error.
+        config.set("auto.offset.reset", "error");
+        self.common(&mut config);
+        config.set("enable.auto.commit", "false");
+        config.set("enable.auto.offset.store", "false");
+        config.set("enable.partition.eof", if self.bounded { "true" } else { "false" });
+        config
+    }
+
+    /// Configuration of a writer.
+    pub(super) fn producer_config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("enable.idempotence", "true");
+        config.set("acks", "all");
+        config.set("linger.ms", "10");
+        config.set("queue.buffering.max.messages", "1000000");
+        config.set("queue.buffering.max.kbytes", "65536");
+        // The partition of a key as the Java client computes it, so that both may write to one topic.
+        config.set("partitioner", "murmur2_random");
+        config.set("message.timeout.ms", self.delivery_timeout.as_millis().max(1).to_string());
+        self.common(&mut config);
+        config.set("delivery.report.only.error", "true");
+        config.set("allow.auto.create.topics", "false");
+        config
+    }
+
+    fn common(&self, config: &mut ClientConfig) {
+        config.set("client.id", "anabranch");
+        config.set("topic.metadata.refresh.interval.ms", "30000");
+        for (name, value) in &self.properties {
+            config.set(name, value);
+        }
+    }
+
+    /// The only topic, which is what a sink needs.
+    pub(super) fn single_topic(&self) -> Result<&str> {
+        match self.topics.as_slice() {
+            [topic] => Ok(topic),
+            many => Err(Error::user(format!("a table that is written has one topic, not {}", many.len()))
+                .remedy("declare a table per topic")),
+        }
+    }
+}
+
+fn no_servers() -> Error {
+    Error::user("connector 'kafka' needs the option 'properties.bootstrap.servers'")
+        .remedy("add 'properties.bootstrap.servers' = 'host:9092' to the table's WITH clause")
+}
+
+/// An error of librdkafka about a property's name or value.
+pub(super) fn config_error(error: rdkafka::error::KafkaError) -> Error {
+    match error {
+        rdkafka::error::KafkaError::ClientConfig(_, reason, name, value) => {
+            Error::user(format!("'properties.{name}' = '{value}' is refused: {reason}"))
+                .remedy("properties are those of librdkafka (its CONFIGURATION.md lists them), not of the Java client")
+        }
+        other => Error::user(format!("the properties of the table are refused: {other}"))
+            .remedy("properties are those of librdkafka (its CONFIGURATION.md lists them), not of the Java client"),
+    }
+}
+
+fn topics(text: &str) -> Result<Vec<String>> {
+    let mut topics = fields(text);
+    topics.sort();
+    topics.dedup();
+    if topics.is_empty() {
+        return Err(Error::user("option 'topic' names no topic").remedy("name one, or several separated by ';'"));
+    }
+    for topic in &topics {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if topic.len() > 249 || !topic.chars().all(legal) {
+            return Err(Error::user(format!("'{topic}' cannot be the name of a topic"))
+                .remedy("names have at most 249 letters, digits, '.', '_' and '-'"));
+        }
+    }
+    Ok(topics)
+}
+
+/// Words separated by `;` (as Flink has it) or `,`.
+fn fields(text: &str) -> Vec<String> {
+    text.split([';', ',']).map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn startup(options: &mut Options<'_>) -> Result<Startup> {
+    let timestamp = options.number::<i64>("scan.startup.timestamp-millis")?;
+    let modes = [("earliest-offset", 0), ("latest-offset", 1), ("group-offsets", 2), ("timestamp", 3)];
+    let mode = options.choice("scan.startup.mode", &modes)?;
+    match (mode, timestamp) {
+        (Some(3), Some(ms)) if ms >= 0 => Ok(Startup::Timestamp { ms }),
+        (Some(3), _) => Err(Error::user("'scan.startup.mode' is 'timestamp' but no time is given")
+            .remedy("add 'scan.startup.timestamp-millis' = '...', in milliseconds since 1970")),
+        (_, Some(_)) => Err(Error::user("'scan.startup.timestamp-millis' is given, but not the mode that uses it")
+            .remedy("add 'scan.startup.mode' = 'timestamp'")),
+        (Some(1), None) => Ok(Startup::Latest),
+        (Some(2), None) => Ok(Startup::Group),
+        (_, None) => Ok(Startup::Earliest),
+    }
+}
+
+fn partitioner(options: &mut Options<'_>) -> Result<Partitioner> {
+    let choices = [
+        ("default", Partitioner::Default),
+        ("fixed", Partitioner::Fixed),
+        ("round-robin", Partitioner::RoundRobin),
+    ];
+    Ok(options.choice("sink.partitioner", &choices)?.unwrap_or(Partitioner::Default))
+}
+
+#[cfg(test)]
+mod tests;

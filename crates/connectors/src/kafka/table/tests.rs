@@ -1,0 +1,93 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anabranch_dataflow::ConnectorSpec;
+
+use super::*;
+
+fn parse(extra: &[(&str, &str)]) -> Result<Table> {
+    let base = [("topic", "t"), ("properties.bootstrap.servers", "localhost:9092")];
+    let options: BTreeMap<String, String> =
+        base.iter().chain(extra).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let spec = ConnectorSpec { connector: "kafka".into(), options };
+    let mut options = Options::new(&spec);
+    let table = Table::parse(&mut options)?;
+    options.finish()?;
+    Ok(table)
+}
+
+fn error(extra: &[(&str, &str)]) -> String {
+    match parse(extra) {
+        Ok(table) => panic!("{extra:?} was taken as {table:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn little_needs_to_be_said() {
+    let table = parse(&[]).expect("a topic and servers are enough");
+    assert_eq!(table.topics, ["t"]);
+    assert_eq!(table.startup, Startup::Earliest);
+    assert!(!table.bounded);
+    assert_eq!(table.group, None);
+    assert_eq!(table.discovery, Some(Duration::from_secs(10)));
+    assert_eq!(table.connection_timeout, Duration::from_secs(30));
+    assert_eq!(table.single_topic().expect("one topic"), "t");
+}
+
+#[test]
+fn several_topics_are_sorted_and_can_only_be_read() {
+    let table = parse(&[("topic", "b; a ;b")]).expect("topics");
+    assert_eq!(table.topics, ["a", "b"]);
+    assert!(table.single_topic().is_err());
+}
+
+#[test]
+fn modes_are_read() {
+    let table = parse(&[("scan.startup.mode", "timestamp"), ("scan.startup.timestamp-millis", "17")]).expect("time");
+    assert_eq!(table.startup, Startup::Timestamp { ms: 17 });
+    let table = parse(&[("scan.startup.mode", "group-offsets"), ("properties.group.id", "g")]).expect("group");
+    assert_eq!((table.startup, table.group.as_deref()), (Startup::Group, Some("g")));
+    let table = parse(&[("scan.bounded.mode", "latest-offset")]).expect("bounded");
+    assert!(table.bounded);
+    assert_eq!(table.discovery, None, "what is bounded gets no new partitions");
+    let table = parse(&[("scan.topic-partition-discovery.interval", "0")]).expect("no discovery");
+    assert_eq!(table.discovery, None);
+}
+
+#[test]
+fn wrong_options_say_what_would_be_right() {
+    for (extra, expected) in [
+        (&[("topic", " ; ")][..], "names no topic"),
+        (&[("topic", "a b")], "cannot be the name of a topic"),
+        (&[("properties.bootstrap.servers", "")], "add 'properties.bootstrap.servers'"),
+        (&[("scan.startup.mode", "timestamp")], "add 'scan.startup.timestamp-millis'"),
+        (&[("scan.startup.timestamp-millis", "17")], "add 'scan.startup.mode' = 'timestamp'"),
+        (&[("scan.startup.mode", "group-offsets")], "add 'properties.group.id'"),
+        (&[("scan.startup.mode", "newest")], "'earliest-offset'"),
+        (&[("key.format", "raw")], "name the columns of the key"),
+        (&[("sink.topic.partitions", "0")], "less than 1"),
+        (&[("properties.key.deserializer", "x")], "'properties.key.deserializer' = 'x' is refused"),
+        (&[("properties.acks", "several")], "'properties.acks' = 'several' is refused"),
+        (&[("scan.startup.mod", "latest-offset")], "did you mean 'scan.startup.mode'"),
+    ] {
+        let error = error(extra);
+        assert!(error.contains(expected), "{extra:?}: {error}");
+    }
+}
+
+#[test]
+fn properties_overrule_defaults_but_not_bookkeeping() {
+    let table = parse(&[
+        ("properties.queued.min.messages", "10"),
+        ("properties.linger.ms", "77"),
+        ("properties.enable.auto.commit", "true"),
+        ("properties.delivery.report.only.error", "false"),
+    ])
+    .expect("properties");
+    let (reader, writer) = (table.consumer_config(), table.producer_config());
+    assert_eq!(reader.get("queued.min.messages"), Some("10"));
+    assert_eq!(reader.get("enable.auto.commit"), Some("false"));
+    assert_eq!(writer.get("linger.ms"), Some("77"));
+    assert_eq!(writer.get("delivery.report.only.error"), Some("true"));
+}

@@ -1,0 +1,176 @@
+//! Options of a table, read with their types. A connector asks for every option that it knows; what nobody asked for
+//! is an error that lists the known ones, so that a misspelt option never passes unnoticed.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anabranch_dataflow::ConnectorSpec;
+use anabranch_model::{Error, Result};
+
+/// Options that the planner reads itself, for tables of every connector.
+const PLAN_OPTIONS: [&str; 5] =
+    ["on-malformed", "dead-letter.table", "scan.idle-timeout", "scan.parallelism", "sink.parallelism"];
+
+/// Reads a table's options with their types; what nobody asked for is an error that lists the known options.
+pub struct Options<'a> {
+    spec: &'a ConnectorSpec,
+    known: BTreeSet<&'static str>,
+    prefixes: BTreeSet<&'static str>,
+}
+
+impl<'a> Options<'a> {
+    /// The options of this table.
+    #[must_use]
+    pub fn new(spec: &'a ConnectorSpec) -> Self {
+        Options { spec, known: PLAN_OPTIONS.into(), prefixes: BTreeSet::new() }
+    }
+
+    /// An option as written.
+    pub fn string(&mut self, name: &'static str) -> Option<&'a str> {
+        self.known.insert(name);
+        self.spec.options.get(name).map(String::as_str)
+    }
+
+    /// An option without which the table cannot be used.
+    pub fn required(&mut self, name: &'static str) -> Result<&'a str> {
+        let connector = &self.spec.connector;
+        self.string(name).ok_or_else(|| {
+            Error::user(format!("connector '{connector}' needs the option '{name}'"))
+                .remedy(format!("add '{name}' = '...' to the table's WITH clause"))
+        })
+    }
+
+    /// A number of any type that parses.
+    pub fn number<T: FromStr>(&mut self, name: &'static str) -> Result<Option<T>> {
+        self.parsed(name, "a number in its range, such as '10'", |text| text.parse().ok())
+    }
+
+    /// A length of time: `10 s`, `500 ms`, `1 min`, `0`.
+    pub fn duration(&mut self, name: &'static str) -> Result<Option<Duration>> {
+        self.parsed(name, "a duration such as '10 s', '500 ms', '1 min' or '0'", parse_duration)
+    }
+
+    /// A number of bytes: `64 kb`, `128 mb`, `4096`. Units are powers of 1024.
+    pub fn bytes(&mut self, name: &'static str) -> Result<Option<u64>> {
+        self.parsed(name, "a size such as '64 kb', '128 mb' or '4096'", parse_bytes)
+    }
+
+    /// `true` or `false`.
+    pub fn boolean(&mut self, name: &'static str) -> Result<Option<bool>> {
+        self.choice(name, &[("true", true), ("false", false)])
+    }
+
+    /// One of several words.
+    pub fn choice<T: Clone>(&mut self, name: &'static str, choices: &[(&str, T)]) -> Result<Option<T>> {
+        let Some(text) = self.string(name) else { return Ok(None) };
+        match choices.iter().find(|(word, _)| *word == text.trim()) {
+            Some((_, value)) => Ok(Some(value.clone())),
+            None => {
+                let words: Vec<_> = choices.iter().map(|(word, _)| format!("'{word}'")).collect();
+                Err(Error::user(format!("option '{name}' is '{text}'")).remedy(format!("use {}", words.join(" or "))))
+            }
+        }
+    }
+
+    /// All options whose names begin with `prefix`, as pairs of the rest of the name and the value.
+    pub fn prefixed(&mut self, prefix: &'static str) -> Vec<(&'a str, &'a str)> {
+        self.prefixes.insert(prefix);
+        let options = self.spec.options.iter();
+        options.filter_map(|(name, value)| Some((name.strip_prefix(prefix)?, value.as_str()))).collect()
+    }
+
+    /// Declares options as known that have no meaning here: those of the writer when the table is read.
+    pub fn ignore(&mut self, names: &[&'static str]) {
+        self.known.extend(names);
+    }
+
+    /// Fails on the first option that nobody asked for.
+    pub fn finish(self) -> Result<()> {
+        let is_known = |name: &str| self.known.contains(name) || self.prefixes.iter().any(|p| name.starts_with(p));
+        let Some(unknown) = self.spec.options.keys().find(|name| !is_known(name)) else { return Ok(()) };
+        let mut known: Vec<String> = self.known.iter().map(|name| (*name).to_owned()).collect();
+        known.extend(self.prefixes.iter().map(|prefix| format!("{prefix}*")));
+        known.sort();
+        let guess = match self.nearest(unknown) {
+            Some(near) => format!("did you mean '{near}'? "),
+            None => String::new(),
+        };
+        Err(Error::user(format!("unknown option '{unknown}' of connector '{}'", self.spec.connector))
+            .remedy(format!("{guess}known options: {}", known.join(", "))))
+    }
+
+    fn nearest(&self, unknown: &str) -> Option<&'static str> {
+        let near = self.known.iter().map(|name| (edit_distance(unknown, name), *name)).min()?;
+        let tolerated = 1 + unknown.len() / 5;
+        (near.0 <= tolerated).then_some(near.1)
+    }
+
+    fn parsed<T>(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let Some(text) = self.string(name) else { return Ok(None) };
+        let value = parse(text.trim());
+        value.map(Some).ok_or_else(|| {
+            Error::user(format!("option '{name}' is '{text}', which cannot be read"))
+                .remedy(format!("give {expected}"))
+        })
+    }
+}
+
+/// Splits `10 min` into its number and its unit.
+fn number_and_unit(text: &str) -> Option<(u64, &str)> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    Some((number.parse().ok()?, unit.trim()))
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let (number, unit) = number_and_unit(text)?;
+    let seconds = |each: u64| number.checked_mul(each).map(Duration::from_secs);
+    match unit {
+        "" if number == 0 => Some(Duration::ZERO),
+        "ns" => Some(Duration::from_nanos(number)),
+        "us" | "µs" => Some(Duration::from_micros(number)),
+        "ms" => Some(Duration::from_millis(number)),
+        "s" | "sec" | "second" | "seconds" => seconds(1),
+        "m" | "min" | "minute" | "minutes" => seconds(60),
+        "h" | "hour" | "hours" => seconds(3600),
+        "d" | "day" | "days" => seconds(86_400),
+        _ => None,
+    }
+}
+
+fn parse_bytes(text: &str) -> Option<u64> {
+    let (number, unit) = number_and_unit(text)?;
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" | "bytes" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift)
+}
+
+/// Levenshtein's distance: insertions, deletions and replacements between two names.
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,46 @@
+//! Which task reads which partition, and the order in which a source announces them.
+
+use std::collections::VecDeque;
+
+use anabranch_model::{Error, PartitionId, Result};
+use anabranch_operators::{Polled, TaskContext};
+
+/// Partitions of `0..count` that belong to the task.
+pub(crate) fn owned_partitions(count: u32, context: &TaskContext) -> impl Iterator<Item = u32> {
+    (context.index..count).step_by(context.parallelism.max(1) as usize)
+}
+
+/// Announcements that a source owes before it gives out more rows.
+#[derive(Debug, Default)]
+pub(crate) struct Announcements {
+    queue: VecDeque<Polled>,
+}
+
+impl Announcements {
+    /// A partition has become this task's.
+    pub(crate) fn open(&mut self, partition: u32) {
+        self.queue.push_back(Polled::Opened(PartitionId(partition)));
+    }
+
+    /// A partition has ended.
+    pub(crate) fn close(&mut self, partition: u32) {
+        self.queue.push_back(Polled::Closed(PartitionId(partition)));
+    }
+
+    /// What is owed next.
+    pub(crate) fn next(&mut self) -> Option<Polled> {
+        self.queue.pop_front()
+    }
+}
+
+/// The error of reading a table that can only be written.
+pub(crate) fn not_readable<T>(table: &str, connector: &str) -> Result<T> {
+    Err(Error::user(format!("table '{table}' cannot be read: connector '{connector}' only writes"))
+        .remedy("use it as the target of INSERT INTO"))
+}
+
+/// The error of writing a table that can only be read.
+pub(crate) fn not_writable<T>(table: &str, connector: &str) -> Result<T> {
+    Err(Error::user(format!("table '{table}' cannot be written: connector '{connector}' only reads"))
+        .remedy("write to a table of 'kafka', 'filesystem', 'print' or 'blackhole'"))
+}

@@ -1,0 +1,123 @@
+//! Print: rows on standard output for people to read, one line each: the table's name and comma-separated values.
+
+use std::io::{self, Write};
+
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_model::{Epoch, Error, Result};
+use anabranch_operators::{Connector, Sink, Source, TaskContext};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+use crate::Options;
+use crate::format::Encode;
+use crate::format::csv::{CsvEncoder, CsvOptions};
+use crate::ownership::not_readable;
+
+/// Tables that show their rows on standard output. `'print-identifier'` replaces the table's name before each row.
+#[derive(Debug, Default)]
+pub struct PrintConnector;
+
+/// Print tables whose lines go to writers of the embedder, one per task, instead of to standard output.
+pub struct PrintToConnector {
+    writer: Box<dyn Fn() -> Box<dyn Write + Send> + Send + Sync>,
+}
+
+impl PrintToConnector {
+    /// Lines go to what `writer` makes. Each call of `write_all` brings whole lines.
+    pub fn new(writer: impl Fn() -> Box<dyn Write + Send> + Send + Sync + 'static) -> Self {
+        PrintToConnector { writer: Box::new(writer) }
+    }
+}
+
+impl Connector for PrintToConnector {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        PrintConnector.describe(spec, columns)
+    }
+
+    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+        PrintConnector.source(spec, context)
+    }
+
+    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
+        let identifier = identifier(&spec.connector)?.unwrap_or(&spec.table);
+        Ok(Box::new(PrintSink::new(identifier, (self.writer)())))
+    }
+}
+
+fn identifier(spec: &ConnectorSpec) -> Result<Option<&str>> {
+    let mut options = Options::new(spec);
+    let identifier = options.string("print-identifier");
+    options.finish()?;
+    Ok(identifier)
+}
+
+impl Connector for PrintConnector {
+    fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
+        identifier(spec)?;
+        Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema: None })
+    }
+
+    fn source(&self, spec: &SourceSpec, _context: &TaskContext) -> Result<Box<dyn Source>> {
+        not_readable(&spec.table, "print")
+    }
+
+    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
+        let identifier = identifier(&spec.connector)?.unwrap_or(&spec.table);
+        Ok(Box::new(PrintSink::new(identifier, io::stdout())))
+    }
+}
+
+struct PrintSink<W> {
+    prefix: String,
+    encoder: CsvEncoder,
+    lines: Vec<u8>,
+    out: W,
+}
+
+impl<W: Write> PrintSink<W> {
+    fn new(identifier: &str, out: W) -> Self {
+        let options = CsvOptions { null: "NULL".into(), ..CsvOptions::default() };
+        let prefix = if identifier.is_empty() { String::new() } else { format!("{identifier}> ") };
+        PrintSink { prefix, encoder: CsvEncoder::for_people(&options), lines: Vec::new(), out }
+    }
+}
+
+impl<W: Write + Send> Sink for PrintSink<W> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let records = self.encoder.encode(batch)?;
+        self.lines.clear();
+        for record in records.iter().flatten() {
+            self.lines.extend_from_slice(self.prefix.as_bytes());
+            self.lines.extend_from_slice(record);
+            self.lines.push(b'\n');
+        }
+        // One call per batch: the lines of two tasks do not mix, and the lock of standard output is taken once.
+        let written = self.out.write_all(&self.lines).and_then(|()| self.out.flush());
+        written.map_err(|e| Error::outside(format!("cannot write to standard output: {e}")))
+    }
+
+    fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+
+    use super::*;
+
+    #[test]
+    fn rows_become_lines() {
+        let ids: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
+        let names: ArrayRef = Arc::new(StringViewArray::from(vec!["a,b", "NULL"]));
+        let batch = RecordBatch::try_from_iter([("id", ids), ("name", names)]).unwrap();
+        let mut sink = PrintSink::new("results", Vec::new());
+        sink.write(&batch).unwrap();
+        sink.write(&batch.slice(0, 0)).unwrap();
+        sink.epoch_end(Epoch::FIRST).unwrap();
+        assert_eq!(String::from_utf8(sink.out).unwrap(), "results> 1,\"a,b\"\nresults> NULL,\"NULL\"\n");
+    }
+}

@@ -1,0 +1,13 @@
+//! The conformance suite over the connectors that need nothing outside this process but a folder.
+
+#[path = "conformance/suite.rs"]
+mod suite;
+
+#[path = "conformance/files.rs"]
+mod files;
+#[path = "conformance/generators.rs"]
+mod generators;
+#[path = "conformance/memory.rs"]
+mod memory;
+#[path = "conformance/rows.rs"]
+mod rows;

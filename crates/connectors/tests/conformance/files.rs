@@ -1,0 +1,268 @@
+//! Files.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_connectors::FilesystemConnector;
+use anabranch_dataflow::ConnectorSpec;
+use anabranch_model::PartitionId;
+use anabranch_operators::{Connector, Polled, Source};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use tempfile::TempDir;
+
+use crate::rows::{batches, schema};
+use crate::suite::{
+    SourceCase, check_malformed, check_sink, check_source, check_waits, context, drain, row_texts, sink_spec,
+    source_spec, spec, write,
+};
+
+const FORMATS: [&[(&str, &str)]; 5] = [
+    &[("format", "json")],
+    &[("format", "csv")],
+    &[("format", "csv"), ("csv.delimiter", ";"), ("csv.header", "true"), ("csv.null", "NULL")],
+    &[("format", "json"), ("json.timestamp-format", "iso-8601")],
+    &[("format", "parquet")],
+];
+
+fn table(path: &Path, options: &[(&str, &str)]) -> ConnectorSpec {
+    spec("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
+}
+
+fn ids() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]))
+}
+
+/// Rows of a whole table.
+fn read(spec: &ConnectorSpec, columns: &SchemaRef) -> Vec<String> {
+    let all: Vec<_> = (0..columns.fields().len()).collect();
+    let drained = drain(&FilesystemConnector, spec, columns, &all, 2);
+    assert_eq!(drained.malformed, []);
+    drained.sorted()
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    for format in FORMATS {
+        let folder = TempDir::new().unwrap();
+        let at = |parallelism: u32| table(&folder.path().join(parallelism.to_string()), format);
+        check_sink(&FilesystemConnector, &at, &batches(), &|parallelism| read(&at(parallelism), &schema()));
+        let rolling = [format, &[("sink.rolling-interval", "0")]].concat();
+        let at = |parallelism: u32| table(&folder.path().join(format!("rolling-{parallelism}")), &rolling);
+        check_sink(&FilesystemConnector, &at, &batches(), &|parallelism| read(&at(parallelism), &schema()));
+    }
+}
+
+#[test]
+fn files_are_partitions() {
+    for format in FORMATS {
+        let folder = TempDir::new().unwrap();
+        let options = [format, &[("sink.rolling-size", "1 b")]].concat();
+        let spec = table(folder.path(), &options);
+        write(&FilesystemConnector, &spec, &batches(), 3);
+        let rows: Vec<_> = batches().iter().flat_map(row_texts).collect();
+        check_source(&SourceCase {
+            connector: &FilesystemConnector,
+            spec,
+            columns: schema(),
+            row_count: rows.len(),
+            rows: Some(rows),
+            ascending: Some("id"),
+        });
+        let names: Vec<_> = names(folder.path()).into_iter().filter(|name| name.starts_with("part-")).collect();
+        assert!(names.len() > 3, "{names:?}");
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_job_writes_beside_the_files_of_earlier_ones() {
+    let folder = TempDir::new().unwrap();
+    let spec = table(folder.path(), &[("format", "json")]);
+    write(&FilesystemConnector, &spec, &batches()[..1], 1);
+    write(&FilesystemConnector, &spec, &batches()[1..2], 1);
+    assert_eq!(names(folder.path()), ["part-0-0.json", "part-0-1.json"]);
+    assert_eq!(read(&spec, &schema()).len(), 11);
+}
+
+#[test]
+fn rows_are_hidden_until_their_file_is_complete_and_survive_a_killed_writer() {
+    let folder = TempDir::new().unwrap();
+    let spec = table(folder.path(), &[("format", "json")]);
+    let writer = sink_spec(&spec, &schema());
+    let mut sink = FilesystemConnector.sink(&writer, &context(0, 1)).unwrap();
+    sink.write(&batches()[0]).unwrap();
+    sink.epoch_end(anabranch_model::Epoch(1)).unwrap();
+    assert_eq!(read(&spec, &schema()), Vec::<String>::new());
+    assert_eq!(names(folder.path()), [".part-0-0.json.inprogress"]);
+    // Another job leaves the file alone as long as its writer lives.
+    let mut other = FilesystemConnector.sink(&writer, &context(0, 1)).unwrap();
+    other.finish().unwrap();
+    assert_eq!(names(folder.path()), [".part-0-0.json.inprogress"]);
+    drop(sink);
+    let torn = folder.path().join(".part-0-0.json.inprogress");
+    OpenOptions::new().append(true).open(&torn).unwrap().write_all(b"{\"id\": 77").unwrap();
+    fs::write(folder.path().join(".part-5-0.json.inprogress"), b"{\"id\": 78").unwrap();
+    let mut next = FilesystemConnector.sink(&writer, &context(0, 1)).unwrap();
+    next.finish().unwrap();
+    assert_eq!(names(folder.path()), ["part-0-0.json"]);
+    assert_eq!(read(&spec, &schema()).len(), batches()[0].num_rows());
+}
+
+#[test]
+fn malformed_lines_are_reported_with_their_places() {
+    let folder = TempDir::new().unwrap();
+    let place = |name: &str, line: u32| format!("{} line {line}", folder.path().join(name).display());
+    fs::write(folder.path().join("a.json"), "{\"id\": 1}\n\n{\"id\":\n{\"id\": 2}\n").unwrap();
+    fs::write(folder.path().join("b.json"), "{\"id\": 3}\nnothing\n{\"id\": 4}").unwrap();
+    let case = |format: &'static str| SourceCase {
+        connector: &FilesystemConnector,
+        spec: table(folder.path(), &[("format", format)]),
+        columns: ids(),
+        row_count: 4,
+        rows: Some(["1", "2", "3", "4"].map(str::to_owned).to_vec()),
+        ascending: None,
+    };
+    check_malformed(&case("json"), &[&place("a.json", 3), &place("b.json", 2)]);
+    fs::write(folder.path().join("a.json"), "1\n\n\"x\n y\"\n2\n").unwrap();
+    fs::write(folder.path().join("b.json"), "3\n4,5\n4").unwrap();
+    check_malformed(&case("csv"), &[&place("a.json", 3), &place("b.json", 2)]);
+}
+
+#[test]
+fn a_header_must_name_the_declared_columns() {
+    let folder = TempDir::new().unwrap();
+    let columns = Arc::new(Schema::new(vec![
+        Field::new("a", DataType::Int64, true),
+        Field::new("b", DataType::Int64, true),
+    ]));
+    let path = folder.path().join("table.csv");
+    let spec = table(&path, &[("format", "csv"), ("csv.header", "true")]);
+    fs::write(&path, "\u{feff}a,\"b\"\n1,2\n").unwrap();
+    assert_eq!(read(&spec, &columns), ["1|2"]);
+    fs::write(&path, "b,a\n1,2\n").unwrap();
+    let mut source = FilesystemConnector.source(&source_spec(&spec, &columns, &[0]), &context(0, 1)).unwrap();
+    assert!(matches!(source.poll(Duration::ZERO).unwrap(), Polled::Opened(PartitionId(0))));
+    let error = source.poll(Duration::ZERO).unwrap_err().to_string();
+    assert!(error.contains("table.csv line 1: the header names the columns b, a, declared are a, b"), "{error}");
+}
+
+#[test]
+fn a_folder_is_followed() {
+    let folder = TempDir::new().unwrap();
+    let spec = table(folder.path(), &[("format", "json"), ("source.monitor-interval", "10 ms")]);
+    assert!(!FilesystemConnector.describe(&spec, &ids()).unwrap().bounded);
+    fs::write(folder.path().join("a.json"), "{\"id\": 1}\n{\"id\"").unwrap();
+    let reader = source_spec(&spec, &ids(), &[0]);
+    let mut sources: Vec<_> =
+        (0..3).map(|index| FilesystemConnector.source(&reader, &context(index, 3)).unwrap()).collect();
+    assert_eq!(read_more(&mut sources), ["1"]);
+    let mut file = OpenOptions::new().append(true).open(folder.path().join("a.json")).unwrap();
+    file.write_all(b": 2}\n{\"id\": 3}\n").unwrap();
+    assert_eq!(read_more(&mut sources), ["2", "3"]);
+    for name in ["b.json", "c.json", "d.json", "e.json", ".hidden.json", "_about.json"] {
+        fs::write(folder.path().join(name), "{\"id\": 4}\n").unwrap();
+    }
+    assert_eq!(read_more(&mut sources), ["4", "4", "4", "4"]);
+    assert_eq!(read_more(&mut sources), Vec::<String>::new());
+}
+
+#[test]
+fn a_followed_folder_is_waited_for() {
+    let folder = TempDir::new().unwrap();
+    let spec = table(folder.path(), &[("format", "csv"), ("source.monitor-interval", "10 s")]);
+    let mut source = FilesystemConnector.source(&source_spec(&spec, &ids(), &[0]), &context(0, 1)).unwrap();
+    check_waits(source.as_mut());
+}
+
+/// What several tasks give out until all of them have nothing more for a while.
+fn read_more(sources: &mut [Box<dyn Source>]) -> Vec<String> {
+    let mut rows = Vec::new();
+    for (index, source) in sources.iter_mut().enumerate() {
+        let mut pending = 0;
+        while pending < 3 {
+            match source.poll(Duration::from_millis(30)).unwrap() {
+                Polled::Rows(batch) => rows.extend(row_texts(&batch.batch)),
+                Polled::Opened(partition) => assert_eq!(partition.0 as usize % 3, index),
+                Polled::Pending => pending += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    rows.sort();
+    rows
+}
+
+#[test]
+fn lines_are_rows() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("log.txt");
+    fs::write(&path, "first\r\n\nthird, which is longer than the others\nlast").unwrap();
+    let columns = Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)]));
+    let rows = ["first", "", "third, which is longer than the others", "last"].map(str::to_owned).to_vec();
+    check_source(&SourceCase {
+        connector: &FilesystemConnector,
+        spec: table(&path, &[("format", "raw")]),
+        columns,
+        row_count: rows.len(),
+        rows: Some(rows),
+        ascending: None,
+    });
+}
+
+#[test]
+fn parquet_columns_are_found_by_name() {
+    let folder = TempDir::new().unwrap();
+    let spec = table(folder.path(), &[("format", "parquet")]);
+    write(&FilesystemConnector, &spec, &batches()[..1], 1);
+    let columns = Arc::new(Schema::new(vec![
+        Field::new("name", DataType::Utf8, true),
+        Field::new("id", DataType::Int32, false),
+    ]));
+    let rows = read(&spec, &columns);
+    assert_eq!(rows[1], "NULL|4");
+    assert_eq!(rows.len(), 10);
+    let check = |field: Field, expected: &str| {
+        let columns = Arc::new(Schema::new(vec![field]));
+        let mut source = FilesystemConnector.source(&source_spec(&spec, &columns, &[0]), &context(0, 1)).unwrap();
+        source.poll(Duration::ZERO).unwrap();
+        let error = source.poll(Duration::ZERO).unwrap_err().to_string();
+        assert!(error.contains("part-0-0.parquet") && error.contains(expected), "{error}");
+    };
+    check(Field::new("nam", DataType::Utf8View, true), "the file has no column 'nam'");
+    check(Field::new("name", DataType::Utf8View, false), "column 'name' holds NULL");
+    check(Field::new("name", DataType::Int64, false), "column 'name' is STRING and declared as BIGINT");
+    fs::write(folder.path().join("part-0-0.parquet"), "no parquet").unwrap();
+    check(Field::new("id", DataType::Int64, false), "not a readable Parquet file");
+}
+
+#[test]
+fn tables_that_cannot_be_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let error = |spec: ConnectorSpec| FilesystemConnector.describe(&spec, &ids()).unwrap_err().to_string();
+    assert!(error(spec("filesystem", &[])).contains("needs the option 'path'"));
+    assert!(error(spec("filesystem", &[("path", "x")])).contains("needs the option 'format'"));
+    assert!(error(table(folder.path(), &[("format", "xml")])).contains("use 'json', 'csv', 'raw' or 'parquet'"));
+    assert!(error(table(folder.path(), &[("format", "raw")])).contains("cannot hold BIGINT in column 'id'"));
+    let none = Arc::new(Schema::empty());
+    let spec = table(folder.path(), &[("format", "json")]);
+    assert!(FilesystemConnector.describe(&spec, &none).unwrap_err().to_string().contains("needs its columns declared"));
+    let absent = table(&folder.path().join("absent"), &[("format", "json")]);
+    FilesystemConnector.describe(&absent, &ids()).unwrap();
+    let source = FilesystemConnector.source(&source_spec(&absent, &ids(), &[0]), &context(0, 1));
+    assert!(source.err().unwrap().to_string().contains("there is no file or folder"));
+    let file = folder.path().join("file.json");
+    fs::write(&file, "").unwrap();
+    let written = table(&file, &[("format", "json")]);
+    assert!(!FilesystemConnector.describe(&written, &ids()).unwrap().writable);
+    let sink = FilesystemConnector.sink(&sink_spec(&written, &ids()), &context(0, 1));
+    assert!(sink.err().unwrap().to_string().contains("a table is written as a folder"));
+}

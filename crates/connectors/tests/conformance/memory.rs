@@ -1,0 +1,124 @@
+//! Memory, print and blackhole.
+
+use std::sync::Arc;
+
+use anabranch_connectors::format::Format;
+use anabranch_connectors::{BlackholeConnector, MemorySink, MemorySource, PrintConnector};
+use anabranch_operators::Connector;
+use arrow::array::BinaryArray;
+use arrow::datatypes::{DataType, Field, Schema};
+
+use crate::rows::{batches, schema};
+use crate::suite::{SourceCase, check_malformed, check_sink, check_source, context, row_texts, sink_spec, spec, write};
+
+#[test]
+fn batches_in_memory() {
+    let rows: Vec<_> = batches().iter().flat_map(row_texts).collect();
+    for partitions in [1, 2, 5, 8] {
+        check_source(&SourceCase {
+            connector: &MemorySource::batches(batches()).partitions(partitions),
+            spec: spec("mine", &[]),
+            columns: schema(),
+            row_count: rows.len(),
+            rows: Some(rows.clone()),
+            ascending: Some("id"),
+        });
+    }
+    check_source(&SourceCase {
+        connector: &MemorySource::batches(batches()).partitions(2).repeat(3),
+        spec: spec("mine", &[]),
+        columns: schema(),
+        row_count: 3 * rows.len(),
+        rows: Some([rows.clone(), rows.clone(), rows].concat()),
+        ascending: None,
+    });
+}
+
+fn lines(count: usize) -> Vec<BinaryArray> {
+    let block = |first: usize| BinaryArray::from_iter_values((first..first + 100).map(|i| format!("line {i}")));
+    (0..count / 100).map(|i| block(i * 100)).collect()
+}
+
+#[test]
+fn records_in_memory() {
+    check_source(&SourceCase {
+        connector: &MemorySource::records(lines(1000), Format::Raw).partitions(3),
+        spec: spec("mine", &[]),
+        columns: Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)])),
+        row_count: 1000,
+        rows: Some((0..1000).map(|i| format!("line {i}")).collect()),
+        ascending: None,
+    });
+}
+
+#[test]
+fn malformed_records_in_memory() {
+    let blocks = vec![
+        BinaryArray::from_iter_values([br#"{"id": 1}"# as &[u8], b"{", br#"{"id": 2}"#]),
+        BinaryArray::from_iter_values([br#"{"id": 3}"# as &[u8], br#"{"id": "x"}"#]),
+    ];
+    let case = SourceCase {
+        connector: &MemorySource::records(blocks, Format::Raw).partitions(2),
+        spec: spec("mine", &[("format", "json")]),
+        columns: Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
+        row_count: 3,
+        rows: Some(vec!["1".into(), "2".into(), "3".into()]),
+        ascending: Some("id"),
+    };
+    check_malformed(&case, &["conformance block 0 record 1", "conformance block 1 record 1"]);
+}
+
+#[test]
+fn collected_rows() {
+    let written: usize = batches().iter().map(|b| b.num_rows()).sum();
+    let (sink, rows) = MemorySink::collected();
+    check_sink(&sink, &|_| spec("mine", &[]), &batches(), &|_| {
+        std::mem::take(&mut *rows.lock().unwrap()).iter().flat_map(row_texts).collect()
+    });
+    assert!(written > 0);
+}
+
+#[test]
+fn a_channel_ends_with_its_job() {
+    let (sink, receiver) = MemorySink::channel(64);
+    write(&sink, &spec("mine", &[]), &batches(), 2);
+    // All writers are gone: the receiver sees the end although the table itself still exists.
+    let rows: Vec<_> = receiver.iter().flat_map(|batch| row_texts(&batch)).collect();
+    assert_eq!(rows, batches().iter().flat_map(row_texts).collect::<Vec<_>>());
+    let again = sink.sink(&sink_spec(&spec("mine", &[]), &schema()), &context(0, 1)).err().unwrap().to_string();
+    assert!(again.contains("has served its job"), "{again}");
+}
+
+#[test]
+fn a_channel_without_receiver_is_an_error() {
+    let (sink, receiver) = MemorySink::channel(1);
+    let mut writer = sink.sink(&sink_spec(&spec("mine", &[]), &schema()), &context(0, 1)).unwrap();
+    drop(receiver);
+    let error = writer.write(&batches()[0]).unwrap_err().to_string();
+    assert!(error.contains("nobody receives the rows of table 'conformance'"), "{error}");
+}
+
+#[test]
+fn blackhole_counts() {
+    let connector = BlackholeConnector::default();
+    write(&connector, &spec("blackhole", &[]), &batches(), 3);
+    assert_eq!(connector.rows(), batches().iter().map(|b| b.num_rows() as u64).sum::<u64>());
+}
+
+#[test]
+fn print_takes_rows() {
+    write(&PrintConnector, &spec("print", &[("print-identifier", "out")]), &batches()[..1], 2);
+}
+
+#[test]
+fn declarations_that_do_not_fit_are_refused() {
+    let table = MemorySource::batches(batches());
+    let check = |field: Field, expected: &str| {
+        let columns = Arc::new(Schema::new(vec![field]));
+        let error = table.describe(&spec("mine", &[]), &columns).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check(Field::new("idd", DataType::Int64, false), "connector 'mine' has no column 'idd'");
+    check(Field::new("id", DataType::Utf8View, false), "column 'id' of connector 'mine' is BIGINT, not STRING");
+    check(Field::new("name", DataType::Utf8View, false), "column 'name' of connector 'mine' can be NULL");
+}

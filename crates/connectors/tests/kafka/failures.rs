@@ -1,0 +1,104 @@
+//! What goes wrong outside has a declared fate: an error that names the place and the remedy, or patience.
+
+use std::net::TcpListener;
+
+use anabranch_model::Epoch;
+
+use crate::broker::Broker;
+use crate::harness::{BOUNDED, Outside, Reader, open_sink, open_source, records, refusal, rows, table, table_at};
+
+#[test]
+fn an_unknown_topic_is_named_with_those_that_exist() {
+    Outside::shared().create_topic("impressions", 1);
+    let error = refusal(open_source(table("impresions", &[]), 0, 1));
+    assert!(error.contains("table events"), "{error}");
+    assert!(error.contains("topic 'impresions' does not exist"), "{error}");
+    assert!(error.contains("there are: impressions"), "{error}");
+}
+
+#[test]
+fn an_unreachable_broker_is_named_within_a_bounded_time() {
+    // A port on which nobody answers: it was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").expect("port").local_addr().expect("address").port();
+    let servers = format!("127.0.0.1:{port}");
+    let timeout = [("connection.timeout", "1 s")];
+    for error in [
+        refusal(open_source(table_at(&servers, "any", &timeout), 0, 1)),
+        refusal(open_sink(table_at(&servers, "any", &timeout), 0, 1)),
+    ] {
+        assert!(error.contains(&format!("no Kafka broker answered at {servers} within 1 s")), "{error}");
+        assert!(error.contains("help: start the broker"), "{error}");
+    }
+}
+
+#[test]
+fn a_topic_that_is_deleted_ends_the_job_with_its_name() {
+    let outside = Outside::shared();
+    outside.create_topic("deleted", 1);
+    outside.produce("deleted", 0, &records(0..10));
+    let quick = [("properties.topic.metadata.propagation.max.ms", "500"),("properties.debug","topic,metadata,fetch")];
+    let mut reader = Reader::open(table("deleted", &quick), 0, 1);
+    reader.read_until("ten rows", |reader| reader.count() == 10);
+    outside.delete_topic("deleted");
+    let error = reader.read_until_error();
+    assert!(error.contains("topic deleted partition 0: cannot be read on"), "{error}");
+}
+
+#[test]
+fn an_outage_is_bridged_by_reader_and_writer() {
+    let broker = Broker::start();
+    let outside = Outside::new(broker.servers());
+    outside.create_topic("bridged", 1);
+    outside.produce("bridged", 0, &records(0..10));
+    let mut reader = Reader::open(table_at(broker.servers(), "bridged", &[]), 0, 1);
+    let mut sink = open_sink(table_at(broker.servers(), "bridged", &[]), 0, 1).expect("sink");
+    reader.read_until("ten rows", |reader| reader.count() == 10);
+    broker.stop();
+    sink.write(&rows(10..20)).expect("written while nobody listens");
+    for _ in 0..20 {
+        reader.poll().expect("an outage is not yet an error");
+    }
+    broker.restart();
+    sink.epoch_end(Epoch(1)).expect("stored once the broker is back");
+    reader.read_until("twenty rows", |reader| reader.count() == 20);
+    assert_eq!(reader.sorted_ids(), (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn an_outage_that_lasts_ends_the_job() {
+    let broker = Broker::start();
+    Outside::new(broker.servers()).create_topic("lost", 1);
+    let options = [("connection.timeout", "2 s"), ("sink.delivery.timeout", "2 s")];
+    let mut reader = Reader::open(table_at(broker.servers(), "lost", &options), 0, 1);
+    let mut sink = open_sink(table_at(broker.servers(), "lost", &options), 0, 1).expect("sink");
+    reader.poll().expect("opened");
+    broker.stop();
+    let error = reader.read_until_error();
+    assert!(error.contains(&format!("no Kafka broker answered at {}", broker.servers())), "{error}");
+    assert!(error.contains("'connection.timeout' says how long"), "{error}");
+    sink.write(&rows(0..10)).expect("written while nobody listens");
+    let error = sink.epoch_end(Epoch(1)).expect_err("nobody acknowledged").to_string();
+    assert!(error.contains("topic lost") && error.contains("within 2 s"), "{error}");
+}
+
+#[test]
+fn a_position_that_retention_has_deleted_is_an_error() {
+    let outside = Outside::shared();
+    outside.create_topic("shortened", 1);
+    outside.produce("shortened", 0, &records(0..10));
+    let group = [("properties.group.id", "shortened"), ("scan.startup.mode", "group-offsets")];
+    let mut reader = Reader::open(table("shortened", &group), 0, 1);
+    reader.read_until("ten rows", |reader| reader.count() == 10);
+    reader.source.epoch_cut(Epoch(1)).expect("cut");
+    reader.source.epoch_done(Epoch(1)).expect("done");
+    drop(reader);
+    // The same name with fewer records: the committed position lies outside.
+    outside.delete_topic("shortened");
+    outside.create_topic("shortened", 1);
+    outside.produce("shortened", 0, &records(0..3));
+    let error = Reader::open(table("shortened", &group), 0, 1).read_until_error();
+    assert!(error.contains("topic shortened partition 0: cannot be read on"), "{error}");
+    assert!(error.contains("'properties.auto.offset.reset' = 'earliest'"), "{error}");
+    let lenient = [group[0], group[1], ("properties.auto.offset.reset", "earliest"), BOUNDED];
+    assert_eq!(Reader::read_to_end(table("shortened", &lenient), 0, 1).sorted_ids(), [0, 1, 2]);
+}

@@ -1,0 +1,249 @@
+//! What the tests share: tables of two columns, readers that run against a deadline, and a plain client of the broker.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_connectors::kafka::KafkaConnector;
+use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
+use anabranch_model::{Clock, Nanos, PartitionId, Result, SystemClock};
+use anabranch_operators::{Connector, Malformed, Polled, Sink, Source, TaskContext};
+use arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+
+use crate::broker;
+
+/// Nothing that works takes this long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `id BIGINT, name STRING`.
+pub(crate) fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, true),
+        Field::new("name", DataType::Utf8View, true),
+    ]))
+}
+
+/// The options of a table of the shared broker.
+pub(crate) fn table(topic: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
+    table_at(broker::shared().servers(), topic, extra)
+}
+
+pub(crate) fn table_at(servers: &str, topic: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
+    let base = [("topic", topic), ("properties.bootstrap.servers", servers), ("format", "csv")];
+    let options: BTreeMap<String, String> =
+        base.iter().chain(extra).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    ConnectorSpec { connector: "kafka".into(), options }
+}
+
+fn context(index: u32, parallelism: u32) -> TaskContext {
+    TaskContext { index, parallelism, batch_rows: 500, clock: Arc::new(SystemClock::new()) }
+}
+
+pub(crate) fn open_source(connector: ConnectorSpec, index: u32, parallelism: u32) -> Result<Box<dyn Source>> {
+    let spec = SourceSpec {
+        table: "events".into(),
+        connector,
+        declared: schema(),
+        projection: vec![0, 1],
+        columns: Vec::new(),
+        watermark: None,
+        on_malformed: OnMalformed::Fail,
+    };
+    KafkaConnector.source(&spec, &context(index, parallelism))
+}
+
+pub(crate) fn open_sink(connector: ConnectorSpec, index: u32, parallelism: u32) -> Result<Box<dyn Sink>> {
+    let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
+    KafkaConnector.sink(&spec, &context(index, parallelism))
+}
+
+/// The message of the error with which opening fails.
+pub(crate) fn refusal<T>(opened: Result<T>) -> String {
+    match opened {
+        Ok(_) => panic!("it opened, which it should not have"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Rows with these identifiers; the name of row 7 is `row 7`.
+pub(crate) fn rows(ids: impl Iterator<Item = i64> + Clone) -> RecordBatch {
+    let names = StringViewArray::from_iter_values(ids.clone().map(|id| format!("row {id}")));
+    RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from_iter_values(ids)), Arc::new(names)]).expect("rows")
+}
+
+/// The same rows as raw records.
+pub(crate) fn records(ids: impl Iterator<Item = i64>) -> Vec<Option<String>> {
+    ids.map(|id| Some(format!("{id},row {id}"))).collect()
+}
+
+/// A reader and what it has read.
+pub(crate) struct Reader {
+    pub(crate) source: Box<dyn Source>,
+    clock: SystemClock,
+    pub(crate) opened: Vec<PartitionId>,
+    pub(crate) closed: Vec<PartitionId>,
+    /// Identifiers in the order of reading.
+    pub(crate) ids: BTreeMap<PartitionId, Vec<i64>>,
+    pub(crate) malformed: Vec<Malformed>,
+    pub(crate) ended: bool,
+}
+
+impl Reader {
+    pub(crate) fn open(connector: ConnectorSpec, index: u32, parallelism: u32) -> Reader {
+        let source = open_source(connector, index, parallelism).unwrap_or_else(|error| panic!("{error}"));
+        Reader {
+            source,
+            clock: SystemClock::new(),
+            opened: Vec::new(),
+            closed: Vec::new(),
+            ids: BTreeMap::new(),
+            malformed: Vec::new(),
+            ended: false,
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.ids.values().map(Vec::len).sum()
+    }
+
+    /// All identifiers, ascending.
+    pub(crate) fn sorted_ids(&self) -> Vec<i64> {
+        let mut ids: Vec<_> = self.ids.values().flatten().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(crate) fn poll(&mut self) -> Result<()> {
+        match self.source.poll(Duration::from_millis(50))? {
+            Polled::Opened(partition) => self.opened.push(partition),
+            Polled::Closed(partition) => self.closed.push(partition),
+            Polled::Pending => {}
+            Polled::End => self.ended = true,
+            Polled::Rows(rows) => {
+                assert!(self.opened.contains(&rows.partition), "rows of {:?} before it was opened", rows.partition);
+                assert!(!self.closed.contains(&rows.partition), "rows of {:?} after it was closed", rows.partition);
+                let (ids, names) = (rows.batch.column(0).as_primitive::<Int64Type>(), rows.batch.column(1));
+                let names = names.as_string_view();
+                for (id, name) in ids.values().iter().zip(names.iter()) {
+                    assert_eq!(name, Some(format!("row {id}").as_str()));
+                }
+                self.ids.entry(rows.partition).or_default().extend(ids.values());
+                self.malformed.extend(rows.malformed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Polls until `enough`, and fails when that does not come about.
+    pub(crate) fn read_until(&mut self, what: &str, enough: impl Fn(&Reader) -> bool) {
+        let deadline = deadline(&self.clock);
+        while !enough(self) {
+            self.poll().unwrap_or_else(|error| panic!("while waiting for {what}: {error}"));
+            assert!(self.clock.now() < deadline, "waited in vain for {what}; read {} rows", self.count());
+        }
+    }
+
+    /// Polls until it fails, and returns the error.
+    pub(crate) fn read_until_error(&mut self) -> String {
+        let deadline = deadline(&self.clock);
+        loop {
+            if let Err(error) = self.poll() {
+                return error.to_string();
+            }
+            assert!(self.clock.now() < deadline, "waited in vain for an error");
+        }
+    }
+
+    /// Reads a bounded table to its end.
+    pub(crate) fn read_to_end(connector: ConnectorSpec, index: u32, parallelism: u32) -> Reader {
+        let mut reader = Reader::open(connector, index, parallelism);
+        reader.read_until("the end", |reader| reader.ended);
+        reader
+    }
+}
+
+fn deadline(clock: &SystemClock) -> Nanos {
+    clock.now().plus(PATIENCE)
+}
+
+pub(crate) const BOUNDED: (&str, &str) = ("scan.bounded.mode", "latest-offset");
+
+/// A client of the broker that shares no code with the connector.
+pub(crate) struct Outside {
+    config: ClientConfig,
+    producer: BaseProducer,
+}
+
+impl Outside {
+    pub(crate) fn new(servers: &str) -> Outside {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", servers).set("linger.ms", "1");
+        let producer = config.create().expect("producer");
+        Outside { config, producer }
+    }
+
+    pub(crate) fn shared() -> Outside {
+        Outside::new(broker::shared().servers())
+    }
+
+    fn admin(&self) -> AdminClient<DefaultClientContext> {
+        self.config.create().expect("admin client")
+    }
+
+    pub(crate) fn create_topic(&self, topic: &str, partitions: i32) {
+        let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+        let outcomes = block_on(self.admin().create_topics([&new], &AdminOptions::new())).expect("create topic");
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    }
+
+    pub(crate) fn grow_topic(&self, topic: &str, partitions: usize) {
+        let more = NewPartitions::new(topic, partitions);
+        let outcomes = block_on(self.admin().create_partitions([&more], &AdminOptions::new())).expect("add partitions");
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    }
+
+    pub(crate) fn delete_topic(&self, topic: &str) {
+        let outcomes = block_on(self.admin().delete_topics(&[topic], &AdminOptions::new())).expect("delete topic");
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    }
+
+    pub(crate) fn partitions(&self, topic: &str) -> usize {
+        let metadata = self.producer.client().fetch_metadata(Some(topic), PATIENCE).expect("metadata");
+        metadata.topics()[0].partitions().len()
+    }
+
+    /// Writes records to one partition and waits until they are stored. `None` is a tombstone.
+    pub(crate) fn produce(&self, topic: &str, partition: i32, records: &[Option<String>]) {
+        for record in records {
+            let mut new = BaseRecord::<(), str>::to(topic).partition(partition);
+            if let Some(record) = record {
+                new = new.payload(record);
+            }
+            self.producer.send(new).map_err(|(error, _)| error).expect("record");
+        }
+        self.producer.flush(PATIENCE).expect("flush");
+    }
+}
+
+/// Waits for a future that another thread completes.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+            std::task::Poll::Ready(output) => return output,
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    }
+}

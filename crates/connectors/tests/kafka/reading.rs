@@ -1,0 +1,116 @@
+//! Reading: every record once, in its partition's order, by the task that owns the partition.
+
+use std::collections::BTreeSet;
+
+use anabranch_model::PartitionId;
+
+use crate::harness::{BOUNDED, Outside, Reader, records, table};
+
+#[test]
+fn any_parallelism_reads_every_partition_once_and_in_order() {
+    let outside = Outside::shared();
+    outside.create_topic("spread", 5);
+    for partition in 0..5 {
+        let first = i64::from(partition) * 1000;
+        outside.produce("spread", partition, &records(first..first + 1000));
+    }
+    for parallelism in [1, 2, 3, 7] {
+        let mut partitions = BTreeSet::new();
+        for index in 0..parallelism {
+            let reader = Reader::read_to_end(table("spread", &[BOUNDED]), index, parallelism);
+            for (partition, ids) in reader.ids {
+                assert_eq!(partition.0 % parallelism, index, "task {index} of {parallelism} read {partition:?}");
+                let first = i64::from(partition.0) * 1000;
+                assert_eq!(ids, (first..first + 1000).collect::<Vec<_>>());
+                assert!(partitions.insert(partition));
+            }
+            assert_eq!(reader.opened.len(), reader.closed.len());
+        }
+        assert_eq!(partitions.len(), 5, "parallelism {parallelism}");
+    }
+}
+
+#[test]
+fn a_bounded_table_ends_where_the_topic_ended_at_the_start() {
+    let outside = Outside::shared();
+    outside.create_topic("bounded", 2);
+    outside.produce("bounded", 0, &records(0..100));
+    let mut reader = Reader::open(table("bounded", &[BOUNDED]), 0, 1);
+    outside.produce("bounded", 0, &records(100..200));
+    outside.produce("bounded", 1, &records(200..300));
+    reader.read_until("the end", |reader| reader.ended);
+    assert_eq!(reader.sorted_ids(), (0..100).collect::<Vec<_>>());
+    assert_eq!(reader.closed.len(), 2, "a partition that was empty ends too");
+    reader.poll().expect("the end stays the end");
+}
+
+#[test]
+fn several_topics_are_one_table() {
+    let outside = Outside::shared();
+    outside.create_topic("left", 2);
+    outside.create_topic("right", 1);
+    outside.produce("left", 1, &records(0..10));
+    outside.produce("right", 0, &records(10..20));
+    let mut ids = Vec::new();
+    for index in 0..2 {
+        let reader = Reader::read_to_end(table("right;left", &[BOUNDED]), index, 2);
+        assert!(!reader.opened.is_empty(), "task {index} has nothing to read");
+        ids.extend(reader.sorted_ids());
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn reading_starts_where_the_table_says() {
+    let outside = Outside::shared();
+    outside.create_topic("startup", 1);
+    outside.produce("startup", 0, &records(0..10));
+    let mut latest = Reader::open(table("startup", &[("scan.startup.mode", "latest-offset")]), 0, 1);
+    // Written after the reader was opened and before it first looked.
+    outside.produce("startup", 0, &records(10..20));
+    latest.read_until("what is new", |reader| reader.count() >= 10);
+    assert_eq!(latest.sorted_ids(), (10..20).collect::<Vec<_>>());
+
+    let from = |ms: &str| {
+        let options = [BOUNDED, ("scan.startup.mode", "timestamp"), ("scan.startup.timestamp-millis", ms)];
+        Reader::read_to_end(table("startup", &options), 0, 1).count()
+    };
+    assert_eq!(from("1"), 20);
+    assert_eq!(from("4102444800000"), 0, "nothing was written in 2100");
+}
+
+#[test]
+fn new_partitions_are_noticed_and_read_from_their_beginning() {
+    let outside = Outside::shared();
+    outside.create_topic("growing", 1);
+    outside.produce("growing", 0, &records(0..10));
+    let options = [("scan.topic-partition-discovery.interval", "200 ms"), ("scan.startup.mode", "latest-offset")];
+    let mut readers = [0, 1].map(|index| Reader::open(table("growing", &options), index, 2));
+    outside.grow_topic("growing", 4);
+    for partition in 1..4 {
+        let first = i64::from(partition) * 100;
+        outside.produce("growing", partition, &records(first..first + 5));
+    }
+    readers[0].read_until("partition 2", |reader| reader.count() >= 5);
+    readers[1].read_until("partitions 1 and 3", |reader| reader.count() >= 10);
+    assert_eq!(readers[0].sorted_ids(), (200..205).collect::<Vec<_>>());
+    assert_eq!(readers[1].sorted_ids(), (100..105).chain(300..305).collect::<Vec<_>>());
+    assert_eq!(readers[1].opened, [PartitionId(1), PartitionId(3)]);
+}
+
+#[test]
+fn malformed_records_are_reported_with_their_places() {
+    let outside = Outside::shared();
+    outside.create_topic("malformed", 2);
+    let mut mixed = records(0..3);
+    mixed.insert(1, Some("many,row".into()));
+    mixed.push(None);
+    outside.produce("malformed", 1, &mixed);
+    let reader = Reader::read_to_end(table("malformed", &[BOUNDED]), 0, 1);
+    assert_eq!(reader.sorted_ids(), [0, 1, 2]);
+    let places: Vec<_> = reader.malformed.iter().map(|m| m.place.as_str()).collect();
+    assert_eq!(places, ["topic malformed partition 1 offset 1", "topic malformed partition 1 offset 4"]);
+    assert_eq!(reader.malformed[0].record, b"many,row");
+    assert!(reader.malformed[1].error.contains("tombstone"), "{:?}", reader.malformed[1]);
+}

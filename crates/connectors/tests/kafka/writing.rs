@@ -1,0 +1,117 @@
+//! Writing: everything that an epoch held has been stored when the epoch has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_model::Epoch;
+
+use crate::harness::{BOUNDED, Outside, Reader, open_sink, refusal, rows, table};
+
+#[test]
+fn what_several_tasks_write_is_read_by_any_number() {
+    let outside = Outside::shared();
+    outside.create_topic("written", 4);
+    let writers: Vec<_> = (0..3_u32)
+        .map(|index| {
+            let writer = std::thread::Builder::new().name(format!("writer-{index}"));
+            let write = move || {
+                let mut sink = open_sink(table("written", &[]), index, 3).expect("sink");
+                let first = i64::from(index) * 10_000;
+                for (epoch, start) in (1..).zip((first..first + 10_000).step_by(1000)) {
+                    sink.write(&rows(start..start + 500)).expect("write");
+                    sink.flush().expect("flush");
+                    sink.write(&rows(start + 500..start + 1000)).expect("write");
+                    sink.epoch_end(Epoch(epoch)).expect("epoch end");
+                }
+                sink.finish().expect("finish");
+            };
+            writer.spawn(write).expect("thread")
+        })
+        .collect();
+    for writer in writers {
+        writer.join().expect("writer");
+    }
+    for parallelism in 1..=3 {
+        let mut ids = Vec::new();
+        for index in 0..parallelism {
+            ids.extend(Reader::read_to_end(table("written", &[BOUNDED]), index, parallelism).sorted_ids());
+        }
+        ids.sort_unstable();
+        assert_eq!(ids, (0..30_000).collect::<Vec<_>>(), "parallelism {parallelism}");
+    }
+}
+
+#[test]
+fn an_ended_epoch_is_stored() {
+    Outside::shared().create_topic("acknowledged", 2);
+    let mut sink = open_sink(table("acknowledged", &[]), 0, 1).expect("sink");
+    for epoch in 1..=5 {
+        let first = (i64::try_from(epoch).expect("small") - 1) * 10;
+        sink.write(&rows(first..first + 10)).expect("write");
+        sink.epoch_end(Epoch(epoch)).expect("epoch end");
+        let reader = Reader::read_to_end(table("acknowledged", &[BOUNDED]), 0, 1);
+        assert_eq!(reader.sorted_ids(), (0..first + 10).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn rows_of_one_key_stay_in_one_partition_and_in_order() {
+    Outside::shared().create_topic("keyed", 4);
+    let mut sink = open_sink(table("keyed", &[("key.fields", "name")]), 0, 1).expect("sink");
+    for _ in 0..3 {
+        sink.write(&rows(0..50)).expect("write");
+    }
+    sink.epoch_end(Epoch(1)).expect("epoch end");
+    let reader = Reader::read_to_end(table("keyed", &[BOUNDED]), 0, 1);
+    let mut partition_of = BTreeMap::new();
+    for (partition, ids) in &reader.ids {
+        let mut seen = BTreeMap::<i64, usize>::new();
+        for id in ids {
+            assert_eq!(*partition_of.entry(*id).or_insert(*partition), *partition, "row {id} is in two partitions");
+            *seen.entry(*id).or_default() += 1;
+        }
+        assert!(seen.values().all(|count| *count == 3), "{partition:?}: {seen:?}");
+    }
+    assert_eq!(partition_of.len(), 50);
+    assert_eq!(partition_of.values().collect::<BTreeSet<_>>().len(), 4, "50 keys should reach 4 partitions");
+}
+
+#[test]
+fn partitioners_do_as_they_say() {
+    let outside = Outside::shared();
+    for (partitioner, expected) in [("fixed", vec![0, 0, 40]), ("round-robin", vec![13, 13, 14])] {
+        let topic = format!("partitioned-{partitioner}");
+        outside.create_topic(&topic, 3);
+        let mut sink = open_sink(table(&topic, &[("sink.partitioner", partitioner)]), 2, 3).expect("sink");
+        sink.write(&rows(0..40)).expect("write");
+        sink.finish().expect("finish");
+        let reader = Reader::read_to_end(table(&topic, &[BOUNDED]), 0, 1);
+        let mut counts: Vec<_> =
+            (0..3).map(|p| reader.ids.get(&anabranch_model::PartitionId(p)).map_or(0, Vec::len)).collect();
+        if partitioner == "round-robin" {
+            counts.sort_unstable();
+        }
+        assert_eq!(counts, expected, "{partitioner}");
+    }
+}
+
+#[test]
+fn a_missing_topic_is_created_once_by_several_tasks() {
+    let sinks: Vec<_> = (0..3)
+        .map(|index| open_sink(table("created", &[("sink.topic.partitions", "3")]), index, 3).expect("sink"))
+        .collect();
+    assert_eq!(sinks.len(), 3);
+    assert_eq!(Outside::shared().partitions("created"), 3);
+    drop(open_sink(table("created-plain", &[]), 0, 1).expect("sink"));
+    assert_eq!(Outside::shared().partitions("created-plain"), 1, "the broker's default");
+}
+
+#[test]
+fn wrong_keys_and_several_topics_are_refused() {
+    let refused = |topic: &str, extra: &[(&str, &str)]| refusal(open_sink(table(topic, extra), 0, 1));
+    let error = refused("created", &[("key.fields", "nme")]);
+    assert!(error.contains("'nme'") && error.contains("columns: id, name"), "{error}");
+    let error = refused("created", &[("key.fields", "id;name")]);
+    assert!(error.contains("'key.format' = 'json'"), "{error}");
+    let error = refused("a;b", &[]);
+    assert!(error.contains("one topic, not 2"), "{error}");
+}

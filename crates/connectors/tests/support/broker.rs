@@ -1,0 +1,81 @@
+//! A real Kafka broker for tests, started by `tests/kafka/broker.sh`. To be included with `#[path]` by the tests of any crate
+//! under `crates/`; needs nothing but the standard library.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A running broker. It dies with this process, however that ends, and its data with it.
+pub(crate) struct Broker {
+    dir: PathBuf,
+    servers: String,
+}
+
+/// The one broker that all tests of this process share.
+///
+/// # Panics
+/// When there can be no broker (no Java, no jars): tests against Kafka fail then, they are not skipped.
+pub(crate) fn shared() -> &'static Broker {
+    static SHARED: OnceLock<Broker> = OnceLock::new();
+    SHARED.get_or_init(Broker::start)
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kafka/broker.sh")
+}
+
+fn run(arguments: &[&str]) -> String {
+    let output = Command::new("bash")
+        .arg(script())
+        .args(arguments)
+        .env("ANABRANCH_BROKER_PARENT", std::process::id().to_string())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{} does not run: {error}", script().display()));
+    assert!(
+        output.status.success(),
+        "{} {} failed, so there is no Kafka to test against: {}",
+        script().display(),
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[allow(dead_code, reason = "each test file that includes this uses what it needs")]
+impl Broker {
+    /// Starts a broker of one's own, for tests that stop it.
+    pub(crate) fn start() -> Broker {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("anabranch-kafka-{}-{number}", std::process::id()));
+        // What a killed process of the same number may have left behind is not ours.
+        let _ = std::fs::remove_dir_all(&dir);
+        let servers = run(&["start", &dir.display().to_string()]);
+        Broker { dir, servers }
+    }
+
+    /// What goes into `properties.bootstrap.servers`.
+    pub(crate) fn servers(&self) -> &str {
+        &self.servers
+    }
+
+    /// Stops the broker; its data stays.
+    pub(crate) fn stop(&self) {
+        run(&["stop", &self.dir.display().to_string()]);
+    }
+
+    /// Starts a stopped broker again, on the same address with the same data.
+    pub(crate) fn restart(&self) {
+        let servers = run(&["start", &self.dir.display().to_string()]);
+        assert_eq!(servers, self.servers, "the broker came back at another address");
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}

@@ -1,0 +1,129 @@
+//! Every kind of join against nested loops.
+
+use anabranch_dataflow::{BinaryOp, Expr};
+use anabranch_model::Rng;
+use arrow::array::{AsArray, Int64Array, StringViewArray};
+use arrow::datatypes::{DataType, Field, Int64Type};
+
+use super::*;
+use crate::Element;
+
+type Row = (Option<String>, i64);
+
+fn side(prefix: &str) -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new(format!("{prefix}_key"), DataType::Utf8View, true),
+        Field::new(format!("{prefix}_n"), DataType::Int64, false),
+    ]))
+}
+
+fn batch(schema: &SchemaRef, rows: &[Row]) -> RecordBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|r| r.0.clone()).collect::<StringViewArray>()),
+        Arc::new(rows.iter().map(|r| Some(r.1)).collect::<Int64Array>()),
+    ];
+    RecordBatch::try_new(Arc::clone(schema), columns).expect("batch")
+}
+
+fn rows(rng: &mut Rng, count: u64, keys: u64) -> Vec<Row> {
+    let row = |rng: &mut Rng| {
+        let key = rng.below(keys);
+        ((key != 2).then(|| format!("a key of some length {key}")), rng.below(50) as i64)
+    };
+    (0..count).map(|_| row(rng)).collect()
+}
+
+/// The definition: pairs with equal keys, not null, that fulfil the filter.
+fn expected(kind: JoinKind, probe: &[Row], build: &[Row], filtered: bool) -> Vec<(i64, Option<i64>)> {
+    let mut joined = Vec::new();
+    for left in probe {
+        let matches: Vec<i64> = build
+            .iter()
+            .filter(|right| left.0.is_some() && left.0 == right.0 && (!filtered || left.1 < right.1))
+            .map(|right| right.1)
+            .collect();
+        match kind {
+            JoinKind::LeftSemi if !matches.is_empty() => joined.push((left.1, None)),
+            JoinKind::LeftAnti if matches.is_empty() => joined.push((left.1, None)),
+            JoinKind::LeftSemi | JoinKind::LeftAnti => {}
+            JoinKind::Left if matches.is_empty() => joined.push((left.1, None)),
+            _ => joined.extend(matches.into_iter().map(|n| (left.1, Some(n)))),
+        }
+    }
+    joined
+}
+
+fn check(seed: u64, kind: JoinKind, unique: bool, filtered: bool) {
+    let mut rng = Rng::new(seed);
+    let one_sided = matches!(kind, JoinKind::LeftSemi | JoinKind::LeftAnti);
+    let less = |l, r| Expr::Binary { op: BinaryOp::Lt, left: Box::new(Expr::Column(l)), right: Box::new(Expr::Column(r)) };
+    let spec = StaticJoinSpec {
+        kind,
+        probe_keys: vec![Expr::Column(0)],
+        build_keys: vec![Expr::Column(0)],
+        filter: filtered.then(|| less(1, 3)),
+        probe_schema: side("probe"),
+        build_schema: side("build"),
+        output: if one_sided { vec![1] } else { vec![1, 3] },
+    };
+    let mut build = rows(&mut rng, 200, 60);
+    if unique {
+        build.sort();
+        build.dedup_by(|a, b| a.0 == b.0);
+    }
+    let mut join = StaticJoin::new(&spec, &Functions::default()).expect("valid");
+    for chunk in build.chunks(70) {
+        join.side_batch(batch(&side("build"), chunk)).expect("side");
+    }
+    join.side_end().expect("side end");
+    for _ in 0..5 {
+        let probe = rows(&mut rng, 100, 90);
+        let mut out = Output::default();
+        join.batch(batch(&side("probe"), &probe), &mut out).expect("join");
+        let mut joined = Vec::new();
+        for element in out.drain() {
+            let Element::Batch(batch) = element else { continue };
+            assert_eq!(batch.schema(), *join.schema());
+            let left = batch.column(0).as_primitive::<Int64Type>();
+            for row in 0..batch.num_rows() {
+                let right = (!one_sided).then(|| batch.column(1).as_primitive::<Int64Type>());
+                let right = right.filter(|r| r.is_valid(row)).map(|r| r.value(row));
+                joined.push((left.value(row), right));
+            }
+        }
+        let expected = expected(kind, &probe, &build, filtered);
+        assert_eq!(joined, expected, "seed {seed} {kind:?} unique {unique} filtered {filtered}");
+    }
+}
+
+#[test]
+fn equals_nested_loops_for_every_kind() {
+    for kind in [JoinKind::Inner, JoinKind::Left, JoinKind::LeftSemi, JoinKind::LeftAnti] {
+        for (unique, filtered) in [(false, false), (true, false), (false, true), (true, true)] {
+            for seed in 0..5 {
+                check(seed, kind, unique, filtered);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_table_matches_nothing() {
+    for (kind, rows_out) in [(JoinKind::Inner, 0), (JoinKind::Left, 2), (JoinKind::LeftSemi, 0), (JoinKind::LeftAnti, 2)] {
+        let spec = StaticJoinSpec {
+            kind,
+            probe_keys: vec![Expr::Column(0)],
+            build_keys: vec![Expr::Column(0)],
+            filter: None,
+            probe_schema: side("probe"),
+            build_schema: side("build"),
+            output: vec![1],
+        };
+        let mut join = StaticJoin::new(&spec, &Functions::default()).expect("valid");
+        join.side_end().expect("side end");
+        let mut out = Output::default();
+        join.batch(batch(&side("probe"), &[(Some("a".into()), 1), (None, 2)]), &mut out).expect("join");
+        let rows: usize = out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).sum();
+        assert_eq!(rows, rows_out, "{kind:?}");
+    }
+}

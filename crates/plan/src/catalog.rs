@@ -1,0 +1,104 @@
+//! What statements have declared so far.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_model::{Error, Result};
+use datafusion_expr::LogicalPlan;
+
+use crate::functions::Functions;
+use crate::place::nearest;
+use crate::settings::Settings;
+use crate::table::Table;
+
+/// Tables, views and options of a session. It grows by statements and is never written to disk.
+pub struct Catalog {
+    relations: BTreeMap<String, Relation>,
+    pub(crate) settings: Settings,
+    pub(crate) functions: Arc<Functions>,
+}
+
+/// A thing that FROM can name.
+#[derive(Clone)]
+pub(crate) enum Relation {
+    Table(Arc<Table>),
+    View(Arc<LogicalPlan>),
+}
+
+impl Catalog {
+    /// An empty catalog.
+    #[must_use]
+    pub fn new() -> Self {
+        Catalog { relations: BTreeMap::new(), settings: Settings::default(), functions: Arc::new(Functions::new()) }
+    }
+
+    /// Names of tables and views with what they are, in alphabetical order.
+    pub fn names(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.relations.iter().map(|(name, relation)| (name.as_str(), relation.kind()))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Result<&Relation> {
+        self.relations.get(name).ok_or_else(|| self.unknown("table", name))
+    }
+
+    pub(crate) fn table(&self, name: &str) -> Result<&Arc<Table>> {
+        match self.get(name)? {
+            Relation::Table(table) => Ok(table),
+            Relation::View(_) => {
+                Err(Error::user(format!("'{name}' is a view, not a table")).remedy("name a table of CREATE TABLE"))
+            }
+        }
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.relations.contains_key(name)
+    }
+
+    pub(crate) fn insert(&mut self, name: &str, relation: Relation, replace: bool) -> Result<()> {
+        if let Some(existing) = self.relations.get(name)
+            && !replace
+        {
+            return Err(Error::user(format!("there is already a {} '{name}'", existing.kind()))
+                .remedy(format!("choose another name, or DROP {} {name} first", existing.kind().to_uppercase())));
+        }
+        self.relations.insert(name.to_string(), relation);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, kind: &str, name: &str) -> Result<()> {
+        match self.relations.get(name) {
+            Some(relation) if relation.kind() == kind => {
+                self.relations.remove(name);
+                Ok(())
+            }
+            Some(relation) => Err(Error::user(format!("'{name}' is a {}, not a {kind}", relation.kind()))
+                .remedy(format!("write DROP {} {name}", relation.kind().to_uppercase()))),
+            None => Err(self.unknown(kind, name)),
+        }
+    }
+
+    fn unknown(&self, kind: &str, name: &str) -> Error {
+        let error = Error::user(format!("there is no {kind} '{name}'"));
+        let names: Vec<&str> = self.relations.keys().map(String::as_str).collect();
+        match nearest(name, names.iter().copied()) {
+            Some(near) => error.remedy(format!("did you mean '{near}'?")),
+            None if names.is_empty() => error.remedy("declare it with CREATE TABLE"),
+            None => error.remedy(format!("declare it with CREATE TABLE; there are: {}", names.join(", "))),
+        }
+    }
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Relation {
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Relation::Table(_) => "table",
+            Relation::View(_) => "view",
+        }
+    }
+}

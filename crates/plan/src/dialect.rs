@@ -1,0 +1,69 @@
+//! The SQL dialect: the parser's permissive generic dialect, plus the few places where Flink's SQL differs.
+
+use std::any::TypeId;
+
+use datafusion_sql::sqlparser::ast::Expr;
+use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::{Parser, ParserError};
+use datafusion_sql::sqlparser::tokenizer::Token;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct AnabranchDialect;
+
+impl Dialect for AnabranchDialect {
+    // The parser asks for the generic dialect by type in many places.
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<GenericDialect>()
+    }
+
+    fn is_delimited_identifier_start(&self, ch: char) -> bool {
+        ch == '"' || ch == '`'
+    }
+
+    fn is_identifier_start(&self, ch: char) -> bool {
+        ch.is_alphabetic() || ch == '_'
+    }
+
+    fn is_identifier_part(&self, ch: char) -> bool {
+        ch.is_alphanumeric() || ch == '_' || ch == '$'
+    }
+
+    fn supports_filter_during_aggregation(&self) -> bool {
+        true
+    }
+
+    fn supports_group_by_expr(&self) -> bool {
+        true
+    }
+
+    fn allow_extract_custom(&self) -> bool {
+        true
+    }
+
+    fn supports_table_versioning(&self) -> bool {
+        true
+    }
+
+    /// `TABLE t` as the argument of a window table function stands for the name `t`.
+    fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if !parser.peek_keyword(Keyword::TABLE) || !matches!(parser.peek_nth_token(1).token, Token::Word(_)) {
+            return None;
+        }
+        parser.next_token();
+        Some(table_argument(parser))
+    }
+}
+
+fn table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {
+    let first = parser.parse_identifier()?;
+    if parser.peek_token_ref().token != Token::Period {
+        return Ok(Expr::Identifier(first));
+    }
+    let mut parts = vec![first];
+    while parser.consume_token(&Token::Period) {
+        parts.push(parser.parse_identifier()?);
+    }
+    Ok(Expr::CompoundIdentifier(parts))
+}

@@ -1,0 +1,59 @@
+//! The functions that SQL may call: DataFusion's library under its names and aliases. Flink's other spellings are
+//! rewritten before planning, see [`crate::spelling`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion_expr::planner::ExprPlanner;
+use datafusion_expr::{AggregateUDF, ScalarUDF};
+
+/// Functions by name in lower case.
+pub(crate) struct Functions {
+    scalar: BTreeMap<String, Arc<ScalarUDF>>,
+    aggregate: BTreeMap<String, Arc<AggregateUDF>>,
+    planners: Vec<Arc<dyn ExprPlanner>>,
+}
+
+impl Functions {
+    pub(crate) fn new() -> Self {
+        let mut scalar = BTreeMap::new();
+        for function in datafusion_functions::all_default_functions() {
+            for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {
+                scalar.insert(name.to_lowercase(), Arc::clone(&function));
+            }
+        }
+        let mut aggregate = BTreeMap::new();
+        for function in datafusion_functions_aggregate::all_default_aggregate_functions() {
+            for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {
+                aggregate.insert(name.to_lowercase(), Arc::clone(&function));
+            }
+        }
+        let planners: Vec<Arc<dyn ExprPlanner>> = vec![
+            Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
+            Arc::new(datafusion_functions::datetime::planner::DatetimeFunctionPlanner),
+            Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
+            Arc::new(datafusion_functions_aggregate::planner::AggregateFunctionPlanner),
+        ];
+        Functions { scalar, aggregate, planners }
+    }
+
+    pub(crate) fn scalar(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.scalar.get(name).or_else(|| self.scalar.get(&name.to_lowercase())).cloned()
+    }
+
+    pub(crate) fn aggregate(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.aggregate.get(name).or_else(|| self.aggregate.get(&name.to_lowercase())).cloned()
+    }
+
+    pub(crate) fn planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        &self.planners
+    }
+
+    pub(crate) fn scalar_names(&self) -> Vec<String> {
+        self.scalar.keys().cloned().collect()
+    }
+
+    pub(crate) fn aggregate_names(&self) -> Vec<String> {
+        self.aggregate.keys().cloned().collect()
+    }
+}

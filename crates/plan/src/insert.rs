@@ -1,0 +1,135 @@
+//! `INSERT INTO`: a query's columns made to fit the columns of a table.
+
+use anabranch_dataflow::SinkSpec;
+use anabranch_model::{Error, Result};
+use arrow::datatypes::DataType;
+use datafusion_common::ScalarValue;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast};
+
+use crate::catalog::Catalog;
+use crate::lower::Output;
+use crate::place::{at, nearest, planning_error};
+use crate::query::Planner;
+use crate::spelling::name_columns;
+use crate::statement::Insert;
+use crate::table::Table;
+use crate::types::sql_name;
+
+/// Plans one INSERT.
+pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
+    let place = at(insert.table.span.start);
+    let here = |error: Error| error.at(place.clone());
+    let table = catalog.table(&insert.table.value).map_err(here)?;
+    table.check_writable().map_err(here)?;
+    let targets = targets(&insert, table)?;
+    let planner = Planner::new(catalog);
+    let mut query = insert.query;
+    name_columns(&mut query);
+    let query = planner.query(query)?;
+    let fields = query.schema().fields();
+    if fields.len() != targets.len() {
+        let given: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();
+        let wanted: Vec<&str> = targets.iter().map(|i| table.physical.field(*i).name().as_str()).collect();
+        return Err(here(Error::user(format!(
+            "the query gives {} columns ({}), but '{}' takes {} ({})",
+            given.len(),
+            given.join(", "),
+            table.name,
+            wanted.len(),
+            wanted.join(", ")
+        )))
+        .remedy(
+            "select one column for each column of the table, in its order; or name columns: INSERT INTO t (a, b)",
+        ));
+    }
+    let plan = shape(query, table, &targets).map_err(here)?;
+    let sink = SinkSpec { table: table.name.clone(), connector: table.spec.clone(), schema: table.physical.clone() };
+    Ok(Output { plan: planner.optimize(plan)?, sink, parallelism: table.options.sink_parallelism })
+}
+
+/// For each column of the query the column of the table.
+fn targets(insert: &Insert, table: &Table) -> Result<Vec<usize>> {
+    if insert.columns.is_empty() {
+        return Ok((0..table.physical.fields().len()).collect());
+    }
+    let mut targets = Vec::new();
+    for column in &insert.columns {
+        let place = at(column.span.start);
+        let Ok(index) = table.physical.index_of(&column.value) else {
+            let names: Vec<&str> = table.physical.fields().iter().map(|f| f.name().as_str()).collect();
+            let near = nearest(&column.value, names.iter().copied());
+            let help = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
+            return Err(Error::user(format!("table '{}' has no column '{}'", table.name, column.value))
+                .at(place)
+                .remedy(format!("{help}The columns are: {}", names.join(", "))));
+        };
+        if targets.contains(&index) {
+            return Err(Error::user(format!("column '{}' is named twice", column.value)).at(place));
+        }
+        targets.push(index);
+    }
+    Ok(targets)
+}
+
+/// Puts a projection on the query that gives the table's columns in its types.
+fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<LogicalPlan> {
+    let mut exprs: Vec<Expr> = Vec::new();
+    for (index, field) in table.physical.fields().iter().enumerate() {
+        let Some(position) = targets.iter().position(|target| *target == index) else {
+            if !field.is_nullable() {
+                return Err(Error::user(format!("column '{}' of '{}' is NOT NULL", field.name(), table.name))
+                    .remedy("give it a value"));
+            }
+            let null = ScalarValue::try_from(field.data_type()).map_err(planning_error)?;
+            exprs.push(Expr::Literal(null, None).alias(field.name()));
+            continue;
+        };
+        let column = Expr::from(query.schema().qualified_field(position));
+        let from = column.get_type(query.schema()).map_err(planning_error)?;
+        if !is_assignable(&from, field.data_type()) {
+            return Err(Error::user(format!(
+                "column {} of the query, '{}', is {}, but column '{}' of '{}' is {}",
+                position + 1,
+                query.schema().field(position).name(),
+                sql_name(&from),
+                field.name(),
+                table.name,
+                sql_name(field.data_type())
+            ))
+            .remedy(format!(
+                "order the columns as the table declares them, or convert: CAST(... AS {})",
+                sql_name(field.data_type())
+            )));
+        }
+        let value = if from == *field.data_type() { column } else { cast(column, field.data_type().clone()) };
+        exprs.push(value.alias(field.name()));
+    }
+    LogicalPlanBuilder::from(query).project(exprs).and_then(LogicalPlanBuilder::build).map_err(planning_error)
+}
+
+/// Conversions that need no CAST: within numbers, within times, within strings and within bytes.
+fn is_assignable(from: &DataType, to: &DataType) -> bool {
+    let is_time = |t: &DataType| matches!(t, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64);
+    let is_bytes = |t: &DataType| matches!(t, DataType::Binary | DataType::BinaryView | DataType::LargeBinary);
+    let is_clock = |t: &DataType| matches!(t, DataType::Time32(_) | DataType::Time64(_));
+    let nested = |t: &DataType| matches!(t, DataType::List(_) | DataType::Struct(_));
+    from == to
+        || from.is_null()
+        || (from.is_numeric() && to.is_numeric())
+        || (from.is_string() && to.is_string())
+        || (is_time(from) && is_time(to))
+        || (is_bytes(from) && is_bytes(to))
+        || (is_clock(from) && is_clock(to))
+        || (nested(from) && nested(to) && arrow::compute::can_cast_types(from, to) && same_names(from, to))
+}
+
+/// Whether rows have fields of the same names, as casts go by position.
+fn same_names(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::Struct(from), DataType::Struct(to)) => {
+            from.len() == to.len() && from.iter().zip(to).all(|(a, b)| a.name() == b.name())
+        }
+        (DataType::List(from), DataType::List(to)) => same_names(from.data_type(), to.data_type()),
+        _ => true,
+    }
+}

@@ -1,0 +1,220 @@
+//! Optimized logical plans to stages.
+//!
+//! A query is lowered from its leaves. The open end of a chain is a [`Stream`]: operators so far, the *physical*
+//! columns of the rows that leave them, and the *logical* columns of the plan as expressions over these. Projections
+//! only rewrite the expressions: nothing is computed, renamed or reordered before a consumer needs rows of an exact
+//! shape (an exchange, a sink), so filters run before the casts that they do not need, and a join copies only the
+//! columns that somebody above reads. Every step is told which of its columns are needed.
+//!
+//! Windows are lazy in the same way. `TUMBLE` and `HOP` first only note how rows belong to windows; an aggregation
+//! that groups by the window takes the note, and only other uses of the window columns put an operator in the chain.
+
+mod aggregate;
+mod expr;
+mod join;
+mod literal;
+mod scan;
+mod states;
+mod stream;
+mod union;
+
+use std::collections::BTreeSet;
+
+use anabranch_dataflow::{Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, SinkSpec, Stage};
+use anabranch_model::{Error, KeyGroups, PlanVersion, Result, StageId};
+use datafusion_expr::utils::expr_to_columns;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
+
+use self::stream::{LogicalColumn, Stream, Windowed};
+use crate::PlanOptions;
+use crate::catalog::Catalog;
+use crate::place::planning_error;
+use crate::window_assign::WindowAssign;
+
+/// A query with the place its rows go to.
+pub(crate) struct Output {
+    /// Optimized, with the sink's columns.
+    pub(crate) plan: LogicalPlan,
+    pub(crate) sink: SinkSpec,
+    pub(crate) parallelism: Option<u32>,
+}
+
+/// Indexes of the columns of a plan that are needed above it.
+type Needed = BTreeSet<usize>;
+
+/// Lowers the queries of one job.
+pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) -> Result<Plan> {
+    let parallelism = options.parallelism.or(catalog.settings.parallelism).unwrap_or(options.default_parallelism);
+    let parallelism = parallelism.max(1);
+    if parallelism > u32::from(options.key_groups) {
+        return Err(Error::user(format!(
+            "a parallelism of {parallelism} is more than the {} key groups of the job",
+            options.key_groups
+        ))
+        .remedy("lower the parallelism"));
+    }
+    let mut lowering = Lowering { catalog, parallelism, stages: Vec::new(), exchanges: Vec::new() };
+    for output in outputs {
+        lowering.output(output)?;
+    }
+    Ok(Plan {
+        format: PLAN_FORMAT,
+        version: PlanVersion(1),
+        key_groups: KeyGroups(options.key_groups),
+        options: catalog.settings.job.clone(),
+        stages: lowering.stages,
+        exchanges: lowering.exchanges,
+    })
+}
+
+/// The stages made so far.
+struct Lowering<'a> {
+    catalog: &'a Catalog,
+    /// Of stages that follow a hash exchange.
+    parallelism: u32,
+    stages: Vec<Stage>,
+    exchanges: Vec<Exchange>,
+}
+
+impl Lowering<'_> {
+    fn output(&mut self, output: &Output) -> Result<()> {
+        let fields = output.plan.schema().fields();
+        let mut stream = self.plan(&output.plan, &(0..fields.len()).collect())?;
+        stream.shape_for_sink(&output.sink.schema)?;
+        if let Some(parallelism) = output.parallelism.filter(|p| *p != stream.parallelism) {
+            stream = self.exchange(stream, ExchangeKind::Rebalance, parallelism, format!("sink {}", output.sink.table));
+        }
+        let id = self.close(stream);
+        self.stages[id.0 as usize].sink = Some(output.sink.clone());
+        Ok(())
+    }
+
+    /// Lowers a plan. Columns of the result that are not `needed` may have no value.
+    fn plan(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+        match plan {
+            LogicalPlan::Projection(projection) => self.project(&projection.expr, &projection.input, plan, needed),
+            LogicalPlan::Filter(filter) => self.filter(&filter.predicate, &filter.input, needed),
+            LogicalPlan::SubqueryAlias(alias) => self.plan(&alias.input, needed),
+            LogicalPlan::TableScan(scan) => self.scan(scan, needed),
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate, needed),
+            LogicalPlan::Join(join) => self.join(join, needed),
+            LogicalPlan::Union(union) => self.union(union, needed),
+            LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<WindowAssign>() {
+                Some(assign) => self.assign(assign, needed),
+                None => Err(Error::internal(format!("unknown plan node {}", extension.node.name()))),
+            },
+            other => Err(unsupported(other)),
+        }
+    }
+
+    fn project(&mut self, exprs: &[Expr], input: &LogicalPlan, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+        let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
+        let mut stream = self.plan(input, &columns_of(used.iter().copied(), input)?)?;
+        stream.share(&used, input.schema())?;
+        let mut columns = Vec::with_capacity(exprs.len());
+        for (index, expr) in exprs.iter().enumerate() {
+            let field = plan.schema().field(index);
+            let mut column = LogicalColumn::absent(field);
+            if needed.contains(&index) {
+                match stream.plain_column(expr, input.schema()) {
+                    Some(source) => {
+                        column.value = stream.columns[source].value.clone();
+                        column.window = stream.columns[source].window;
+                    }
+                    None => column.value = Some(stream.expr(expr, input.schema())?),
+                }
+            }
+            columns.push(column);
+        }
+        stream.columns = columns;
+        if exprs.iter().any(Expr::is_volatile) {
+            stream.materialize();
+        }
+        Ok(stream)
+    }
+
+    fn filter(&mut self, predicate: &Expr, input: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+        let mut below = columns_of([predicate], input)?;
+        let own = below.clone();
+        below.extend(needed);
+        let mut stream = self.plan(input, &below)?;
+        // A column that the predicate reads and that is needed above is computed once, if it costs anything.
+        if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) {
+            stream.materialize();
+        }
+        let predicate = stream.expr(predicate, input.schema())?;
+        stream.filter(predicate);
+        Ok(stream)
+    }
+
+    fn assign(&mut self, assign: &WindowAssign, needed: &Needed) -> Result<Stream> {
+        let inputs = assign.input.schema().fields().len();
+        let mut below = columns_of([&assign.time], &assign.input)?;
+        below.extend(needed.iter().filter(|index| **index < inputs));
+        let mut stream = self.plan(&assign.input, &below)?;
+        if !stream.has_event_time {
+            return Err(Error::user("a window needs a table with a watermark").remedy("declare WATERMARK FOR"));
+        }
+        // An earlier window's columns are ordinary columns from here on.
+        stream.settle_window()?;
+        let time = stream.expr(&assign.time, assign.input.schema())?;
+        let time_type = assign.time.get_type(assign.input.schema()).map_err(planning_error)?;
+        stream.set_window(Windowed::lazily(assign.window, time, time_type), assign);
+        Ok(stream)
+    }
+
+    /// Ends a chain with an exchange and begins the next one with the same columns.
+    fn exchange(&mut self, mut stream: Stream, kind: ExchangeKind, parallelism: u32, name: String) -> Stream {
+        stream.materialize();
+        let next = stream.continued(name, parallelism);
+        let from = self.close(stream);
+        next.fed_by(from, Port::Main, kind)
+    }
+
+    /// Makes the chain a stage of the plan.
+    fn close(&mut self, stream: Stream) -> StageId {
+        let id = StageId(u32::try_from(self.stages.len()).unwrap_or(u32::MAX));
+        let (stage, inputs) = stream.into_stage(id);
+        self.stages.push(stage);
+        self.exchanges.extend(inputs.into_iter().map(|(from, port, kind)| Exchange { from, to: id, port, kind }));
+        id
+    }
+}
+
+/// Indexes of the columns of `input` that the expressions read.
+fn columns_of<'e>(exprs: impl IntoIterator<Item = &'e Expr>, input: &LogicalPlan) -> Result<Needed> {
+    let mut needed = Needed::new();
+    for expr in exprs {
+        let mut columns = std::collections::HashSet::new();
+        expr_to_columns(expr, &mut columns).map_err(planning_error)?;
+        for column in columns {
+            needed.insert(input.schema().index_of_column(&column).map_err(planning_error)?);
+        }
+    }
+    Ok(needed)
+}
+
+fn unsupported(plan: &LogicalPlan) -> Error {
+    match plan {
+        LogicalPlan::Sort(_) => Error::user("ORDER BY is not supported yet").remedy("sort where the results are read"),
+        LogicalPlan::Limit(_) => {
+            Error::user("LIMIT is not supported yet in this place").remedy("use it at the end of an interactive SELECT")
+        }
+        LogicalPlan::Window(_) => {
+            Error::user("OVER is not supported yet").remedy("aggregate in a window: TUMBLE or HOP")
+        }
+        LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {
+            Error::user("SELECT without FROM is not supported yet").remedy("select from a table")
+        }
+        LogicalPlan::EmptyRelation(_) => {
+            Error::user("the query can never give a row: its condition is always false").remedy("check WHERE and ON")
+        }
+        LogicalPlan::Values(_) => Error::user("VALUES is not supported yet")
+            .remedy("read the rows from a file: a table with 'connector' = 'filesystem'"),
+        LogicalPlan::Unnest(_) => Error::user("UNNEST is not supported yet"),
+        LogicalPlan::RecursiveQuery(_) => Error::user("WITH RECURSIVE is not supported"),
+        LogicalPlan::Distinct(_) => Error::user("DISTINCT ON is not supported yet"),
+        LogicalPlan::Subquery(_) => Error::user("this subquery is not supported yet").remedy("write it as a join"),
+        other => Error::user(format!("{} is not supported", other.display())),
+    }
+}

@@ -1,0 +1,317 @@
+//! Aggregations: by window, or over everything if the input ends; in one phase or in two.
+
+use anabranch_dataflow::{
+    AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, Window, WindowAggregateSpec,
+};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion_expr::expr::AggregateFunction;
+use datafusion_expr::{Aggregate, Expr as Logical, LogicalPlan};
+
+use super::states::{is_mergeable, pane_start, state_fields};
+use super::stream::{LogicalColumn, Stream, WindowColumn, Windowed, minus_ms};
+use super::{Lowering, Needed, columns_of};
+use crate::window_assign::WINDOW_COLUMNS;
+
+/// What a column of the aggregation's logical output is.
+#[derive(Clone, Copy)]
+enum Output {
+    Key(usize),
+    Window(WindowColumn),
+    Aggregate(usize),
+}
+
+/// An aggregation over the columns of its input stream.
+struct Grouping<'a> {
+    keys: Vec<NamedExpr>,
+    aggregates: Vec<AggregateSpec>,
+    calls: Vec<&'a AggregateFunction>,
+    outputs: Vec<Output>,
+    windowed: Option<Windowed>,
+}
+
+impl Lowering<'_> {
+    pub(super) fn aggregate(&mut self, aggregate: &Aggregate, needed: &Needed) -> Result<Stream> {
+        let groups = aggregate.group_expr.len();
+        if aggregate.group_expr.iter().any(|e| matches!(e, Logical::GroupingSet(_))) {
+            return Err(Error::user("GROUPING SETS, CUBE and ROLLUP are not supported yet")
+                .remedy("write one INSERT for each grouping"));
+        }
+        let wanted: Vec<&Logical> = aggregate
+            .group_expr
+            .iter()
+            .chain(
+                aggregate.aggr_expr.iter().enumerate().filter(|(i, _)| needed.contains(&(groups + i))).map(|(_, e)| e),
+            )
+            .collect();
+        let mut stream = self.plan(&aggregate.input, &columns_of(wanted.iter().copied(), &aggregate.input)?)?;
+        stream.share(&wanted, aggregate.input.schema())?;
+        let mut grouping = grouping(aggregate, needed, &mut stream)?;
+        check_ends(&grouping, &stream)?;
+        let input_schema = stream.physical_schema();
+        let target = if grouping.keys.is_empty() { 1 } else { self.parallelism };
+        let windowed = grouping.windowed.clone();
+        let spec = |phase, grouping: &Grouping| WindowAggregateSpec {
+            phase,
+            window: windowed.as_ref().map_or(Window::Global, |w| w.window),
+            time: windowed.as_ref().map(|w| w.time.clone()),
+            time_type: windowed
+                .as_ref()
+                .map_or(DataType::Timestamp(TimeUnit::Millisecond, None), |w| w.time_type.clone()),
+            keys: grouping.keys.clone(),
+            aggregates: grouping.aggregates.clone(),
+            input_schema: input_schema.clone(),
+        };
+        if stream.parallelism == 1 && target == 1 {
+            stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Complete, &grouping)));
+        } else if grouping.aggregates.iter().all(is_mergeable) {
+            let mut fields = vec![pane_start()];
+            fields.extend(grouping.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable)));
+            for (aggregate_spec, call) in grouping.aggregates.iter().zip(&grouping.calls) {
+                fields.extend(state_fields(aggregate_spec, call, aggregate.input.schema())?);
+            }
+            stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Partial, &grouping)));
+            stream.physical = fields;
+            stream.columns.clear();
+            stream.window = None;
+            let kind = ExchangeKind::Hash { keys: (1..=grouping.keys.len()).collect() };
+            let next = stream.continued("aggregate".into(), target);
+            let from = self.close(stream);
+            stream = next.fed_by(from, anabranch_dataflow::Port::Main, kind);
+            stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Final, &grouping)));
+        } else {
+            stream = self.shuffle_rows(stream, &mut grouping, target);
+            let (window, input_schema) = (grouping.windowed.clone(), stream.physical_schema());
+            stream.operators.push(OperatorSpec::WindowAggregate(WindowAggregateSpec {
+                time: window.map(|w| w.time),
+                input_schema,
+                ..spec(AggregatePhase::Complete, &grouping)
+            }));
+        }
+        finish(&mut stream, &grouping, aggregate, needed);
+        Ok(stream)
+    }
+
+    /// Sends rows to the tasks of their keys: keys first, then what the aggregates read, then the event time.
+    fn shuffle_rows(&mut self, mut stream: Stream, grouping: &mut Grouping, target: u32) -> Stream {
+        let schema = stream.physical.clone();
+        let mut columns = Columns { exprs: grouping.keys.clone(), schema: &schema };
+        for (index, key) in grouping.keys.iter_mut().enumerate() {
+            key.expr = Expr::Column(index);
+        }
+        if let Some(windowed) = &mut grouping.windowed {
+            let time_type = windowed.time_type.clone();
+            windowed.time = columns.add("$event_time", &windowed.time, Some(time_type));
+        }
+        for aggregate in &mut grouping.aggregates {
+            for arg in aggregate.args.iter_mut().chain(&mut aggregate.filter) {
+                *arg = columns.carry(arg);
+            }
+        }
+        let exprs = columns.exprs;
+        stream.columns.clear();
+        stream.window = None;
+        stream.project(exprs, false);
+        let keys = (0..grouping.keys.len()).collect();
+        self.exchange_as_is(stream, ExchangeKind::Hash { keys }, target, "aggregate")
+    }
+
+    /// An exchange of the physical columns, whatever the logical ones are.
+    fn exchange_as_is(&mut self, stream: Stream, kind: ExchangeKind, parallelism: u32, name: &str) -> Stream {
+        let next = stream.continued(name.to_string(), parallelism);
+        let from = self.close(stream);
+        next.fed_by(from, anabranch_dataflow::Port::Main, kind)
+    }
+}
+
+/// The columns of a shuffled row, gathered one by one.
+struct Columns<'a> {
+    exprs: Vec<NamedExpr>,
+    schema: &'a [Field],
+}
+
+impl Columns<'_> {
+    /// The place of `expr`, added if it is new. Without a type it must be a column.
+    fn add(&mut self, name: &str, expr: &Expr, data_type: Option<DataType>) -> Expr {
+        if let Some(position) = self.exprs.iter().position(|e| e.expr == *expr) {
+            return Expr::Column(position);
+        }
+        let (name, data_type, nullable) = match (expr, data_type) {
+            (Expr::Column(index), _) => {
+                let field = &self.schema[*index];
+                (field.name().as_str(), field.data_type().clone(), field.is_nullable())
+            }
+            (_, data_type) => (name, data_type.unwrap_or(DataType::Null), true),
+        };
+        self.exprs.push(NamedExpr { name: name.to_string(), expr: expr.clone(), data_type, nullable });
+        Expr::Column(self.exprs.len() - 1)
+    }
+
+    /// The expression over the shuffled row, which carries every column that it reads.
+    fn carry(&mut self, expr: &Expr) -> Expr {
+        let mut reads = Vec::new();
+        expr.for_each_column(&mut |index| reads.push(index));
+        let mut positions = std::collections::BTreeMap::new();
+        for index in reads {
+            if let Expr::Column(position) = self.add("", &Expr::Column(index), None) {
+                positions.insert(index, position);
+            }
+        }
+        super::join::remap(expr, &|index| positions.get(&index).copied().unwrap_or_default())
+    }
+}
+
+/// Keys, window and aggregates over the physical columns.
+fn grouping<'a>(aggregate: &'a Aggregate, needed: &Needed, stream: &mut Stream) -> Result<Grouping<'a>> {
+    let input: &LogicalPlan = &aggregate.input;
+    let fields = aggregate.schema.fields();
+    let window_column = |stream: &Stream, expr: &Logical| {
+        stream.plain_column(expr, input.schema()).and_then(|index| stream.columns[index].window)
+    };
+    let windowed = aggregate.group_expr.iter().any(|e| window_column(stream, e).is_some());
+    if !windowed {
+        stream.settle_window()?;
+    }
+    // Expressions first: one over a window column settles the window, after which columns have moved.
+    for expr in aggregate.group_expr.iter().chain(&aggregate.aggr_expr) {
+        if window_column(stream, expr).is_none() && !matches!(strip(expr), Logical::AggregateFunction(_)) {
+            stream.expr(expr, input.schema())?;
+        }
+        if let Logical::AggregateFunction(call) = strip(expr) {
+            for arg in call.params.args.iter().chain(call.params.filter.as_deref()) {
+                stream.expr(arg, input.schema())?;
+            }
+        }
+    }
+    let mut grouping = Grouping {
+        keys: Vec::new(),
+        aggregates: Vec::new(),
+        calls: Vec::new(),
+        outputs: Vec::new(),
+        windowed: stream.window.clone().filter(|_| windowed),
+    };
+    for (index, expr) in aggregate.group_expr.iter().enumerate() {
+        if let Some(column) = window_column(stream, expr) {
+            grouping.outputs.push(Output::Window(column));
+            continue;
+        }
+        let field = &fields[index];
+        grouping.outputs.push(Output::Key(grouping.keys.len()));
+        grouping.keys.push(NamedExpr {
+            name: field.name().clone(),
+            expr: stream.expr(expr, input.schema())?,
+            data_type: field.data_type().clone(),
+            nullable: field.is_nullable(),
+        });
+    }
+    for (index, expr) in aggregate.aggr_expr.iter().enumerate() {
+        let position = aggregate.group_expr.len() + index;
+        grouping.outputs.push(Output::Aggregate(grouping.aggregates.len()));
+        if needed.contains(&position) {
+            let call = aggregate_call(expr)?;
+            let name = format!("{}_{}", call.func.name(), grouping.aggregates.len() + 1);
+            grouping.aggregates.push(aggregate_spec(name, call, &fields[position], input, stream)?);
+            grouping.calls.push(call);
+        }
+    }
+    Ok(grouping)
+}
+
+fn strip(expr: &Logical) -> &Logical {
+    match expr {
+        Logical::Alias(alias) => strip(&alias.expr),
+        other => other,
+    }
+}
+
+fn aggregate_call(expr: &Logical) -> Result<&AggregateFunction> {
+    match strip(expr) {
+        Logical::AggregateFunction(call) => Ok(call),
+        other => Err(Error::internal(format!("{other} is not an aggregate"))),
+    }
+}
+
+fn aggregate_spec(
+    name: String,
+    call: &AggregateFunction,
+    field: &Field,
+    input: &LogicalPlan,
+    stream: &mut Stream,
+) -> Result<AggregateSpec> {
+    let function = call.func.name().to_string();
+    if !call.params.order_by.is_empty() || call.params.null_treatment.is_some() {
+        return Err(Error::user(format!("ORDER BY and IGNORE NULLS in {function}(...) are not supported yet"))
+            .remedy("leave them out"));
+    }
+    let mut over = |expr: &Logical| stream.expr(expr, input.schema());
+    Ok(AggregateSpec {
+        name,
+        args: call.params.args.iter().map(&mut over).collect::<Result<_>>()?,
+        distinct: call.params.distinct,
+        filter: call.params.filter.as_deref().map(&mut over).transpose()?,
+        data_type: field.data_type().clone(),
+        nullable: field.is_nullable(),
+        function,
+    })
+}
+
+/// Results come when the window or the input ends; one of both must.
+fn check_ends(grouping: &Grouping, stream: &Stream) -> Result<()> {
+    if grouping.windowed.is_some() || stream.bounded {
+        return Ok(());
+    }
+    let error = if grouping.aggregates.is_empty() && stream.window.is_none() {
+        "GROUP BY or DISTINCT without a window on an unbounded table is not supported yet: its result would never be final"
+    } else {
+        "GROUP BY without a window on an unbounded table is not supported yet: its result would never be final"
+    };
+    let remedy = if stream.window.is_some() {
+        "add window_start, window_end to GROUP BY"
+    } else {
+        "read FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) and add window_start, window_end to \
+         GROUP BY"
+    };
+    Err(Error::user(error).remedy(remedy))
+}
+
+/// The columns after the aggregation.
+fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggregate, needed: &Needed) {
+    let key_count = grouping.keys.len();
+    let mut physical: Vec<Field> =
+        grouping.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable)).collect();
+    let window_columns = if let Some(windowed) = &grouping.windowed {
+        physical.extend(WINDOW_COLUMNS.map(|name| Field::new(name, windowed.time_type.clone(), false)));
+        WINDOW_COLUMNS.len()
+    } else {
+        0
+    };
+    physical.extend(grouping.aggregates.iter().map(|a| Field::new(&a.name, a.data_type.clone(), a.nullable)));
+    let value = |output: Output| match output {
+        Output::Key(index) => Expr::Column(index),
+        Output::Aggregate(index) => Expr::Column(key_count + window_columns + index),
+        Output::Window(column) => {
+            let value = Expr::Column(key_count + column as usize);
+            let earlier_ms = grouping.windowed.as_ref().map_or(0, |w| w.earlier_ms);
+            if column == WindowColumn::Start { minus_ms(value, earlier_ms) } else { value }
+        }
+    };
+    let outputs = grouping.outputs.iter().zip(aggregate.schema.fields()).enumerate();
+    stream.columns = outputs
+        .map(|(index, (output, field))| LogicalColumn {
+            value: needed.contains(&index).then(|| value(*output)),
+            window: match output {
+                Output::Window(column) => Some(*column),
+                _ => None,
+            },
+            ..LogicalColumn::absent(field)
+        })
+        .collect();
+    stream.physical = physical;
+    stream.window = grouping.windowed.as_ref().map(|w| {
+        let window_time = Expr::Column(key_count + WindowColumn::Time as usize);
+        let mut settled = Windowed::settled(w.window, window_time, w.time_type.clone());
+        settled.earlier_ms += w.earlier_ms;
+        settled
+    });
+    stream.has_event_time &= grouping.windowed.is_some();
+}

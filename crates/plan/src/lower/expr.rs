@@ -1,0 +1,166 @@
+//! DataFusion's logical expressions to ours.
+
+use anabranch_dataflow::{BinaryOp, Expr, Literal};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::DataType;
+use datafusion_common::DFSchema;
+use datafusion_expr::{Expr as Logical, ExprSchemable, Operator};
+
+use super::literal::literal;
+use crate::place::planning_error;
+
+/// Converts an expression over `schema`; `column` gives the value of each column by its index.
+pub(super) fn convert(expr: &Logical, schema: &DFSchema, column: &dyn Fn(usize) -> Result<Expr>) -> Result<Expr> {
+    let sub = |expr: &Logical| convert(expr, schema, column);
+    let boxed = |expr: &Logical| sub(expr).map(Box::new);
+    Ok(match expr {
+        Logical::Alias(alias) => sub(&alias.expr)?,
+        Logical::Column(name) => column(schema.index_of_column(name).map_err(planning_error)?)?,
+        Logical::Literal(value, _) => Expr::Literal(literal(value)?),
+        Logical::BinaryExpr(binary) => {
+            Expr::Binary { op: binary_op(binary.op, expr)?, left: boxed(&binary.left)?, right: boxed(&binary.right)? }
+        }
+        Logical::Not(inner) => Expr::Not(boxed(inner)?),
+        Logical::Negative(inner) => Expr::Negative(boxed(inner)?),
+        Logical::IsNull(inner) | Logical::IsUnknown(inner) => Expr::IsNull(boxed(inner)?),
+        Logical::IsNotNull(inner) | Logical::IsNotUnknown(inner) => Expr::Not(Box::new(Expr::IsNull(boxed(inner)?))),
+        Logical::IsTrue(inner) => is(BinaryOp::IsNotDistinctFrom, sub(inner)?, "true"),
+        Logical::IsFalse(inner) => is(BinaryOp::IsNotDistinctFrom, sub(inner)?, "false"),
+        Logical::IsNotTrue(inner) => is(BinaryOp::IsDistinctFrom, sub(inner)?, "true"),
+        Logical::IsNotFalse(inner) => is(BinaryOp::IsDistinctFrom, sub(inner)?, "false"),
+        Logical::Between(between) => {
+            let low = binary(BinaryOp::GtEq, sub(&between.expr)?, sub(&between.low)?);
+            let high = binary(BinaryOp::LtEq, sub(&between.expr)?, sub(&between.high)?);
+            let both = binary(BinaryOp::And, low, high);
+            if between.negated { Expr::Not(Box::new(both)) } else { both }
+        }
+        Logical::Like(like) => {
+            if like.escape_char.is_some_and(|c| c != '\\') {
+                return Err(unsupported(expr).remedy("write \\ to escape % and _ in LIKE"));
+            }
+            Expr::Like {
+                expr: boxed(&like.expr)?,
+                pattern: boxed(&like.pattern)?,
+                negated: like.negated,
+                case_insensitive: like.case_insensitive,
+            }
+        }
+        Logical::SimilarTo(like) => similar_to(like, sub(&like.expr)?)?,
+        Logical::Case(case) => Expr::Case {
+            operand: case.expr.as_deref().map(boxed).transpose()?,
+            branches: case.when_then_expr.iter().map(|(w, t)| Ok((sub(w)?, sub(t)?))).collect::<Result<_>>()?,
+            otherwise: case.else_expr.as_deref().map(boxed).transpose()?,
+        },
+        Logical::Cast(cast) => cast_to(sub(&cast.expr)?, cast.field.data_type(), false),
+        Logical::TryCast(cast) => cast_to(sub(&cast.expr)?, cast.field.data_type(), true),
+        Logical::InList(list) => Expr::InList {
+            expr: boxed(&list.expr)?,
+            list: list.list.iter().map(sub).collect::<Result<_>>()?,
+            negated: list.negated,
+        },
+        Logical::ScalarFunction(call) => Expr::Call {
+            function: call.func.name().to_string(),
+            args: call.args.iter().map(sub).collect::<Result<_>>()?,
+            returns: expr.get_type(schema).map_err(planning_error)?,
+        },
+        Logical::ScalarSubquery(_) | Logical::InSubquery(_) | Logical::Exists(_) | Logical::SetComparison(_) => {
+            return Err(Error::user("this subquery is not supported yet").remedy("write it as a join"));
+        }
+        other => return Err(unsupported(other)),
+    })
+}
+
+fn unsupported(expr: &Logical) -> Error {
+    Error::user(format!("the expression {expr} is not supported"))
+}
+
+/// A cast. Between kinds of strings, constants take the type themselves, also as the results of CASE: no cast per row.
+fn cast_to(expr: Expr, to: &DataType, safe: bool) -> Expr {
+    match expr {
+        Expr::Literal(literal) if to.is_string() && literal.data_type.is_string() => {
+            Expr::Literal(Literal { data_type: to.clone(), text: literal.text })
+        }
+        Expr::Case { operand, branches, otherwise } if to.is_string() && branches.iter().all(|(_, t)| is_text(t)) => {
+            Expr::Case {
+                operand,
+                branches: branches.into_iter().map(|(when, then)| (when, cast_to(then, to, safe))).collect(),
+                otherwise: otherwise.map(|expr| Box::new(cast_to(*expr, to, safe))),
+            }
+        }
+        expr => Expr::Cast { expr: Box::new(expr), to: to.clone(), safe },
+    }
+}
+
+fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(literal) if literal.data_type.is_string())
+}
+
+fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
+    Expr::Binary { op, left: Box::new(left), right: Box::new(right) }
+}
+
+fn is(op: BinaryOp, expr: Expr, value: &str) -> Expr {
+    let value = Literal { data_type: DataType::Boolean, text: Some(value.to_string()) };
+    binary(op, expr, Expr::Literal(value))
+}
+
+fn binary_op(op: Operator, expr: &Logical) -> Result<BinaryOp> {
+    Ok(match op {
+        Operator::Eq => BinaryOp::Eq,
+        Operator::NotEq => BinaryOp::NotEq,
+        Operator::Lt => BinaryOp::Lt,
+        Operator::LtEq => BinaryOp::LtEq,
+        Operator::Gt => BinaryOp::Gt,
+        Operator::GtEq => BinaryOp::GtEq,
+        Operator::Plus => BinaryOp::Plus,
+        Operator::Minus => BinaryOp::Minus,
+        Operator::Multiply => BinaryOp::Multiply,
+        Operator::Divide => BinaryOp::Divide,
+        Operator::Modulo => BinaryOp::Modulo,
+        Operator::And => BinaryOp::And,
+        Operator::Or => BinaryOp::Or,
+        Operator::IsDistinctFrom => BinaryOp::IsDistinctFrom,
+        Operator::IsNotDistinctFrom => BinaryOp::IsNotDistinctFrom,
+        Operator::RegexMatch => BinaryOp::RegexMatch,
+        Operator::RegexIMatch => BinaryOp::RegexIMatch,
+        Operator::RegexNotMatch => BinaryOp::RegexNotMatch,
+        Operator::RegexNotIMatch => BinaryOp::RegexNotIMatch,
+        Operator::BitwiseAnd => BinaryOp::BitwiseAnd,
+        Operator::BitwiseOr => BinaryOp::BitwiseOr,
+        Operator::BitwiseXor => BinaryOp::BitwiseXor,
+        Operator::BitwiseShiftLeft => BinaryOp::BitwiseShiftLeft,
+        Operator::BitwiseShiftRight => BinaryOp::BitwiseShiftRight,
+        Operator::StringConcat => BinaryOp::StringConcat,
+        _ => return Err(unsupported(expr)),
+    })
+}
+
+/// `SIMILAR TO` with a constant pattern, as a regular expression over the whole value.
+fn similar_to(like: &datafusion_expr::Like, expr: Expr) -> Result<Expr> {
+    let constant = match like.pattern.as_ref() {
+        Logical::Literal(value, _) => value.try_as_str().flatten(),
+        _ => None,
+    };
+    let (Some(pattern), None) = (constant, like.escape_char) else {
+        return Err(Error::user("SIMILAR TO needs a constant pattern and no ESCAPE").remedy("use the operator ~"));
+    };
+    let mut regex = String::from("^(?:");
+    for c in pattern.chars() {
+        match c {
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            '.' | '^' | '$' => {
+                regex.push('\\');
+                regex.push(c);
+            }
+            _ => regex.push(c),
+        }
+    }
+    regex.push_str(")$");
+    let data_type = match like.pattern.as_ref() {
+        Logical::Literal(value, _) => value.data_type(),
+        _ => DataType::Utf8View,
+    };
+    let op = if like.negated { BinaryOp::RegexNotMatch } else { BinaryOp::RegexMatch };
+    Ok(binary(op, expr, Expr::Literal(Literal { data_type, text: Some(regex) })))
+}

@@ -1,0 +1,282 @@
+//! Joins with static tables. The static side becomes stages of its own whose rows are broadcast into the chain of the
+//! other side before that side reads its first row.
+
+use std::collections::BTreeSet;
+
+use anabranch_dataflow::{ExchangeKind, Expr, JoinKind, OperatorSpec, Port, StaticJoinSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::Field;
+use datafusion_common::{DFSchema, JoinType, NullEquality};
+use datafusion_expr::{Expr as Logical, Join, LogicalPlan};
+
+use super::expr::convert;
+use super::stream::{LogicalColumn, Stream};
+use super::{Lowering, Needed, columns_of};
+use crate::place::planning_error;
+
+/// A join seen from its main input.
+struct Sides<'a> {
+    kind: JoinKind,
+    probe: &'a LogicalPlan,
+    build: &'a LogicalPlan,
+    /// Pairs of (probe, build) keys.
+    keys: Vec<(&'a Logical, &'a Logical)>,
+    /// Whether the build columns come first in the output.
+    build_first: bool,
+    /// Whether the output has build columns.
+    with_build: bool,
+}
+
+impl Lowering<'_> {
+    pub(super) fn join(&mut self, join: &Join, needed: &Needed) -> Result<Stream> {
+        let sides = self.sides(join)?;
+        if join.null_equality == NullEquality::NullEqualsNull {
+            return Err(
+                Error::user("IS NOT DISTINCT FROM is not supported yet as a condition of a join").remedy("use =")
+            );
+        }
+        let probe_len = sides.probe.schema().fields().len();
+        let build_len = sides.build.schema().fields().len();
+        let first_len = if sides.build_first { build_len } else { probe_len };
+        let mut probe_needed = columns_of(sides.keys.iter().map(|(probe, _)| *probe), sides.probe)?;
+        let mut build_needed = columns_of(sides.keys.iter().map(|(_, build)| *build), sides.build)?;
+        let mut output_needed: [Needed; 2] = [BTreeSet::new(), BTreeSet::new()];
+        for index in needed {
+            let is_build = sides.with_build && (*index < first_len) == sides.build_first;
+            let local = if *index < first_len || !sides.with_build { *index } else { index - first_len };
+            output_needed[usize::from(is_build)].insert(local);
+        }
+        probe_needed.extend(&output_needed[0]);
+        build_needed.extend(&output_needed[1]);
+        if let Some(filter) = &join.filter {
+            for column in filter.column_refs() {
+                match sides.probe.schema().maybe_index_of_column(column) {
+                    Some(index) => probe_needed.insert(index),
+                    None => build_needed.insert(sides.build.schema().index_of_column(column).map_err(planning_error)?),
+                };
+            }
+        }
+        let build = self.build_side(sides.build, &build_needed)?;
+        let probe = self.plan(sides.probe, &probe_needed)?;
+        self.fuse(join, &sides, probe, build, &output_needed)
+    }
+
+    /// Lowers the static side to rows of its needed columns.
+    fn build_side(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
+        let mut build = self.plan(plan, needed)?;
+        if build.waits {
+            build.settle_window()?;
+        }
+        build.window = None;
+        // Read by one task: the rows go to every task anyway.
+        build.narrow();
+        build.materialize();
+        Ok(build)
+    }
+
+    /// Puts the join at the end of the probe's chain.
+    fn fuse(
+        &mut self,
+        join: &Join,
+        sides: &Sides,
+        mut probe: Stream,
+        build: Stream,
+        output_needed: &[Needed; 2],
+    ) -> Result<Stream> {
+        let mut probe_keys = Vec::new();
+        let mut build_keys = Vec::new();
+        for (probe_key, build_key) in &sides.keys {
+            probe_keys.push(probe.expr(probe_key, sides.probe.schema())?);
+            build_keys.push(build_value(build_key, sides.build.schema(), &build)?);
+        }
+        let filter = match &join.filter {
+            Some(filter) => Some(self.join_filter(filter, sides, &mut probe, &build)?),
+            None => None,
+        };
+        let offset = probe.physical.len();
+        let shifted = |expr: &Expr| match expr {
+            Expr::Column(index) => Expr::Column(index + offset),
+            other => other.clone(),
+        };
+        let mut probe_columns = keep_values(&probe.columns, &output_needed[0]);
+        let mut build_columns = keep_values(&build.columns, &output_needed[1]);
+        for column in &mut build_columns {
+            column.value = column.value.as_ref().map(shifted);
+            column.window = None;
+            column.nullable |= sides.kind == JoinKind::Left;
+        }
+        let mut window = probe.window.clone();
+        let mut output = BTreeSet::new();
+        let values = probe_columns.iter().chain(&build_columns).filter_map(|c| c.value.as_ref());
+        for value in values.chain(window.as_ref().map(|w| &w.time)) {
+            value.for_each_column(&mut |index| {
+                output.insert(index);
+            });
+        }
+        let output: Vec<usize> = output.into_iter().collect();
+        let position = |index: usize| output.binary_search(&index).unwrap_or_default();
+        for column in probe_columns.iter_mut().chain(&mut build_columns) {
+            column.value = column.value.as_ref().map(|value| remap(value, &position));
+        }
+        if let Some(window) = &mut window {
+            window.time = remap(&window.time, &position);
+        }
+        let (probe_schema, build_schema) = (probe.physical_schema(), build.physical_schema());
+        let fields: Vec<Field> = output
+            .iter()
+            .map(|index| match index.checked_sub(offset) {
+                None => probe.physical[*index].clone(),
+                Some(index) if sides.kind == JoinKind::Left => build.physical[index].clone().with_nullable(true),
+                Some(index) => build.physical[index].clone(),
+            })
+            .collect();
+        probe.operators.push(OperatorSpec::StaticJoin(StaticJoinSpec {
+            kind: sides.kind,
+            probe_keys,
+            build_keys,
+            filter,
+            probe_schema,
+            build_schema,
+            output,
+        }));
+        let port = Port::Side(probe.operators.len() - 1);
+        probe.physical = fields;
+        probe.window = window;
+        probe.columns = match (sides.with_build, sides.build_first) {
+            (false, _) => probe_columns,
+            (true, false) => probe_columns.into_iter().chain(build_columns).collect(),
+            (true, true) => build_columns.into_iter().chain(probe_columns).collect(),
+        };
+        let build = self.close(build);
+        Ok(probe.fed_by(build, port, ExchangeKind::Broadcast))
+    }
+
+    /// A condition over probe columns followed by build columns.
+    fn join_filter(&self, filter: &Logical, sides: &Sides, probe: &mut Stream, build: &Stream) -> Result<Expr> {
+        let schema = sides.probe.schema().join(sides.build.schema()).map_err(planning_error)?;
+        let probe_len = sides.probe.schema().fields().len();
+        let lazy = filter.column_refs().into_iter().filter_map(|c| schema.maybe_index_of_column(c));
+        if lazy.into_iter().any(|i| i < probe_len && probe.columns[i].value.is_none()) {
+            probe.settle_window()?;
+        }
+        let offset = probe.physical.len();
+        let missing = || Error::internal("a column of a join's condition was not needed");
+        convert(filter, &schema, &|index| match index.checked_sub(probe_len) {
+            None => probe.columns[index].value.clone().ok_or_else(missing),
+            Some(index) => match build.columns[index].value {
+                Some(Expr::Column(physical)) => Ok(Expr::Column(physical + offset)),
+                _ => Err(missing()),
+            },
+        })
+    }
+
+    /// Decides which side is read first and kept.
+    fn sides<'a>(&self, join: &'a Join) -> Result<Sides<'a>> {
+        let (left, right) = (join.left.as_ref(), join.right.as_ref());
+        let (left_static, right_static) = (self.is_static(left)?, self.is_static(right)?);
+        let build_right = right_static;
+        if !left_static && !right_static {
+            return Err(Error::user("regular joins of two streams are not supported yet").remedy(
+                "join with a bounded table (a file, or a topic read to its end), or aggregate both sides by window first",
+            ));
+        }
+        let (kind, swapped) = match join.join_type {
+            JoinType::Inner => (JoinKind::Inner, !build_right),
+            JoinType::Left if build_right => (JoinKind::Left, false),
+            JoinType::Right if left_static => (JoinKind::Left, true),
+            JoinType::LeftSemi if build_right => (JoinKind::LeftSemi, false),
+            JoinType::RightSemi if left_static => (JoinKind::LeftSemi, true),
+            JoinType::LeftAnti if build_right && !join.null_aware => (JoinKind::LeftAnti, false),
+            JoinType::RightAnti if left_static => (JoinKind::LeftAnti, true),
+            JoinType::Left | JoinType::Right => {
+                return Err(Error::user("an outer join must keep the rows of the stream, not of the static table")
+                    .remedy("write stream LEFT JOIN static_table"));
+            }
+            JoinType::LeftAnti if join.null_aware => {
+                return Err(Error::user("NOT IN (SELECT ...) is not supported yet").remedy("use NOT EXISTS"));
+            }
+            other => {
+                return Err(Error::user(format!("{other} joins are not supported yet")).remedy("use JOIN or LEFT JOIN"));
+            }
+        };
+        if join.on.is_empty() {
+            return Err(Error::user("a join needs an equality between columns of both sides")
+                .remedy("add ON a.column = b.column"));
+        }
+        let pair = |(l, r): &'a (Logical, Logical)| if swapped { (r, l) } else { (l, r) };
+        Ok(Sides {
+            kind,
+            probe: if swapped { right } else { left },
+            build: if swapped { left } else { right },
+            keys: join.on.iter().map(pair).collect(),
+            build_first: swapped,
+            with_build: matches!(kind, JoinKind::Inner | JoinKind::Left),
+        })
+    }
+
+    /// Whether a plan ends and waits for no watermark.
+    fn is_static(&self, plan: &LogicalPlan) -> Result<bool> {
+        match plan {
+            LogicalPlan::TableScan(scan) => Ok(self.catalog.table(scan.table_name.table())?.traits.bounded),
+            LogicalPlan::Extension(_) => Ok(false),
+            other => {
+                for input in other.inputs() {
+                    if !self.is_static(input)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+}
+
+/// Columns whose values are wanted above.
+fn keep_values(columns: &[LogicalColumn], needed: &Needed) -> Vec<LogicalColumn> {
+    let mut columns = columns.to_vec();
+    for (index, column) in columns.iter_mut().enumerate() {
+        if !needed.contains(&index) {
+            column.value = None;
+        }
+    }
+    columns
+}
+
+/// A key over the rows of the static side.
+fn build_value(key: &Logical, schema: &DFSchema, build: &Stream) -> Result<Expr> {
+    convert(key, schema, &|index| {
+        build.columns[index].value.clone().ok_or_else(|| Error::internal("a key of a join was not needed"))
+    })
+}
+
+/// The expression with its columns renumbered.
+pub(super) fn remap(expr: &Expr, position: &dyn Fn(usize) -> usize) -> Expr {
+    let sub = |expr: &Expr| remap(expr, position);
+    let boxed = |expr: &Expr| Box::new(remap(expr, position));
+    match expr {
+        Expr::Column(index) => Expr::Column(position(*index)),
+        Expr::Literal(literal) => Expr::Literal(literal.clone()),
+        Expr::Binary { op, left, right } => Expr::Binary { op: *op, left: boxed(left), right: boxed(right) },
+        Expr::Not(inner) => Expr::Not(boxed(inner)),
+        Expr::Negative(inner) => Expr::Negative(boxed(inner)),
+        Expr::IsNull(inner) => Expr::IsNull(boxed(inner)),
+        Expr::Cast { expr, to, safe } => Expr::Cast { expr: boxed(expr), to: to.clone(), safe: *safe },
+        Expr::Like { expr, pattern, negated, case_insensitive } => Expr::Like {
+            expr: boxed(expr),
+            pattern: boxed(pattern),
+            negated: *negated,
+            case_insensitive: *case_insensitive,
+        },
+        Expr::InList { expr, list, negated } => {
+            Expr::InList { expr: boxed(expr), list: list.iter().map(sub).collect(), negated: *negated }
+        }
+        Expr::Case { operand, branches, otherwise } => Expr::Case {
+            operand: operand.as_deref().map(boxed),
+            branches: branches.iter().map(|(when, then)| (sub(when), sub(then))).collect(),
+            otherwise: otherwise.as_deref().map(boxed),
+        },
+        Expr::Call { function, args, returns } => {
+            Expr::Call { function: function.clone(), args: args.iter().map(sub).collect(), returns: returns.clone() }
+        }
+    }
+}

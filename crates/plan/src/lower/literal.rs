@@ -1,0 +1,108 @@
+//! Constants to text that Arrow casts back to the same value.
+
+use anabranch_dataflow::Literal;
+use anabranch_model::{Error, Result};
+use arrow::array::{Array, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, IntervalUnit};
+use datafusion_common::ScalarValue;
+
+/// The literal for a value.
+pub(super) fn literal(value: &ScalarValue) -> Result<Literal> {
+    let data_type = value.data_type();
+    if value.is_null() {
+        return Ok(Literal { data_type, text: None });
+    }
+    let text = match value {
+        ScalarValue::IntervalMonthDayNano(Some(i)) => interval_text(i.months, i.days, i.nanoseconds),
+        // Arrow writes no other interval that it reads: carry them in the widest unit.
+        ScalarValue::IntervalDayTime(Some(i)) => interval_text(0, i.days, i64::from(i.milliseconds) * 1_000_000),
+        ScalarValue::IntervalYearMonth(Some(months)) => interval_text(*months, 0, 0),
+        _ => text_of(value)?,
+    };
+    let data_type = match data_type {
+        DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
+        other => other,
+    };
+    Ok(Literal { data_type, text: Some(text) })
+}
+
+fn text_of(value: &ScalarValue) -> Result<String> {
+    let unusable = || Error::user(format!("a constant of type {} is not supported yet", value.data_type()));
+    let array = value.to_array().map_err(|e| Error::internal(e.to_string()))?;
+    let text = cast(&array, &DataType::Utf8).map_err(|_| unusable())?;
+    let text = text.as_string::<i32>();
+    if text.is_null(0) { Err(unusable()) } else { Ok(text.value(0).to_string()) }
+}
+
+fn interval_text(months: i32, days: i32, nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let nanos = nanoseconds.unsigned_abs();
+    format!("{months} mons {days} days {sign}{}.{:09} secs", nanos / 1_000_000_000, nanos % 1_000_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringArray;
+    use arrow::datatypes::{IntervalDayTime, IntervalMonthDayNano};
+
+    use super::*;
+
+    fn check(value: &ScalarValue) {
+        let literal = literal(value).expect("literal");
+        let text = StringArray::from(vec![literal.text.clone()]);
+        let back = cast(&text, &literal.data_type).unwrap_or_else(|e| panic!("{literal:?}: {e}"));
+        let back = ScalarValue::try_from_array(&back, 0).expect("scalar");
+        let expected = value.cast_to(&literal.data_type).unwrap_or_else(|_| value.clone());
+        assert_eq!(back, expected, "{literal:?}");
+    }
+
+    #[test]
+    fn every_type_of_literal_comes_back() {
+        let values = [
+            ScalarValue::Boolean(Some(true)),
+            ScalarValue::Int8(Some(-8)),
+            ScalarValue::Int16(Some(-16)),
+            ScalarValue::Int32(Some(-32)),
+            ScalarValue::Int64(Some(i64::MIN)),
+            ScalarValue::UInt64(Some(u64::MAX)),
+            ScalarValue::Float32(Some(0.1)),
+            ScalarValue::Float64(Some(1e300)),
+            ScalarValue::Float64(Some(0.1)),
+            ScalarValue::Decimal128(Some(-12345), 10, 2),
+            ScalarValue::Utf8(Some("a 'quoted' \n ä".into())),
+            ScalarValue::Utf8View(Some(String::new())),
+            ScalarValue::Binary(Some(b"bytes".to_vec())),
+            ScalarValue::Date32(Some(-1)),
+            ScalarValue::Date64(Some(86_400_000 * 3)),
+            ScalarValue::Time32Second(Some(3661)),
+            ScalarValue::Time32Millisecond(Some(3_661_001)),
+            ScalarValue::Time64Microsecond(Some(3_661_000_001)),
+            ScalarValue::Time64Nanosecond(Some(3_661_000_000_001)),
+            ScalarValue::TimestampSecond(Some(1_700_000_000), None),
+            ScalarValue::TimestampMillisecond(Some(1_700_000_000_123), Some("UTC".into())),
+            ScalarValue::TimestampMicrosecond(Some(-1), None),
+            ScalarValue::TimestampNanosecond(Some(1_700_000_000_123_456_789), Some("UTC".into())),
+            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(14, -3, 1_500_000_001))),
+            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, 0, -250_000_000))),
+            ScalarValue::Int64(None),
+            ScalarValue::Utf8View(None),
+        ];
+        for value in &values {
+            check(value);
+        }
+    }
+
+    #[test]
+    fn narrower_intervals_are_widened() {
+        let day_time = ScalarValue::IntervalDayTime(Some(IntervalDayTime::new(1, 1500)));
+        let widened = literal(&day_time).expect("literal");
+        assert_eq!(widened.text.as_deref(), Some("0 mons 1 days 1.500000000 secs"));
+        check(&ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, 1, 1_500_000_000))));
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_refused() {
+        assert!(literal(&ScalarValue::Binary(Some(vec![0xff]))).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! Scans to sources: which columns to decode, and event time over them.
+
+use anabranch_dataflow::{OnMalformed, SinkSpec, SourceSpec, WatermarkSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field};
+use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, TableScan};
+
+use super::expr::convert;
+use super::stream::{LogicalColumn, Stream};
+use super::{Lowering, Needed};
+use crate::place::planning_error;
+use crate::table::{Malformed, Table};
+
+impl Lowering<'_> {
+    pub(super) fn scan(&mut self, scan: &TableScan, needed: &Needed) -> Result<Stream> {
+        if !scan.filters.is_empty() || scan.fetch.is_some() {
+            return Err(Error::internal("a scan with filters or a limit"));
+        }
+        let table = self.catalog.table(scan.table_name.table())?;
+        // Index in the scan to index in the record.
+        let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
+        let event_time = event_time(table)?;
+        let mut projection: Needed = needed.iter().map(|index| declared_index(*index)).collect();
+        if let Some((_, _, reads)) = &event_time {
+            projection.extend(reads);
+        }
+        if projection.is_empty() {
+            // A count of rows still needs a column to carry their number: the cheapest.
+            projection.insert(narrowest(table));
+        }
+        let projection: Vec<usize> = projection.into_iter().collect();
+        let decoded_index = |declared: usize| {
+            projection
+                .binary_search(&declared)
+                .map_err(|_| Error::internal(format!("column {declared} is not decoded")))
+        };
+        let watermark = match event_time {
+            Some((expr, plan, _)) => Some(WatermarkSpec {
+                time: convert(&expr, plan.schema(), &|index| {
+                    Ok(anabranch_dataflow::Expr::Column(decoded_index(scan_column(plan, index))?))
+                })?,
+                delay_ms: table.watermark.as_ref().map_or(0, |w| w.delay_ms),
+                idle_timeout_ms: table.options.idle_timeout_ms,
+            }),
+            None => None,
+        };
+        let physical: Vec<Field> = projection.iter().map(|index| table.physical.field(*index).clone()).collect();
+        let mut columns = Vec::new();
+        for (index, field) in scan.projected_schema.fields().iter().enumerate() {
+            let mut column = LogicalColumn::absent(field);
+            if needed.contains(&index) {
+                column.value = Some(anabranch_dataflow::Expr::Column(decoded_index(declared_index(index))?));
+            }
+            columns.push(column);
+        }
+        let source = SourceSpec {
+            table: table.name.clone(),
+            connector: table.spec.clone(),
+            declared: table.physical.clone(),
+            projection,
+            columns: Vec::new(),
+            watermark,
+            on_malformed: self.on_malformed(table)?,
+        };
+        let mut stream = Stream::of_source(source, physical, columns);
+        stream.bounded = table.traits.bounded;
+        let wanted = table.options.scan_parallelism.unwrap_or(self.parallelism);
+        stream.parallelism = wanted.min(table.traits.max_readers.unwrap_or(u32::MAX)).max(1);
+        Ok(stream)
+    }
+
+    fn on_malformed(&self, table: &Table) -> Result<OnMalformed> {
+        let name = match &table.options.malformed {
+            Malformed::Fail => return Ok(OnMalformed::Fail),
+            Malformed::Skip => return Ok(OnMalformed::Skip),
+            Malformed::DeadLetter(name) => name,
+        };
+        let of = |error: Error| error.at(format!("table {}, option 'dead-letter.table'", table.name));
+        let target = self.catalog.table(name).map_err(of)?;
+        target.check_writable().map_err(of)?;
+        let types: Vec<&DataType> = target.physical.fields().iter().map(|f| f.data_type()).collect();
+        let fits = match types.as_slice() {
+            [a, b, c, d] => {
+                [a, b, c].iter().all(|t| **t == &DataType::Utf8View)
+                    && matches!(d, DataType::Utf8View | DataType::Binary)
+            }
+            _ => false,
+        };
+        if !fits {
+            return Err(of(Error::user(format!("table '{name}' cannot take records that could not be decoded"))
+                .remedy(format!(
+                    "declare it as CREATE TABLE {name} (source_table STRING, place STRING, error STRING, record STRING)"
+                ))));
+        }
+        Ok(OnMalformed::DeadLetter(Box::new(SinkSpec {
+            table: target.name.clone(),
+            connector: target.spec.clone(),
+            schema: target.physical.clone(),
+        })))
+    }
+}
+
+/// The event time of a table: its expression, the scan it is over, and the physical columns that it reads.
+fn event_time(table: &Table) -> Result<Option<(LogicalExpr, &LogicalPlan, Needed)>> {
+    let Some(watermark) = &table.watermark else { return Ok(None) };
+    let (expr, input) = match &watermark.plan {
+        LogicalPlan::Projection(projection) => match projection.expr.as_slice() {
+            [expr] => (expr.clone(), projection.input.as_ref()),
+            _ => return Err(Error::internal("event time of several columns")),
+        },
+        // A physical column needs no projection.
+        scan => (LogicalExpr::from(scan.schema().qualified_field(0)), scan),
+    };
+    if !matches!(input, LogicalPlan::TableScan(_)) {
+        return Err(Error::user(format!("the event time '{}' is too complex", watermark.column))
+            .remedy("compute it by one expression of the record's columns"));
+    }
+    let mut reads = Needed::new();
+    for column in expr.column_refs() {
+        let index = input.schema().index_of_column(column).map_err(planning_error)?;
+        reads.insert(scan_column(input, index));
+    }
+    Ok(Some((expr, input, reads)))
+}
+
+/// Index in the record of a scan's column.
+fn scan_column(plan: &LogicalPlan, index: usize) -> usize {
+    match plan {
+        LogicalPlan::TableScan(TableScan { projection: Some(projection), .. }) => projection[index],
+        _ => index,
+    }
+}
+
+/// The column that is the cheapest to decode.
+fn narrowest(table: &Table) -> usize {
+    let width = |data_type: &DataType| data_type.primitive_width().unwrap_or(usize::MAX);
+    let fields = table.physical.fields().iter().enumerate();
+    fields.min_by_key(|(index, field)| (width(field.data_type()), *index)).map_or(0, |(index, _)| index)
+}

@@ -1,0 +1,381 @@
+//! The open end of a chain of operators, see [`super`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::{
+    BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, OperatorSpec, Port, SourceSpec, Stage, Window, WindowAssignSpec,
+};
+use anabranch_model::{Error, Result, StageId};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
+use datafusion_common::DFSchema;
+use datafusion_expr as logical;
+
+use super::expr::convert;
+use crate::window_assign::{WINDOW_COLUMNS, WindowAssign};
+
+/// See the module of [`super`].
+pub(super) struct Stream {
+    name: String,
+    source: Option<SourceSpec>,
+    pub(super) operators: Vec<OperatorSpec>,
+    inputs: Vec<(StageId, Port, ExchangeKind)>,
+    pub(super) parallelism: u32,
+    /// Columns of the rows that leave the last operator.
+    pub(super) physical: Vec<Field>,
+    /// Columns of the logical plan.
+    pub(super) columns: Vec<LogicalColumn>,
+    /// How rows belong to windows, if they do.
+    pub(super) window: Option<Windowed>,
+    /// Whether every source below ends.
+    pub(super) bounded: bool,
+    /// Whether every source below has a watermark.
+    pub(super) has_event_time: bool,
+    /// Whether rows wait for watermarks somewhere below.
+    pub(super) waits: bool,
+}
+
+/// A column of the logical plan.
+#[derive(Clone, Debug)]
+pub(super) struct LogicalColumn {
+    pub(super) name: String,
+    pub(super) data_type: DataType,
+    pub(super) nullable: bool,
+    /// Over the physical columns; `None` if nobody needs it, or if it is a window column not computed yet.
+    pub(super) value: Option<Expr>,
+    /// Which column of the stream's window it is, if it is one.
+    pub(super) window: Option<WindowColumn>,
+}
+
+/// The columns of a window, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WindowColumn {
+    Start,
+    End,
+    Time,
+}
+
+/// How rows belong to windows.
+#[derive(Clone, Debug)]
+pub(super) struct Windowed {
+    /// Windows of `time` that tell the windows of the rows apart.
+    pub(super) window: Window,
+    /// Over the physical columns.
+    pub(super) time: Expr,
+    /// Type of `time` and of the window columns.
+    pub(super) time_type: DataType,
+    /// How much earlier the rows' window begins than `window` says.
+    pub(super) earlier_ms: i64,
+    /// Whether the window columns have values: rows are results of a window already.
+    settled: bool,
+}
+
+impl Windowed {
+    /// Rows that shall belong to windows.
+    pub(super) fn lazily(window: Window, time: Expr, time_type: DataType) -> Self {
+        Windowed { window, time, time_type, earlier_ms: 0, settled: false }
+    }
+
+    /// Rows that carry their window's columns. They are told apart by `window_time`, in steps of the slide.
+    pub(super) fn settled(window: Window, window_time: Expr, time_type: DataType) -> Self {
+        let (window, earlier_ms) = match window {
+            Window::Hop { size_ms, slide_ms, offset_ms } => {
+                (Window::Tumble { size_ms: slide_ms, offset_ms }, size_ms - slide_ms)
+            }
+            other => (other, 0),
+        };
+        Windowed { window, time: window_time, time_type, earlier_ms, settled: true }
+    }
+}
+
+impl WindowColumn {
+    pub(super) const ALL: [WindowColumn; 3] = [WindowColumn::Start, WindowColumn::End, WindowColumn::Time];
+}
+
+impl LogicalColumn {
+    /// A column without a value.
+    pub(super) fn absent(field: &Field) -> Self {
+        LogicalColumn {
+            name: field.name().clone(),
+            data_type: field.data_type().clone(),
+            nullable: field.is_nullable(),
+            value: None,
+            window: None,
+        }
+    }
+
+    /// Whether computing it twice would cost.
+    pub(super) fn is_costly(&self) -> bool {
+        self.value.as_ref().is_some_and(is_costly)
+    }
+
+    fn named(&self, value: &Expr) -> NamedExpr {
+        NamedExpr {
+            name: self.name.clone(),
+            expr: value.clone(),
+            data_type: self.data_type.clone(),
+            nullable: self.nullable,
+        }
+    }
+}
+
+/// Columns, constants and casts that only reinterpret are free.
+fn is_costly(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) | Expr::Literal(_) => false,
+        Expr::Cast { expr, to: DataType::Timestamp(..), .. } => is_costly(expr),
+        _ => true,
+    }
+}
+
+impl Stream {
+    /// A chain that begins with a source of these columns.
+    pub(super) fn of_source(source: SourceSpec, physical: Vec<Field>, columns: Vec<LogicalColumn>) -> Self {
+        Stream {
+            name: format!("source {}", source.table),
+            has_event_time: source.watermark.is_some(),
+            source: Some(source),
+            operators: Vec::new(),
+            inputs: Vec::new(),
+            parallelism: 1,
+            physical,
+            columns,
+            window: None,
+            bounded: false,
+            waits: false,
+        }
+    }
+
+    /// The chain after an exchange: the same rows, no operators yet.
+    pub(super) fn continued(&self, name: String, parallelism: u32) -> Self {
+        Stream {
+            name,
+            source: None,
+            operators: Vec::new(),
+            inputs: Vec::new(),
+            parallelism,
+            physical: self.physical.clone(),
+            columns: self.columns.clone(),
+            window: self.window.clone(),
+            bounded: self.bounded,
+            has_event_time: self.has_event_time,
+            waits: self.waits,
+        }
+    }
+
+    /// Adds an exchange into the chain.
+    pub(super) fn fed_by(mut self, from: StageId, port: Port, kind: ExchangeKind) -> Self {
+        self.inputs.push((from, port, kind));
+        self
+    }
+
+    /// Makes a source be read by one task.
+    pub(super) fn narrow(&mut self) {
+        if self.source.is_some() {
+            self.parallelism = 1;
+        }
+    }
+
+    /// The stage, and the exchanges that enter it.
+    pub(super) fn into_stage(self, id: StageId) -> (Stage, Vec<(StageId, Port, ExchangeKind)>) {
+        let stage = Stage {
+            id,
+            name: self.name,
+            parallelism: self.parallelism,
+            source: self.source,
+            operators: self.operators,
+            sink: None,
+            schema: Arc::new(Schema::new(self.physical)),
+        };
+        (stage, self.inputs)
+    }
+
+    /// The schema of the physical columns.
+    pub(super) fn physical_schema(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.physical.clone()))
+    }
+
+    /// A logical expression over the physical columns. Window columns get values if the expression reads them.
+    pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &DFSchema) -> Result<Expr> {
+        let reads_lazy = self
+            .reads(expr, schema)?
+            .into_iter()
+            .any(|i| self.columns[i].window.is_some() && self.columns[i].value.is_none());
+        if reads_lazy {
+            self.settle_window()?;
+        }
+        convert(expr, schema, &|index| {
+            self.columns[index]
+                .value
+                .clone()
+                .ok_or_else(|| Error::internal(format!("column {} was not needed", self.columns[index].name)))
+        })
+    }
+
+    fn reads(&self, expr: &logical::Expr, schema: &DFSchema) -> Result<Vec<usize>> {
+        let mut indexes = Vec::new();
+        for column in expr.column_refs() {
+            indexes.push(schema.index_of_column(column).map_err(crate::place::planning_error)?);
+        }
+        indexes.sort_unstable();
+        Ok(indexes)
+    }
+
+    /// The logical column that an expression merely names.
+    pub(super) fn plain_column(&self, expr: &logical::Expr, schema: &DFSchema) -> Option<usize> {
+        match expr {
+            logical::Expr::Alias(alias) => self.plain_column(&alias.expr, schema),
+            logical::Expr::Column(column) => schema.index_of_column(column).ok(),
+            _ => None,
+        }
+    }
+
+    /// Computes costly columns now if the expressions read one of them more than once.
+    pub(super) fn share(&mut self, exprs: &[&logical::Expr], schema: &DFSchema) -> Result<()> {
+        let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
+        for expr in exprs {
+            for (column, count) in expr.column_refs_counts() {
+                let index = schema.index_of_column(column).map_err(crate::place::planning_error)?;
+                *uses.entry(index).or_default() += count;
+            }
+        }
+        if uses.into_iter().any(|(index, count)| count > 1 && self.columns[index].is_costly()) {
+            self.materialize();
+        }
+        Ok(())
+    }
+
+    /// Adds a filter.
+    pub(super) fn filter(&mut self, predicate: Expr) {
+        if let Some(OperatorSpec::Filter { predicate: last }) = self.operators.last_mut() {
+            let left = std::mem::replace(last, Expr::Column(0));
+            *last = Expr::Binary { op: BinaryOp::And, left: Box::new(left), right: Box::new(predicate) };
+        } else {
+            self.operators.push(OperatorSpec::Filter { predicate });
+        }
+    }
+
+    /// Notes the windows of rows; their columns follow the logical ones.
+    pub(super) fn set_window(&mut self, windowed: Windowed, assign: &WindowAssign) {
+        let fields = logical::UserDefinedLogicalNodeCore::schema(assign).fields();
+        let names = &fields[fields.len() - WINDOW_COLUMNS.len()..];
+        self.columns.extend(
+            names
+                .iter()
+                .zip(WindowColumn::ALL)
+                .map(|(field, window)| LogicalColumn { window: Some(window), ..LogicalColumn::absent(field) }),
+        );
+        self.window = Some(windowed);
+        self.waits = true;
+    }
+
+    /// Gives the window columns values: puts an operator in the chain if they have none.
+    pub(super) fn settle_window(&mut self) -> Result<()> {
+        let Some(windowed) = self.window.clone().filter(|w| !w.settled) else { return Ok(()) };
+        self.materialize();
+        let time = match self.window.as_ref().map(|w| w.time.clone()) {
+            Some(Expr::Column(index)) => index,
+            _ => return Err(Error::internal("the event time of a window is not a column")),
+        };
+        let keep: Vec<usize> = self
+            .columns
+            .iter()
+            .filter_map(|c| match c.value {
+                Some(Expr::Column(index)) => Some(index),
+                _ => None,
+            })
+            .collect();
+        let time_type = windowed.time_type.clone();
+        self.operators.push(OperatorSpec::WindowAssign(WindowAssignSpec {
+            window: windowed.window,
+            time,
+            keep: keep.clone(),
+        }));
+        let mut physical: Vec<Field> = keep.iter().map(|index| self.physical[*index].clone()).collect();
+        for column in &mut self.columns {
+            column.value = match (&column.value, column.window) {
+                (Some(Expr::Column(index)), _) => keep.iter().position(|k| k == index).map(Expr::Column),
+                (_, Some(window)) => Some(Expr::Column(keep.len() + window as usize)),
+                _ => None,
+            };
+        }
+        physical.extend(WINDOW_COLUMNS.map(|name| Field::new(name, time_type.clone(), false)));
+        self.physical = physical;
+        let window_time = Expr::Column(keep.len() + WindowColumn::Time as usize);
+        self.window = Some(Windowed::settled(windowed.window, window_time, time_type));
+        Ok(())
+    }
+
+    /// Computes the logical columns that have values, and the event time of windows, so that each is one physical
+    /// column, in order.
+    pub(super) fn materialize(&mut self) {
+        let mut exprs: Vec<NamedExpr> = Vec::new();
+        for column in &mut self.columns {
+            if let Some(value) = column.value.take() {
+                column.value = Some(Expr::Column(exprs.len()));
+                exprs.push(column.named(&value));
+            }
+        }
+        if let Some(windowed) = &mut self.window {
+            let position = exprs.iter().position(|e| e.expr == windowed.time).unwrap_or(exprs.len());
+            if position == exprs.len() {
+                exprs.push(NamedExpr {
+                    name: "$event_time".to_string(),
+                    expr: windowed.time.clone(),
+                    data_type: windowed.time_type.clone(),
+                    nullable: true,
+                });
+            }
+            windowed.time = Expr::Column(position);
+        }
+        self.project(exprs, false);
+    }
+
+    /// Adds a projection, unless it would change nothing.
+    pub(super) fn project(&mut self, exprs: Vec<NamedExpr>, names_matter: bool) {
+        let same = exprs.len() == self.physical.len()
+            && exprs
+                .iter()
+                .zip(&self.physical)
+                .enumerate()
+                .all(|(i, (e, field))| e.expr == Expr::Column(i) && (!names_matter || e.name == *field.name()));
+        if same {
+            return;
+        }
+        self.physical = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
+        self.operators.push(OperatorSpec::Project { columns: exprs });
+    }
+
+    /// Gives rows exactly the columns of a sink.
+    pub(super) fn shape_for_sink(&mut self, schema: &SchemaRef) -> Result<()> {
+        if self.columns.iter().any(|c| c.value.is_none()) {
+            self.settle_window()?;
+        }
+        let mut exprs = Vec::with_capacity(self.columns.len());
+        for (column, field) in self.columns.iter().zip(schema.fields()) {
+            let value = column
+                .value
+                .as_ref()
+                .ok_or_else(|| Error::internal(format!("output column {} has no value", column.name)))?;
+            exprs.push(NamedExpr { name: field.name().clone(), ..column.named(value) });
+        }
+        self.window = None;
+        self.project(exprs, true);
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            column.value = Some(Expr::Column(index));
+        }
+        Ok(())
+    }
+}
+
+/// `time - ms`, for a window's start that lies before the aggregate's.
+pub(super) fn minus_ms(time: Expr, ms: i64) -> Expr {
+    if ms == 0 {
+        return time;
+    }
+    let interval = Literal {
+        data_type: DataType::Interval(IntervalUnit::MonthDayNano),
+        text: Some(format!("{} secs", ms as f64 / 1000.0)),
+    };
+    Expr::Binary { op: BinaryOp::Minus, left: Box::new(time), right: Box::new(Expr::Literal(interval)) }
+}

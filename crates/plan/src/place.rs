@@ -1,0 +1,220 @@
+//! From the parser's and DataFusion's errors to errors with place and remedy.
+
+use anabranch_model::Error;
+use datafusion_common::{Column, DataFusionError, SchemaError};
+use datafusion_sql::sqlparser::parser::ParserError;
+use datafusion_sql::sqlparser::tokenizer::Location;
+
+/// `line 3, column 7`, as every error of a statement begins.
+pub(crate) fn place(line: u64, column: u64) -> String {
+    format!("line {line}, column {column}")
+}
+
+/// [`place`] of a token.
+pub(crate) fn at(location: Location) -> String {
+    place(location.line, location.column)
+}
+
+/// Adds the statement's place to an error that knows no nearer one.
+pub(crate) fn or_at(error: Error, line: u64, column: u64) -> Error {
+    if error.to_string().starts_with("line ") { error } else { error.at(place(line, column)) }
+}
+
+/// An error of the parser: the place stands at the end of its message.
+pub(crate) fn syntax_error(error: &ParserError) -> Error {
+    let message = match error {
+        ParserError::ParserError(message) | ParserError::TokenizerError(message) => message.clone(),
+        ParserError::RecursionLimitExceeded => {
+            return Error::user("the statement is nested too deeply").remedy("split it with views or WITH");
+        }
+    };
+    let Some((text, position)) = message.rsplit_once(" at Line: ") else {
+        return Error::user(format!("syntax error: {message}"));
+    };
+    let text = text.strip_prefix("sql parser error: ").unwrap_or(text);
+    let error = Error::user(format!("syntax error: {}", lower_first(text)));
+    match position.split_once(", Column: ") {
+        Some((line, column)) => error.at(format!("line {line}, column {}", column.trim())),
+        None => error,
+    }
+}
+
+/// An error of planning. The place comes from the diagnostic, if DataFusion gives one.
+pub(crate) fn planning_error(error: DataFusionError) -> Error {
+    let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
+    let hint = error.diagnostic().map(|d| d.message.clone());
+    let error = translate(error, hint);
+    match span {
+        Some(span) if !error.to_string().starts_with("line ") => error.at(place(span.start.line, span.start.column)),
+        _ => error,
+    }
+}
+
+/// The name of the function that a query calls and nobody knows, with the error's place.
+pub(crate) fn unknown_function(error: &DataFusionError) -> Option<(String, Option<String>)> {
+    let name = error.message().split_once("Invalid function '")?.1.split_once('\'')?.0.to_string();
+    let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
+    Some((name, span.map(|span| place(span.start.line, span.start.column))))
+}
+
+/// Our own error on its way through DataFusion.
+pub(crate) fn through(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+fn translate(error: DataFusionError, hint: Option<String>) -> Error {
+    match error {
+        DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => translate(*inner, hint),
+        DataFusionError::Collection(errors) => match errors.into_iter().next() {
+            Some(first) => planning_error(first),
+            None => Error::internal("an empty collection of errors"),
+        },
+        DataFusionError::External(inner) => match inner.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(other) => Error::user(other.to_string()),
+        },
+        DataFusionError::SchemaError(error, _) => schema_error(&error),
+        DataFusionError::NotImplemented(message) => Error::user(format!("not supported yet: {}", tidy(&message))),
+        DataFusionError::Internal(message) => Error::internal(tidy(&message)),
+        DataFusionError::SQL(error, _) => syntax_error(&error),
+        DataFusionError::Plan(message) => plan_message(&message, hint.as_deref()),
+        other => Error::user(tidy(&other.strip_backtrace())),
+    }
+}
+
+fn plan_message(message: &str, hint: Option<&str>) -> Error {
+    let message = tidy(message);
+    if message.to_lowercase().starts_with("projections require unique expression names") {
+        let name = message.split('"').nth(1).unwrap_or_default();
+        let name = if name.contains('(') { name } else { name.rsplit('.').next().unwrap_or(name) };
+        return Error::user(format!("two columns have the name '{name}'")).remedy("give one another name with AS");
+    }
+    if let Some((what, candidates)) = message.split_once("\n\tCandidate functions:") {
+        let what = what.split(". No function matches").next().unwrap_or(what);
+        let candidates: Vec<&str> = candidates.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        return Error::user(lower_first(what)).remedy(format!("it can be called as {}", candidates.join(" or ")));
+    }
+    if let Some(hint) = hint.filter(|hint| hint.contains("must appear in GROUP BY")) {
+        let column = hint.split('\'').nth(1).unwrap_or(hint);
+        return Error::user(format!("column '{column}' is neither in GROUP BY nor in an aggregate"))
+            .remedy("add it to GROUP BY, or aggregate it, for example MAX(...)");
+    }
+    // Where both exist the diagnostic is written for people and the message for developers.
+    match hint {
+        Some(hint) if !hint.is_empty() => {
+            Error::user(lower_first(hint)).remedy(message.lines().next().unwrap_or_default().to_string())
+        }
+        _ => Error::user(lower_first(&message)),
+    }
+}
+
+fn schema_error(error: &SchemaError) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => column_not_found(field, valid_fields),
+        SchemaError::AmbiguousReference { field } => {
+            Error::user(format!("column '{}' is in more than one table", field.name()))
+                .remedy(format!("write it with its table: t.{}", field.name()))
+        }
+        SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
+            Error::user(format!("two columns have the name '{name}'")).remedy("give one another name with AS")
+        }
+    }
+}
+
+fn column_not_found(field: &Column, valid: &[Column]) -> Error {
+    let error = Error::user(format!("there is no column '{}'", field.flat_name()));
+    if valid.is_empty() {
+        return error.remedy("a constant expression is needed here");
+    }
+    let names: Vec<String> = valid.iter().map(|c| c.name().to_string()).collect();
+    let shown = |names: &[String]| {
+        let mut list = names.iter().take(20).cloned().collect::<Vec<_>>().join(", ");
+        if names.len() > 20 {
+            list.push_str(", ...");
+        }
+        list
+    };
+    match nearest(field.name(), names.iter().map(String::as_str)) {
+        Some(near) => error.remedy(format!("did you mean {near}? The columns are: {}", shown(&names))),
+        None => error.remedy(format!("the columns are: {}", shown(&names))),
+    }
+}
+
+/// The candidate that a mistyped name most likely stands for.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    candidates
+        .map(|candidate| (distance(&wanted, &candidate.to_lowercase()), candidate))
+        .min()
+        .filter(|(distance, _)| *distance <= 1.max(wanted.chars().count() / 3))
+        .map(|(_, candidate)| candidate)
+}
+
+/// Number of letters to change, add, leave out, or swap with their neighbour.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            table[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let changed = table[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+                let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+                let swapped = if swapped { table[i - 2][j - 2] + 1 } else { usize::MAX };
+                changed.min(table[i - 1][j] + 1).min(table[i][j - 1] + 1).min(swapped)
+            };
+        }
+    }
+    table[a.len()][b.len()]
+}
+
+fn tidy(message: &str) -> String {
+    let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
+    let mut text = message.trim_start_matches("Error during planning: ").trim_end().to_string();
+    for (arrow, sql) in ARROW_NAMES {
+        text = text.replace(arrow, sql);
+    }
+    text
+}
+
+/// Types as the library writes them, and as users do.
+const ARROW_NAMES: [(&str, &str); 12] = [
+    ("Utf8View", "STRING"),
+    ("Utf8", "STRING"),
+    ("UInt64", "unsigned BIGINT"),
+    ("Int64", "BIGINT"),
+    ("Int32", "INT"),
+    ("Int16", "SMALLINT"),
+    ("Float64", "DOUBLE"),
+    ("Float32", "FLOAT"),
+    ("Timestamp(ms, \"UTC\")", "TIMESTAMP_LTZ(3)"),
+    ("Timestamp(ms)", "TIMESTAMP(3)"),
+    ("Timestamp(µs)", "TIMESTAMP(6)"),
+    ("Date32", "DATE"),
+];
+
+fn lower_first(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        // A word in capitals is SQL, not the beginning of a sentence.
+        Some(first) if !chars.as_str().starts_with(|c: char| c.is_uppercase()) => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => text.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name_is_one_that_a_slip_explains() {
+        let names = ["cot", "count", "sum"];
+        for (typed, meant) in [("cuont", Some("count")), ("COUNT", Some("count")), ("summ", Some("sum")), ("avg", None)]
+        {
+            assert_eq!(nearest(typed, names.into_iter()), meant, "{typed}");
+        }
+    }
+}

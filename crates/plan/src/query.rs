@@ -1,0 +1,160 @@
+//! Queries to optimized logical plans: our catalog and functions behind DataFusion's planner and optimizer.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::{DFSchema, DataFusionError, TableReference};
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
+use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
+use datafusion_optimizer::analyzer::Analyzer;
+use datafusion_optimizer::{Optimizer, OptimizerContext};
+use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use datafusion_sql::sqlparser::ast::{self, Query};
+
+use crate::catalog::{Catalog, Relation};
+use crate::place::{nearest, planning_error, through, unknown_function};
+use crate::spelling;
+use crate::types::FlinkTypes;
+use crate::window_table::WindowTablePlanner;
+
+/// Rules that make plans we would not run: a distinct count becomes a second aggregation, which for windows is
+/// worse than keeping the distinct values as the state of one.
+const DROPPED_RULES: [&str; 1] = ["single_distinct_aggregation_to_group_by"];
+
+/// Plans queries against a catalog.
+pub(crate) struct Planner<'a> {
+    catalog: &'a Catalog,
+    options: Arc<ConfigOptions>,
+    relation_planners: Vec<Arc<dyn RelationPlanner>>,
+}
+
+impl<'a> Planner<'a> {
+    pub(crate) fn new(catalog: &'a Catalog) -> Self {
+        let mut options = ConfigOptions::default();
+        options.sql_parser.enable_ident_normalization = false;
+        options.sql_parser.collect_spans = true;
+        Planner { catalog, options: Arc::new(options), relation_planners: vec![Arc::new(WindowTablePlanner)] }
+    }
+
+    /// The plan of a query, names resolved, not yet optimized.
+    pub(crate) fn query(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
+        spelling::rewrite(&mut *query)?;
+        self.sql_to_rel().sql_statement_to_plan(ast::Statement::Query(query)).map_err(|e| self.explain(e))
+    }
+
+    /// An expression over the columns of `schema`.
+    pub(crate) fn expr(&self, mut expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
+        spelling::rewrite(&mut expr)?;
+        self.sql_to_rel().sql_to_expr(expr, schema, &mut PlannerContext::new()).map_err(|e| self.explain(e))
+    }
+
+    /// Types made to fit, filters and projections pushed down.
+    pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let plan = Analyzer::new().execute_and_check(plan, &self.options, |_, _| {}).map_err(planning_error)?;
+        let mut rules = Optimizer::new().rules;
+        rules.retain(|rule| !DROPPED_RULES.contains(&rule.name()));
+        let context = OptimizerContext::new_with_config_options(Arc::clone(&self.options));
+        Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {}).map_err(planning_error)
+    }
+
+    fn explain(&self, error: DataFusionError) -> Error {
+        let Some((name, place)) = unknown_function(&error) else { return planning_error(error) };
+        let names: Vec<String> = self.udf_names().into_iter().chain(self.udaf_names()).collect();
+        let error = Error::user(format!("there is no function {}", name.to_uppercase()));
+        let error = match nearest(&name, names.iter().map(String::as_str)) {
+            Some(near) => error.remedy(format!("did you mean {}?", near.to_uppercase())),
+            None => error,
+        };
+        if let Some(place) = place { error.at(place) } else { error }
+    }
+
+    fn sql_to_rel(&self) -> SqlToRel<'_, Self> {
+        let options = ParserOptions::new().with_enable_ident_normalization(false).with_collect_spans(true);
+        SqlToRel::new_with_options(self, options)
+    }
+}
+
+impl ContextProvider for Planner<'_> {
+    fn get_table_source(&self, name: TableReference) -> datafusion_common::Result<Arc<dyn TableSource>> {
+        let name = name.to_string();
+        match self.catalog.get(&name).map_err(through)? {
+            Relation::Table(table) => {
+                table.check_readable().map_err(through)?;
+                Ok(Arc::new(Inlined { plan: Arc::clone(&table.plan), bounded: table.traits.bounded }))
+            }
+            Relation::View(plan) => Ok(Arc::new(Inlined { plan: Arc::clone(plan), bounded: false })),
+        }
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.catalog.functions.planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        &self.relation_planners
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        Some(Arc::new(FlinkTypes))
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.catalog.functions.scalar(name)
+    }
+
+    fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {
+        None
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.catalog.functions.aggregate(name)
+    }
+
+    fn get_window_meta(&self, _name: &str) -> Option<Arc<WindowUDF>> {
+        None
+    }
+
+    fn get_variable_type(&self, _variable_names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        &self.options
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.catalog.functions.scalar_names()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.catalog.functions.aggregate_names()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A table or view as the plan that stands for it.
+pub(crate) struct Inlined {
+    plan: Arc<LogicalPlan>,
+    /// Whether it is a table that ends.
+    pub(crate) bounded: bool,
+}
+
+impl TableSource for Inlined {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.plan.schema().inner())
+    }
+
+    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
+        Some(Cow::Borrowed(&self.plan))
+    }
+}

@@ -1,0 +1,314 @@
+//! Scripts and single statements: what each does to the catalog, and the jobs that come of them.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType};
+use datafusion_sql::sqlparser::ast::Query;
+
+use crate::catalog::{Catalog, Relation};
+use crate::insert::plan_insert;
+use crate::lower::{Output, lower};
+use crate::place::{at, or_at, planning_error};
+use crate::query::Planner;
+use crate::spelling::name_columns;
+use crate::statement::{Insert, Statement, parse};
+use crate::table::Table;
+use crate::text::{StatementText, split_statements};
+use crate::types::sql_name;
+use crate::{PlanOptions, TableResolver};
+
+/// Connector of the sink that an interactive SELECT writes to.
+pub const COLLECT: &str = "collect";
+
+/// What a script comes to.
+#[derive(Debug)]
+pub struct Planned {
+    /// One job with all INSERTs of the script; `None` if it has none.
+    pub plan: Option<Plan>,
+    /// The optimized logical plans of the job, for `explain`.
+    pub logical: String,
+    /// What EXPLAIN, DESCRIBE, SHOW TABLES and SET without arguments have to say, in order.
+    pub reports: Vec<String>,
+}
+
+/// What a statement comes to.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The catalog or an option changed; what to tell the user.
+    Done(String),
+    /// Something to read.
+    Report(String),
+    /// A job that runs on its own.
+    Insert(Box<Plan>),
+    /// A job whose rows the caller collects.
+    Query {
+        /// Its sink has the connector [`COLLECT`].
+        plan: Box<Plan>,
+        /// Columns of the result.
+        schema: SchemaRef,
+        /// Rows to skip and rows to take before the caller stops the job (`LIMIT`, `OFFSET`).
+        skip: usize,
+        /// See `skip`; `None`: all rows.
+        limit: Option<usize>,
+    },
+}
+
+/// Plans all statements of a file. All INSERTs become one job.
+pub fn plan_script(
+    text: &str,
+    catalog: &mut Catalog,
+    resolver: &dyn TableResolver,
+    options: &PlanOptions,
+) -> Result<Planned> {
+    let mut outputs = Vec::new();
+    let mut reports = Vec::new();
+    let mut first_insert = (1, 1);
+    for statement in split_statements(text)? {
+        let (line, column) = (statement.line, statement.column);
+        let place = |error: Error| or_at(error, line, column);
+        match parse(&statement).map_err(place)? {
+            Statement::Insert(inserts) => {
+                if outputs.is_empty() {
+                    first_insert = (line, column);
+                }
+                for insert in inserts {
+                    let start = insert.start;
+                    let output = plan_insert(insert, catalog);
+                    let output = output.map_err(|e| or_at(e, start.line, start.column))?;
+                    // Lowered here once for the errors that only lowering finds, so that they name this statement.
+                    lower(std::slice::from_ref(&output), catalog, options)
+                        .map_err(|e| or_at(e, start.line, start.column))?;
+                    outputs.push(output);
+                }
+            }
+            Statement::Query(_) => {
+                return Err(place(Error::user("a SELECT in a script has no place to write to").remedy(
+                    "write INSERT INTO t SELECT ..., for example into a table WITH ('connector' = 'print'); a bare \
+                     SELECT is for interactive use",
+                )));
+            }
+            other => match perform(other, catalog, resolver, options).map_err(place)? {
+                Outcome::Report(report) => reports.push(report),
+                _ => continue,
+            },
+        }
+    }
+    let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
+    let plan = match outputs.is_empty() {
+        true => None,
+        false => Some(lower(&outputs, catalog, options).map_err(|e| or_at(e, first_insert.0, first_insert.1))?),
+    };
+    Ok(Planned { plan, logical, reports })
+}
+
+/// Plans one statement. The rows of a bare SELECT go to a sink of connector [`COLLECT`] and table `collect_as`.
+pub fn execute(
+    statement: &StatementText,
+    catalog: &mut Catalog,
+    resolver: &dyn TableResolver,
+    options: &PlanOptions,
+    collect_as: &str,
+) -> Result<Outcome> {
+    let place = |error: Error| or_at(error, statement.line, statement.column);
+    match parse(statement).map_err(place)? {
+        Statement::Insert(inserts) => {
+            let outputs = plan_inserts(inserts, catalog)?;
+            Ok(Outcome::Insert(Box::new(lower(&outputs, catalog, options).map_err(place)?)))
+        }
+        Statement::Query(query) => {
+            let collected = collect(query, catalog, collect_as).map_err(place)?;
+            let plan = lower(std::slice::from_ref(&collected.output), catalog, options).map_err(place)?;
+            let schema = collected.output.sink.schema;
+            Ok(Outcome::Query { plan: Box::new(plan), schema, skip: collected.skip, limit: collected.limit })
+        }
+        other => perform(other, catalog, resolver, options).map_err(place),
+    }
+}
+
+fn plan_inserts(inserts: Vec<Insert>, catalog: &Catalog) -> Result<Vec<Output>> {
+    inserts
+        .into_iter()
+        .map(|insert| {
+            let start = insert.start;
+            plan_insert(insert, catalog).map_err(|e| or_at(e, start.line, start.column))
+        })
+        .collect()
+}
+
+/// Statements that start no job.
+fn perform(
+    statement: Statement,
+    catalog: &mut Catalog,
+    resolver: &dyn TableResolver,
+    options: &PlanOptions,
+) -> Result<Outcome> {
+    match statement {
+        Statement::CreateTable(create) => {
+            let (name, start) = (create.name.value.clone(), create.start);
+            if create.if_not_exists && catalog.contains(&name) {
+                return Ok(Outcome::Done(format!("table {name} exists")));
+            }
+            let table = Table::declare(*create, catalog, resolver)?;
+            let inserted = catalog.insert(&name, Relation::Table(Arc::new(table)), false);
+            inserted.map_err(|e| e.at(at(start)))?;
+            Ok(Outcome::Done(format!("table {name} created")))
+        }
+        Statement::CreateView { name, if_not_exists, or_replace, columns, query } => {
+            if if_not_exists && catalog.contains(&name.value) {
+                return Ok(Outcome::Done(format!("view {} exists", name.value)));
+            }
+            let mut query = query;
+            name_columns(&mut query);
+            let mut plan = Planner::new(catalog).query(query)?;
+            if !columns.is_empty() {
+                let names: Vec<String> = columns.into_iter().map(|c| c.value).collect();
+                plan = renamed(plan, &names)?;
+            }
+            let inserted = catalog.insert(&name.value, Relation::View(Arc::new(plan)), or_replace);
+            inserted.map_err(|e| e.at(at(name.span.start)))?;
+            Ok(Outcome::Done(format!("view {} created", name.value)))
+        }
+        Statement::Drop { kind, name, if_exists } => {
+            if if_exists && !catalog.contains(&name.value) {
+                return Ok(Outcome::Done(format!("there is no {kind} {}", name.value)));
+            }
+            catalog.remove(kind, &name.value).map_err(|e| e.at(at(name.span.start)))?;
+            Ok(Outcome::Done(format!("{kind} {} dropped", name.value)))
+        }
+        Statement::Set { name, value } => {
+            catalog.settings.set(&name, &value)?;
+            Ok(Outcome::Done(format!("{name} = {value}")))
+        }
+        Statement::ShowSettings => {
+            let lines = catalog.settings.list().into_iter().map(|(name, value)| format!("{name} = {value}"));
+            Ok(Outcome::Report(lines.collect::<Vec<_>>().join("\n")))
+        }
+        Statement::ShowTables => {
+            let lines = catalog.names().map(|(name, kind)| format!("{name} ({kind})"));
+            Ok(Outcome::Report(lines.collect::<Vec<_>>().join("\n")))
+        }
+        Statement::Describe(name) => {
+            let relation = catalog.get(&name.value).map_err(|e| e.at(at(name.span.start)))?;
+            Ok(Outcome::Report(describe(relation)))
+        }
+        Statement::Explain(inner) => explain(*inner, catalog, options).map(Outcome::Report),
+        Statement::Insert(_) | Statement::Query(_) => Err(Error::internal("a job where none is expected")),
+    }
+}
+
+fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
+    let fields = plan.schema().fields().len();
+    if fields != names.len() {
+        return Err(Error::user(format!("the view names {} columns, its query gives {fields}", names.len()))
+            .remedy("name every column of the query, or none"));
+    }
+    let exprs: Vec<Expr> = plan.schema().iter().zip(names).map(|(field, name)| Expr::from(field).alias(name)).collect();
+    LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build).map_err(planning_error)
+}
+
+/// A bare SELECT.
+struct Collected {
+    output: Output,
+    skip: usize,
+    limit: Option<usize>,
+}
+
+fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected> {
+    let planner = Planner::new(catalog);
+    name_columns(&mut query);
+    let mut plan = planner.query(query)?;
+    let (mut skip, mut limit) = (0, None);
+    if let LogicalPlan::Limit(top) = &plan {
+        let (skip_type, fetch_type) = (top.get_skip_type(), top.get_fetch_type());
+        match (skip_type.map_err(planning_error)?, fetch_type.map_err(planning_error)?) {
+            (SkipType::Literal(rows), FetchType::Literal(fetch)) => (skip, limit) = (rows, fetch),
+            _ => return Err(Error::user("LIMIT and OFFSET must be constants")),
+        }
+        plan = top.input.as_ref().clone();
+    }
+    // Names need not be unique where people read them, but they must be where plans do.
+    let mut names: Vec<String> = Vec::new();
+    let mut exprs = Vec::new();
+    for (qualifier, field) in plan.schema().iter() {
+        let mut unique = field.name().clone();
+        let mut count = 1;
+        while names.contains(&unique) {
+            count += 1;
+            unique = format!("{}_{count}", field.name());
+        }
+        exprs.push(Expr::from((qualifier, field)).alias(&unique));
+        names.push(unique);
+    }
+    let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
+    let plan = planner.optimize(plan.map_err(planning_error)?)?;
+    let fields: Vec<Field> = plan
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| Field::new(field.name(), field.data_type().clone(), field.is_nullable()))
+        .collect();
+    let sink = SinkSpec {
+        table: name.to_string(),
+        connector: ConnectorSpec { connector: COLLECT.into(), options: Default::default() },
+        schema: Arc::new(Schema::new(fields)),
+    };
+    Ok(Collected { output: Output { plan, sink, parallelism: None }, skip, limit })
+}
+
+fn explain(statement: Statement, catalog: &Catalog, options: &PlanOptions) -> Result<String> {
+    let outputs = match statement {
+        Statement::Query(query) => vec![collect(query, catalog, "result")?.output],
+        Statement::Insert(inserts) => plan_inserts(inserts, catalog)?,
+        _ => return Err(Error::internal("only queries and inserts can be explained")),
+    };
+    let plan = lower(&outputs, catalog, options)?;
+    let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
+    Ok(format!("Logical plan\n{}\nStages\n{}", indented(&logical), indented(&plan.to_string())))
+}
+
+fn indented(text: &str) -> String {
+    text.lines().fold(String::new(), |mut result, line| {
+        let _ = writeln!(result, "  {line}");
+        result
+    })
+}
+
+fn logical_text(output: &Output) -> String {
+    format!("insert into {}\n{}", output.sink.table, indented(&output.plan.display_indent().to_string()))
+}
+
+/// Columns with their types, and event time.
+fn describe(relation: &Relation) -> String {
+    let (plan, table) = match relation {
+        Relation::Table(table) => (&table.plan, Some(table)),
+        Relation::View(plan) => (plan, None),
+    };
+    let width = plan.schema().fields().iter().map(|f| f.name().chars().count()).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for field in plan.schema().fields() {
+        let mut line = format!("{:width$}  {}", field.name(), sql_name(field.data_type()));
+        if !field.is_nullable() {
+            line.push_str(" NOT NULL");
+        }
+        if let Some(table) = table {
+            if table.physical.index_of(field.name()).is_err() {
+                line.push_str("  computed");
+            }
+            if table.primary_key.contains(field.name()) {
+                line.push_str("  primary key");
+            }
+            if let Some(watermark) = table.watermark.as_ref().filter(|w| w.column == *field.name()) {
+                let _ = write!(line, "  event time, watermark {} ms behind", watermark.delay_ms);
+            }
+        }
+        lines.push(line);
+    }
+    if let Some(table) = table {
+        lines.push(format!("connector {}", table.spec));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,145 @@
+//! Options of `SET 'name' = 'value'` and the notation of durations and sizes.
+
+use std::time::Duration;
+
+use anabranch_dataflow::JobOptions;
+use anabranch_model::{Error, Result};
+
+use crate::place::nearest;
+
+/// What `SET` has set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) job: JobOptions,
+    pub(crate) parallelism: Option<u32>,
+}
+
+const NAMES: [&str; 6] = ["parallelism", "job-name", "epoch-interval", "buffer-timeout", "batch-rows", "channel-bytes"];
+
+impl Settings {
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let of = |error: Error| error.at(format!("option '{name}'"));
+        match name {
+            "parallelism" | "parallelism.default" => self.parallelism = Some(parse_parallelism(value).map_err(of)?),
+            "job-name" | "pipeline.name" => self.job.job_name = value.to_string(),
+            "epoch-interval" => {
+                let interval = parse_duration(value).map_err(of)?;
+                if interval.is_zero() {
+                    return Err(of(Error::user("the interval must be positive").remedy("use for example '100 ms'")));
+                }
+                self.job.epoch_interval = interval;
+            }
+            "buffer-timeout" | "execution.buffer-timeout" => {
+                self.job.buffer_timeout = parse_duration(value).map_err(of)?;
+            }
+            "batch-rows" => {
+                let rows: usize = value.parse().ok().filter(|rows| (1..=1 << 20).contains(rows)).ok_or_else(|| {
+                    of(Error::user(format!("'{value}' is not a number of rows")).remedy("use 1 to 1048576"))
+                })?;
+                self.job.batch_rows = rows;
+            }
+            "channel-bytes" => self.job.channel_bytes = parse_bytes(value).map_err(of)?,
+            _ => {
+                let near = nearest(name, NAMES.into_iter());
+                let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
+                return Err(Error::user(format!("there is no option '{name}'"))
+                    .remedy(format!("{help}The options are: {}", NAMES.join(", "))));
+            }
+        }
+        Ok(())
+    }
+
+    /// The options with their values, for people.
+    pub(crate) fn list(&self) -> Vec<(String, String)> {
+        let values = [
+            self.parallelism.map_or_else(|| "default".to_string(), |p| p.to_string()),
+            self.job.job_name.clone(),
+            format!("{} ms", self.job.epoch_interval.as_millis()),
+            format!("{} ms", self.job.buffer_timeout.as_millis()),
+            self.job.batch_rows.to_string(),
+            self.job.channel_bytes.to_string(),
+        ];
+        NAMES.iter().map(ToString::to_string).zip(values).collect()
+    }
+}
+
+/// A number of tasks.
+pub(crate) fn parse_parallelism(text: &str) -> Result<u32> {
+    text.trim()
+        .parse()
+        .ok()
+        .filter(|p| *p >= 1)
+        .ok_or_else(|| Error::user(format!("'{text}' is not a number of tasks")).remedy("use a whole number from 1"))
+}
+
+/// `5 s`, `100ms`, `1 min`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration> {
+    let (number, unit) = number_and_unit(text);
+    let unit_ms: Option<f64> = match unit.as_str() {
+        "" | "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => Some(1.0),
+        "s" | "sec" | "secs" | "second" | "seconds" => Some(1000.0),
+        "m" | "min" | "mins" | "minute" | "minutes" => Some(60_000.0),
+        "h" | "hour" | "hours" => Some(3_600_000.0),
+        "d" | "day" | "days" => Some(86_400_000.0),
+        _ => None,
+    };
+    match (number, unit_ms) {
+        (Some(number), Some(unit)) => Ok(Duration::from_micros((number * unit * 1000.0).round() as u64)),
+        _ => Err(Error::user(format!("'{text}' is not a duration"))
+            .remedy("write a number and ms, s, min, h or d, like '5 s'")),
+    }
+}
+
+/// `4 mb`, `65536`.
+fn parse_bytes(text: &str) -> Result<usize> {
+    let (number, unit) = number_and_unit(text);
+    let unit_bytes: Option<f64> = match unit.as_str() {
+        "" | "b" | "bytes" => Some(1.0),
+        "k" | "kb" | "kib" => Some(1024.0),
+        "m" | "mb" | "mib" => Some(1024.0 * 1024.0),
+        "g" | "gb" | "gib" => Some(1024.0 * 1024.0 * 1024.0),
+        _ => None,
+    };
+    match (number, unit_bytes) {
+        (Some(number), Some(unit)) if number * unit >= 1.0 => Ok((number * unit).round() as usize),
+        _ => {
+            Err(Error::user(format!("'{text}' is not a size"))
+                .remedy("write a number and b, kb, mb or gb, like '4 mb'"))
+        }
+    }
+}
+
+fn number_and_unit(text: &str) -> (Option<f64>, String) {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    (text[..digits].parse().ok(), text[digits..].trim().to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_sizes() {
+        for (text, ms) in [("5 s", 5000), ("100ms", 100), ("1 min", 60_000), ("0.5 h", 1_800_000), ("7", 7)] {
+            assert_eq!(parse_duration(text).expect(text), Duration::from_millis(ms), "{text}");
+        }
+        for text in ["", "s", "5 parsecs", "-1 s"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_bytes("4 mb").expect("size"), 4 << 20);
+        assert!(parse_bytes("0").is_err());
+    }
+
+    #[test]
+    fn every_listed_option_can_be_set() {
+        let mut settings = Settings::default();
+        settings.set("parallelism", "3").expect("set");
+        for (name, value) in settings.clone().list() {
+            settings.set(&name, &value).expect("set");
+        }
+        assert!(
+            settings.set("paralelism", "3").expect_err("unknown").to_string().contains("did you mean 'parallelism'")
+        );
+    }
+}

@@ -1,0 +1,255 @@
+//! Statements as parsed: what users write, before anything is looked up.
+
+mod create_table;
+
+use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::ast::{Ident, ObjectName, Query};
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::{Parser, ParserError};
+use datafusion_sql::sqlparser::tokenizer::{Location, Token};
+
+pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
+use crate::dialect::AnabranchDialect;
+use crate::place::{at, syntax_error};
+use crate::text::{StatementText, tokenize};
+
+/// A statement.
+#[derive(Debug)]
+pub(crate) enum Statement {
+    CreateTable(Box<CreateTable>),
+    CreateView {
+        name: Ident,
+        if_not_exists: bool,
+        or_replace: bool,
+        columns: Vec<Ident>,
+        query: Box<Query>,
+    },
+    Drop {
+        kind: &'static str,
+        name: Ident,
+        if_exists: bool,
+    },
+    /// Several if they are a statement set.
+    Insert(Vec<Insert>),
+    Set {
+        name: String,
+        value: String,
+    },
+    ShowSettings,
+    Explain(Box<Statement>),
+    ShowTables,
+    Describe(Ident),
+    Query(Box<Query>),
+}
+
+/// `INSERT INTO table (columns) query`.
+#[derive(Debug)]
+pub(crate) struct Insert {
+    pub(crate) table: Ident,
+    pub(crate) columns: Vec<Ident>,
+    pub(crate) query: Box<Query>,
+    pub(crate) start: Location,
+}
+
+/// Parses one statement; places are those of the file it came from.
+pub(crate) fn parse(text: &StatementText) -> Result<Statement> {
+    let tokens = tokenize(&text.text, text.line, text.column)?;
+    let mut parser = Parser::new(&AnabranchDialect).with_tokens_with_locations(tokens);
+    let statement = statement(&mut parser)?;
+    let _ = parser.consume_token(&Token::SemiColon);
+    let rest = parser.peek_token();
+    if rest.token != Token::EOF {
+        return Err(Error::user(format!("syntax error: the statement should end before {}", rest.token))
+            .at(at(rest.span.start))
+            .remedy("separate statements with a semicolon"));
+    }
+    Ok(statement)
+}
+
+fn statement(parser: &mut Parser) -> Result<Statement> {
+    let first = parser.peek_token();
+    let keyword = match &first.token {
+        Token::Word(word) => word.keyword,
+        Token::LParen => Keyword::SELECT,
+        _ => Keyword::NoKeyword,
+    };
+    match keyword {
+        Keyword::CREATE => create(parser),
+        Keyword::DROP => drop_relation(parser),
+        Keyword::INSERT => Ok(Statement::Insert(vec![insert(parser)?])),
+        Keyword::EXECUTE | Keyword::BEGIN => statement_set(parser),
+        Keyword::SET => set(parser),
+        Keyword::EXPLAIN => explain(parser),
+        Keyword::SHOW => show(parser),
+        Keyword::DESCRIBE | Keyword::DESC => {
+            parser.next_token();
+            let _ = parser.parse_keyword(Keyword::TABLE);
+            Ok(Statement::Describe(table_name(parser)?))
+        }
+        Keyword::SELECT | Keyword::WITH | Keyword::VALUES | Keyword::FROM => {
+            Ok(Statement::Query(parsed(parser.parse_query())?))
+        }
+        _ => Err(Error::user(format!("syntax error: a statement cannot begin with {}", first.token))
+            .at(at(first.span.start))
+            .remedy("use SELECT, INSERT INTO, CREATE TABLE, CREATE VIEW, DROP, SET, EXPLAIN, SHOW TABLES or DESCRIBE")),
+    }
+}
+
+/// Maps the parser's errors to ours.
+pub(crate) fn parsed<T>(result: std::result::Result<T, ParserError>) -> Result<T> {
+    result.map_err(|error| syntax_error(&error))
+}
+
+fn create(parser: &mut Parser) -> Result<Statement> {
+    let start = parser.next_token().span.start;
+    let or_replace = parser.parse_keywords(&[Keyword::OR, Keyword::REPLACE]);
+    let _ = parser.parse_one_of_keywords(&[Keyword::TEMPORARY, Keyword::TEMP]);
+    if parser.parse_keyword(Keyword::TABLE) {
+        return Ok(Statement::CreateTable(Box::new(create_table::create_table(parser, start)?)));
+    }
+    if !parser.parse_keyword(Keyword::VIEW) {
+        let found = parser.peek_token();
+        return Err(Error::user(format!("syntax error: CREATE {} is not supported", found.token))
+            .at(at(found.span.start))
+            .remedy("use CREATE TABLE or CREATE VIEW"));
+    }
+    let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
+    let name = table_name(parser)?;
+    let mut columns = Vec::new();
+    if parser.consume_token(&Token::LParen) {
+        columns = parsed(parser.parse_comma_separated(Parser::parse_identifier))?;
+        parsed(parser.expect_token(&Token::RParen))?;
+    }
+    parsed(parser.expect_keyword(Keyword::AS))?;
+    let query = parsed(parser.parse_query())?;
+    Ok(Statement::CreateView { name, if_not_exists, or_replace, columns, query })
+}
+
+fn drop_relation(parser: &mut Parser) -> Result<Statement> {
+    parser.next_token();
+    let _ = parser.parse_keyword(Keyword::TEMPORARY);
+    let kind = match parsed(parser.expect_one_of_keywords(&[Keyword::TABLE, Keyword::VIEW]))? {
+        Keyword::TABLE => "table",
+        _ => "view",
+    };
+    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    Ok(Statement::Drop { kind, name: table_name(parser)?, if_exists })
+}
+
+fn insert(parser: &mut Parser) -> Result<Insert> {
+    let start = parser.next_token().span.start;
+    let into = parser.peek_token();
+    if !parser.parse_keyword(Keyword::INTO) {
+        return Err(Error::user(format!("syntax error: INSERT {} is not supported", into.token))
+            .at(at(into.span.start))
+            .remedy("write INSERT INTO table SELECT ..."));
+    }
+    let _ = parser.parse_keyword(Keyword::TABLE);
+    let table = table_name(parser)?;
+    let next = &parser.peek_nth_token_ref(1).token;
+    let query_follows = match next {
+        Token::Word(word) => matches!(word.keyword, Keyword::SELECT | Keyword::WITH | Keyword::VALUES),
+        _ => *next == Token::LParen,
+    };
+    let mut columns = Vec::new();
+    if parser.peek_token_ref().token == Token::LParen && !query_follows {
+        parser.next_token();
+        columns = parsed(parser.parse_comma_separated(Parser::parse_identifier))?;
+        parsed(parser.expect_token(&Token::RParen))?;
+    }
+    let query = parsed(parser.parse_query())?;
+    Ok(Insert { table, columns, query, start })
+}
+
+/// `EXECUTE STATEMENT SET BEGIN INSERT ..; INSERT ..; END`, also `BEGIN STATEMENT SET; .. END`.
+fn statement_set(parser: &mut Parser) -> Result<Statement> {
+    let _ = parser.parse_keyword(Keyword::EXECUTE);
+    let begun = parser.parse_keyword(Keyword::BEGIN);
+    parsed(parser.expect_keywords(&[Keyword::STATEMENT, Keyword::SET]))?;
+    if !begun {
+        parsed(parser.expect_keyword(Keyword::BEGIN))?;
+    }
+    let _ = parser.consume_token(&Token::SemiColon);
+    let mut inserts = Vec::new();
+    while !parser.parse_keyword(Keyword::END) {
+        let token = parser.peek_token();
+        if !parser.peek_keyword(Keyword::INSERT) {
+            return Err(Error::user(format!("syntax error: a statement set holds INSERT INTO, not {}", token.token))
+                .at(at(token.span.start))
+                .remedy("end the statement set with END;"));
+        }
+        inserts.push(insert(parser)?);
+        let _ = parser.consume_token(&Token::SemiColon);
+    }
+    Ok(Statement::Insert(inserts))
+}
+
+fn set(parser: &mut Parser) -> Result<Statement> {
+    parser.next_token();
+    if matches!(parser.peek_token_ref().token, Token::EOF | Token::SemiColon) {
+        return Ok(Statement::ShowSettings);
+    }
+    let mut name = word_or_string(parser)?;
+    while matches!(parser.peek_token_ref().token, Token::Period | Token::Minus) {
+        name.push_str(&parser.next_token().token.to_string());
+        name.push_str(&word_or_string(parser)?);
+    }
+    parsed(parser.expect_token(&Token::Eq))?;
+    let value = word_or_string(parser)?;
+    Ok(Statement::Set { name, value })
+}
+
+/// The name or value of an option, quoted or not.
+fn word_or_string(parser: &mut Parser) -> Result<String> {
+    let token = parser.next_token();
+    match token.token {
+        Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => Ok(text),
+        Token::Word(word) => Ok(word.value),
+        Token::Number(number, _) => Ok(number),
+        other => Err(Error::user(format!("syntax error: a name or a value in single quotes is expected, not {other}"))
+            .at(at(token.span.start))
+            .remedy("write SET 'name' = 'value'")),
+    }
+}
+
+fn explain(parser: &mut Parser) -> Result<Statement> {
+    parser.next_token();
+    let plan = parser.peek_nth_token_ref(1).token.to_string().eq_ignore_ascii_case("FOR");
+    if plan {
+        parser.next_token();
+        parser.next_token();
+    }
+    match statement(parser)? {
+        inner @ (Statement::Query(_) | Statement::Insert(_)) => Ok(Statement::Explain(Box::new(inner))),
+        _ => Err(Error::user("only SELECT and INSERT INTO can be explained")),
+    }
+}
+
+fn show(parser: &mut Parser) -> Result<Statement> {
+    parser.next_token();
+    let what = parser.next_token();
+    match what.token.to_string().to_uppercase().as_str() {
+        "TABLES" | "VIEWS" => Ok(Statement::ShowTables),
+        other => Err(Error::user(format!("SHOW {other} is not supported"))
+            .at(at(what.span.start))
+            .remedy("use SHOW TABLES, DESCRIBE table, or SET; to see the options")),
+    }
+}
+
+fn table_name(parser: &mut Parser) -> Result<Ident> {
+    let start = parser.peek_token().span.start;
+    let name: ObjectName = parsed(parser.parse_object_name(false))?;
+    single(&name).ok_or_else(|| {
+        Error::user(format!("'{name}' has several parts, but there are no catalogs and databases"))
+            .at(at(start))
+            .remedy("use a plain name")
+    })
+}
+
+/// The only part of a name.
+pub(crate) fn single(name: &ObjectName) -> Option<Ident> {
+    match name.0.as_slice() {
+        [part] => part.as_ident().cloned(),
+        _ => None,
+    }
+}

@@ -1,0 +1,191 @@
+//! `CREATE TABLE` in Flink's grammar: physical and computed columns, a watermark, a primary key, options.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Error, Result};
+use arrow::datatypes::DataType;
+use datafusion_sql::sqlparser::ast::{Expr, Ident};
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::Parser;
+use datafusion_sql::sqlparser::tokenizer::{Location, Token};
+
+use super::{parsed, table_name};
+use crate::place::at;
+use crate::types::nullable_type;
+
+/// The statement.
+#[derive(Debug)]
+pub(crate) struct CreateTable {
+    pub(crate) name: Ident,
+    pub(crate) if_not_exists: bool,
+    pub(crate) columns: Vec<ColumnDefinition>,
+    pub(crate) watermark: Option<WatermarkDefinition>,
+    pub(crate) primary_key: Vec<Ident>,
+    pub(crate) options: BTreeMap<String, String>,
+    /// Where the statement begins.
+    pub(crate) start: Location,
+}
+
+/// One column.
+#[derive(Debug)]
+pub(crate) struct ColumnDefinition {
+    pub(crate) name: Ident,
+    pub(crate) kind: ColumnKind,
+}
+
+/// Whether a column is in the records or computed from them.
+#[derive(Debug)]
+pub(crate) enum ColumnKind {
+    Physical { data_type: DataType, nullable: bool },
+    Computed(Box<Expr>),
+}
+
+/// `WATERMARK FOR column AS expression`.
+#[derive(Debug)]
+pub(crate) struct WatermarkDefinition {
+    pub(crate) column: Ident,
+    pub(crate) expr: Expr,
+    pub(crate) start: Location,
+}
+
+/// Parses what follows `CREATE TABLE`.
+pub(super) fn create_table(parser: &mut Parser, start: Location) -> Result<CreateTable> {
+    let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
+    let name = table_name(parser)?;
+    let mut table = CreateTable {
+        name,
+        if_not_exists,
+        columns: Vec::new(),
+        watermark: None,
+        primary_key: Vec::new(),
+        options: BTreeMap::new(),
+        start,
+    };
+    if parser.consume_token(&Token::LParen) {
+        loop {
+            element(parser, &mut table)?;
+            if !parser.consume_token(&Token::Comma) {
+                break;
+            }
+        }
+        parsed(parser.expect_token(&Token::RParen))?;
+    }
+    comment(parser)?;
+    let next = parser.peek_token();
+    if parser.parse_keyword(Keyword::WITH) {
+        table.options = options(parser)?;
+    } else if !matches!(next.token, Token::EOF | Token::SemiColon) {
+        return Err(Error::user(format!("syntax error: {} is not supported in CREATE TABLE", next.token))
+            .at(at(next.span.start))
+            .remedy("after the columns comes WITH ('connector' = '...', ...)"));
+    }
+    Ok(table)
+}
+
+/// A column, a watermark or a constraint.
+fn element(parser: &mut Parser, table: &mut CreateTable) -> Result<()> {
+    let start = parser.peek_token();
+    if is_word(&start.token, "WATERMARK") && parser.peek_nth_token_ref(1).token.to_string().eq_ignore_ascii_case("FOR")
+    {
+        parser.next_token();
+        parser.next_token();
+        let column = parsed(parser.parse_identifier())?;
+        parsed(parser.expect_keyword(Keyword::AS))?;
+        let expr = parsed(parser.parse_expr())?;
+        if table.watermark.is_some() {
+            return Err(Error::user("a table has one watermark").at(at(start.span.start)));
+        }
+        table.watermark = Some(WatermarkDefinition { column, expr, start: start.span.start });
+        return Ok(());
+    }
+    let constraint = parser.parse_keyword(Keyword::CONSTRAINT);
+    if constraint {
+        parsed(parser.parse_identifier())?;
+    }
+    if parser.parse_keywords(&[Keyword::PRIMARY, Keyword::KEY]) {
+        parsed(parser.expect_token(&Token::LParen))?;
+        table.primary_key = parsed(parser.parse_comma_separated(Parser::parse_identifier))?;
+        parsed(parser.expect_token(&Token::RParen))?;
+        not_enforced(parser)?;
+        return Ok(());
+    }
+    if constraint {
+        let found = parser.peek_token();
+        return Err(Error::user("the only constraint is PRIMARY KEY (...) NOT ENFORCED").at(at(found.span.start)));
+    }
+    column(parser, table)
+}
+
+fn column(parser: &mut Parser, table: &mut CreateTable) -> Result<()> {
+    let name = parsed(parser.parse_identifier())?;
+    if table.columns.iter().any(|c| c.name.value == name.value) {
+        return Err(Error::user(format!("column '{}' is declared twice", name.value)).at(at(name.span.start)));
+    }
+    let kind = if parser.parse_keyword(Keyword::AS) {
+        ColumnKind::Computed(Box::new(parsed(parser.parse_expr())?))
+    } else {
+        let (data_type, mut nullable) = nullable_type(parser)?;
+        if parser.parse_keywords(&[Keyword::PRIMARY, Keyword::KEY]) {
+            not_enforced(parser)?;
+            table.primary_key = vec![name.clone()];
+            nullable = false;
+        }
+        ColumnKind::Physical { data_type, nullable }
+    };
+    let next = parser.peek_token();
+    if is_word(&next.token, "METADATA") {
+        return Err(Error::user("METADATA columns are not supported yet")
+            .at(at(next.span.start))
+            .remedy("leave the column out"));
+    }
+    comment(parser)?;
+    table.columns.push(ColumnDefinition { name, kind });
+    Ok(())
+}
+
+fn not_enforced(parser: &mut Parser) -> Result<()> {
+    if parser.parse_keyword(Keyword::NOT) {
+        parsed(parser.expect_keyword(Keyword::ENFORCED))?;
+    }
+    Ok(())
+}
+
+fn comment(parser: &mut Parser) -> Result<()> {
+    if parser.parse_keyword(Keyword::COMMENT) {
+        parsed(parser.parse_literal_string())?;
+    }
+    Ok(())
+}
+
+fn options(parser: &mut Parser) -> Result<BTreeMap<String, String>> {
+    parsed(parser.expect_token(&Token::LParen))?;
+    let mut options = BTreeMap::new();
+    loop {
+        let key_token = parser.peek_token();
+        let key = option_text(parser)?;
+        parsed(parser.expect_token(&Token::Eq))?;
+        let value = option_text(parser)?;
+        if options.insert(key.clone(), value).is_some() {
+            return Err(Error::user(format!("option '{key}' is given twice")).at(at(key_token.span.start)));
+        }
+        if !parser.consume_token(&Token::Comma) {
+            break;
+        }
+    }
+    parsed(parser.expect_token(&Token::RParen))?;
+    Ok(options)
+}
+
+fn option_text(parser: &mut Parser) -> Result<String> {
+    let token = parser.next_token();
+    match token.token {
+        Token::SingleQuotedString(text) => Ok(text),
+        other => Err(Error::user(format!("syntax error: options are text in single quotes, not {other}"))
+            .at(at(token.span.start))
+            .remedy("write WITH ('name' = 'value', ...)")),
+    }
+}
+
+fn is_word(token: &Token, wanted: &str) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted))
+}

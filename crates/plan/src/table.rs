@@ -1,0 +1,261 @@
+//! Declared tables: a connector, the columns in its records, the columns computed from them, event time.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::{ConnectorSpec, TableTraits};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::metadata::FieldMetadata;
+use datafusion_common::{Column, DFSchema};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
+use datafusion_sql::sqlparser::ast;
+
+use crate::TableResolver;
+use crate::catalog::Catalog;
+use crate::place::{at, nearest, or_at, planning_error};
+use crate::query::Planner;
+use crate::settings::{parse_duration, parse_parallelism};
+use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
+use crate::types::sql_name;
+use crate::window_assign::EVENT_TIME;
+use crate::window_table::literal_interval_ms;
+
+/// A declared table.
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) spec: ConnectorSpec,
+    pub(crate) traits: TableTraits,
+    pub(crate) options: TableOptions,
+    /// Columns in the records.
+    pub(crate) physical: SchemaRef,
+    pub(crate) watermark: Option<Watermark>,
+    pub(crate) primary_key: Vec<String>,
+    /// All columns over a scan of the physical ones.
+    pub(crate) plan: Arc<LogicalPlan>,
+}
+
+/// Event time of a table.
+pub(crate) struct Watermark {
+    pub(crate) column: String,
+    /// Plan whose one column is the event time.
+    pub(crate) plan: LogicalPlan,
+    pub(crate) delay_ms: i64,
+}
+
+/// Options of WITH that are ours and not the connector's.
+#[derive(Debug, Default)]
+pub(crate) struct TableOptions {
+    pub(crate) idle_timeout_ms: Option<u64>,
+    pub(crate) malformed: Malformed,
+    pub(crate) sink_parallelism: Option<u32>,
+    pub(crate) scan_parallelism: Option<u32>,
+}
+
+/// `on-malformed`.
+#[derive(Debug, Default)]
+pub(crate) enum Malformed {
+    #[default]
+    Fail,
+    Skip,
+    DeadLetter(String),
+}
+
+/// The physical columns of a table, as the leaf of logical plans.
+pub(crate) struct PhysicalTable {
+    pub(crate) schema: SchemaRef,
+}
+
+impl TableSource for PhysicalTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+impl Table {
+    pub(crate) fn declare(statement: CreateTable, catalog: &Catalog, resolver: &dyn TableResolver) -> Result<Table> {
+        let name = statement.name.value.clone();
+        let place = at(statement.name.span.start);
+        let here = |error: Error| error.at(format!("table {name}")).at(place.clone());
+        let (spec, options) = split_options(statement.options).map_err(here)?;
+        let declared = declared_schema(&statement.columns, &statement.primary_key)?;
+        let traits = resolver.describe(&spec, &declared).map_err(here)?;
+        let physical = match (&traits.schema, declared.fields().is_empty()) {
+            (Some(schema), true) => Arc::clone(schema),
+            (None, true) => {
+                return Err(here(
+                    Error::user("the table has no columns").remedy("declare them: CREATE TABLE t (a STRING, b BIGINT)"),
+                ));
+            }
+            (_, false) => declared,
+        };
+        let (plan, watermark) =
+            plan_columns(&name, &physical, &statement.columns, statement.watermark, &Planner::new(catalog))?;
+        let primary_key = statement.primary_key.into_iter().map(|ident| ident.value).collect();
+        Ok(Table { name, spec, traits, options, physical, watermark, primary_key, plan: Arc::new(plan) })
+    }
+
+    pub(crate) fn check_readable(&self) -> Result<()> {
+        if self.traits.readable {
+            return Ok(());
+        }
+        Err(Error::user(format!("table '{}' cannot be read: its connector '{}' only writes", self.name, self.spec))
+            .remedy("read a table of another connector"))
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.traits.writable {
+            return Ok(());
+        }
+        Err(Error::user(format!("table '{}' cannot be written: its connector '{}' only reads", self.name, self.spec))
+            .remedy("insert into a table of another connector, for example 'print'"))
+    }
+}
+
+fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> Result<SchemaRef> {
+    for key in primary_key {
+        if !columns.iter().any(|c| c.name.value == key.value) {
+            let near = nearest(&key.value, columns.iter().map(|c| c.name.value.as_str()));
+            let error = Error::user(format!("there is no column '{}'", key.value)).at(at(key.span.start));
+            return Err(match near {
+                Some(near) => error.remedy(format!("did you mean {near}?")),
+                None => error.remedy("a primary key names columns of the table"),
+            });
+        }
+    }
+    let fields = columns.iter().filter_map(|column| match &column.kind {
+        ColumnKind::Physical { data_type, nullable } => {
+            let key = primary_key.iter().any(|key| key.value == column.name.value);
+            Some(Field::new(&column.name.value, data_type.clone(), *nullable && !key))
+        }
+        ColumnKind::Computed(_) => None,
+    });
+    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+}
+
+/// Splits WITH into the connector's options and ours.
+fn split_options(mut all: std::collections::BTreeMap<String, String>) -> Result<(ConnectorSpec, TableOptions)> {
+    let Some(connector) = all.remove("connector") else {
+        return Err(Error::user("the table has no connector").remedy("add WITH ('connector' = '...', ...)"));
+    };
+    let mut options = TableOptions::default();
+    let of = |name: &'static str| move |error: Error| error.at(format!("option '{name}'"));
+    if let Some(text) = all.remove("scan.idle-timeout") {
+        let timeout = parse_duration(&text).map_err(of("scan.idle-timeout"))?;
+        options.idle_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)).filter(|ms| *ms > 0);
+    }
+    if let Some(text) = all.remove("sink.parallelism") {
+        options.sink_parallelism = Some(parse_parallelism(&text).map_err(of("sink.parallelism"))?);
+    }
+    if let Some(text) = all.remove("scan.parallelism") {
+        options.scan_parallelism = Some(parse_parallelism(&text).map_err(of("scan.parallelism"))?);
+    }
+    let dead_letter = all.remove("dead-letter.table");
+    options.malformed = match (all.remove("on-malformed").as_deref(), dead_letter) {
+        (None | Some("fail"), None) => Malformed::Fail,
+        (Some("skip"), None) => Malformed::Skip,
+        (Some("dead-letter"), Some(table)) => Malformed::DeadLetter(table),
+        (Some("dead-letter"), None) => {
+            return Err(Error::user("'on-malformed' = 'dead-letter' needs the table to write to")
+                .remedy("add 'dead-letter.table' = 'name of a declared table'"));
+        }
+        (_, Some(_)) => {
+            return Err(Error::user("'dead-letter.table' has no effect here")
+                .remedy("add 'on-malformed' = 'dead-letter', or leave it out"));
+        }
+        (Some(other), None) => {
+            return Err(Error::user(format!("'on-malformed' = '{other}' is not known"))
+                .remedy("use 'fail', 'skip' or 'dead-letter'"));
+        }
+    };
+    Ok((ConnectorSpec { connector, options: all }, options))
+}
+
+/// The projection that makes the table's columns from the physical ones, and its event time.
+fn plan_columns(
+    name: &str,
+    physical: &SchemaRef,
+    columns: &[ColumnDefinition],
+    watermark: Option<WatermarkDefinition>,
+    planner: &Planner,
+) -> Result<(LogicalPlan, Option<Watermark>)> {
+    let source = Arc::new(PhysicalTable { schema: Arc::clone(physical) });
+    let scan = LogicalPlanBuilder::scan(name, source, None).and_then(LogicalPlanBuilder::build);
+    let scan = scan.map_err(planning_error)?;
+    let mut exprs: Vec<(String, Expr)> = Vec::new();
+    let column = |name: &str| Expr::Column(Column::new(scan.schema().qualified_field(0).0.cloned(), name));
+    for definition in columns {
+        let expr = match &definition.kind {
+            ColumnKind::Physical { .. } => column(&definition.name.value),
+            ColumnKind::Computed(expr) => planner.expr(expr.as_ref().clone(), scan.schema())?,
+        };
+        exprs.push((definition.name.value.clone(), expr));
+    }
+    // Columns that the connector knows stand before computed ones.
+    if columns.iter().all(|c| matches!(c.kind, ColumnKind::Computed(_))) {
+        let known = physical.fields().iter().map(|f| (f.name().clone(), column(f.name())));
+        exprs.splice(0..0, known.collect::<Vec<_>>());
+    }
+    let mut event_time = None;
+    if let Some(watermark) = watermark {
+        let delay_ms = watermark_delay_ms(&watermark, planner)?;
+        let found = exprs.iter_mut().find(|(name, _)| *name == watermark.column.value);
+        let place = at(watermark.column.span.start);
+        let Some((column, expr)) = found else {
+            let names: Vec<&str> = exprs.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(Error::user(format!("there is no column '{}' for the watermark", watermark.column.value))
+                .at(place)
+                .remedy(format!("the columns are: {}", names.join(", "))));
+        };
+        let time = expr.clone().alias(column.as_str());
+        let plan = LogicalPlanBuilder::from(scan.clone()).project([time]).and_then(LogicalPlanBuilder::build);
+        let plan = planner
+            .optimize(plan.map_err(planning_error)?)
+            .map_err(|e| or_at(e, watermark.start.line, watermark.start.column))?;
+        let data_type = plan.schema().field(0).data_type();
+        if !matches!(data_type, DataType::Timestamp(..)) {
+            let conversion = if data_type.is_integer() {
+                format!("TO_TIMESTAMP_LTZ({column}, 3)")
+            } else {
+                format!("TO_TIMESTAMP({column})")
+            };
+            return Err(Error::user(format!(
+                "the watermark's column '{column}' is {}, but event time is a TIMESTAMP or TIMESTAMP_LTZ",
+                sql_name(data_type)
+            ))
+            .at(place)
+            .remedy(format!("add a computed column, rowtime AS {conversion}, and declare the watermark for it")));
+        }
+        let mark = FieldMetadata::from(std::collections::BTreeMap::from([(EVENT_TIME.into(), "true".into())]));
+        *expr = expr.clone().alias_with_metadata(column.as_str(), Some(mark));
+        event_time = Some(Watermark { column: column.clone(), plan, delay_ms });
+    }
+    let exprs = exprs.into_iter().map(|(name, expr)| match expr {
+        Expr::Column(_) | Expr::Alias(_) => expr,
+        other => other.alias(name),
+    });
+    let plan = LogicalPlanBuilder::from(scan.clone()).project(exprs).and_then(LogicalPlanBuilder::build);
+    Ok((plan.map_err(planning_error)?, event_time))
+}
+
+/// Peels `column - INTERVAL ..` or `column`.
+fn watermark_delay_ms(watermark: &WatermarkDefinition, planner: &Planner) -> Result<i64> {
+    let column = &watermark.column.value;
+    let wrong = || {
+        Error::user(format!("the watermark {} is not supported", watermark.expr))
+            .at(at(watermark.start))
+            .remedy(format!("write WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND, or AS {column}"))
+    };
+    let is_column = |expr: &ast::Expr| matches!(expr, ast::Expr::Identifier(ident) if ident.value == *column);
+    let mut expr = &watermark.expr;
+    while let ast::Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    match expr {
+        expr if is_column(expr) => Ok(0),
+        ast::Expr::BinaryOp { left, op: ast::BinaryOperator::Minus, right } if is_column(left) => {
+            let interval = planner.expr((**right).clone(), &DFSchema::empty())?;
+            literal_interval_ms(&interval).filter(|ms| *ms >= 0).ok_or_else(wrong)
+        }
+        _ => Err(wrong()),
+    }
+}

@@ -1,0 +1,160 @@
+//! The text of a script: tokens with their places in the file, and its division into statements.
+
+use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+use crate::dialect::AnabranchDialect;
+use crate::place::at;
+
+/// One statement of a script, with the place of its first character in the script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatementText {
+    /// The statement without its semicolon.
+    pub text: String,
+    /// Line, from 1.
+    pub line: u64,
+    /// Column, from 1.
+    pub column: u64,
+    /// Whether a semicolon ended it: an interactive reader waits for one.
+    pub terminated: bool,
+}
+
+/// Divides a script at the semicolons that end statements. Comments between statements belong to none.
+pub fn split_statements(text: &str) -> Result<Vec<StatementText>> {
+    let tokens = tokenize(text, 1, 1)?;
+    let mut statements = Vec::new();
+    let mut current: Vec<&TokenWithSpan> = Vec::new();
+    for token in tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))) {
+        if token.token == Token::SemiColon && !is_open_set(&current) {
+            if let Some(statement) = cut(text, &current, true) {
+                statements.push(statement);
+            }
+            current.clear();
+        } else if token.token != Token::EOF {
+            current.push(token);
+        }
+    }
+    statements.extend(cut(text, &current, false));
+    Ok(statements)
+}
+
+/// Whether the tokens begin a statement set whose END has not come.
+fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
+    let keyword = |i: usize| match tokens.get(i).map(|t| &t.token) {
+        Some(Token::Word(word)) => Some(word.keyword),
+        _ => None,
+    };
+    let words = [keyword(0), keyword(1), keyword(2), keyword(3)];
+    let execute = [Keyword::EXECUTE, Keyword::STATEMENT, Keyword::SET, Keyword::BEGIN].map(Some);
+    let begin = [Keyword::BEGIN, Keyword::STATEMENT, Keyword::SET].map(Some);
+    if words != execute && words[..3] != begin {
+        return false;
+    }
+    let ended = keyword(tokens.len() - 1) == Some(Keyword::END)
+        && tokens.len() >= 2
+        && tokens[tokens.len() - 2].token == Token::SemiColon;
+    !ended
+}
+
+fn cut(text: &str, tokens: &[&TokenWithSpan], terminated: bool) -> Option<StatementText> {
+    let (first, last) = (tokens.first()?, tokens.last()?);
+    let start = byte_offset(text, first.span.start);
+    let end = byte_offset(text, last.span.end);
+    Some(StatementText {
+        text: text[start..end].to_string(),
+        line: first.span.start.line,
+        column: first.span.start.column,
+        terminated,
+    })
+}
+
+/// Byte offset of a place, which the tokenizer counts in lines and characters.
+fn byte_offset(text: &str, location: Location) -> usize {
+    let mut line_start = 0;
+    for _ in 1..location.line {
+        line_start += text[line_start..].find('\n').map_or(0, |i| i + 1);
+    }
+    let column = usize::try_from(location.column.saturating_sub(1)).unwrap_or(usize::MAX);
+    text[line_start..].char_indices().nth(column).map_or(text.len(), |(i, _)| line_start + i)
+}
+
+/// Tokens with places in the file, for a text that begins at `line` and `column` of it.
+pub(crate) fn tokenize(text: &str, line: u64, column: u64) -> Result<Vec<TokenWithSpan>> {
+    let moved = |location: Location| Location {
+        line: location.line + line - 1,
+        column: if location.line == 1 { location.column + column - 1 } else { location.column },
+    };
+    let mut tokens = Tokenizer::new(&AnabranchDialect, text).tokenize_with_location().map_err(|error| {
+        Error::user(format!("syntax error: {}", error.message))
+            .at(at(moved(error.location)))
+            .remedy("close the quotes or the comment that begin here")
+    })?;
+    for token in &mut tokens {
+        token.span.start = moved(token.span.start);
+        token.span.end = moved(token.span.end);
+    }
+    Ok(split_closing_brackets(tokens))
+}
+
+/// `ARRAY<ROW<a INT>>` ends in two brackets, not in a shift.
+fn split_closing_brackets(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let mut depth = 0_u32;
+    let mut type_word = false;
+    let mut result = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        match &token.token {
+            Token::Word(word) => {
+                type_word = ["ROW", "ARRAY", "MAP", "MULTISET"].iter().any(|t| word.value.eq_ignore_ascii_case(t));
+            }
+            Token::Whitespace(_) => {}
+            Token::Lt if type_word => {
+                depth += 1;
+                type_word = false;
+            }
+            Token::Gt if depth > 0 => depth -= 1,
+            Token::ShiftRight if depth > 0 => {
+                depth = depth.saturating_sub(2);
+                result.push(TokenWithSpan { token: Token::Gt, span: token.span });
+                result.push(TokenWithSpan { token: Token::Gt, span: token.span });
+                continue;
+            }
+            _ => type_word = false,
+        }
+        result.push(token);
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(script: &str) -> Vec<(String, u64, u64, bool)> {
+        let statements = split_statements(script).expect("statements");
+        statements.into_iter().map(|s| (s.text, s.line, s.column, s.terminated)).collect()
+    }
+
+    #[test]
+    fn semicolons_in_strings_and_comments_do_not_end_statements() {
+        let script = "-- first; not here\nSELECT ';ä' ; /* ; */\n  SELECT 2;\n\nSELECT ü";
+        assert_eq!(
+            texts(script),
+            [("SELECT ';ä'".into(), 2, 1, true), ("SELECT 2".into(), 3, 3, true), ("SELECT ü".into(), 5, 1, false)]
+        );
+    }
+
+    #[test]
+    fn a_statement_set_is_one_statement() {
+        let script = "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END; SELECT 3;";
+        let all = texts(script);
+        assert_eq!(all.len(), 2);
+        assert!(all[0].0.ends_with("END"));
+    }
+
+    #[test]
+    fn an_open_string_is_an_error_at_its_place() {
+        let error = split_statements("SELECT 1;\nSELECT 'abc").expect_err("open string");
+        assert!(error.to_string().starts_with("line 2, column 8: "), "{error}");
+    }
+}

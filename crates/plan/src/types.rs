@@ -1,0 +1,238 @@
+//! SQL types in Flink's spelling to Arrow types.
+
+use std::sync::Arc;
+
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
+use datafusion_expr::planner::TypePlanner;
+use datafusion_sql::sqlparser::ast;
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::Parser;
+use datafusion_sql::sqlparser::tokenizer::Token;
+
+use crate::place::{at, nearest, syntax_error};
+
+const TYPES: [&str; 23] = [
+    "STRING",
+    "VARCHAR",
+    "CHAR",
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INT",
+    "INTEGER",
+    "BIGINT",
+    "FLOAT",
+    "REAL",
+    "DOUBLE",
+    "DECIMAL",
+    "NUMERIC",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMP_LTZ",
+    "BYTES",
+    "BINARY",
+    "VARBINARY",
+    "ROW",
+    "ARRAY",
+];
+
+/// Reads a type of a column's declaration.
+pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
+    let start = parser.peek_token();
+    let place = || at(start.span.start);
+    let Token::Word(word) = &start.token else {
+        return Err(Error::user(format!("a type is expected, not {}", start.token)).at(place()));
+    };
+    parser.next_token();
+    let name = word.value.to_uppercase();
+    Ok(match name.as_str() {
+        "STRING" => DataType::Utf8View,
+        "VARCHAR" | "CHAR" | "CHARACTER" => {
+            let _ = parser.parse_keyword(Keyword::VARYING);
+            numbers(parser)?;
+            DataType::Utf8View
+        }
+        "BOOLEAN" => DataType::Boolean,
+        "TINYINT" => DataType::Int8,
+        "SMALLINT" => DataType::Int16,
+        "INT" | "INTEGER" => DataType::Int32,
+        "BIGINT" => DataType::Int64,
+        "FLOAT" | "REAL" => DataType::Float32,
+        "DOUBLE" => {
+            let _ = parser.parse_keyword(Keyword::PRECISION);
+            DataType::Float64
+        }
+        "DECIMAL" | "DEC" | "NUMERIC" => decimal(&numbers(parser)?).map_err(|e| e.at(place()))?,
+        "DATE" => DataType::Date32,
+        "TIME" => time(numbers(parser)?.first().copied().unwrap_or(0)),
+        "TIMESTAMP" => {
+            let precision = numbers(parser)?.first().copied().unwrap_or(6);
+            let zoned = parser.parse_keyword(Keyword::WITH);
+            if zoned || parser.parse_keyword(Keyword::WITHOUT) {
+                let _ = parser.parse_keyword(Keyword::LOCAL);
+                parser.expect_keywords(&[Keyword::TIME, Keyword::ZONE]).map_err(|e| syntax_error(&e))?;
+            }
+            timestamp(precision, zoned)
+        }
+        "TIMESTAMP_LTZ" => timestamp(numbers(parser)?.first().copied().unwrap_or(6), true),
+        "BYTES" => DataType::Binary,
+        "BINARY" | "VARBINARY" => {
+            numbers(parser)?;
+            DataType::Binary
+        }
+        "ROW" => DataType::Struct(row(parser)?),
+        "ARRAY" => {
+            expect(parser, &Token::Lt)?;
+            let item = nullable_type(parser)?;
+            expect(parser, &Token::Gt)?;
+            DataType::List(Arc::new(Field::new("item", item.0, item.1)))
+        }
+        other => {
+            let near = nearest(other, TYPES.into_iter());
+            let help = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
+            return Err(Error::user(format!("there is no type {}", word.value))
+                .at(place())
+                .remedy(format!("{help}The types are: {}", TYPES.join(", "))));
+        }
+    })
+}
+
+/// A type with its `[NOT] NULL`.
+pub(crate) fn nullable_type(parser: &mut Parser) -> Result<(DataType, bool)> {
+    let data_type = parse_type(parser)?;
+    if parser.parse_keywords(&[Keyword::NOT, Keyword::NULL]) {
+        return Ok((data_type, false));
+    }
+    let _ = parser.parse_keyword(Keyword::NULL);
+    Ok((data_type, true))
+}
+
+fn row(parser: &mut Parser) -> Result<Fields> {
+    let close = if parser.consume_token(&Token::LParen) {
+        Token::RParen
+    } else {
+        expect(parser, &Token::Lt)?;
+        Token::Gt
+    };
+    let mut fields = Vec::new();
+    loop {
+        let name = parser.parse_identifier().map_err(|e| syntax_error(&e))?;
+        let (data_type, nullable) = nullable_type(parser)?;
+        if matches!(parser.peek_token_ref().token, Token::SingleQuotedString(_)) {
+            parser.next_token(); // the field's description
+        }
+        fields.push(Field::new(name.value, data_type, nullable));
+        if !parser.consume_token(&Token::Comma) {
+            break;
+        }
+    }
+    expect(parser, &close)?;
+    Ok(fields.into())
+}
+
+fn expect(parser: &mut Parser, token: &Token) -> Result<()> {
+    parser.expect_token(token).map(|_| ()).map_err(|e| syntax_error(&e))
+}
+
+/// `(3)`, `(10, 2)`, `(MAX)` or nothing.
+fn numbers(parser: &mut Parser) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    if !parser.consume_token(&Token::LParen) {
+        return Ok(numbers);
+    }
+    loop {
+        if !parser.parse_keyword(Keyword::MAX) {
+            numbers.push(parser.parse_literal_uint().map_err(|e| syntax_error(&e))?);
+        }
+        if !parser.consume_token(&Token::Comma) {
+            break;
+        }
+    }
+    expect(parser, &Token::RParen)?;
+    Ok(numbers)
+}
+
+fn decimal(numbers: &[u64]) -> Result<DataType> {
+    let precision = numbers.first().copied().unwrap_or(10);
+    let scale = numbers.get(1).copied().unwrap_or(0);
+    if !(1..=38).contains(&precision) || scale > precision {
+        return Err(Error::user(format!("DECIMAL({precision}, {scale}) does not exist"))
+            .remedy("give a precision of 1 to 38 and a scale of at most the precision"));
+    }
+    Ok(DataType::Decimal128(u8::try_from(precision).unwrap_or(38), i8::try_from(scale).unwrap_or(0)))
+}
+
+fn time(precision: u64) -> DataType {
+    match precision {
+        0 => DataType::Time32(TimeUnit::Second),
+        1..=3 => DataType::Time32(TimeUnit::Millisecond),
+        4..=6 => DataType::Time64(TimeUnit::Microsecond),
+        _ => DataType::Time64(TimeUnit::Nanosecond),
+    }
+}
+
+fn timestamp(precision: u64, zoned: bool) -> DataType {
+    let unit = match precision {
+        0 => TimeUnit::Second,
+        1..=3 => TimeUnit::Millisecond,
+        4..=6 => TimeUnit::Microsecond,
+        _ => TimeUnit::Nanosecond,
+    };
+    DataType::Timestamp(unit, zoned.then(|| "UTC".into()))
+}
+
+/// Types within expressions, as in `CAST(x AS TIMESTAMP_LTZ(3))`, where they differ from DataFusion's.
+#[derive(Debug)]
+pub(crate) struct FlinkTypes;
+
+impl TypePlanner for FlinkTypes {
+    fn plan_type_field(&self, sql_type: &ast::DataType) -> datafusion_common::Result<Option<FieldRef>> {
+        let data_type = match sql_type {
+            ast::DataType::Timestamp(precision, zone) => {
+                let zoned = matches!(zone, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz);
+                timestamp(precision.unwrap_or(6), zoned)
+            }
+            ast::DataType::Time(precision, _) => time(precision.unwrap_or(0)),
+            ast::DataType::Bytes(_) | ast::DataType::Binary(_) | ast::DataType::Varbinary(_) => DataType::Binary,
+            ast::DataType::Custom(name, modifiers) if name.to_string().eq_ignore_ascii_case("TIMESTAMP_LTZ") => {
+                timestamp(modifiers.first().and_then(|p| p.parse().ok()).unwrap_or(6), true)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Arc::new(Field::new("", data_type, true))))
+    }
+}
+
+/// A type as users write it, for messages.
+pub(crate) fn sql_name(data_type: &DataType) -> String {
+    let precision = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    };
+    match data_type {
+        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "STRING".into(),
+        DataType::Boolean => "BOOLEAN".into(),
+        DataType::Int8 => "TINYINT".into(),
+        DataType::Int16 => "SMALLINT".into(),
+        DataType::Int32 => "INT".into(),
+        DataType::Int64 => "BIGINT".into(),
+        DataType::Float32 => "FLOAT".into(),
+        DataType::Float64 => "DOUBLE".into(),
+        DataType::Decimal128(p, s) => format!("DECIMAL({p}, {s})"),
+        DataType::Date32 => "DATE".into(),
+        DataType::Time32(unit) | DataType::Time64(unit) => format!("TIME({})", precision(unit)),
+        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", precision(unit)),
+        DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", precision(unit)),
+        DataType::Binary | DataType::BinaryView | DataType::LargeBinary => "BYTES".into(),
+        DataType::List(item) => format!("ARRAY<{}>", sql_name(item.data_type())),
+        DataType::Struct(fields) => {
+            let fields: Vec<_> = fields.iter().map(|f| format!("{} {}", f.name(), sql_name(f.data_type()))).collect();
+            format!("ROW<{}>", fields.join(", "))
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,113 @@
+//! The logical node of a window table function: its input with `window_start`, `window_end` and `window_time`.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use anabranch_dataflow::Window;
+use arrow::datatypes::{DataType, Field};
+use datafusion_common::{DFSchema, DFSchemaRef, Result, internal_err};
+use datafusion_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+
+/// Key of the field metadata that marks an event-time attribute: a column whose values a watermark accompanies.
+pub(crate) const EVENT_TIME: &str = "anabranch.event_time";
+
+/// The columns that a window table function adds, in order.
+pub(crate) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct WindowAssign {
+    pub(crate) window: Window,
+    /// The event-time column, over the input.
+    pub(crate) time: Expr,
+    pub(crate) input: Arc<LogicalPlan>,
+    schema: DFSchemaRef,
+}
+
+impl WindowAssign {
+    pub(crate) fn new(window: Window, time: Expr, input: LogicalPlan) -> Result<Self> {
+        use datafusion_expr::ExprSchemable;
+        let data_type: DataType = time.get_type(input.schema())?;
+        let mut fields: Vec<_> =
+            input.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field))).collect();
+        for name in WINDOW_COLUMNS {
+            let mut field = Field::new(name, data_type.clone(), false);
+            if name == WINDOW_COLUMNS[2] {
+                field = field.with_metadata([(EVENT_TIME.to_string(), "true".to_string())].into());
+            }
+            fields.push((None, Arc::new(field)));
+        }
+        let schema = Arc::new(DFSchema::new_with_metadata(fields, input.schema().metadata().clone())?);
+        Ok(WindowAssign { window, time, input: Arc::new(input), schema })
+    }
+
+    fn rank(&self) -> String {
+        format!("{} {}", self.window, self.time)
+    }
+}
+
+impl PartialEq for WindowAssign {
+    fn eq(&self, other: &Self) -> bool {
+        self.window == other.window && self.time == other.time && self.input == other.input
+    }
+}
+
+impl Eq for WindowAssign {}
+
+impl PartialOrd for WindowAssign {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        if self == other {
+            return Some(Ordering::Equal);
+        }
+        self.rank().partial_cmp(&other.rank()).filter(|order| *order != Ordering::Equal)
+    }
+}
+
+impl Hash for WindowAssign {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.rank().hash(state);
+        self.input.hash(state);
+    }
+}
+
+impl UserDefinedLogicalNodeCore for WindowAssign {
+    fn name(&self) -> &str {
+        "WindowAssign"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        vec![self.time.clone()]
+    }
+
+    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
+        WINDOW_COLUMNS.iter().map(ToString::to_string).collect()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "WindowAssign: {} over {}", self.window, self.time)
+    }
+
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match (<[Expr; 1]>::try_from(exprs), <[LogicalPlan; 1]>::try_from(inputs)) {
+            (Ok([time]), Ok([input])) => WindowAssign::new(self.window, time, input),
+            _ => internal_err!("WindowAssign has one expression and one input"),
+        }
+    }
+
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        // The time column comes in by `expressions`.
+        let inputs = self.input.schema().fields().len();
+        Some(vec![output_columns.iter().copied().filter(|index| *index < inputs).collect()])
+    }
+}

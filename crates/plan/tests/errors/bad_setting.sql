@@ -1,0 +1,1 @@
+SET 'epoch-interval' = 'soon';

@@ -1,0 +1,2 @@
+CREATE TABLE t (a STRING,
+ b AS UPPER(aa)) WITH ('connector' = 'stream');

@@ -1,0 +1,2 @@
+CREATE TABLE t (a STRING, b INT,
+ a INT) WITH ('connector' = 'print');

@@ -1,0 +1,2 @@
+INSERT INTO out
+SELECT a,, b FROM t;

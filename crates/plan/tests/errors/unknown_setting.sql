@@ -1,0 +1,1 @@
+SET 'epoch-intervall' = '1 s';

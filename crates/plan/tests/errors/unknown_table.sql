@@ -1,0 +1,3 @@
+CREATE TABLE results (a STRING) WITH ('connector' = 'print');
+INSERT INTO results
+SELECT a FROM resultz;

@@ -1,0 +1,1 @@
+CREATE TABLE t (a STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'stream');

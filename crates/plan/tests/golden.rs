@@ -1,0 +1,175 @@
+//! Plans and errors of SQL files against their recorded text. `UPDATE_GOLDEN=1 cargo test -p anabranch-plan` rewrites
+//! the records.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits};
+use anabranch_model::{Error, Result};
+use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, plan_script};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+/// Tables without anything behind them.
+struct Connectors;
+
+impl TableResolver for Connectors {
+    fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
+        let traits = |bounded, readable, writable, max_readers| TableTraits {
+            bounded,
+            readable,
+            writable,
+            max_readers,
+            schema: None,
+        };
+        Ok(match spec.connector.as_str() {
+            "kafka" => {
+                if !spec.options.contains_key("topic") {
+                    return Err(Error::user("a kafka table needs a topic").remedy("add 'topic' = '...'"));
+                }
+                traits(false, true, true, Some(3))
+            }
+            "ad_events" | "stream" => traits(false, true, false, None),
+            "single" => traits(false, true, false, Some(1)),
+            "filesystem" => traits(true, true, true, None),
+            "print" | "blackhole" => traits(false, false, true, None),
+            "ad_campaigns" => {
+                let columns = ["ad_id", "campaign_id"].map(|name| Field::new(name, DataType::Utf8View, false));
+                TableTraits {
+                    schema: Some(Arc::new(Schema::new(columns.to_vec()))),
+                    ..traits(true, true, false, Some(1))
+                }
+            }
+            other => {
+                return Err(Error::user(format!("there is no connector '{other}'")).remedy("use one of: kafka, print"));
+            }
+        })
+    }
+}
+
+fn plan(text: &str, parallelism: u32) -> Result<Planned> {
+    let options = PlanOptions { parallelism: Some(parallelism), ..PlanOptions::default() };
+    plan_script(text, &mut Catalog::new(), &Connectors, &options)
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let entries = fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut files: Vec<PathBuf> = entries.map(|e| e.expect("entry").path()).collect();
+    files.retain(|path| path.extension().is_some_and(|e| e == "sql"));
+    files.sort();
+    assert!(!files.is_empty(), "{} holds no SQL file", folder.display());
+    files
+}
+
+fn compare(path: &Path, actual: &str, failures: &mut String) {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(path, actual).expect("write");
+        return;
+    }
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    if expected != actual {
+        let _ = writeln!(failures, "--- {}\nexpected:\n{expected}\nactual:\n{actual}", path.display());
+    }
+}
+
+fn rendered(planned: &Planned) -> String {
+    let mut text = String::new();
+    for report in &planned.reports {
+        let _ = writeln!(text, "{report}\n");
+    }
+    if let Some(plan) = &planned.plan {
+        let _ = write!(text, "{plan}");
+    }
+    text
+}
+
+#[test]
+fn plans_are_as_recorded() {
+    let mut failures = String::new();
+    for path in files("tests/plans") {
+        let text = fs::read_to_string(&path).expect("read");
+        let mut actual = String::new();
+        for parallelism in [1, 4] {
+            let planned = plan(&text, parallelism).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            let _ = write!(actual, "parallelism {parallelism}\n\n{}\n", rendered(&planned));
+        }
+        compare(&path.with_extension("plan"), &actual, &mut failures);
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn errors_are_as_recorded() {
+    let mut failures = String::new();
+    for path in files("tests/errors") {
+        let text = fs::read_to_string(&path).expect("read");
+        let actual = match plan(&text, 2) {
+            Ok(_) => panic!("{} was planned without an error", path.display()),
+            Err(error) => format!("{error}\n"),
+        };
+        compare(&path.with_extension("err"), &actual, &mut failures);
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn plans_survive_serialization_and_are_deterministic() {
+    for path in files("tests/plans") {
+        let text = fs::read_to_string(&path).expect("read");
+        let Some(first) = plan(&text, 4).expect("plan").plan else { continue };
+        let json = serde_json::to_string(&first).expect("to JSON");
+        let back: Plan = serde_json::from_str(&json).expect("from JSON");
+        assert_eq!(back, first, "{}", path.display());
+        for _ in 0..5 {
+            assert_eq!(plan(&text, 4).expect("plan").plan.as_ref(), Some(&first), "{}", path.display());
+        }
+    }
+}
+
+/// The examples differ in their WITH clauses only.
+#[test]
+fn examples_have_the_recorded_plan() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let recorded = fs::read_to_string(examples.join("../crates/plan/tests/plans/ad_campaigns.plan")).expect("read");
+    for (name, connector) in [("ad_campaigns.sql", "ad_events"), ("ad_campaigns_kafka.sql", "kafka")] {
+        let text = fs::read_to_string(examples.join(name)).expect("read");
+        let plan = rendered(&plan(&text, 1).expect("plan"));
+        let expected = format!("source events ({connector})");
+        assert!(plan.contains(&expected), "{name}: {plan}");
+        assert!(recorded.contains(&plan.replace(&expected, "source events (ad_events)")), "{name}: {plan}");
+    }
+}
+
+/// What the runtime relies on: ids in order, exchanges forward, ports that exist, equal parallelism where tasks pair up.
+#[test]
+fn plans_are_well_formed() {
+    use anabranch_dataflow::{ExchangeKind, OperatorSpec, Port};
+    for path in files("tests/plans") {
+        let text = fs::read_to_string(&path).expect("read");
+        let Some(plan) = plan(&text, 4).expect("plan").plan else { continue };
+        for (index, stage) in plan.stages.iter().enumerate() {
+            assert_eq!(stage.id.0 as usize, index, "{}", path.display());
+            let fed = plan.inputs(stage.id).any(|e| e.port == Port::Main);
+            assert!(fed != stage.source.is_some(), "{}: {}", path.display(), stage.name);
+            let leaves = plan.outputs(stage.id).count() > 0;
+            assert!(leaves != stage.sink.is_some(), "{}: {}", path.display(), stage.name);
+        }
+        for exchange in &plan.exchanges {
+            assert!(exchange.from < exchange.to, "{}", path.display());
+            let (from, to) = (plan.stage(exchange.from), plan.stage(exchange.to));
+            match &exchange.kind {
+                ExchangeKind::Forward => assert_eq!(from.parallelism, to.parallelism),
+                ExchangeKind::Hash { keys } => assert!(keys.iter().all(|key| *key < from.schema.fields().len())),
+                ExchangeKind::Broadcast | ExchangeKind::Rebalance => {}
+            }
+            if let Port::Side(operator) = exchange.port {
+                let OperatorSpec::StaticJoin(join) = &to.operators[operator] else {
+                    panic!("{}: the side port leads to no join", path.display());
+                };
+                assert_eq!(join.build_schema, from.schema, "{}", path.display());
+            }
+        }
+    }
+}

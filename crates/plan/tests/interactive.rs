@@ -1,0 +1,105 @@
+//! Statements one by one, as an interactive session gives them.
+
+use anabranch_dataflow::{ConnectorSpec, TableTraits};
+use anabranch_model::Result;
+use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, TableResolver, execute, split_statements};
+use arrow::datatypes::SchemaRef;
+
+/// Every table can be read and written; `file` ends.
+struct Anything;
+
+impl TableResolver for Anything {
+    fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
+        let bounded = spec.connector == "file";
+        Ok(TableTraits { bounded, readable: true, writable: true, max_readers: None, schema: None })
+    }
+}
+
+fn run(text: &str, catalog: &mut Catalog) -> Vec<Result<Outcome>> {
+    let statements = split_statements(text).expect("statements");
+    let options = PlanOptions::default();
+    statements.iter().map(|s| execute(s, catalog, &Anything, &options, "result")).collect()
+}
+
+fn last(text: &str) -> Result<Outcome> {
+    run(text, &mut Catalog::new()).pop().expect("a statement")
+}
+
+const CLICKS: &str = "CREATE TABLE clicks (id BIGINT, page STRING) WITH ('connector' = 'file');\n";
+
+#[test]
+fn a_select_is_collected_with_its_names_and_its_limit() {
+    let outcome = last(&format!("{CLICKS} SELECT c.*, id + 1 FROM clicks c LIMIT 10 OFFSET 2")).expect("query");
+    let Outcome::Query { plan, schema, skip, limit } = outcome else { panic!("{outcome:?}") };
+    assert_eq!((skip, limit), (2, Some(10)));
+    let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    assert_eq!(names.len(), 3);
+    assert_eq!(names[..2], ["id", "page"]);
+    let sink = plan.stages.last().and_then(|s| s.sink.as_ref()).expect("sink");
+    assert_eq!((sink.table.as_str(), sink.connector.connector.as_str()), ("result", COLLECT));
+    assert_eq!(sink.schema, schema);
+}
+
+#[test]
+fn columns_of_the_same_name_are_told_apart() {
+    let outcome = last(&format!("{CLICKS} SELECT id, id, a.page, b.page FROM clicks a JOIN clicks b USING (id)"));
+    let Outcome::Query { schema, .. } = outcome.expect("query") else { panic!("not a query") };
+    let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+    assert_eq!(names, ["id", "id_2", "page", "page_2"]);
+}
+
+#[test]
+fn statements_change_the_catalog_and_say_so() {
+    let mut catalog = Catalog::new();
+    let outcomes = run(
+        &format!(
+            "{CLICKS} CREATE VIEW v (n) AS SELECT id FROM clicks; SHOW TABLES; DESCRIBE v; DROP TABLE clicks; SET 'parallelism' = '2'"
+        ),
+        &mut catalog,
+    );
+    let texts: Vec<String> = outcomes
+        .into_iter()
+        .map(|o| match o.expect("outcome") {
+            Outcome::Done(text) | Outcome::Report(text) => text,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "table clicks created",
+            "view v created",
+            "clicks (table)\nv (view)",
+            "n  BIGINT",
+            "table clicks dropped",
+            "parallelism = 2"
+        ]
+    );
+    assert_eq!(catalog.names().collect::<Vec<_>>(), [("v", "view")]);
+}
+
+#[test]
+fn an_insert_is_a_job_of_its_own() {
+    let outcome = last(&format!("{CLICKS} INSERT INTO clicks SELECT id * 2, page FROM clicks")).expect("insert");
+    let Outcome::Insert(plan) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(plan.stages.len(), 1);
+}
+
+#[test]
+fn errors_of_later_statements_name_the_line_of_the_text() {
+    let mut catalog = Catalog::new();
+    let outcomes =
+        run(&format!("{CLICKS}\nSELECT\n  idd FROM clicks;\nSELECT id FROM clicks ORDER BY id"), &mut catalog);
+    let errors: Vec<String> = outcomes.into_iter().filter_map(|o| o.err()).map(|e| e.to_string()).collect();
+    assert!(errors[0].starts_with("line 4, column 3: there is no column 'idd'"), "{errors:?}");
+    assert!(errors[1].starts_with("line 5, column 1: ORDER BY"), "{errors:?}");
+}
+
+#[test]
+fn a_failed_statement_leaves_the_catalog_as_it_was() {
+    let mut catalog = Catalog::new();
+    let outcomes = run(&format!("{CLICKS} CREATE TABLE clicks (x INT) WITH ('connector' = 'file')"), &mut catalog);
+    assert!(outcomes[1].is_err());
+    let outcome = run("SELECT page FROM clicks", &mut catalog).pop().expect("one").expect("query");
+    assert!(matches!(outcome, Outcome::Query { .. }));
+}

@@ -1,0 +1,114 @@
+//! Golden queries: every `tests/golden/*.sql` is planned and run in several ways, and must give the same rows in all.
+//!
+//! A file inserts into tables of the connector `collect`. Its rows, sorted, are in `NAME.out`, its plan at parallelism
+//! 2 in `NAME.plan`; `UPDATE_GOLDEN=1` writes both. A first line `-- error: text` says that planning or running fails
+//! with an error that contains the text.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_connectors::MemorySink;
+use anabranch_server::{Engine, Result, Settings};
+use arrow::array::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+/// Ways of running that must not change a result: parallelism and options.
+const WAYS: &[(u32, &[(&str, &str)])] = &[
+    (1, &[]),
+    (1, &[("batch-rows", "7"), ("epoch-interval", "1 ms")]),
+    (2, &[]),
+    (2, &[("buffer-timeout", "0"), ("batch-rows", "3"), ("epoch-interval", "1 ms")]),
+    (3, &[("channel-bytes", "200"), ("batch-rows", "64"), ("epoch-interval", "2 ms")]),
+];
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
+}
+
+fn settings(parallelism: u32, set: &[(&str, &str)]) -> Settings {
+    let set = set.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+    Settings { parallelism: Some(parallelism), set, ..Settings::default() }
+}
+
+/// Runs a script and gives its rows as sorted lines.
+fn run(sql: &str, settings: &Settings) -> Result<String> {
+    let mut engine = Engine::default();
+    let (sink, batches) = MemorySink::collected();
+    engine.register("collect", Arc::new(sink));
+    let job = engine.run(sql, settings)?;
+    assert!(job.wait_timeout(Duration::from_secs(60)), "the job hangs");
+    job.wait()?;
+    let mut lines: Vec<String> = batches.lock().expect("no panic").iter().flat_map(lines_of).collect();
+    lines.sort();
+    lines.push(String::new());
+    Ok(lines.join("\n"))
+}
+
+fn lines_of(batch: &RecordBatch) -> Vec<String> {
+    let options = FormatOptions::default().with_null("NULL");
+    let columns: Vec<_> =
+        batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).expect("format")).collect();
+    let line = |row: usize| columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join(" | ");
+    (0..batch.num_rows()).map(line).collect()
+}
+
+/// The plan at parallelism 2.
+fn plan(sql: &str) -> Result<String> {
+    let mut engine = Engine::default();
+    engine.register("collect", Arc::new(MemorySink::collected().0));
+    Ok(engine.plan(sql, &settings(2, &[]))?.plan.map(|plan| plan.to_string()).unwrap_or_default())
+}
+
+/// Holds a text against its golden file, or writes the file if asked to.
+fn compare(path: &Path, actual: &str) -> Option<String> {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(path, actual).expect("writable");
+    }
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    (expected != actual).then(|| format!("-- expected in {}\n{expected}-- actual\n{actual}", path.display()))
+}
+
+/// What is wrong with a golden query, one text per way.
+fn check(path: &Path) -> Vec<String> {
+    let data = golden().join("data");
+    let sql = fs::read_to_string(path).expect("readable").replace("$DATA", &data.display().to_string());
+    if let Some(expected) = sql.lines().next().and_then(|line| line.strip_prefix("-- error: ")) {
+        let error = run(&sql, &settings(2, &[])).err().map(|e| e.to_string()).unwrap_or_default();
+        let wrong = !error.contains(expected);
+        return wrong.then(|| format!("-- expected error\n{expected}\n-- actual\n{error}")).into_iter().collect();
+    }
+    let mut failures = Vec::new();
+    match plan(&sql) {
+        Ok(text) => failures.extend(compare(&path.with_extension("plan"), &text)),
+        Err(error) => return vec![error.to_string()],
+    }
+    for (way, (parallelism, set)) in WAYS.iter().enumerate() {
+        let failure = match run(&sql, &settings(*parallelism, set)) {
+            // The first way may write the golden file, the others are held against it.
+            Ok(rows) if way == 0 => compare(&path.with_extension("out"), &rows),
+            Ok(rows) => {
+                let expected = fs::read_to_string(path.with_extension("out")).unwrap_or_default();
+                (rows != expected).then(|| format!("-- other rows\n{rows}"))
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        failures.extend(failure.map(|f| format!("at parallelism {parallelism} with {set:?}\n{f}")));
+    }
+    failures
+}
+
+#[test]
+fn golden_queries_give_the_same_rows_in_every_way() {
+    let mut paths: Vec<PathBuf> = fs::read_dir(golden())
+        .expect("tests/golden exists")
+        .map(|entry| entry.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "sql"))
+        .collect();
+    paths.sort();
+    assert!(paths.len() > 10, "the golden queries are there");
+    let failed = paths.iter().flat_map(|path| check(path).into_iter().map(|f| format!("== {}\n{f}", path.display())));
+    let failed: Vec<String> = failed.collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}

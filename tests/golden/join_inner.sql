@@ -1,0 +1,5 @@
+CREATE TABLE orders (id BIGINT, customer STRING, item STRING, price DOUBLE, amount INT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '30' SECOND)
+WITH ('connector' = 'filesystem', 'path' = '$DATA/orders', 'format' = 'json');
+CREATE TABLE items (item STRING, kind STRING, weight_g INT) WITH ('connector' = 'filesystem', 'path' = '$DATA/items.csv', 'format' = 'csv', 'csv.header' = 'true');
+CREATE TABLE results (id BIGINT, item STRING, kind STRING) WITH ('connector' = 'collect');
+INSERT INTO results SELECT o.id, o.item, i.kind FROM orders o JOIN items i ON o.item = i.item;

@@ -1,0 +1,177 @@
+#!/usr/bin/env bash
+# One Kafka broker (KRaft, broker and controller in one process) on the loopback interface, for demos and tests.
+#
+#   broker.sh start DIR [PORT]   starts it with its data in DIR and prints its bootstrap.servers; an existing DIR is
+#                                continued, on its old port unless PORT is given
+#   broker.sh stop DIR           stops it and waits until it has ended
+#
+# ANABRANCH_BROKER_PARENT=PID    the broker dies and DIR is removed when process PID has ended, however it ended
+# ANABRANCH_BROKER_JAVA_OPTS     options of the JVM, instead of a small heap and quick start
+set -euo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+start_seconds_max=90
+
+fail() {
+  echo "kafka broker: $*" >&2
+  exit 1
+}
+
+usage() {
+  fail "usage: broker.sh start DIR [PORT] | broker.sh stop DIR"
+}
+
+answers() {
+  (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
+}
+
+# A port below the range from which the system gives ports to outgoing connections, so that none is taken by chance.
+free_port() {
+  local port
+  for _ in {1..100}; do
+    port=$((20000 + RANDOM % 12000))
+    [[ $port != "${1:-}" ]] || continue
+    answers "$port" || { echo "$port"; return; }
+  done
+  fail "found no free port between 20000 and 32000"
+}
+
+# The broker's process, if it lives: the pid may have been given to another program since.
+broker_pid() {
+  local pid
+  pid="$(cat "$1/broker.pid" 2>/dev/null)" || return 1
+  [[ -r /proc/$pid/cmdline ]] && tr '\0' '\n' <"/proc/$pid/cmdline" | grep -qxF "$1/server.properties" && echo "$pid"
+}
+
+write_properties() {
+  local dir="$1" port="$2" controller_port="$3"
+  cat >"$dir/server.properties" <<PROPERTIES
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:$controller_port
+listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller_port
+advertised.listeners=PLAINTEXT://127.0.0.1:$port
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs=$dir/data
+auto.create.topics.enable=false
+num.partitions=1
+default.replication.factor=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.threads=1
+log.cleaner.dedupe.buffer.size=4194304
+log.retention.ms=-1
+num.network.threads=2
+num.io.threads=2
+PROPERTIES
+}
+
+# Everything a JVM of ours is started with, up to the main class.
+java_command() {
+  local jars
+  jars="$("$here/fetch.sh")" || exit 1
+  command -v java >/dev/null || fail "java is not installed; install it with 'apt-get install default-jre-headless'"
+  # shellcheck disable=SC2206 # options are words
+  java=(java ${ANABRANCH_BROKER_JAVA_OPTS:--Xms64m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1}
+    -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -Dorg.slf4j.simpleLogger.showDateTime=true -cp "$jars/*")
+}
+
+format() {
+  local dir="$1" id
+  [[ ! -e $dir/data/meta.properties ]] || return 0
+  # A cluster id is 16 random bytes in URL-safe base 64; the first letter keeps it from looking like an option.
+  id="A$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | cut -c 2-22)"
+  "${java[@]}" kafka.tools.StorageTool format --cluster-id "$id" --config "$dir/server.properties" \
+    >"$dir/format.log" 2>&1 || fail "formatting $dir/data failed: $(tail -n 5 "$dir/format.log")"
+}
+
+# Returns 0 when the port answers, 1 when the broker ended before.
+wait_until_up() {
+  local dir="$1" port="$2" pid="$3" deadline=$((SECONDS + start_seconds_max))
+  until answers "$port"; do
+    kill -0 "$pid" 2>/dev/null || return 1
+    if ((SECONDS > deadline)); then
+      kill -9 "$pid" 2>/dev/null || true
+      fail "port $port did not answer within $start_seconds_max s; see $dir/broker.log"
+    fi
+    sleep 0.1
+  done
+}
+
+# Kills the broker and removes its folder when process $2 has ended; does nothing more when the broker ended before.
+watch_parent() {
+  local dir="$1" parent="$2" pid="$3"
+  setsid bash -c '
+    while kill -0 "$1"; do
+      kill -0 "$2" || exit
+      sleep 0.5
+    done
+    kill -9 "$2"
+    while kill -0 "$2"; do sleep 0.05; done
+    rm -rf "$3"' watcher "$parent" "$pid" "$dir" </dev/null >/dev/null 2>&1 &
+  disown
+}
+
+start() {
+  local dir="$1" wanted="${2:-}" port controller_port
+  mkdir -p "$dir"
+  dir="$(cd "$dir" && pwd)"
+  if pid="$(broker_pid "$dir")"; then
+    fail "a broker already runs in $dir as process $pid on $(cat "$dir/bootstrap.servers"); stop it first"
+  fi
+  if [[ -z $wanted && -e $dir/bootstrap.servers ]]; then
+    wanted="$(cut -d : -f 2 "$dir/bootstrap.servers")"
+  fi
+  java_command
+  for _ in {1..3}; do
+    port="${wanted:-$(free_port)}"
+    ! answers "$port" || fail "port $port is taken"
+    controller_port="$(free_port "$port")"
+    write_properties "$dir" "$port" "$controller_port"
+    format "$dir"
+    setsid "${java[@]}" kafka.Kafka "$dir/server.properties" </dev/null >>"$dir/broker.log" 2>&1 9>&- &
+    pid=$!
+    disown
+    echo "$pid" >"$dir/broker.pid"
+    # Until it is up, the broker does not outlive this script.
+    trap 'kill -9 "$pid" 2>/dev/null' EXIT
+    [[ -z ${ANABRANCH_BROKER_PARENT:-} ]] || watch_parent "$dir" "$ANABRANCH_BROKER_PARENT" "$pid"
+    if wait_until_up "$dir" "$port" "$pid"; then
+      trap - EXIT
+      echo "127.0.0.1:$port" >"$dir/bootstrap.servers"
+      cat "$dir/bootstrap.servers"
+      return
+    fi
+    # Somebody took a port between our look and the broker's bind: look again.
+    grep -q 'Address already in use' "$dir/broker.log" || break
+  done
+  fail "the broker ended while starting: $(tail -n 20 "$dir/broker.log")"
+}
+
+stop() {
+  local dir pid
+  dir="$(cd "$1" 2>/dev/null && pwd)" || return 0
+  pid="$(broker_pid "$dir")" || return 0
+  kill "$pid" 2>/dev/null || true
+  for _ in {1..100}; do
+    kill -0 "$pid" 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -9 "$pid" 2>/dev/null || true
+  while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+  rm -f "$dir/broker.pid"
+}
+
+case "${1:-}" in
+  start) [[ $# == 2 || $# == 3 ]] || usage; start "$2" "${3:-}" ;;
+  stop) [[ $# == 2 ]] || usage; stop "$2" ;;
+  *) usage ;;
+esac
