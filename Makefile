@@ -43,6 +43,7 @@ lint: need-build ## format, clippy without warnings, and the repository's own ru
 
 bench: need-build ## measure against hand-written limits and peers; writes bench/RESULTS.md
 	cargo build --locked --release --package anabranch-bench
+	@mkdir -p bench
 	$(CARGO_TARGET_DIR)/release/anabranch-bench all --markdown bench/RESULTS.md
 
 clean: ## remove what was built (the target folder, shared by all working copies)

@@ -24,6 +24,12 @@ stop_all() {
     trap '' INT TERM
     if [[ -n $filler ]]; then
         kill -TERM "$filler" 2>/dev/null || true
+        # It stops when the broker has taken what it sent. A broker that is gone must not hold us up.
+        for _ in {1..50}; do
+            kill -0 "$filler" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -KILL "$filler" 2>/dev/null || true
         wait "$filler" 2>/dev/null || true
     fi
     tests/kafka/broker.sh stop "$folder" >/dev/null || true
@@ -43,13 +49,13 @@ servers=$(tests/kafka/broker.sh start "$folder" ${KAFKA_PORT:+"$KAFKA_PORT"} | t
 servers=${servers##*=}
 echo "Kafka is at $servers; filling the topic 'ad-events' with $rate events per second"
 
-fill() {
-    "$anabranch" run examples/fill_kafka.sql --quiet \
-        --option events.rows-per-second="$rate" --option topic.properties.bootstrap.servers="$servers" "$@"
-}
+fill=(
+    "$anabranch" run examples/fill_kafka.sql --quiet
+    --option events.rows-per-second="$rate" --option topic.properties.bootstrap.servers="$servers"
+)
 # A first second at the front makes the topic and shows errors at once; then on, beside the query.
-fill --duration 1s
-fill >"$folder/fill.log" 2>&1 &
+"${fill[@]}" --duration 1s
+"${fill[@]}" >"$folder/fill.log" 2>&1 &
 filler=$!
 
 "$anabranch" run examples/ad_campaigns_kafka.sql --option events.properties.bootstrap.servers="$servers" "$@"

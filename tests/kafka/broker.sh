@@ -106,17 +106,13 @@ wait_until_up() {
   done
 }
 
-# Kills the broker and removes its folder when process $2 has ended; does nothing more when the broker ended before.
+# Stops the broker and removes its folder when process $2 has ended, whether or not the broker still runs then.
 watch_parent() {
-  local dir="$1" parent="$2" pid="$3"
+  local dir="$1" parent="$2"
   setsid bash -c '
-    while kill -0 "$1"; do
-      kill -0 "$2" || exit
-      sleep 0.5
-    done
-    kill -9 "$2"
-    while kill -0 "$2"; do sleep 0.05; done
-    rm -rf "$3"' watcher "$parent" "$pid" "$dir" </dev/null >/dev/null 2>&1 &
+    while kill -0 "$1"; do sleep 0.5; done
+    "$2" stop "$3"
+    rm -rf "$3"' watcher "$parent" "$here/broker.sh" "$dir" </dev/null >/dev/null 2>&1 &
   disown
 }
 
@@ -143,7 +139,7 @@ start() {
     echo "$pid" >"$dir/broker.pid"
     # Until it is up, the broker does not outlive this script.
     trap 'kill -9 "$pid" 2>/dev/null' EXIT
-    [[ -z ${ANABRANCH_BROKER_PARENT:-} ]] || watch_parent "$dir" "$ANABRANCH_BROKER_PARENT" "$pid"
+    [[ -z ${ANABRANCH_BROKER_PARENT:-} ]] || watch_parent "$dir" "$ANABRANCH_BROKER_PARENT"
     if wait_until_up "$dir" "$port" "$pid"; then
       trap - EXIT
       echo "127.0.0.1:$port" >"$dir/bootstrap.servers"

@@ -32,7 +32,7 @@
 mod client;
 mod commits;
 mod create;
-mod discovery;
+
 mod key;
 mod native;
 mod partition;
@@ -40,6 +40,7 @@ mod sink;
 mod source;
 mod start;
 mod table;
+mod watch;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::Result;

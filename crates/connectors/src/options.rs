@@ -115,8 +115,7 @@ impl<'a> Options<'a> {
         let Some(text) = self.string(name) else { return Ok(None) };
         let value = parse(text.trim());
         value.map(Some).ok_or_else(|| {
-            Error::user(format!("option '{name}' is '{text}', which cannot be read"))
-                .remedy(format!("give {expected}"))
+            Error::user(format!("option '{name}' is '{text}', which cannot be read")).remedy(format!("give {expected}"))
         })
     }
 }

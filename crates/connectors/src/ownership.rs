@@ -22,11 +22,6 @@ impl Announcements {
         self.queue.push_back(Polled::Opened(PartitionId(partition)));
     }
 
-    /// A partition has ended.
-    pub(crate) fn close(&mut self, partition: u32) {
-        self.queue.push_back(Polled::Closed(PartitionId(partition)));
-    }
-
     /// What is owed next.
     pub(crate) fn next(&mut self) -> Option<Polled> {
         self.queue.pop_front()

@@ -120,4 +120,30 @@ mod tests {
         sink.epoch_end(Epoch::FIRST).unwrap();
         assert_eq!(String::from_utf8(sink.out).unwrap(), "results> 1,\"a,b\"\nresults> NULL,\"NULL\"\n");
     }
+
+    #[test]
+    fn lines_go_to_the_embedders_writer() {
+        #[derive(Clone, Default)]
+        struct Shared(Arc<std::sync::Mutex<Vec<u8>>>);
+        impl Write for Shared {
+            fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+                self.0.lock().unwrap().write(text)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let ids: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+        let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
+        let connector =
+            ConnectorSpec { connector: "print".into(), options: [("print-identifier".into(), "x".into())].into() };
+        let spec = SinkSpec { table: "results".into(), connector, schema: batch.schema() };
+        let clock = Arc::new(anabranch_model::ManualClock::default());
+        let context = TaskContext { index: 0, parallelism: 1, batch_rows: 10, clock };
+        let shared = Shared::default();
+        let writer = shared.clone();
+        let print = PrintToConnector::new(move || Box::new(writer.clone()));
+        print.sink(&spec, &context).unwrap().write(&batch).unwrap();
+        assert_eq!(shared.0.lock().unwrap().as_slice(), b"x> 7\n");
+    }
 }

@@ -1,5 +1,7 @@
 //! The conformance suite over the connectors that need nothing outside this process but a folder.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first error")]
+
 #[path = "conformance/suite.rs"]
 mod suite;
 

@@ -1,8 +1,17 @@
-//! The Kafka connector against a real broker, one for all tests of this file. Without Java or the broker's jars the
-//! tests fail; `make setup` installs both.
+//! The Kafka connector against a real broker, one for all tests of this file. Without Java or the broker's jars the tests
+//! fail; `make test` installs both.
+
+#![expect(clippy::unwrap_used, reason = "a test stops at the first error")]
 
 #[path = "support/broker.rs"]
 mod broker;
+#[path = "conformance/rows.rs"]
+mod rows;
+#[path = "conformance/suite.rs"]
+mod suite;
+
+#[path = "kafka/conformance.rs"]
+mod conformance;
 #[path = "kafka/failures.rs"]
 mod failures;
 #[path = "kafka/groups.rs"]

@@ -231,3 +231,25 @@ fn strftime(pattern: &Expr, place: &str) -> Result<Expr> {
     }
     Ok(Expr::value(Value::SingleQuotedString(result)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn date_patterns() {
+        let convert = |java: &str| {
+            let pattern = Expr::value(Value::SingleQuotedString(java.into()));
+            strftime(&pattern, "line 1, column 1").map(|e| e.to_string())
+        };
+        for (java, c) in [
+            ("yyyy-MM-dd HH:mm:ss.SSS", "'%Y-%m-%d %H:%M:%S.%3f'"),
+            ("yyyy-MM-dd'T'HH:mm", "'%Y-%m-%dT%H:%M'"),
+            ("dd.MM.yy 100%", "'%d.%m.%y 100%%'"),
+        ] {
+            assert_eq!(convert(java).expect(java), c, "{java}");
+        }
+        let error = convert("yyyy-MMM").expect_err("a month's name").to_string();
+        assert!(error.starts_with("line 1, column 1: 'MMM'"), "{error}");
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits};
 use anabranch_model::{Error, Result};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, plan_script};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 /// Tables without anything behind them.
 struct Connectors;
@@ -40,6 +40,11 @@ impl TableResolver for Connectors {
                     schema: Some(Arc::new(Schema::new(columns.to_vec()))),
                     ..traits(true, true, false, Some(1))
                 }
+            }
+            "timed" => {
+                let time = DataType::Timestamp(TimeUnit::Millisecond, None);
+                let columns = vec![Field::new("id", DataType::Int64, false), Field::new("dateTime", time, false)];
+                TableTraits { schema: Some(Arc::new(Schema::new(columns))), ..traits(false, true, false, Some(1)) }
             }
             other => {
                 return Err(Error::user(format!("there is no connector '{other}'")).remedy("use one of: kafka, print"));

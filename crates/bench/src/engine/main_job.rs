@@ -7,7 +7,7 @@ use anabranch_connectors::MemorySource;
 use anabranch_connectors::format::Format;
 use anabranch_connectors::format::json::JsonOptions;
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, AsArray, BinaryArray, RecordBatch, StringViewArray};
+use arrow::array::{AsArray, BinaryArray, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
 use super::{Query, Table, column, register};
@@ -31,9 +31,9 @@ GROUP BY a.campaign_id, window_start, window_end;";
 
 /// Over JSON. Each run cuts the text into records, as the other programs do.
 pub(crate) fn main_job(events: &Arc<AdEvents>, parallelism: u32) -> Result<Box<dyn Contestant>> {
-    let query = Query::new(SQL, json_tables(events, parallelism)?, parallelism, &[])?;
+    let query = planned(SQL, events, json_tables(events, parallelism)?, parallelism)?;
     let events = Arc::clone(events);
-    Ok(program(name("JSON", parallelism), move || result(&events, query.run(json_tables(&events, parallelism)?)?)))
+    Ok(program(name("JSON", parallelism), move || result(query.run(json_tables(&events, parallelism)?)?)))
 }
 
 /// Over columns.
@@ -44,15 +44,14 @@ pub(crate) fn typed(events: &Arc<AdEvents>, parallelism: u32) -> Result<Box<dyn 
         ("bench_events", Arc::new(MemorySource::batches(events.typed.clone()).partitions(parallelism)) as _),
         ads(events)?,
     ];
-    let query = Query::new(&sql, tables.clone(), parallelism, &[])?;
-    let events = Arc::clone(events);
-    Ok(program(name("columns", parallelism), move || result(&events, query.run(tables.clone())?)))
+    let query = planned(&sql, events, tables.clone(), parallelism)?;
+    Ok(program(name("columns", parallelism), move || result(query.run(tables.clone())?)))
 }
 
 /// Resident memory that the main job needs on top of its input, in bytes: the largest of readings every 2 ms. What
 /// earlier work of this process has left to its allocator counts as there already, so this is to be measured first.
 pub(crate) fn memory(events: &Arc<AdEvents>, parallelism: u32) -> Result<u64> {
-    let query = Query::new(SQL, json_tables(events, parallelism)?, parallelism, &[])?;
+    let query = planned(SQL, events, json_tables(events, parallelism)?, parallelism)?;
     let mut engine = query.engine.clone();
     register(&mut engine, json_tables(events, parallelism)?);
     let before = resident_bytes()?;
@@ -76,6 +75,10 @@ fn resident_bytes() -> Result<u64> {
     Ok(pages.ok_or_else(|| failed(format!("not understood: {statm}")))? * page_bytes)
 }
 
+fn planned(sql: &str, events: &AdEvents, tables: Vec<Table>, parallelism: u32) -> Result<Query> {
+    Query::with_static(sql, tables, parallelism, &[], events.ads.len() as u64)
+}
+
 fn name(what: &str, parallelism: u32) -> String {
     format!("engine: {what}, parallelism {parallelism}")
 }
@@ -96,7 +99,7 @@ fn ads(events: &AdEvents) -> Result<Table> {
     Ok(("bench_ads", Arc::new(MemorySource::batches(vec![batch]))))
 }
 
-fn result(events: &AdEvents, (read, rows): (u64, Vec<RecordBatch>)) -> Result<RunResult> {
+fn result((read, rows): (u64, Vec<RecordBatch>)) -> Result<RunResult> {
     let mut answer = Answer::default();
     for batch in &rows {
         let campaigns = column(batch, 0, &DataType::Utf8View)?;

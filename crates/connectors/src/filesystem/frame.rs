@@ -30,17 +30,16 @@ impl Framing {
         matches!(self, Framing::Csv { .. })
     }
 
-    /// Ends of the complete records in `bytes[start..]`, after the start of the first. Blank lines belong to the record
-    /// before them, or come before the start of the first.
-    pub(super) fn split(self, bytes: &[u8], start: usize) -> Vec<i32> {
-        let mut offsets = Vec::with_capacity(1 + (bytes.len() - start) / 128);
-        offsets.push(start as i32);
+    /// Adds the ends of the complete records in `bytes[start..]` and returns the last. `offsets` begins with the start of
+    /// the first record. Blank lines belong to the record before them, or come before the start of the first.
+    pub(super) fn split(self, bytes: &[u8], start: usize, offsets: &mut Vec<i32>) -> usize {
+        offsets.reserve((bytes.len() - start) / 128);
         let mut at = start;
         while let Some(end) = self.record_end(bytes, at) {
-            self.push(&bytes[at..end], end, &mut offsets);
+            self.push(&bytes[at..end], end, offsets);
             at = end;
         }
-        offsets
+        at
     }
 
     /// Adds the record that ends at `end`.
@@ -85,7 +84,8 @@ mod tests {
     use super::*;
 
     fn check(framing: Framing, text: &str, expected: &[&str]) {
-        let offsets = framing.split(text.as_bytes(), 0);
+        let mut offsets = vec![0];
+        framing.split(text.as_bytes(), 0, &mut offsets);
         let records: Vec<_> = offsets.windows(2).map(|w| &text[w[0] as usize..w[1] as usize]).collect();
         assert_eq!(records, expected, "{text:?}");
     }

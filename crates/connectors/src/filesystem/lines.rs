@@ -24,15 +24,17 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Records of a file.
 pub(super) struct Block {
     pub(super) records: BinaryArray,
-    /// Number of the line at the beginning of the block.
-    first_line: u64,
+    /// A position in the block, and the number of its line.
+    counted: (usize, u64),
 }
 
 impl Block {
-    /// Number of the line on which a record begins.
-    pub(super) fn line(&self, record: usize) -> u64 {
-        let end = self.records.value_offsets()[record] as usize;
-        self.first_line + memchr_iter(b'\n', &self.records.values()[..end]).count() as u64
+    /// Number of the line on which a record begins. Records must be asked for in their order.
+    pub(super) fn line(&mut self, record: usize) -> u64 {
+        let (from, line) = self.counted;
+        let to = self.records.value_offsets()[record] as usize;
+        self.counted = (to, line + memchr_iter(b'\n', &self.records.values()[from..to]).count() as u64);
+        self.counted.1
     }
 }
 
@@ -70,8 +72,7 @@ impl LineReader {
         loop {
             let at_end = self.read_more(&mut bytes)?;
             let begin = if at_start && bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-            let mut offsets = self.framing.split(&bytes, begin);
-            self.settle_rest(&bytes, at_end && !self.follow, &mut offsets);
+            let offsets = self.split(&bytes, begin, at_end && !self.follow);
             let end = offsets.last().map_or(0, |end| *end as usize);
             if offsets.len() > 1 {
                 return Ok(Some(self.block(bytes, offsets, end)));
@@ -126,19 +127,23 @@ impl LineReader {
         Ok(at_end)
     }
 
-    /// Makes records of what could not be split: the last line of a file that ends without a line end, and the first
-    /// line of a CSV record whose quote is never closed.
-    fn settle_rest(&self, bytes: &[u8], all: bool, offsets: &mut Vec<i32>) {
-        let mut at = offsets.last().map_or(0, |end| *end as usize);
-        let quote_open = |at: usize| self.framing.is_quoting() && bytes.len() - at > QUOTED_BYTES_MAX;
-        while at < bytes.len() && (all || quote_open(at)) {
-            let end = self.framing.record_end(bytes, at).or_else(|| line_end(bytes, at));
-            let end = match end {
+    /// Ends of the records in `bytes[begin..]`. What is not complete becomes a record if it never will be: the last line
+    /// of a file that ends without a line end, and the first line of a CSV record whose quote is not closed.
+    fn split(&self, bytes: &[u8], begin: usize, all: bool) -> Vec<i32> {
+        let mut offsets = vec![begin as i32];
+        let mut at = begin;
+        loop {
+            at = self.framing.split(bytes, at, &mut offsets);
+            let quote_open = self.framing.is_quoting() && bytes.len() - at > QUOTED_BYTES_MAX;
+            if at == bytes.len() || !(all || quote_open) {
+                return offsets;
+            }
+            let end = match line_end(bytes, at) {
                 Some(end) => end,
                 None if all => bytes.len(),
-                None => return,
+                None => return offsets,
             };
-            self.framing.push(&bytes[at..end], end, offsets);
+            self.framing.push(&bytes[at..end], end, &mut offsets);
             at = end;
         }
     }
@@ -148,7 +153,7 @@ impl LineReader {
         self.line += memchr_iter(b'\n', &bytes[..end]).count() as u64;
         self.rest = bytes[end..].to_vec();
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        Block { records: BinaryArray::new(offsets, Buffer::from_vec(bytes), None), first_line }
+        Block { records: BinaryArray::new(offsets, Buffer::from_vec(bytes), None), counted: (0, first_line) }
     }
 }
 

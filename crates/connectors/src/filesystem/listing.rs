@@ -16,7 +16,11 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
             .remedy("check the option 'path'; a relative path begins at the folder in which the program was started"));
     }
     let mut files = Vec::new();
-    if path.is_dir() { walk(path, &mut files)? } else { files.push(path.to_owned()) }
+    if path.is_dir() {
+        walk(path, &mut files)?;
+    } else {
+        files.push(path.to_owned());
+    }
     files.sort();
     Ok(files)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_dataflow::ConnectorSpec;
-use anabranch_model::Result;
+use anabranch_model::{Error, Result};
 
 use crate::Options;
 use crate::format::Format;
@@ -44,7 +44,11 @@ impl FileOptions {
         let path = options.required("path")?;
         let format = match options.required("format")? {
             "parquet" => FileFormat::Parquet,
-            _ => FileFormat::Text(Format::required(&mut options, "format")?),
+            "json" | "csv" | "raw" => FileFormat::Text(Format::required(&mut options, "format")?),
+            other => {
+                return Err(Error::user(format!("option 'format' is '{other}', which is no format of files"))
+                    .remedy("use 'json', 'csv', 'raw' or 'parquet'"));
+            }
         };
         let read = FileOptions {
             path: path.strip_prefix("file://").unwrap_or(path).into(),

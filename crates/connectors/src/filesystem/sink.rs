@@ -39,8 +39,11 @@ struct Current {
 impl FileSink {
     pub(super) fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext) -> Result<Self> {
         if options.path.is_file() {
-            return Err(Error::user(format!("'{}' is a file, and a table is written as a folder", options.path.display()))
-                .remedy("give the name of a folder, which is created if it is not there"));
+            return Err(Error::user(format!(
+                "'{}' is a file, and a table is written as a folder",
+                options.path.display()
+            ))
+            .remedy("give the name of a folder, which is created if it is not there"));
         }
         // An unsuitable schema is refused before the first row.
         if let FileFormat::Text(format) = &options.format {
@@ -93,4 +96,3 @@ impl Sink for FileSink {
         self.complete()
     }
 }
-

@@ -66,12 +66,12 @@ impl TextFile {
         *next += count;
         let records = block.records.slice(first, count);
         let decoded = decoder.decode(&records)?;
-        let report = |(index, error)| Malformed {
+        let mut report = |(index, error)| Malformed {
             place: format!("{} line {}", self.path.display(), block.line(first + index)),
             error,
             record: records.value(index).trim_ascii_end().to_vec(),
         };
-        let malformed = decoded.malformed.into_iter().map(report).collect();
+        let malformed = decoded.malformed.into_iter().map(&mut report).collect();
         if *next == block.records.len() {
             self.block = None;
         }

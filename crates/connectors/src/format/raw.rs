@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, make_view, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, RecordBatch, make_view};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -78,7 +78,8 @@ impl Decode for RawDecoder {
         let mut columns: Vec<ArrayRef> = Vec::new();
         if let Some(field) = self.schema.fields().first() {
             // SAFETY: each view was made from a range of `buffer`, which becomes buffer 0.
-            let array = unsafe { BinaryViewArray::new_unchecked(ScalarBuffer::from(views), vec![buffer.clone()], None) };
+            let array =
+                unsafe { BinaryViewArray::new_unchecked(ScalarBuffer::from(views), vec![buffer.clone()], None) };
             columns.push(if is_text {
                 // SAFETY: every value was checked to be UTF-8 above.
                 as_type(Arc::new(unsafe { array.to_string_view_unchecked() }), field.data_type())?
@@ -132,7 +133,7 @@ fn check(schema: &SchemaRef) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Array, StringViewArray};
+    use arrow::array::StringViewArray;
     use arrow::datatypes::{Field, Schema};
 
     use super::*;
@@ -143,7 +144,8 @@ mod tests {
 
     #[test]
     fn lines_become_text_without_their_ends() {
-        let records = BinaryArray::from_vec(vec![b"short\n", b"", b"a line that is longer than a view\r\n", "ü".as_bytes()]);
+        let records =
+            BinaryArray::from_vec(vec![b"short\n", b"", b"a line that is longer than a view\r\n", "ü".as_bytes()]);
         let mut decoder = RawDecoder::new(&schema(DataType::Utf8View), &[0], LineEnd::Strip).unwrap();
         let decoded = decoder.decode(&records.slice(0, 4)).unwrap();
         let lines: Vec<_> = decoded.batch.column(0).as_string_view().iter().flatten().collect();

@@ -79,7 +79,9 @@ impl Timeline {
     #[inline]
     pub(super) fn time_ms(self, event: u64) -> i64 {
         match self {
-            Timeline::Scheduled { start_ms, rate } => start_ms.saturating_add((event.saturating_mul(1000) / rate) as i64),
+            Timeline::Scheduled { start_ms, rate } => {
+                start_ms.saturating_add((event.saturating_mul(1000) / rate) as i64)
+            }
             Timeline::At(ms) => ms,
         }
     }

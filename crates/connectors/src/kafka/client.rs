@@ -85,9 +85,6 @@ impl Reports {
 }
 
 impl ClientContext for Reports {
-    fn log(&self, _level: rdkafka::config::RDKafkaLogLevel, fac: &str, message: &str) {
-        eprintln!("{:?} {fac} {message}", std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map(|d| d.as_millis() % 1000000));
-    }
     fn error(&self, _error: KafkaError, reason: &str) {
         // The summary that follows single failures says less than they did.
         if !reason.contains("brokers are down") {
@@ -159,7 +156,9 @@ pub(super) fn count_in(metadata: &Metadata, topic: &str) -> Result<i32, RDKafkaE
 /// No broker answered a first question.
 fn unanswered(client: &Consumer, table: &Table, wait: Duration, error: &KafkaError) -> Error {
     // Serves the callbacks that tell why.
-    while client.poll(Duration::ZERO).is_some() {}
+    for _ in 0..100 {
+        let _ = client.poll(Duration::ZERO);
+    }
     silent(client.context(), table, wait, error.rdkafka_error_code())
 }
 
@@ -178,6 +177,13 @@ pub(super) fn silent(reports: &Reports, table: &Table, wait: Duration, code: Opt
             .remedy("start the broker, or correct 'properties.bootstrap.servers'"),
         Some(code) => Error::outside(format!("the Kafka brokers at {servers} refused: {code}{reason}")),
     }
+}
+
+/// No broker has answered for the time that the table allows.
+pub(super) fn outage(reports: &Reports, table: &Table) -> Error {
+    let (servers, seconds) = (&table.servers, table.connection_timeout.as_secs_f32());
+    Error::outside(format!("no Kafka broker has answered at {servers} for {seconds} s{}", reports.reason()))
+        .remedy("restart the broker; 'connection.timeout' says how long an outage may last")
 }
 
 fn unknown_topic(client: &Consumer, table: &Table, topic: &str, wait: Duration) -> Error {

@@ -36,14 +36,7 @@ pub(super) struct Commits {
 
 impl Commits {
     pub(super) fn new(client: Arc<Consumer>, group: String, topics: Vec<String>) -> Commits {
-        Commits {
-            client,
-            group,
-            topics,
-            cuts: VecDeque::new(),
-            due: Positions::new(),
-            sent: Positions::new(),
-        }
+        Commits { client, group, topics, cuts: VecDeque::new(), due: Positions::new(), sent: Positions::new() }
     }
 
     /// Epoch `epoch` was cut at these positions.
@@ -86,10 +79,12 @@ impl Commits {
             list.add_partition_offset(&self.topics[*topic], *partition, Offset::Offset(*position))
                 .map_err(|error| Error::internal(format!("position {position} cannot be committed: {error}")))?;
         }
+        let begun = self.client.commit(&list, CommitMode::Async);
+        begun.map_err(|error| {
+            Error::outside(format!("positions cannot be committed to group '{}': {error}", self.group))
+        })?;
+        // The answer is taken by this thread, later.
         self.client.context().commit_begins();
-        self.client
-            .commit(&list, CommitMode::Async)
-            .map_err(|error| Error::outside(format!("positions cannot be committed to group '{}': {error}", self.group)))?;
         self.sent.append(&mut self.due);
         Ok(())
     }

@@ -77,7 +77,7 @@ impl Topic {
             sys::rd_kafka_produce(
                 self.topic.as_ptr(),
                 partition,
-                sys::RD_KAFKA_MSG_F_COPY as i32,
+                sys::RD_KAFKA_MSG_F_COPY,
                 value_ptr.cast_mut().cast(),
                 value_len,
                 key_ptr.cast(),
@@ -183,8 +183,7 @@ impl Queue {
     fn take(&mut self, from: usize) -> usize {
         let room = &mut self.messages[from..];
         // SAFETY: the queue lives and `room` has place for as many pointers as announced.
-        let count =
-            unsafe { sys::rd_kafka_consume_batch_queue(self.queue.as_ptr(), 0, room.as_mut_ptr(), room.len()) };
+        let count = unsafe { sys::rd_kafka_consume_batch_queue(self.queue.as_ptr(), 0, room.as_mut_ptr(), room.len()) };
         usize::try_from(count).unwrap_or(0)
     }
 }
@@ -211,10 +210,11 @@ unsafe fn received(message: &rd_kafka_message_t) -> Received<'_> {
         rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR__PARTITION_EOF => What::End,
         code => What::Error(code.into(), bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned()),
     };
-    // SAFETY: the name belongs to the topic, which the message keeps alive. Errors of the whole client have no topic.
     let topic = if message.rkt.is_null() {
+        // An error of the whole client.
         c""
     } else {
+        // SAFETY: the name belongs to the topic, which the message keeps alive.
         unsafe { CStr::from_ptr(sys::rd_kafka_topic_name(message.rkt)) }
     };
     Received { topic, partition: message.partition, offset: message.offset, what }

@@ -56,18 +56,18 @@ impl Partition {
 
     /// Adds a record, unless it lies beyond the end. `None` is a tombstone.
     pub(super) fn push(&mut self, offset: i64, record: Option<&[u8]>) {
-        if self.end.is_some_and(|end| offset >= end) {
+        if self.ended || self.end.is_some_and(|end| offset >= end) {
             self.ended = true;
-        }
-        if self.ended {
             return;
         }
         self.block.offsets.push(offset);
         self.block.records.append_option(record);
+        self.nothing_before(offset + 1);
     }
 
-    /// Nothing lies at or after `offset` now: the end of a bounded table is where that is at or beyond it.
-    pub(super) fn nothing_after(&mut self, offset: i64) {
+    /// Nothing of the partition is still to come before `offset`: a bounded table ends when that is at or beyond its end.
+    /// Offsets have gaps (compaction, transactions), so the last record's need not be the one before the end.
+    pub(super) fn nothing_before(&mut self, offset: i64) {
         self.ended |= self.end.is_some_and(|end| offset >= end);
     }
 
@@ -116,9 +116,16 @@ mod tests {
         assert_eq!((records.len(), offsets), (1, vec![0]));
 
         let mut gap = Partition::new(0, 0, Some(2));
-        gap.nothing_after(1);
+        gap.nothing_before(1);
         assert!(!gap.ended);
-        gap.nothing_after(2);
+        gap.nothing_before(2);
         assert!(gap.ended);
+
+        let mut last = Partition::new(0, 0, Some(2));
+        last.push(0, Some(b"a"));
+        assert!(!last.ended);
+        last.push(1, Some(b"b"));
+        assert!(last.ended, "the record before the end is the last");
+        assert_eq!(last.take_block().expect("two records").finish().1, [0, 1]);
     }
 }

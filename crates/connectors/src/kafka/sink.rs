@@ -118,8 +118,10 @@ impl KafkaSink {
                 self.table.delivery_timeout.as_secs_f32()
             ))
             .remedy("see whether the brokers run; 'sink.delivery.timeout' says how long to try"),
-            RDKafkaErrorCode::MessageSizeTooLarge => Error::user("a record is larger than the client or the topic allows")
-                .remedy("raise 'properties.message.max.bytes' and the topic's 'max.message.bytes'"),
+            RDKafkaErrorCode::MessageSizeTooLarge => {
+                Error::user("a record is larger than the client or the topic allows")
+                    .remedy("raise 'properties.message.max.bytes' and the topic's 'max.message.bytes'")
+            }
             code => Error::outside(format!("a record cannot be written: {code}")),
         }
     }

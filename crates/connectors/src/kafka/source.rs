@@ -11,17 +11,20 @@ use arrow::array::Array;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 
-use super::client::{self, Consumer, FIRST_ANSWER, is_permanent, partition_counts, silent};
+use super::client::{self, Consumer, FIRST_ANSWER, is_permanent, outage, partition_counts, silent};
 use super::commits::{Commits, Positions};
-use super::discovery::Discovery;
 use super::native::{Queue, Received, Topic, What};
 use super::partition::{Block, Partition, partition_id};
 use super::start::{self, BEGINNING};
 use super::table::Table;
+use super::watch::{Seen, Watch};
 use crate::format::Decode;
 
 /// Elements taken from the client's queue at a time. Between two helpings the size of the blocks is looked at.
 const HELPING: usize = 1024;
+
+/// Events of the client served at a time.
+const LOOKS: u32 = 4;
 
 /// The longest time that asking a silent broker once more may take.
 const LAST_QUESTION: Duration = Duration::from_secs(2);
@@ -39,7 +42,7 @@ pub(super) struct KafkaSource {
     partitions: Vec<Partition>,
     slots: Slots,
     commits: Option<Commits>,
-    discovery: Option<Discovery>,
+    watch: Watch,
     silent_since: Option<Nanos>,
     topics: Vec<Topic>,
     queue: Queue,
@@ -54,7 +57,6 @@ impl KafkaSource {
         let counts = partition_counts(&client, &table, wait)?;
         let topics = table.topics.iter().map(|name| Topic::of_consumer(&client, name)).collect::<Result<Vec<_>>>()?;
         let group = table.group.clone();
-        let discover = |every| Discovery::start(client.clone(), table.topics.clone(), every);
         let mut source = KafkaSource {
             index: context.index,
             parallelism: context.parallelism,
@@ -65,7 +67,7 @@ impl KafkaSource {
             partitions: Vec::new(),
             slots: Slots::new(&table.topics),
             commits: group.map(|group| Commits::new(client.clone(), group, table.topics.clone())),
-            discovery: table.discovery.map(discover).transpose()?,
+            watch: Watch::start(client.clone(), table.topics.clone(), table.watch_interval)?,
             silent_since: None,
             topics,
             queue: Queue::new(&client)?,
@@ -110,12 +112,22 @@ impl KafkaSource {
     }
 
     /// Starts partitions that have been added to a topic. Their records are all newer than the job: read from the first.
-    fn start_new(&mut self) -> Result<()> {
-        while let Some((topic, count)) = self.discovery.as_ref().and_then(Discovery::next) {
-            for partition in 0..count {
-                if self.owns(topic, partition) && self.slots.find(topic, partition).is_none() {
-                    self.start(topic, partition, BEGINNING, None)?;
+    fn follow_topics(&mut self) -> Result<()> {
+        while let Some(seen) = self.watch.next() {
+            match seen {
+                Seen::Gone { topic } => {
+                    let (name, servers) = (&self.table.topics[topic], &self.table.servers);
+                    return Err(Error::outside(format!("topic '{name}' does not exist any more at {servers}"))
+                        .remedy("create it again and restart the job"));
                 }
+                Seen::Partitions { topic, count } if self.table.discovers => {
+                    for partition in 0..count {
+                        if self.owns(topic, partition) && self.slots.find(topic, partition).is_none() {
+                            self.start(topic, partition, BEGINNING, None)?;
+                        }
+                    }
+                }
+                Seen::Partitions { .. } => {}
             }
         }
         Ok(())
@@ -175,7 +187,8 @@ impl KafkaSource {
 
     /// Looks at what the client reports beside records: errors, acknowledged commits, new partitions.
     fn look_aside(&mut self) -> Result<()> {
-        while let Some(report) = self.client.poll(Duration::ZERO) {
+        // A look that finds a line for the log ends with nothing: several are needed to get on.
+        for report in (0..LOOKS).filter_map(|_| self.client.poll(Duration::ZERO)) {
             let Err(error) = report else { continue };
             match error.rdkafka_error_code() {
                 Some(RDKafkaErrorCode::AllBrokersDown) => {
@@ -191,7 +204,7 @@ impl KafkaSource {
         if let Some(commits) = &mut self.commits {
             commits.advance()?;
         }
-        self.start_new()?;
+        self.follow_topics()?;
         self.check_silence()
     }
 
@@ -199,8 +212,7 @@ impl KafkaSource {
     /// only a question tells whether a broker is back.
     fn check_silence(&mut self) -> Result<()> {
         let Some(since) = self.silent_since else { return Ok(()) };
-        let timeout = self.table.connection_timeout;
-        if self.clock.now() < since.plus(timeout) {
+        if self.clock.now() < since.plus(self.table.connection_timeout) {
             return Ok(());
         }
         match self.client.fetch_metadata(Some(&self.table.topics[0]), LAST_QUESTION) {
@@ -208,8 +220,7 @@ impl KafkaSource {
                 self.silent_since = None;
                 Ok(())
             }
-            Err(error) => Err(silent(self.client.context(), &self.table, timeout, error.rdkafka_error_code())
-                .remedy("restart the broker; 'connection.timeout' says how long an outage may last")),
+            Err(_) => Err(outage(self.client.context(), &self.table)),
         }
     }
 
@@ -318,10 +329,11 @@ impl Slots {
 
     fn find_named(&mut self, topic: &CStr, partition: i32) -> Option<usize> {
         let name = topic.to_bytes();
-        if let Some((last_name, last_partition, slot)) = &self.last {
-            if *last_partition == partition && last_name.as_slice() == name {
-                return Some(*slot);
-            }
+        if let Some((last_name, last_partition, slot)) = &self.last
+            && *last_partition == partition
+            && last_name.as_slice() == name
+        {
+            return Some(*slot);
         }
         let slot = self.find(*self.topics.get(name)?, partition)?;
         self.last = Some((name.to_vec(), partition, slot));
@@ -340,7 +352,7 @@ fn accept(partitions: &mut [Partition], slots: &mut Slots, received: Received<'_
     let slot = slots.find_named(received.topic, received.partition);
     match (received.what, slot) {
         (What::Record(record), Some(slot)) => partitions[slot].push(received.offset, record),
-        (What::End, Some(slot)) => partitions[slot].nothing_after(received.offset),
+        (What::End, Some(slot)) => partitions[slot].nothing_before(received.offset),
         (What::Error(code, reason), slot) => return Err(Failure { slot, code, reason }),
         (What::Record(_) | What::End, None) => {
             let (code, reason) = (RDKafkaErrorCode::UnknownPartition, "a record of a partition that was not asked for");
@@ -351,12 +363,7 @@ fn accept(partitions: &mut [Partition], slots: &mut Slots, received: Received<'_
 }
 
 /// Decodes a block; also gives the position after it.
-fn decode(
-    decoder: &mut dyn Decode,
-    partition: PartitionId,
-    block: Block,
-    place: &str,
-) -> Result<(Rows, Option<i64>)> {
+fn decode(decoder: &mut dyn Decode, partition: PartitionId, block: Block, place: &str) -> Result<(Rows, Option<i64>)> {
     let (records, offsets) = block.finish();
     let decoded = decoder.decode(&records)?;
     let malformed = decoded.malformed.into_iter().map(|(index, error)| Malformed {

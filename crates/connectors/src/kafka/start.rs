@@ -84,7 +84,11 @@ impl Positions<'_> {
         let mut offsets = Offsets::new();
         for element in list.elements() {
             element.error().map_err(|error| {
-                self.failed("its offsets", &error).at(format!("topic {} partition {}", element.topic(), element.partition()))
+                self.failed("its offsets", &error).at(format!(
+                    "topic {} partition {}",
+                    element.topic(),
+                    element.partition()
+                ))
             })?;
             offsets.insert((element.topic().to_owned(), element.partition()), raw(element.offset()));
         }

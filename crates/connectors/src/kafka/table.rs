@@ -18,8 +18,10 @@ pub(super) struct Table {
     pub(super) group: Option<String>,
     pub(super) startup: Startup,
     pub(super) bounded: bool,
-    /// Time between two looks for new partitions.
-    pub(super) discovery: Option<Duration>,
+    /// Time between two looks at the topics: whether they have new partitions, whether they still exist.
+    pub(super) watch_interval: Duration,
+    /// New partitions are read.
+    pub(super) discovers: bool,
     /// How long all brokers may be silent before the job fails.
     pub(super) connection_timeout: Duration,
     pub(super) partitioner: Partitioner,
@@ -57,7 +59,7 @@ pub(super) enum Partitioner {
     RoundRobin,
 }
 
-const DISCOVERY: Duration = Duration::from_secs(10);
+const WATCH_INTERVAL: Duration = Duration::from_secs(10);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -65,10 +67,9 @@ impl Table {
     /// Reads everything but the options of formats.
     pub(super) fn parse(options: &mut Options<'_>) -> Result<Table> {
         let topics = topics(options.required("topic")?)?;
-        let bounded = options
-            .choice("scan.bounded.mode", &[("unbounded", false), ("latest-offset", true)])?
-            .unwrap_or(false);
-        let discovery = options.duration("scan.topic-partition-discovery.interval")?.unwrap_or(DISCOVERY);
+        let bounded =
+            options.choice("scan.bounded.mode", &[("unbounded", false), ("latest-offset", true)])?.unwrap_or(false);
+        let interval = options.duration("scan.topic-partition-discovery.interval")?.unwrap_or(WATCH_INTERVAL);
         let created_partitions = options.number::<i32>("sink.topic.partitions")?;
         if created_partitions.is_some_and(|n| n < 1) {
             return Err(Error::user("option 'sink.topic.partitions' is less than 1")
@@ -84,7 +85,8 @@ impl Table {
             group: property("group.id"),
             startup,
             bounded,
-            discovery: (!bounded && !discovery.is_zero()).then_some(discovery),
+            watch_interval: if interval.is_zero() { WATCH_INTERVAL } else { interval },
+            discovers: !bounded && !interval.is_zero(),
             connection_timeout: options.duration("connection.timeout")?.unwrap_or(CONNECTION_TIMEOUT),
             partitioner: partitioner(options)?,
             key_fields: fields(options.string("key.fields").unwrap_or_default()),
@@ -122,6 +124,12 @@ impl Table {
         config.set("queued.min.messages", "1000000");
         config.set("queued.max.messages.kbytes", "65536");
         config.set("fetch.queue.backoff.ms", "5");
+        // No membership of a group depends on it here; what does is how long closing waits for a coordinator that is gone.
+        config.set("session.timeout.ms", "6000");
+        if self.bounded {
+            // The end of a partition shows in a fetch that finds nothing: no reason to wait for more.
+            config.set("fetch.wait.max.ms", "10");
+        }
         // Skipping silently what a broker has already deleted would lose records: such a position is an error.
         config.set("auto.offset.reset", "error");
         self.common(&mut config);
@@ -222,11 +230,8 @@ fn startup(options: &mut Options<'_>) -> Result<Startup> {
 }
 
 fn partitioner(options: &mut Options<'_>) -> Result<Partitioner> {
-    let choices = [
-        ("default", Partitioner::Default),
-        ("fixed", Partitioner::Fixed),
-        ("round-robin", Partitioner::RoundRobin),
-    ];
+    let choices =
+        [("default", Partitioner::Default), ("fixed", Partitioner::Fixed), ("round-robin", Partitioner::RoundRobin)];
     Ok(options.choice("sink.partitioner", &choices)?.unwrap_or(Partitioner::Default))
 }
 

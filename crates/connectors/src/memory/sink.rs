@@ -20,7 +20,10 @@ pub struct MemorySink {
 enum Target {
     /// The channel of one job: the sender that tasks clone, and how many still may. After the last one it is dropped,
     /// so that the receiver sees the end when the job's tasks are gone.
-    Channel { sender: Option<SyncSender<RecordBatch>>, opened: u32 },
+    Channel {
+        sender: Option<SyncSender<RecordBatch>>,
+        opened: u32,
+    },
     Collected(Arc<Mutex<Vec<RecordBatch>>>),
 }
 

@@ -116,8 +116,10 @@ impl MemorySource {
         match &self.content {
             Content::Records(blocks, _) => {
                 for (block, records) in blocks.iter().enumerate().skip(partition).step_by(step) {
-                    out.extend(pieces(records.len()).map(|(first, length)| {
-                        Block::Records { records: records.slice(first, length), block, first }
+                    out.extend(pieces(records.len()).map(|(first, length)| Block::Records {
+                        records: records.slice(first, length),
+                        block,
+                        first,
                     }));
                 }
             }
@@ -145,7 +147,11 @@ fn select(rows: &RecordBatch, spec: &SourceSpec) -> Result<RecordBatch> {
 enum Block {
     Rows(RecordBatch),
     /// Records of the embedder's block number `block`, from its record number `first` on.
-    Records { records: BinaryArray, block: usize, first: usize },
+    Records {
+        records: BinaryArray,
+        block: usize,
+        first: usize,
+    },
 }
 
 struct Partition {

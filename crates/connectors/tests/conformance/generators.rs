@@ -80,14 +80,8 @@ fn every_ad_belongs_to_a_campaign() {
 fn damaged_events_are_reported() {
     let spec = with(&[("format", "json"), ("malformed-every", "500"), ("partitions", "2")]);
     let columns = own_columns(&AdEventsConnector, &spec);
-    let case = SourceCase {
-        connector: &AdEventsConnector,
-        spec,
-        columns,
-        rows: None,
-        row_count: 1001,
-        ascending: None,
-    };
+    let case =
+        SourceCase { connector: &AdEventsConnector, spec, columns, rows: None, row_count: 1001, ascending: None };
     // Rows 499 and 999 of the table.
     check_malformed(&case, &["conformance partition 1 row 249", "conformance partition 1 row 499"]);
 }

@@ -34,7 +34,9 @@ pub(crate) fn batch(first: i64, count: i64) -> RecordBatch {
         Arc::new(ids.clone().map(name).collect::<StringViewArray>()),
         Arc::new(ids.clone().map(|id| some(id, 7).then_some(id as f64 / 8.0)).collect::<Float64Array>()),
         Arc::new(ids.clone().map(|id| some(id, 4).then_some(id % 3 == 0)).collect::<BooleanArray>()),
-        Arc::new(ids.map(|id| some(id, 9).then_some(1_700_000_000_000 + 977 * id)).collect::<TimestampMillisecondArray>()),
+        Arc::new(
+            ids.map(|id| some(id, 9).then_some(1_700_000_000_000 + 977 * id)).collect::<TimestampMillisecondArray>(),
+        ),
     ];
     RecordBatch::try_new(schema(), columns).unwrap()
 }

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use anabranch_model::Epoch;
+use anabranch_model::{Clock, Epoch, SystemClock};
 
 use crate::broker::Broker;
 use crate::harness::{BOUNDED, Outside, Reader, open_sink, open_source, records, refusal, rows, table, table_at};
@@ -36,12 +36,12 @@ fn a_topic_that_is_deleted_ends_the_job_with_its_name() {
     let outside = Outside::shared();
     outside.create_topic("deleted", 1);
     outside.produce("deleted", 0, &records(0..10));
-    let quick = [("properties.topic.metadata.propagation.max.ms", "500"),("properties.debug","topic,metadata,fetch")];
+    let quick = [("scan.topic-partition-discovery.interval", "200 ms")];
     let mut reader = Reader::open(table("deleted", &quick), 0, 1);
     reader.read_until("ten rows", |reader| reader.count() == 10);
     outside.delete_topic("deleted");
     let error = reader.read_until_error();
-    assert!(error.contains("topic deleted partition 0: cannot be read on"), "{error}");
+    assert!(error.contains("topic 'deleted' does not exist any more"), "{error}");
 }
 
 #[test]
@@ -67,38 +67,45 @@ fn an_outage_is_bridged_by_reader_and_writer() {
 #[test]
 fn an_outage_that_lasts_ends_the_job() {
     let broker = Broker::start();
-    Outside::new(broker.servers()).create_topic("lost", 1);
-    let options = [("connection.timeout", "2 s"), ("sink.delivery.timeout", "2 s")];
+    let outside = Outside::new(broker.servers());
+    outside.create_topic("lost", 1);
+    outside.produce("lost", 0, &records(0..10));
+    let options = [("connection.timeout", "2 s"), ("sink.delivery.timeout", "2 s"), ("properties.group.id", "lost")];
     let mut reader = Reader::open(table_at(broker.servers(), "lost", &options), 0, 1);
     let mut sink = open_sink(table_at(broker.servers(), "lost", &options), 0, 1).expect("sink");
-    reader.poll().expect("opened");
+    reader.read_until("ten rows", |reader| reader.count() == 10);
     broker.stop();
+    reader.source.epoch_cut(Epoch(1)).expect("cut");
+    reader.source.epoch_done(Epoch(1)).expect("done, though nobody takes the positions");
     let error = reader.read_until_error();
-    assert!(error.contains(&format!("no Kafka broker answered at {}", broker.servers())), "{error}");
+    assert!(error.contains(&format!("no Kafka broker has answered at {}", broker.servers())), "{error}");
     assert!(error.contains("'connection.timeout' says how long"), "{error}");
-    sink.write(&rows(0..10)).expect("written while nobody listens");
+    sink.write(&rows(10..20)).expect("written while nobody listens");
     let error = sink.epoch_end(Epoch(1)).expect_err("nobody acknowledged").to_string();
     assert!(error.contains("topic lost") && error.contains("within 2 s"), "{error}");
+
+    let clock = SystemClock::new();
+    drop(reader);
+    drop(sink);
+    assert!(clock.now().0 < 20_000_000_000, "closing took {:?}", clock.now());
 }
 
 #[test]
 fn a_position_that_retention_has_deleted_is_an_error() {
     let outside = Outside::shared();
     outside.create_topic("shortened", 1);
-    outside.produce("shortened", 0, &records(0..10));
+    outside.produce("shortened", 0, &records(0..5));
     let group = [("properties.group.id", "shortened"), ("scan.startup.mode", "group-offsets")];
     let mut reader = Reader::open(table("shortened", &group), 0, 1);
-    reader.read_until("ten rows", |reader| reader.count() == 10);
+    reader.read_until("five rows", |reader| reader.count() == 5);
     reader.source.epoch_cut(Epoch(1)).expect("cut");
     reader.source.epoch_done(Epoch(1)).expect("done");
     drop(reader);
-    // The same name with fewer records: the committed position lies outside.
-    outside.delete_topic("shortened");
-    outside.create_topic("shortened", 1);
-    outside.produce("shortened", 0, &records(0..3));
+    outside.produce("shortened", 0, &records(5..10));
+    outside.delete_records("shortened", 0, 7);
     let error = Reader::open(table("shortened", &group), 0, 1).read_until_error();
     assert!(error.contains("topic shortened partition 0: cannot be read on"), "{error}");
     assert!(error.contains("'properties.auto.offset.reset' = 'earliest'"), "{error}");
     let lenient = [group[0], group[1], ("properties.auto.offset.reset", "earliest"), BOUNDED];
-    assert_eq!(Reader::read_to_end(table("shortened", &lenient), 0, 1).sorted_ids(), [0, 1, 2]);
+    assert_eq!(Reader::read_to_end(table("shortened", &lenient), 0, 1).sorted_ids(), [7, 8, 9]);
 }

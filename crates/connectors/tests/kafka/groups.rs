@@ -43,7 +43,7 @@ fn a_cut_covers_what_poll_returned_and_not_what_was_read_ahead() {
         let first = i64::from(partition) * 10;
         outside.produce("ahead", partition, &records(first..first + 10));
     }
-    let options = [("properties.group.id", "ahead"), FROM_GROUP, ("properties.debug", "cgrp,consumer")];
+    let options = [("properties.group.id", "ahead"), FROM_GROUP];
     let mut reader = Reader::open(table("ahead", &options), 0, 1);
     // One poll returns the rows of one partition; those of the others may lie decoded behind it.
     reader.read_until("some rows", |reader| reader.count() > 0);

@@ -14,6 +14,7 @@ use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use crate::broker;
 
@@ -22,10 +23,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `id BIGINT, name STRING`.
 pub(crate) fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, true),
-        Field::new("name", DataType::Utf8View, true),
-    ]))
+    Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, true), Field::new("name", DataType::Utf8View, true)]))
 }
 
 /// The options of a table of the shared broker.
@@ -34,7 +32,7 @@ pub(crate) fn table(topic: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
 }
 
 pub(crate) fn table_at(servers: &str, topic: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
-    let base = [("topic", topic), ("properties.bootstrap.servers", servers), ("format", "csv")];
+    let base = [("topic", topic), ("properties.bootstrap.servers", servers), ("format", "json")];
     let options: BTreeMap<String, String> =
         base.iter().chain(extra).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     ConnectorSpec { connector: "kafka".into(), options }
@@ -78,7 +76,7 @@ pub(crate) fn rows(ids: impl Iterator<Item = i64> + Clone) -> RecordBatch {
 
 /// The same rows as raw records.
 pub(crate) fn records(ids: impl Iterator<Item = i64>) -> Vec<Option<String>> {
-    ids.map(|id| Some(format!("{id},row {id}"))).collect()
+    ids.map(|id| Some(format!(r#"{{"id":{id},"name":"row {id}"}}"#))).collect()
 }
 
 /// A reader and what it has read.
@@ -202,14 +200,27 @@ impl Outside {
     }
 
     pub(crate) fn grow_topic(&self, topic: &str, partitions: usize) {
+        let clock = SystemClock::new();
+        let deadline = deadline(&clock);
         let more = NewPartitions::new(topic, partitions);
         let outcomes = block_on(self.admin().create_partitions([&more], &AdminOptions::new())).expect("add partitions");
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        while self.partitions(topic) < partitions {
+            assert!(clock.now() < deadline, "topic {topic} does not grow");
+            self.producer.poll(Duration::from_millis(20));
+        }
     }
 
     pub(crate) fn delete_topic(&self, topic: &str) {
         let outcomes = block_on(self.admin().delete_topics(&[topic], &AdminOptions::new())).expect("delete topic");
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    }
+
+    /// Deletes what lies before `offset`, as retention does.
+    pub(crate) fn delete_records(&self, topic: &str, partition: i32, offset: i64) {
+        let mut before = TopicPartitionList::new();
+        before.add_partition_offset(topic, partition, Offset::Offset(offset)).expect("offset");
+        block_on(self.admin().delete_records(&before, &AdminOptions::new())).expect("delete records");
     }
 
     pub(crate) fn partitions(&self, topic: &str) -> usize {

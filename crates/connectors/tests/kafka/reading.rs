@@ -104,13 +104,13 @@ fn malformed_records_are_reported_with_their_places() {
     let outside = Outside::shared();
     outside.create_topic("malformed", 2);
     let mut mixed = records(0..3);
-    mixed.insert(1, Some("many,row".into()));
+    mixed.insert(1, Some(r#"{"id": "many"}"#.into()));
     mixed.push(None);
     outside.produce("malformed", 1, &mixed);
     let reader = Reader::read_to_end(table("malformed", &[BOUNDED]), 0, 1);
     assert_eq!(reader.sorted_ids(), [0, 1, 2]);
     let places: Vec<_> = reader.malformed.iter().map(|m| m.place.as_str()).collect();
     assert_eq!(places, ["topic malformed partition 1 offset 1", "topic malformed partition 1 offset 4"]);
-    assert_eq!(reader.malformed[0].record, b"many,row");
+    assert_eq!(reader.malformed[0].record, br#"{"id": "many"}"#);
     assert!(reader.malformed[1].error.contains("tombstone"), "{:?}", reader.malformed[1]);
 }

@@ -10,7 +10,7 @@ use datafusion_common::{DFSchema, JoinType, NullEquality};
 use datafusion_expr::{Expr as Logical, Join, LogicalPlan};
 
 use super::expr::convert;
-use super::stream::{LogicalColumn, Stream};
+use super::stream::{LogicalColumn, Stream, Windowed};
 use super::{Lowering, Needed, columns_of};
 use crate::place::planning_error;
 
@@ -94,33 +94,14 @@ impl Lowering<'_> {
             None => None,
         };
         let offset = probe.physical.len();
-        let shifted = |expr: &Expr| match expr {
-            Expr::Column(index) => Expr::Column(index + offset),
-            other => other.clone(),
-        };
         let mut probe_columns = keep_values(&probe.columns, &output_needed[0]);
         let mut build_columns = keep_values(&build.columns, &output_needed[1]);
         for column in &mut build_columns {
-            column.value = column.value.as_ref().map(shifted);
+            column.value = column.value.as_ref().map(|value| remap(value, &|index| index + offset));
             column.window = None;
             column.nullable |= sides.kind == JoinKind::Left;
         }
-        let mut window = probe.window.clone();
-        let mut output = BTreeSet::new();
-        let values = probe_columns.iter().chain(&build_columns).filter_map(|c| c.value.as_ref());
-        for value in values.chain(window.as_ref().map(|w| &w.time)) {
-            value.for_each_column(&mut |index| {
-                output.insert(index);
-            });
-        }
-        let output: Vec<usize> = output.into_iter().collect();
-        let position = |index: usize| output.binary_search(&index).unwrap_or_default();
-        for column in probe_columns.iter_mut().chain(&mut build_columns) {
-            column.value = column.value.as_ref().map(|value| remap(value, &position));
-        }
-        if let Some(window) = &mut window {
-            window.time = remap(&window.time, &position);
-        }
+        let output = keep_read_columns(&mut probe_columns, &mut build_columns, &mut probe.window);
         let (probe_schema, build_schema) = (probe.physical_schema(), build.physical_schema());
         let fields: Vec<Field> = output
             .iter()
@@ -141,7 +122,6 @@ impl Lowering<'_> {
         }));
         let port = Port::Side(probe.operators.len() - 1);
         probe.physical = fields;
-        probe.window = window;
         probe.columns = match (sides.with_build, sides.build_first) {
             (false, _) => probe_columns,
             (true, false) => probe_columns.into_iter().chain(build_columns).collect(),
@@ -229,6 +209,30 @@ impl Lowering<'_> {
             }
         }
     }
+}
+
+/// Indexes of the physical columns that values read; these become columns of the joined rows, and the values follow.
+fn keep_read_columns(
+    probe_columns: &mut [LogicalColumn],
+    build_columns: &mut [LogicalColumn],
+    window: &mut Option<Windowed>,
+) -> Vec<usize> {
+    let mut output = BTreeSet::new();
+    let values = probe_columns.iter().chain(&*build_columns).filter_map(|c| c.value.as_ref());
+    for value in values.chain(window.as_ref().map(|w| &w.time)) {
+        value.for_each_column(&mut |index| {
+            output.insert(index);
+        });
+    }
+    let output: Vec<usize> = output.into_iter().collect();
+    let position = |index: usize| output.binary_search(&index).unwrap_or_default();
+    for column in probe_columns.iter_mut().chain(build_columns) {
+        column.value = column.value.as_ref().map(|value| remap(value, &position));
+    }
+    if let Some(window) = window {
+        window.time = remap(&window.time, &position);
+    }
+    output
 }
 
 /// Columns whose values are wanted above.

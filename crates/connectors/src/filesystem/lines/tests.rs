@@ -8,7 +8,7 @@ use super::*;
 /// All records that are there, with their lines.
 fn read(reader: &mut LineReader) -> Vec<(u64, String)> {
     let mut all = Vec::new();
-    while let Some(block) = reader.next().unwrap() {
+    while let Some(mut block) = reader.next().unwrap() {
         for index in 0..block.records.len() {
             let record = String::from_utf8_lossy(block.records.value(index)).into_owned();
             all.push((block.line(index), record));

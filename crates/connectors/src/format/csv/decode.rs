@@ -65,7 +65,8 @@ impl CsvDecoder {
 
 impl Decode for CsvDecoder {
     fn decode(&mut self, records: &BinaryArray) -> Result<Decoded> {
-        let mut texts: Vec<_> = self.projection.iter().map(|_| StringViewBuilder::with_capacity(records.len())).collect();
+        let mut texts: Vec<_> =
+            self.projection.iter().map(|_| StringViewBuilder::with_capacity(records.len())).collect();
         for text in &mut texts {
             text.append_block(records.values().clone());
         }
@@ -86,7 +87,7 @@ impl Decode for CsvDecoder {
         let mut keep = vec![true; rows.len()];
         let mut columns = Vec::with_capacity(texts.len());
         for (text, field) in texts.iter_mut().zip(self.schema.fields()) {
-            let (column, wrong) = convert(Arc::new(text.finish()), field)?;
+            let (column, wrong) = convert(&(Arc::new(text.finish()) as ArrayRef), field)?;
             for (row, error) in wrong {
                 if std::mem::replace(&mut keep[row], false) {
                     malformed.push((rows[row], error));
@@ -107,11 +108,11 @@ impl Decode for CsvDecoder {
 
 /// Casts a column of text, and tells which rows have no such value. In those rows the column may hold a NULL that
 /// its field excludes: they are filtered out before a batch is made.
-fn convert(text: ArrayRef, field: &FieldRef) -> Result<(ArrayRef, Vec<(usize, String)>)> {
+fn convert(text: &ArrayRef, field: &FieldRef) -> Result<(ArrayRef, Vec<(usize, String)>)> {
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let column = match field.data_type() {
         DataType::Utf8View => text.clone(),
-        data_type => cast_with_options(&text, data_type, &options)?,
+        data_type => cast_with_options(text, data_type, &options)?,
     };
     let mut wrong = Vec::new();
     let unexpected = match field.is_nullable() {

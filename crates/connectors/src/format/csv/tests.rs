@@ -70,7 +70,8 @@ fn a_malformed_record_leaves_the_others_alone() {
 
 #[test]
 fn every_text_can_be_read_back() {
-    let texts = ["", "NULL", "a,b", "say \"hi\"", "two\nlines", "\r", "\"", "ü", "a text longer than twelve bytes, quoted"];
+    let texts =
+        ["", "NULL", "a,b", "say \"hi\"", "two\nlines", "\r", "\"", "ü", "a text longer than twelve bytes, quoted"];
     let names: ArrayRef = Arc::new(StringViewArray::from_iter(texts.iter().map(Some).chain([None])));
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(-1..=8));
     let times: ArrayRef = Arc::new(TimestampMillisecondArray::from_iter_values(1_700_000_000_123..=1_700_000_000_132));

@@ -155,16 +155,16 @@ impl Columns {
     /// The tree for a schema. An unsupported type is an error that names the column.
     pub(super) fn new(fields: &Fields) -> Result<Self> {
         let mut columns = Columns { nodes: Vec::new(), extra: Vec::new() };
-        columns.add(String::new(), &DataType::Struct(fields.clone()), false)?;
+        columns.add("", &DataType::Struct(fields.clone()), false)?;
         Ok(columns)
     }
 
-    fn add(&mut self, path: String, data_type: &DataType, nullable: bool) -> Result<ColumnId> {
-        let kind = Kind::new(&path, data_type)?;
+    fn add(&mut self, path: &str, data_type: &DataType, nullable: bool) -> Result<ColumnId> {
+        let kind = Kind::new(path, data_type)?;
         let id = self.nodes.len();
         let values = Values::new(&kind);
         self.nodes.push(Column {
-            path: path.clone(),
+            path: path.to_owned(),
             nullable,
             kind,
             data_type: data_type.clone(),
@@ -177,13 +177,13 @@ impl Columns {
                 let mut children = Vec::with_capacity(fields.len());
                 for field in fields {
                     let name = if path.is_empty() { field.name().clone() } else { format!("{path}.{}", field.name()) };
-                    let child = self.add(name, field.data_type(), field.is_nullable())?;
+                    let child = self.add(&name, field.data_type(), field.is_nullable())?;
                     children.push((field.name().as_bytes().into(), child));
                 }
-                self.nodes[id].object = Some(Object::new(&path, children)?);
+                self.nodes[id].object = Some(Object::new(path, children)?);
             }
             DataType::List(field) => {
-                let element = self.add(format!("{path}[]"), field.data_type(), field.is_nullable())?;
+                let element = self.add(&format!("{path}[]"), field.data_type(), field.is_nullable())?;
                 self.nodes[id].values = Values::List { ends: Ends::default(), element };
             }
             _ => {}

@@ -63,7 +63,7 @@ impl Timestamp {
     }
 
     /// The value for a number of epoch milliseconds.
-    pub(super) fn from_epoch_ms(&self, epoch_ms: i64) -> Option<i64> {
+    pub(super) fn of_epoch_ms(&self, epoch_ms: i64) -> Option<i64> {
         if self.per_second >= 1_000 {
             epoch_ms.checked_mul(self.per_second / 1_000)
         } else {
@@ -75,7 +75,8 @@ impl Timestamp {
     pub(super) fn parse(&self, text: &[u8], format: TimestampFormat) -> Option<i64> {
         let mut text = Text(text);
         let days = text.date()?;
-        if !text.skip(b'T') && !(format == TimestampFormat::Sql && text.skip(b' ')) {
+        let separated = text.skip(b'T') || (format == TimestampFormat::Sql && text.skip(b' '));
+        if !separated {
             return None;
         }
         let (seconds, nanos) = text.time_of_day()?;

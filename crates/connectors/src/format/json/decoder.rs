@@ -8,7 +8,7 @@ use super::JsonOptions;
 use super::column::Columns;
 use super::datetime::TimestampFormat;
 use super::fast::{PADDING, Padded, read};
-use super::lanes::{Baseline, Lanes};
+use super::lanes::{Baseline, Lanes, prefetch};
 use super::layout::{Layout, Layouts};
 use super::parser::Parser;
 use super::trace::Trace;
@@ -51,6 +51,10 @@ impl Instructions {
         Instructions::Baseline
     }
 }
+
+const CACHE_LINE: usize = 64;
+/// How far ahead memory is fetched: far enough for it to arrive in time, near enough to stay.
+const AHEAD: usize = 2_048;
 
 /// What was made of an array so far.
 #[derive(Default)]
@@ -98,14 +102,20 @@ impl JsonDecoder {
         let mut fitted = 0;
         for index in 0..records.len() {
             let (start, end) = (offsets[index] as usize, offsets[index + 1] as usize);
+            for line in (start..end).step_by(CACHE_LINE) {
+                prefetch(memory.as_ptr().wrapping_add(line), AHEAD);
+            }
             let record = match Padded::new(memory, start, end, start) {
                 Some(record) => Some(record),
                 None => pad(&memory[start..end], start, &mut scratch),
             };
-            // SAFETY: same contract.
-            if let Some(record) = record
-                && unsafe { self.recognize::<L>(record, progress.rows) }
-            {
+            // No closure here: compiled as a function of its own, it would lack the instructions of `L`.
+            let recognized = match record {
+                // SAFETY: same contract.
+                Some(record) => unsafe { self.recognize::<L>(record, progress.rows) },
+                None => false,
+            };
+            if recognized {
                 fitted += 1;
                 progress.rows += 1;
                 continue;

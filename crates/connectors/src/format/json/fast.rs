@@ -24,14 +24,8 @@ pub(super) struct Padded<'a> {
     offset: usize,
 }
 
-/// The end of a value.
-enum End {
-    At(usize),
-    /// The value is not of the kind expected.
-    Other,
-    /// The record is not of this layout.
-    None,
-}
+/// In place of the end of a value: it is not what the step is made for, perhaps not of this layout at all.
+const OTHER: usize = usize::MAX;
 
 impl<'a> Padded<'a> {
     /// The record `memory[start..end]`, if [`PADDING`] bytes follow it; `offset` is its place in the input.
@@ -74,35 +68,28 @@ pub(super) unsafe fn read<L: Lanes>(
         // SAFETY: `pos` is at most `len` here and at the top of each step, and the padding is readable.
         let equal = unsafe { L::equal(record.at(pos), &step.literal.tail) } | step.literal.beyond;
         let at = pos + step.literal.tail_len;
-        if equal != u32::MAX {
-            if equal | step.quote != u32::MAX {
-                return false;
+        // The opening quote alone may differ: then the value is something else than a string.
+        if equal | step.quote != u32::MAX {
+            return false;
+        }
+        // SAFETY: `at` is at most `pos` and one width, so at most `len` and that width.
+        let end = unsafe {
+            match step.action {
+                _ if equal != u32::MAX => OTHER,
+                Action::SkipText => text_end::<L>(record, at),
+                Action::Text => text::<L>(step.target, record, at, columns, slot),
+                Action::SkipInteger => integer_end::<L>(record, at).end,
+                Action::Integer => integer::<L>(step, record, at, columns, slot),
+                Action::Skip | Action::Read => OTHER,
             }
-            // Only the opening quote differs: the value is something else than a string.
-            match general(step, record, at - 1, columns, slot, format) {
+        };
+        pos = end;
+        if end == OTHER {
+            match general(step, record, at - usize::from(step.quote != 0), columns, slot, format) {
                 Some(end) => pos = end,
                 None => return false,
             }
-            continue;
         }
-        // SAFETY: `at` is at most `pos` and one width, so less than `len` and that width.
-        let end = unsafe {
-            match step.action {
-                Action::SkipText => text_end::<L>(record, at),
-                Action::Text => text::<L>(step.target, record, at, columns, slot),
-                Action::SkipInteger => integer_end::<L>(record, at).0,
-                Action::Integer => integer::<L>(step, record, at, columns, slot),
-                Action::Skip | Action::Read => End::Other,
-            }
-        };
-        pos = match end {
-            End::At(end) => end,
-            End::Other => match general(step, record, at - usize::from(step.quote != 0), columns, slot, format) {
-                Some(end) => end,
-                None => return false,
-            },
-            End::None => return false,
-        };
     }
     // SAFETY: `pos` is at most `len`.
     if !unsafe { ends::<L>(&layout.last, record, pos, len) } {
@@ -169,7 +156,7 @@ fn general(
 /// # Safety
 /// As for [`read`]; `at` must be at most one width after the record's end.
 #[inline(always)]
-unsafe fn text_end<L: Lanes>(record: Padded<'_>, at: usize) -> End {
+unsafe fn text_end<L: Lanes>(record: Padded<'_>, at: usize) -> usize {
     let len = record.bytes.len();
     let mut pos = at;
     loop {
@@ -177,15 +164,13 @@ unsafe fn text_end<L: Lanes>(record: Padded<'_>, at: usize) -> End {
         let special = unsafe { L::special(record.at(pos)) };
         if special != 0 {
             let end = pos + special.trailing_zeros() as usize;
-            if end >= len {
-                return End::None;
-            }
-            // SAFETY: `end` is in the record.
-            return if unsafe { *record.at(end) } == b'"' { End::At(end + 1) } else { End::Other };
+            // SAFETY: `end` is less than one width after `pos`, which is readable.
+            let closed = unsafe { *record.at(end) } == b'"' && end < len;
+            return if closed { end + 1 } else { OTHER };
         }
         pos += WIDTH;
         if pos >= len {
-            return End::None;
+            return OTHER;
         }
     }
 }
@@ -195,42 +180,59 @@ unsafe fn text_end<L: Lanes>(record: Padded<'_>, at: usize) -> End {
 /// # Safety
 /// As for [`text_end`].
 #[inline(always)]
-unsafe fn text<L: Lanes>(target: ColumnId, record: Padded<'_>, at: usize, columns: &mut Columns, slot: usize) -> End {
+unsafe fn text<L: Lanes>(target: ColumnId, record: Padded<'_>, at: usize, columns: &mut Columns, slot: usize) -> usize {
     // SAFETY: same contract.
-    let found = unsafe { text_end::<L>(record, at) };
-    if let End::At(end) = found {
-        let len = end - 1 - at;
-        // SAFETY: `at` is in the record, since the string ends there, and the padding after it is readable.
-        let bytes = u128::from_le(unsafe { record.at(at).cast::<u128>().read_unaligned() });
-        let view = if len <= 12 {
-            (bytes & !(u128::MAX << (8 * len))) << 32
-        } else {
-            (bytes & 0xffff_ffff) << 32 | ((record.offset + at) as u128) << 96
-        };
-        columns.set_view(target, slot, view | len as u128);
+    let end = unsafe { text_end::<L>(record, at) };
+    if end != OTHER {
+        // SAFETY: the string's content is in the record, and the padding after it is readable.
+        columns.set_view(target, slot, unsafe { plain_view(record, at, end - 1 - at) });
     }
-    found
+    end
 }
 
-/// Where the integer at `at` ends, and how many digits it has.
+/// The view of a string without escapes.
+///
+/// # Safety
+/// The `len` bytes at `at` must be in the record.
+#[inline(always)]
+unsafe fn plain_view(record: Padded<'_>, at: usize, len: usize) -> u128 {
+    // SAFETY: `at` is at most the record's length, and the padding after it is readable.
+    let bytes = u128::from_le(unsafe { record.at(at).cast::<u128>().read_unaligned() });
+    let view = if len <= 12 {
+        (bytes & !(u128::MAX << (8 * len))) << 32
+    } else {
+        (bytes & 0xffff_ffff) << 32 | ((record.offset + at) as u128) << 96
+    };
+    view | len as u128
+}
+
+/// The digits of an integer.
+struct Digits {
+    at: usize,
+    count: usize,
+    /// The end of the integer, or [`OTHER`].
+    end: usize,
+}
+
+/// Finds the integer at `at`.
 ///
 /// # Safety
 /// As for [`text_end`].
 #[inline(always)]
-unsafe fn integer_end<L: Lanes>(record: Padded<'_>, at: usize) -> (End, usize, usize) {
-    // SAFETY: `at` is at most one width after the record's end: one more is readable, and one byte after that.
-    let (digits_at, digits) = unsafe {
-        let digits_at = at + usize::from(*record.at(at) == b'-');
-        (digits_at, L::non_digits(record.at(digits_at)).trailing_zeros() as usize)
+unsafe fn integer_end<L: Lanes>(record: Padded<'_>, at: usize) -> Digits {
+    // SAFETY: `at` is at most one width after the record's end: one more is readable, and some bytes after that.
+    let (at, count) = unsafe {
+        let at = at + usize::from(*record.at(at) == b'-');
+        (at, L::non_digits(record.at(at)).trailing_zeros() as usize)
     };
-    let end = digits_at + digits;
-    if end >= record.bytes.len() {
-        return (End::None, digits_at, digits);
-    }
-    // SAFETY: `end` is in the record, and so are the digits before it.
-    let (first, after) = unsafe { (*record.at(digits_at), *record.at(end)) };
-    let other = digits == 0 || digits >= WIDTH || (first == b'0' && digits > 1) || matches!(after, b'.' | b'e' | b'E');
-    (if other { End::Other } else { End::At(end) }, digits_at, digits)
+    let end = at + count;
+    // SAFETY: as above.
+    let (first, after) = unsafe { (*record.at(at), *record.at(end)) };
+    let other = count.wrapping_sub(1) >= WIDTH - 1
+        || (first == b'0' && count > 1)
+        || matches!(after, b'.' | b'e' | b'E')
+        || end >= record.bytes.len();
+    Digits { at, count, end: if other { OTHER } else { end } }
 }
 
 /// The integer at `at` into column `target` of the step.
@@ -238,31 +240,30 @@ unsafe fn integer_end<L: Lanes>(record: Padded<'_>, at: usize) -> (End, usize, u
 /// # Safety
 /// As for [`text_end`].
 #[inline(always)]
-unsafe fn integer<L: Lanes>(step: &Step, record: Padded<'_>, at: usize, columns: &mut Columns, slot: usize) -> End {
+unsafe fn integer<L: Lanes>(step: &Step, record: Padded<'_>, at: usize, columns: &mut Columns, slot: usize) -> usize {
     // SAFETY: same contract.
-    let (found, digits_at, digits) = unsafe { integer_end::<L>(record, at) };
-    let End::At(_) = found else { return found };
-    if digits > 16 {
-        return End::Other;
+    let digits = unsafe { integer_end::<L>(record, at) };
+    if digits.end == OTHER || digits.count > 16 {
+        return OTHER;
     }
     // SAFETY: the digits are in the record, and the padding after it is readable.
     let eight = |pos: usize| u64::from_le(unsafe { record.at(pos).cast::<u64>().read_unaligned() });
     // Fewer than eight digits are moved up, behind zeros.
-    let up_to_eight = |pos: usize, digits: usize| match digits {
+    let up_to_eight = |pos: usize, count: usize| match count {
         0 => 0,
-        _ => eight_digits(eight(pos) << (64 - 8 * digits)),
+        _ => eight_digits(eight(pos) << (64 - 8 * count)),
     };
-    let value = if digits <= 8 {
-        up_to_eight(digits_at, digits)
+    let value = if digits.count <= 8 {
+        up_to_eight(digits.at, digits.count)
     } else {
-        eight_digits(eight(digits_at)) * POWERS[digits - 8] + up_to_eight(digits_at + 8, digits - 8)
+        eight_digits(eight(digits.at)) * POWERS[digits.count - 8] + up_to_eight(digits.at + 8, digits.count - 8)
     };
-    let value = if digits_at > at { -(value as i64) } else { value as i64 };
+    let value = if digits.at > at { -(value as i64) } else { value as i64 };
     if value < step.min || value > step.max {
-        return End::Other;
+        return OTHER;
     }
     columns.set_integer(step.target, slot, value);
-    found
+    digits.end
 }
 
 const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];

@@ -246,7 +246,7 @@ impl<'a> Parser<'a> {
         let value = match self.number_in(&scalar) {
             Some(true) => {
                 let epoch_ms = integer(&scalar.text).and_then(|value| i64::try_from(value).ok());
-                let Some(value) = epoch_ms.and_then(|epoch_ms| timestamp.from_epoch_ms(epoch_ms)) else {
+                let Some(value) = epoch_ms.and_then(|epoch_ms| timestamp.of_epoch_ms(epoch_ms)) else {
                     return Err(self.out_of_range(start, "a timestamp's"));
                 };
                 value

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use anabranch_model::Result;
 use arrow::array::{
-    ArrayRef, Int32Array, Int64Array, StringViewArray, StringViewBuilder, StructArray,
-    TimestampMillisecondArray, UInt32Array,
+    ArrayRef, Int32Array, Int64Array, StringViewArray, StringViewBuilder, StructArray, TimestampMillisecondArray,
+    UInt32Array,
 };
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
-use super::events::{
-    AUCTIONS_IN_TURN, BIDS_IN_TURN, Bid, EVENTS_IN_TURN, Events, PERSONS_IN_TURN,
-};
+use super::events::{AUCTIONS_IN_TURN, BIDS_IN_TURN, Bid, EVENTS_IN_TURN, Events, PERSONS_IN_TURN};
 
 /// Kinds of events, by their number in `event_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +157,9 @@ impl Kind {
 /// Columns of the table of all kinds.
 pub(super) fn all_kinds_schema() -> SchemaRef {
     let kinds = KINDS.iter().map(|kind| Field::new(kind.column_name(), DataType::Struct(kind.fields(true)), true));
-    Arc::new(Schema::new([Field::new("event_type", DataType::Int32, false)].into_iter().chain(kinds).collect::<Fields>()))
+    Arc::new(Schema::new(
+        [Field::new("event_type", DataType::Int32, false)].into_iter().chain(kinds).collect::<Fields>(),
+    ))
 }
 
 /// One column of the table of all kinds.

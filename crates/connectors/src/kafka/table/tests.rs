@@ -30,7 +30,7 @@ fn little_needs_to_be_said() {
     assert_eq!(table.startup, Startup::Earliest);
     assert!(!table.bounded);
     assert_eq!(table.group, None);
-    assert_eq!(table.discovery, Some(Duration::from_secs(10)));
+    assert_eq!((table.discovers, table.watch_interval), (true, Duration::from_secs(10)));
     assert_eq!(table.connection_timeout, Duration::from_secs(30));
     assert_eq!(table.single_topic().expect("one topic"), "t");
 }
@@ -50,9 +50,9 @@ fn modes_are_read() {
     assert_eq!((table.startup, table.group.as_deref()), (Startup::Group, Some("g")));
     let table = parse(&[("scan.bounded.mode", "latest-offset")]).expect("bounded");
     assert!(table.bounded);
-    assert_eq!(table.discovery, None, "what is bounded gets no new partitions");
+    assert!(!table.discovers, "what is bounded gets no new partitions");
     let table = parse(&[("scan.topic-partition-discovery.interval", "0")]).expect("no discovery");
-    assert_eq!(table.discovery, None);
+    assert_eq!((table.discovers, table.watch_interval), (false, Duration::from_secs(10)));
 }
 
 #[test]

@@ -61,11 +61,11 @@ fn other_texts_are_refused() {
 
 #[test]
 fn epoch_milliseconds_in_every_unit() {
-    let value = |unit| timestamp(unit, None).from_epoch_ms(-1_500);
+    let value = |unit| timestamp(unit, None).of_epoch_ms(-1_500);
     assert_eq!(value(TimeUnit::Second), Some(-2));
     assert_eq!(value(TimeUnit::Millisecond), Some(-1_500));
     assert_eq!(value(TimeUnit::Nanosecond), Some(-1_500_000_000));
-    assert_eq!(timestamp(TimeUnit::Nanosecond, None).from_epoch_ms(i64::MAX), None);
+    assert_eq!(timestamp(TimeUnit::Nanosecond, None).of_epoch_ms(i64::MAX), None);
 }
 
 #[test]

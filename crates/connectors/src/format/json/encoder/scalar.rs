@@ -83,7 +83,7 @@ pub(super) fn write_unsigned(mut value: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends a floating-point number with the fewest digits that give it back; in quotes what JSON has no number for.
-pub(super) fn write_float<T: fmt::Debug + PartialOrd + Default>(value: T, finite: bool, out: &mut Vec<u8>) {
+pub(super) fn write_float<T: fmt::Debug + PartialOrd + Default + Copy>(value: T, finite: bool, out: &mut Vec<u8>) {
     if finite {
         // Writing to memory does not fail.
         let written = write!(out, "{value:?}");

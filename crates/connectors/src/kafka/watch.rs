@@ -1,0 +1,112 @@
+//! Watches the topics while the job reads them: partitions are added, topics are deleted. The client notices both, but says
+//! so only in its log. Asking a broker can take seconds when it is slow, so it is done on a thread of its own and
+//! the task only looks whether there is an answer.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch_model::{Error, Result};
+use rdkafka::consumer::Consumer as _;
+use rdkafka::error::RDKafkaErrorCode;
+
+use super::client::{Consumer, count_in};
+
+/// The longest time that a question may take: the job's end waits for it.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// A topic is gone when it is still unknown after this time: a broker that has just started may not know it yet.
+const CONFIRM: Duration = Duration::from_secs(1);
+
+/// What was seen; topics by their index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// The topic has this many partitions.
+    Partitions { topic: usize, count: i32 },
+    /// The topic does not exist any more.
+    Gone { topic: usize },
+}
+
+/// A running watch, which ends when it is dropped.
+pub(super) struct Watch {
+    seen: Receiver<Seen>,
+    stop: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Looks at `topics` every `interval`.
+    pub(super) fn start(client: Arc<Consumer>, topics: Vec<String>, interval: Duration) -> Result<Watch> {
+        let (stop, stopped) = sync_channel::<()>(0);
+        let (tell, seen) = sync_channel(topics.len());
+        let watcher = Watcher { client, topics, tell, stopped };
+        let thread = std::thread::Builder::new().name("kafka-watch".into()).spawn(move || watcher.run(interval));
+        let thread = thread
+            .map_err(|error| Error::outside(format!("the thread that watches topics does not start: {error}")))?;
+        Ok(Watch { seen, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// What has been seen since the last call, one topic at a time.
+    pub(super) fn next(&self) -> Option<Seen> {
+        self.seen.try_recv().ok()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported by the panic hook and must not become a second one here.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's side.
+struct Watcher {
+    client: Arc<Consumer>,
+    topics: Vec<String>,
+    tell: SyncSender<Seen>,
+    /// Never receives anything: what ends a wait early is that the sender is dropped.
+    stopped: Receiver<()>,
+}
+
+impl Watcher {
+    fn run(&self, interval: Duration) {
+        while self.wait(interval) {
+            for topic in 0..self.topics.len() {
+                let seen = match self.count(topic) {
+                    Some(Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)) => {
+                        if !self.wait(CONFIRM) {
+                            return;
+                        }
+                        match self.count(topic) {
+                            Some(Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)) => {
+                                Seen::Gone { topic }
+                            }
+                            _ => continue,
+                        }
+                    }
+                    Some(Ok(count)) => Seen::Partitions { topic, count },
+                    // Whether the brokers are silent is the reader's concern; the next round asks again.
+                    Some(Err(_)) | None => continue,
+                };
+                // When the task has not yet looked at the last answers, the next round tells it again.
+                let _ = self.tell.try_send(seen);
+            }
+        }
+    }
+
+    /// Waits; `false` when the watch has ended.
+    fn wait(&self, time: Duration) -> bool {
+        self.stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+    }
+
+    /// The number of partitions that a broker tells, if one answers.
+    fn count(&self, topic: usize) -> Option<Result<i32, RDKafkaErrorCode>> {
+        let name = &self.topics[topic];
+        let metadata = self.client.fetch_metadata(Some(name), ANSWER).ok()?;
+        Some(count_in(&metadata, name))
+    }
+}
