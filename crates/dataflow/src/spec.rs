@@ -270,10 +270,8 @@ impl fmt::Display for Window {
 impl fmt::Display for WindowAggregateSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} aggregate, window {}", self.phase, self.window)?;
-        if self.phase != AggregatePhase::Final {
-            if let Some(time) = &self.time {
-                write!(f, " over {time}")?;
-            }
+        if let Some(time) = self.time.as_ref().filter(|_| self.phase != AggregatePhase::Final) {
+            write!(f, " over {time}")?;
         }
         f.write_str(", by ")?;
         named(f, &self.keys)?;

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use crate::{Epoch, EventTime, Nanos, PlanVersion};
 
 /// A value with the moment at which its oldest cause was read by a source; latency is measured from it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Stamped<T> {
     /// The value.
     pub value: T,

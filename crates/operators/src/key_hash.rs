@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(hashes(&[view]), hashes(&[plain]));
         let wide: ArrayRef = Arc::new(Int64Array::from(vec![Some(-1), None, Some(7)]));
         let narrow: ArrayRef = Arc::new(Int32Array::from(vec![Some(-1), None, Some(7)]));
-        assert_eq!(hashes(&[wide.clone()]), hashes(&[narrow]));
+        assert_eq!(hashes(std::slice::from_ref(&wide)), hashes(&[narrow]));
         let sliced = wide.slice(1, 2);
         assert_eq!(hashes(&[wide])[1..], hashes(&[sliced]));
     }

@@ -316,7 +316,7 @@ impl WindowAggregate {
     /// The state has a stated bound: beyond it the job stops with an error instead of taking the machine down.
     fn check_size(&mut self) -> Result<()> {
         self.batches += 1;
-        if self.batches % BATCHES_PER_SIZE_CHECK != 0 {
+        if !self.batches.is_multiple_of(BATCHES_PER_SIZE_CHECK) {
             return Ok(());
         }
         let bytes: usize = self.panes.values().map(Pane::size_bytes).sum();
@@ -359,10 +359,9 @@ impl Operator for WindowAggregate {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         let rows = batch.num_rows();
         let (input, time) = self.input(&batch)?;
-        if self.phase == AggregatePhase::Partial && self.pass_on.rows_left > 0 {
-            if time.as_ref().is_none_or(|t| t.null_count() == 0) {
-                return self.pass_rows_on(input, time.as_ref(), rows, out);
-            }
+        let all_timed = time.as_ref().is_none_or(|t| t.null_count() == 0);
+        if self.phase == AggregatePhase::Partial && self.pass_on.rows_left > 0 && all_timed {
+            return self.pass_rows_on(input, time.as_ref(), rows, out);
         }
         self.pass_on.rows += rows as u64;
         let panes = match (&time, self.times) {

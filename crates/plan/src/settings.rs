@@ -14,7 +14,8 @@ pub(crate) struct Settings {
     pub(crate) parallelism: Option<u32>,
 }
 
-const NAMES: [&str; 6] = ["parallelism", "job-name", "epoch-interval", "buffer-timeout", "batch-rows", "channel-bytes"];
+const NAMES: [&str; 7] =
+    ["parallelism", "job-name", "epoch-interval", "buffer-timeout", "batch-rows", "channel-bytes", "state-bytes"];
 
 impl Settings {
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<()> {
@@ -39,6 +40,7 @@ impl Settings {
                 self.job.batch_rows = rows;
             }
             "channel-bytes" => self.job.channel_bytes = parse_bytes(value).map_err(of)?,
+            "state-bytes" => self.job.state_bytes = parse_bytes(value).map_err(of)?,
             _ => {
                 let near = nearest(name, NAMES.into_iter());
                 let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
@@ -58,6 +60,7 @@ impl Settings {
             format!("{} ms", self.job.buffer_timeout.as_millis()),
             self.job.batch_rows.to_string(),
             self.job.channel_bytes.to_string(),
+            self.job.state_bytes.to_string(),
         ];
         NAMES.iter().map(ToString::to_string).zip(values).collect()
     }

@@ -57,7 +57,11 @@ pub struct Grants {
 
 impl Grants {
     /// Grants for these source and sink tasks in groups of `group_epochs`; the first group is granted at once.
-    pub fn new(sources: impl IntoIterator<Item = TaskId>, sinks: impl IntoIterator<Item = TaskId>, group_epochs: u64) -> Self {
+    pub fn new(
+        sources: impl IntoIterator<Item = TaskId>,
+        sinks: impl IntoIterator<Item = TaskId>,
+        group_epochs: u64,
+    ) -> Self {
         let none = Epoch(0);
         let mut grants = Grants {
             group_epochs: group_epochs.max(1),

@@ -187,8 +187,11 @@ mod tests {
         check(2, vec![(0, watermark(5)), (1, watermark(3)), (1, watermark(9))], &["-", "watermark 3", "watermark 5"]);
         check(2, vec![(0, watermark(5)), (1, Envelope::Idle), (0, Envelope::Idle)], &["-", "watermark 5", "idle"]);
         // An idle channel that wakes up behind the others does not pull the watermark back.
-        check(2, vec![(0, watermark(5)), (1, Envelope::Idle), (1, watermark(2)), (1, watermark(6)), (0, watermark(7))],
-            &["-", "watermark 5", "-", "-", "watermark 6"]);
+        check(
+            2,
+            vec![(0, watermark(5)), (1, Envelope::Idle), (1, watermark(2)), (1, watermark(6)), (0, watermark(7))],
+            &["-", "watermark 5", "-", "-", "watermark 6"],
+        );
         let end = vec![(0, watermark(5)), (1, watermark(i64::MAX)), (1, marker(1, MarkerKind::End)), (0, watermark(8))];
         check(2, end, &["-", "watermark 5", "-", "watermark 8"]);
         let idle = vec![(0, Envelope::Idle), (1, watermark(i64::MAX)), (0, watermark(3)), (0, watermark(i64::MAX))];
@@ -198,7 +201,11 @@ mod tests {
 
     #[test]
     fn a_stopped_channel_holds_the_watermark() {
-        check(2, vec![(0, watermark(5)), (0, marker(1, MarkerKind::Stop)), (1, watermark(9))], &["-", "-", "watermark 5"]);
+        check(
+            2,
+            vec![(0, watermark(5)), (0, marker(1, MarkerKind::Stop)), (1, watermark(9))],
+            &["-", "-", "watermark 5"],
+        );
     }
 
     #[test]

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anabranch_dataflow::{JobOptions, Stage};
-use anabranch_model::{
-    Clock, Error, EventTime, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes,
-};
+use anabranch_model::{Clock, Error, EventTime, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes};
 use anabranch_operators::{Element, Functions, Operator, Output, Sink, build_operator};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;

@@ -114,7 +114,8 @@ impl ExchangeWriter {
     fn partition(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<Vec<u32>>> {
         hash_keys(keys, rows, &mut self.hashes)?;
         let targets = self.targets.len();
-        let mut parts: Vec<Vec<u32>> = (0..targets).map(|_| Vec::with_capacity(rows / targets + rows / 8 + 8)).collect();
+        let mut parts: Vec<Vec<u32>> =
+            (0..targets).map(|_| Vec::with_capacity(rows / targets + rows / 8 + 8)).collect();
         for (row, hash) in self.hashes.iter().enumerate() {
             let owner = self.owners[usize::from(self.key_groups.of(*hash).0)];
             parts[owner as usize].push(row as u32);
@@ -224,7 +225,7 @@ fn take_rows(batch: &RecordBatch, rows: Vec<u32>) -> Result<RecordBatch> {
 /// Copies string views out of buffers that they hardly use, so that a few rows in a queue do not keep a whole block of
 /// input alive and the queue's bound in bytes means what it says.
 fn compact(batch: RecordBatch) -> Result<RecordBatch> {
-    let held: usize = batch.columns().iter().map(|c| view_buffer_bytes(c)).sum();
+    let held: usize = batch.columns().iter().map(view_buffer_bytes).sum();
     if held <= 4 * batch_bytes(&batch) + (64 << 10) {
         return Ok(batch);
     }

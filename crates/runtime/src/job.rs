@@ -108,7 +108,8 @@ impl Job {
         let run = move || {
             let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
+                let text =
+                    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
                 Err(Error::internal(format!("panic: {text}")))
             });
             if let Err(error) = outcome {

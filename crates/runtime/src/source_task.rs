@@ -9,9 +9,7 @@ use anabranch_dataflow::{OnMalformed, SourceSpec, WatermarkSpec};
 use anabranch_model::{
     Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PlanVersion, Result, Stamped, TaskCounters, batch_bytes,
 };
-use anabranch_operators::{
-    CompiledExpr, Functions, Malformed, Polled, Projection, Rows, Sink, Source, event_times,
-};
+use anabranch_operators::{CompiledExpr, Functions, Malformed, Polled, Projection, Rows, Sink, Source, event_times};
 use anabranch_protocol::Input;
 use arrow::array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow::compute::cast;

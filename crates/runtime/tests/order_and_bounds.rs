@@ -38,7 +38,7 @@ fn random_options(rng: &mut Rng) -> JobOptions {
 
 /// Invariant 2: what a sink has before the end of an epoch is exactly what the sources cut into it.
 fn check_epochs(tables: &Tables, copies: usize, what: &str) {
-    let log = tables.log.lock().unwrap();
+    let log = tables.log.lock().expect("no panic");
     let epochs: BTreeSet<u64> = log.written.keys().map(|(_, epoch)| *epoch).collect();
     assert_eq!(epochs.iter().copied().collect::<Vec<_>>(), (1..=epochs.len() as u64).collect::<Vec<_>>(), "{what}");
     let tasks: BTreeSet<u32> = log.cut.keys().map(|(task, _)| *task).collect();
@@ -76,7 +76,7 @@ fn no_record_overtakes_a_marker_and_no_marker_a_record() {
         let written: u64 = summary.tasks.iter().filter(|t| t.is_sink).map(|t| t.rows_out).sum();
         assert_eq!(written, 3000 * u64::from(sources) * copies as u64, "seed {seed}");
         check_epochs(&tables, copies, &format!("seed {seed}"));
-        let log = tables.log.lock().unwrap();
+        let log = tables.log.lock().expect("no panic");
         assert_eq!(log.finished_sinks, sinks);
         for (task, done) in &log.done {
             assert!(done.is_sorted() && !done.is_empty(), "seed {seed}: source {task} was told {done:?}");
@@ -89,7 +89,7 @@ fn rows_of_one_key_stay_in_order_and_meet_in_one_task() {
     let tables = Tables::new(3, Some(5000));
     let plan = plan(2, ExchangeKind::Hash { keys: vec![0] }, 3, JobOptions::default(), OnMalformed::Fail);
     finish(start(&tables, &plan)).expect("the job ends");
-    let log = tables.log.lock().unwrap();
+    let log = tables.log.lock().expect("no panic");
     for source in 0..2_i64 {
         let receivers: BTreeSet<u32> = log
             .written
@@ -146,7 +146,12 @@ fn a_stopped_job_has_written_all_that_it_read() {
         job.stop();
         let summary = finish(job).expect("the job stops");
         let rows = |source: bool| -> u64 {
-            summary.tasks.iter().filter(|t| t.is_source == source).map(|t| if source { t.rows_in } else { t.rows_out }).sum()
+            summary
+                .tasks
+                .iter()
+                .filter(|t| t.is_source == source)
+                .map(|t| if source { t.rows_in } else { t.rows_out })
+                .sum()
         };
         assert_eq!(rows(true), rows(false), "seed {seed}");
         check_epochs(&tables, 1, &format!("seed {seed}"));

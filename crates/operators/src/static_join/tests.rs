@@ -56,7 +56,8 @@ fn expected(kind: JoinKind, probe: &[Row], build: &[Row], filtered: bool) -> Vec
 fn check(seed: u64, kind: JoinKind, unique: bool, filtered: bool) {
     let mut rng = Rng::new(seed);
     let one_sided = matches!(kind, JoinKind::LeftSemi | JoinKind::LeftAnti);
-    let less = |l, r| Expr::Binary { op: BinaryOp::Lt, left: Box::new(Expr::Column(l)), right: Box::new(Expr::Column(r)) };
+    let less =
+        |l, r| Expr::Binary { op: BinaryOp::Lt, left: Box::new(Expr::Column(l)), right: Box::new(Expr::Column(r)) };
     let spec = StaticJoinSpec {
         kind,
         probe_keys: vec![Expr::Column(0)],
@@ -109,7 +110,9 @@ fn equals_nested_loops_for_every_kind() {
 
 #[test]
 fn an_empty_table_matches_nothing() {
-    for (kind, rows_out) in [(JoinKind::Inner, 0), (JoinKind::Left, 2), (JoinKind::LeftSemi, 0), (JoinKind::LeftAnti, 2)] {
+    for (kind, rows_out) in
+        [(JoinKind::Inner, 0), (JoinKind::Left, 2), (JoinKind::LeftSemi, 0), (JoinKind::LeftAnti, 2)]
+    {
         let spec = StaticJoinSpec {
             kind,
             probe_keys: vec![Expr::Column(0)],

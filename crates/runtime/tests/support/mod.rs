@@ -1,5 +1,5 @@
 //! Sources and sinks that keep a log of what they did, and plans to run them in.
-#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(dead_code, clippy::unwrap_used, reason = "each test binary uses a part; a test may panic")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
@@ -69,7 +69,13 @@ impl Tables {
 
 impl Connector for Tables {
     fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
-        Ok(TableTraits { bounded: self.rows.is_some(), readable: true, writable: true, max_readers: None, schema: None })
+        Ok(TableTraits {
+            bounded: self.rows.is_some(),
+            readable: true,
+            writable: true,
+            max_readers: None,
+            schema: None,
+        })
     }
 
     fn source(&self, _: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
@@ -108,7 +114,7 @@ impl Source for LogSource {
         }
         let left = self.tables.rows.map_or(i64::MAX, |rows| rows - self.next);
         let count = left.min(1 + self.rng.below(40) as i64);
-        let malformed = match self.tables.malformed_every.filter(|n| self.polls % n == 0) {
+        let malformed = match self.tables.malformed_every.filter(|n| self.polls.is_multiple_of(*n)) {
             None => Vec::new(),
             Some(_) => vec![Malformed {
                 place: format!("log record {}", self.next),
@@ -188,7 +194,13 @@ pub(crate) fn sink_spec(table: &str, schema: SchemaRef) -> SinkSpec {
 }
 
 /// A source stage, an exchange, a sink stage.
-pub(crate) fn plan(sources: u32, kind: ExchangeKind, sinks: u32, options: JobOptions, on_malformed: OnMalformed) -> Plan {
+pub(crate) fn plan(
+    sources: u32,
+    kind: ExchangeKind,
+    sinks: u32,
+    options: JobOptions,
+    on_malformed: OnMalformed,
+) -> Plan {
     let source = SourceSpec {
         table: "log".into(),
         connector: connector("log"),
