@@ -1,5 +1,5 @@
 -- How many views did each advertising campaign get in every 10 seconds? The same query as in ad_campaigns.sql, over
--- a Kafka topic: only the WITH clause of the stream differs.
+-- from a Kafka topic to a Kafka topic: only the WITH clauses of the source and the sink differ.
 --
 --     make demo-kafka
 --
@@ -34,7 +34,12 @@ CREATE TABLE results (
     window_start TIMESTAMP_LTZ(3),
     window_end   TIMESTAMP_LTZ(3),
     views        BIGINT
-) WITH ('connector' = 'print');
+) WITH (
+    'connector' = 'kafka',
+    'topic' = 'ad-results',
+    'properties.bootstrap.servers' = '127.0.0.1:9092',
+    'format' = 'json'
+);
 
 -- The job. It runs until you press Ctrl-C.
 INSERT INTO results

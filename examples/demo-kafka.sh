@@ -58,4 +58,8 @@ fill=(
 "${fill[@]}" >"$folder/fill.log" 2>&1 &
 filler=$!
 
-"$anabranch" run examples/ad_campaigns_kafka.sql --option events.properties.bootstrap.servers="$servers" "$@"
+"$anabranch" run examples/ad_campaigns_kafka.sql --option events.properties.bootstrap.servers="$servers" \
+    --option results.properties.bootstrap.servers="$servers" "$@"
+
+echo "what the topic 'ad-results' holds now:"
+"$anabranch" run examples/read_results.sql --quiet --option topic.properties.bootstrap.servers="$servers"
