@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Clock, Error, Result};
 use rdkafka::ClientContext;
 use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
@@ -25,6 +25,9 @@ pub(super) type Producer = BaseProducer<Reports>;
 /// The longest time that opening a table waits for a first answer. Shorter than an outage may last later: whoever has just
 /// typed a wrong address waits for this.
 pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(10);
+
+/// Time between two looks whether something is ready.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// What a client reports from its callbacks, kept until the task looks.
 #[derive(Debug, Default)]
@@ -125,13 +128,24 @@ pub(super) fn producer(table: &Table) -> Result<Arc<Producer>> {
 }
 
 /// The number of partitions of each of the table's topics.
-pub(super) fn partition_counts(client: &Consumer, table: &Table, wait: Duration) -> Result<Vec<i32>> {
-    table.topics.iter().map(|topic| partition_count(client, table, topic, wait)).collect()
+pub(super) fn partition_counts(
+    client: &Consumer,
+    table: &Table,
+    wait: Duration,
+    clock: &dyn Clock,
+) -> Result<Vec<i32>> {
+    table.topics.iter().map(|topic| partition_count(client, table, topic, wait, clock)).collect()
 }
 
-fn partition_count(client: &Consumer, table: &Table, topic: &str, wait: Duration) -> Result<i32> {
-    let metadata = client.fetch_metadata(Some(topic), wait).map_err(|error| unanswered(client, table, wait, &error))?;
-    match count_in(&metadata, topic) {
+fn partition_count(client: &Consumer, table: &Table, topic: &str, wait: Duration, clock: &dyn Clock) -> Result<i32> {
+    let count = patiently(client, clock, wait, |wait| {
+        let metadata = client.fetch_metadata(Some(topic), wait)?;
+        match count_in(&metadata, topic) {
+            Err(code) if is_passing(code) => Err(KafkaError::MetadataFetch(code)),
+            count => Ok(count),
+        }
+    });
+    match count.map_err(|error| unanswered(client, table, wait, &error))? {
         Ok(count) => Ok(count),
         Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
             Err(unknown_topic(client, table, topic, wait))
@@ -204,6 +218,43 @@ fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a st
     ranked.into_iter().take(5).map(|(_, name)| name).collect()
 }
 
+/// Whether asking again may mend an error: a connection, a leader or a group's coordinator is being replaced.
+pub(super) fn is_passing(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::BrokerTransportFailure
+            | RDKafkaErrorCode::AllBrokersDown
+            | RDKafkaErrorCode::OperationTimedOut
+            | RDKafkaErrorCode::RequestTimedOut
+            | RDKafkaErrorCode::WaitingForCoordinator
+            | RDKafkaErrorCode::CoordinatorLoadInProgress
+            | RDKafkaErrorCode::CoordinatorNotAvailable
+            | RDKafkaErrorCode::NotCoordinator
+            | RDKafkaErrorCode::LeaderNotAvailable
+            | RDKafkaErrorCode::NotLeaderForPartition
+            | RDKafkaErrorCode::Resolve
+    )
+}
+
+/// Asks again, for at most `wait`, as long as the answer is a passing failure. `ask` is told how long it may take.
+pub(super) fn patiently<T>(
+    client: &Consumer,
+    clock: &dyn Clock,
+    wait: Duration,
+    mut ask: impl FnMut(Duration) -> KafkaResult<T>,
+) -> KafkaResult<T> {
+    let deadline = clock.now().plus(wait);
+    loop {
+        let left = Duration::from_nanos(deadline.0.saturating_sub(clock.now().0));
+        match ask(left.max(LOOK)) {
+            Err(error) if error.rdkafka_error_code().is_some_and(is_passing) && clock.now() < deadline => {
+                client.poll(LOOK);
+            }
+            answer => return answer,
+        }
+    }
+}
+
 /// Whether waiting does not mend an error that a client reports.
 pub(super) fn is_permanent(code: RDKafkaErrorCode) -> bool {
     matches!(
@@ -219,4 +270,47 @@ pub(super) fn is_permanent(code: RDKafkaErrorCode) -> bool {
             | RDKafkaErrorCode::FencedInstanceId
             | RDKafkaErrorCode::UnsupportedVersion
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use anabranch_dataflow::ConnectorSpec;
+    use anabranch_model::SystemClock;
+
+    use super::*;
+    use crate::options::Options;
+
+    /// Asks with these answers one after the other, the last one again and again. Returns the answer and how often it asked.
+    fn ask(wait: Duration, answers: &[KafkaResult<i32>]) -> (KafkaResult<i32>, usize) {
+        let options = [("topic", "t"), ("properties.bootstrap.servers", "localhost:1")];
+        let options: BTreeMap<_, _> = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let spec = ConnectorSpec { connector: "kafka".into(), options };
+        let table = Table::parse(&mut Options::new(&spec)).expect("table");
+        let client = consumer(&table).expect("client");
+        let mut asked = 0;
+        let answer = patiently(&client, &SystemClock::new(), wait, |_| {
+            asked += 1;
+            answers[asked.min(answers.len()) - 1].clone()
+        });
+        (answer, asked)
+    }
+
+    #[test]
+    fn a_coordinator_that_is_being_replaced_is_asked_again() {
+        let moved = Err(KafkaError::OffsetFetch(RDKafkaErrorCode::NotCoordinator));
+        let loading = Err(KafkaError::OffsetFetch(RDKafkaErrorCode::CoordinatorLoadInProgress));
+        assert_eq!(ask(Duration::from_secs(60), &[moved, loading, Ok(7)]), (Ok(7), 3));
+    }
+
+    #[test]
+    fn what_does_not_pass_is_told_at_once_and_the_rest_in_time() {
+        let denied = Err(KafkaError::OffsetFetch(RDKafkaErrorCode::GroupAuthorizationFailed));
+        assert_eq!(ask(Duration::from_secs(60), &[denied.clone(), Ok(7)]), (denied, 1));
+        let moved = Err(KafkaError::OffsetFetch(RDKafkaErrorCode::NotCoordinator));
+        let (answer, asked) = ask(Duration::from_millis(200), std::slice::from_ref(&moved));
+        assert_eq!(answer, moved);
+        assert!(asked > 1, "asked {asked} times");
+    }
 }

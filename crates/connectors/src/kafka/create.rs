@@ -14,13 +14,11 @@ use rdkafka::config::FromClientConfig;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
-use super::client::{Producer, count_in, silent};
+use super::client::{LOOK, Producer, count_in, silent};
 use super::table::{Table, config_error};
 
 /// What asks the broker to use its own defaults.
 const BROKERS_DEFAULT: i32 = -1;
-/// Time between two looks whether a new topic can be written.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Makes sure that the topic exists, and returns its number of partitions. Several tasks may do so at once.
 pub(super) fn ensure_topic(

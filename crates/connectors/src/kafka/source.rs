@@ -11,7 +11,7 @@ use arrow::array::Array;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 
-use super::client::{self, Consumer, FIRST_ANSWER, is_permanent, outage, partition_counts, silent};
+use super::client::{self, Consumer, FIRST_ANSWER, is_passing, is_permanent, outage, partition_counts, silent};
 use super::commits::{Commits, Positions};
 use super::native::{Queue, Received, Topic, What};
 use super::partition::{Block, Partition, partition_id};
@@ -54,7 +54,7 @@ impl KafkaSource {
     pub(super) fn open(table: Table, decoder: Box<dyn Decode>, context: &TaskContext) -> Result<KafkaSource> {
         let client = client::consumer(&table)?;
         let wait = table.connection_timeout.min(FIRST_ANSWER);
-        let counts = partition_counts(&client, &table, wait)?;
+        let counts = partition_counts(&client, &table, wait, context.clock.as_ref())?;
         let topics = table.topics.iter().map(|name| Topic::of_consumer(&client, name)).collect::<Result<Vec<_>>>()?;
         let group = table.group.clone();
         let mut source = KafkaSource {
@@ -87,7 +87,8 @@ impl KafkaSource {
             .filter(|(topic, partition)| self.owns(*topic, *partition))
             .collect();
         let named: Vec<_> = owned.iter().map(|(topic, p)| (self.table.topics[*topic].clone(), *p)).collect();
-        let ask = start::Positions { client: &self.client, table: &self.table, partitions: &named, wait };
+        let (client, clock) = (&self.client, self.clock.as_ref());
+        let ask = start::Positions { client, clock, table: &self.table, partitions: &named, wait };
         let ends = if self.table.bounded { Some(ask.latest()?) } else { None };
         let starts = ask.start()?;
         for ((topic, partition), name) in owned.into_iter().zip(&named) {
@@ -226,18 +227,8 @@ impl KafkaSource {
 
     /// An error of one partition: passing ones are the client's to mend, the others end the job.
     fn check_failure(&self, slot: Option<usize>, code: RDKafkaErrorCode, reason: &str) -> Result<()> {
-        let passing = matches!(
-            code,
-            RDKafkaErrorCode::BrokerTransportFailure
-                | RDKafkaErrorCode::AllBrokersDown
-                | RDKafkaErrorCode::OperationTimedOut
-                | RDKafkaErrorCode::RequestTimedOut
-                | RDKafkaErrorCode::LeaderNotAvailable
-                | RDKafkaErrorCode::NotLeaderForPartition
-                | RDKafkaErrorCode::Resolve
-        );
         match slot.map(|slot| &self.partitions[slot]) {
-            _ if passing => Ok(()),
+            _ if is_passing(code) => Ok(()),
             Some(partition) => Err(self.unreadable(partition.topic, partition.partition, code, reason)),
             None => Err(Error::outside(format!("reading from {} failed: {code} {reason}", self.table.servers))),
         }

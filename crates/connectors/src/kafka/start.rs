@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Clock, Error, Result};
 use rdkafka::consumer::Consumer as _;
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::client::{Consumer, is_permanent, silent};
+use super::client::{Consumer, is_passing, is_permanent, patiently, silent};
 use super::table::{Startup, Table};
 
 /// Offsets by topic and partition, logical ones as librdkafka encodes them.
@@ -24,6 +24,7 @@ const LATEST: i64 = rdkafka::bindings::RD_KAFKA_OFFSET_END as i64;
 /// Asks about the partitions of one task.
 pub(super) struct Positions<'a> {
     pub(super) client: &'a Consumer,
+    pub(super) clock: &'a dyn Clock,
     pub(super) table: &'a Table,
     pub(super) partitions: &'a [(String, i32)],
     pub(super) wait: Duration,
@@ -62,13 +63,28 @@ impl Positions<'_> {
 
     fn by_time(&self, time: i64) -> Result<Offsets> {
         let asked = self.list(Offset::from_raw(time))?;
-        let answered = self.client.offsets_for_times(asked, self.wait);
-        self.offsets(&answered.map_err(|error| self.failed("their offsets", &error))?)
+        self.ask("their offsets", |wait| self.client.offsets_for_times(asked.clone(), wait))
     }
 
     fn committed(&self) -> Result<Offsets> {
-        let answered = self.client.committed_offsets(self.list(Offset::Invalid)?, self.wait);
-        self.offsets(&answered.map_err(|error| self.failed("the offsets of the group", &error))?)
+        let asked = self.list(Offset::Invalid)?;
+        self.ask("the offsets of the group", |wait| self.client.committed_offsets(asked.clone(), wait))
+    }
+
+    /// Asks until every partition has its answer, or a failure that does not pass.
+    fn ask(&self, what: &str, question: impl Fn(Duration) -> KafkaResult<TopicPartitionList>) -> Result<Offsets> {
+        let answered = patiently(self.client, self.clock, self.wait, |wait| {
+            let list = question(wait)?;
+            for element in list.elements() {
+                if let Err(error) = element.error()
+                    && error.rdkafka_error_code().is_some_and(is_passing)
+                {
+                    return Err(error);
+                }
+            }
+            Ok(list)
+        });
+        self.offsets(&answered.map_err(|error| self.failed(what, &error))?)
     }
 
     fn list(&self, offset: Offset) -> Result<TopicPartitionList> {
