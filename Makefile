@@ -41,16 +41,16 @@ lint: need-build ## format, clippy without warnings, and the repository's own ru
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo xtask tidy
 
-bench: need-build ## measure against hand-written limits and peers; writes bench/RESULTS.md
-	cargo build --locked --release --package anabranch-bench
+bench: release ## measure against hand-written limits and peers; writes bench/RESULTS.md
 	@mkdir -p bench
 	$(CARGO_TARGET_DIR)/release/anabranch-bench all --markdown bench/RESULTS.md
 
 clean: ## remove what was built (the target folder, shared by all working copies)
 	cargo clean
 
+# Both at once: alone, each would unify the features of dependencies differently and build them once more.
 release: need-build
-	cargo build --locked --release --package anabranch-cli
+	cargo build --locked --release --package anabranch-cli --package anabranch-bench
 
 need-build:
 	@.ci/need rust build

@@ -38,7 +38,7 @@ impl Scale {
     /// What results are published from: about a minute. Runs are short and many, because the machine's speed varies.
     pub(crate) fn full(seed: u64) -> Self {
         Scale {
-            events: 500_000,
+            events: 2_000_000,
             keys: 10_000_000,
             distinct_keys: 1_000_000,
             rounds: 50_000,

@@ -1,9 +1,9 @@
 //! The contract of an operator: synchronous and clockless.
 
-use anabranch_model::{Epoch, EventTime, Result};
+use anabranch_model::{EventTime, Result};
 use arrow::array::RecordBatch;
 
-/// One link of a chain. It is given batches, watermarks and epoch ends in the order of the stream and puts what
+/// One link of a chain. It is given batches, watermarks and calls to flush in the order of the stream and puts what
 /// follows from them into `out`. It never waits, reads no clock and knows nothing of tasks or channels.
 pub trait Operator: Send {
     /// Rows of the main input.
@@ -25,8 +25,10 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// The epoch ends here. What an operator holds back for efficiency only must be in `out` when this returns.
-    fn epoch_end(&mut self, _epoch: Epoch, _out: &mut Output) -> Result<()> {
+    /// What the operator holds back for efficiency only must be in `out` when this returns. Called where others may get
+    /// ahead of it: before the marker that ends an epoch, and when its input has become idle, because event time then goes
+    /// on without it.
+    fn flush(&mut self, _out: &mut Output) -> Result<()> {
         Ok(())
     }
 

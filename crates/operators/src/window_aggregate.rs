@@ -5,7 +5,7 @@
 //! that was merged once is kept as columns of states until its last window fires or a straggler reopens it.
 //!
 //! The partial half holds rows back only within an epoch and while their windows are open: it gives out its states
-//! when the watermark passes a pane, when the epoch ends, and when it is full. Where keys hardly repeat, grouping twice
+//! when the watermark passes a pane, when the epoch ends, when the input is idle, and when it is full. Where keys hardly repeat, grouping twice
 //! is waste: it then turns each row into a state by itself, and tries again after a while (compare "adaptive partial
 //! aggregation" in the literature on parallel databases, Larson 1997).
 
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::{AggregatePhase, WindowAggregateSpec};
-use anabranch_model::{Epoch, Error, EventTime, Result};
+use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
@@ -258,7 +258,7 @@ impl WindowAggregate {
     }
 
     /// Gives out the states of the panes that lie before `end`, and keeps one emptied table for reuse.
-    fn flush(&mut self, end: i64, out: &mut Output) -> Result<()> {
+    fn give_out(&mut self, end: i64, out: &mut Output) -> Result<()> {
         while let Some(entry) = self.panes.first_entry().filter(|e| *e.key() < end) {
             let (start, pane) = entry.remove_entry();
             let Pane::Open(mut groups) = pane else { continue };
@@ -299,14 +299,14 @@ impl WindowAggregate {
     fn after_partial(&mut self, out: &mut Output) -> Result<()> {
         let groups: usize = self.panes.values().map(|p| if let Pane::Open(g) = p { g.len() } else { 0 }).sum();
         if groups >= PARTIAL_GROUPS_MAX {
-            self.flush(i64::MAX, out)?;
+            self.give_out(i64::MAX, out)?;
         }
         let PassOn { rows, groups, .. } = self.pass_on;
         if rows >= SAMPLE_ROWS {
             // More than one group for two rows: the second grouping has as much to do as if there were no first.
             let rows_left = if groups * 2 > rows && self.functions.rows_have_states() { PASS_ON_ROWS } else { 0 };
             if rows_left > 0 {
-                self.flush(i64::MAX, out)?;
+                self.give_out(i64::MAX, out)?;
             }
             self.pass_on = PassOn { rows: 0, groups: 0, rows_left };
         }
@@ -382,10 +382,10 @@ impl Operator for WindowAggregate {
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         match (self.phase, self.times) {
-            (AggregatePhase::Partial, _) if watermark == EventTime::MAX => self.flush(i64::MAX, out)?,
+            (AggregatePhase::Partial, _) if watermark == EventTime::MAX => self.give_out(i64::MAX, out)?,
             (AggregatePhase::Partial, Some(times)) => {
                 // The last instant of a pane is `start + pane - 1`: closed are the panes that start before this.
-                self.flush(watermark.0.saturating_add(2).saturating_sub(times.pane), out)?;
+                self.give_out(watermark.0.saturating_add(2).saturating_sub(times.pane), out)?;
             }
             (AggregatePhase::Partial, None) => {}
             _ => self.fire(watermark.0, out)?,
@@ -395,11 +395,11 @@ impl Operator for WindowAggregate {
         Ok(())
     }
 
-    fn epoch_end(&mut self, _epoch: Epoch, out: &mut Output) -> Result<()> {
-        if self.phase == AggregatePhase::Partial {
-            self.flush(i64::MAX, out)?;
+    fn flush(&mut self, out: &mut Output) -> Result<()> {
+        match self.phase {
+            AggregatePhase::Partial => self.give_out(i64::MAX, out),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn take_late_rows(&mut self) -> u64 {

@@ -122,8 +122,9 @@ impl Chain {
         }
     }
 
-    /// Every input of the task is idle.
+    /// Every input of the task is idle: event time may go on without it, so nothing may be held back.
     pub(crate) fn idle(&mut self) -> Result<()> {
+        self.flush_operators()?;
         match &mut self.tail {
             Tail::Exchanges(writers) => writers.iter_mut().try_for_each(ExchangeWriter::idle),
             Tail::Sink(sink) => sink.flush(),
@@ -132,13 +133,7 @@ impl Chain {
 
     /// The epoch ends: operators give out what they hold back, the sink hands over, the marker goes on.
     pub(crate) fn marker(&mut self, marker: Marker) -> Result<()> {
-        let born = self.clock.now();
-        for at in 0..self.links.len() {
-            let mut output = std::mem::take(&mut self.links[at].output);
-            self.links[at].operator.epoch_end(marker.epoch, &mut output)?;
-            self.push_all(at + 1, &mut output, born)?;
-            self.links[at].output = output;
-        }
+        self.flush_operators()?;
         self.count_late();
         match &mut self.tail {
             Tail::Exchanges(writers) => writers.iter_mut().try_for_each(|w| w.marker(marker))?,
@@ -150,6 +145,17 @@ impl Chain {
             }
         }
         self.counters.epoch.store(marker.epoch.0, Relaxed);
+        Ok(())
+    }
+
+    fn flush_operators(&mut self) -> Result<()> {
+        let born = self.clock.now();
+        for at in 0..self.links.len() {
+            let mut output = std::mem::take(&mut self.links[at].output);
+            self.links[at].operator.flush(&mut output)?;
+            self.push_all(at + 1, &mut output, born)?;
+            self.links[at].output = output;
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_connectors::MemorySource;
 use anabranch_connectors::format::Format;
 use anabranch_model::Result;
-use arrow::array::{AsArray, BinaryArray};
+use arrow::array::AsArray;
 use arrow::datatypes::DataType;
 
 use super::{Query, Table, column};
@@ -13,17 +13,17 @@ use crate::answer::Answer;
 use crate::contestant::{Contestant, RunResult, program};
 use crate::workload::{LogLines, PATTERN};
 
-/// Lines that match. Each run cuts the text into records, as the other programs do.
+/// Lines that match. Each run cuts the text into records in its readers, as the other programs do.
 pub(crate) fn grep(log: &Arc<LogLines>, parallelism: u32) -> Result<Box<dyn Contestant>> {
     let sql = format!(
         "CREATE TABLE events (line STRING) WITH ('connector' = 'bench_lines');
          CREATE TABLE results (line STRING) WITH ('connector' = 'bench_results');
          INSERT INTO results SELECT line FROM events WHERE line ~ '{PATTERN}';"
     );
-    let query = Query::new(&sql, tables(log, parallelism)?, parallelism, &[])?;
-    let log = Arc::clone(log);
+    let query = Query::new(&sql, tables(log, parallelism), parallelism, &[])?;
+    let tables = tables(log, parallelism);
     Ok(program(format!("engine: SQL, parallelism {parallelism}"), move || {
-        let (read, rows) = query.run(tables(&log, parallelism)?)?;
+        let (read, rows) = query.run(tables.clone())?;
         let mut answer = Answer::default();
         for batch in &rows {
             let lines = column(batch, 0, &DataType::Utf8View)?;
@@ -34,7 +34,7 @@ pub(crate) fn grep(log: &Arc<LogLines>, parallelism: u32) -> Result<Box<dyn Cont
     }))
 }
 
-fn tables(log: &LogLines, partitions: u32) -> Result<Vec<Table>> {
-    let blocks: Vec<BinaryArray> = log.text.blocks().collect::<Result<_>>()?;
-    Ok(vec![("bench_lines", Arc::new(MemorySource::records(blocks, Format::Raw).partitions(partitions)))])
+fn tables(log: &LogLines, partitions: u32) -> Vec<Table> {
+    let source = MemorySource::text(log.text.pieces(partitions as usize), Format::Raw).partitions(partitions);
+    vec![("bench_lines", Arc::new(source))]
 }

@@ -29,9 +29,14 @@ impl Lines {
         self.count
     }
 
-    /// Cuts the lines into arrays of [`BLOCK_ROWS`], newlines included, without copying: what a source does.
+    /// Cuts the lines into arrays of [`BLOCK_ROWS`], newlines included, without copying.
     pub(crate) fn blocks(&self) -> Blocks<'_> {
         Blocks { lines: self, at: 0 }
+    }
+
+    /// The text in `parts` pieces of about the same size, without copying.
+    pub(crate) fn pieces(&self, parts: usize) -> Vec<Buffer> {
+        self.split(parts).into_iter().map(|range| self.bytes.slice_with_length(range.start, range.len())).collect()
     }
 
     /// Byte ranges of `parts` pieces of about the same size, cut at line ends.
@@ -102,6 +107,8 @@ mod tests {
         let lines = numbered(100);
         for parts in 1..=7 {
             let ranges = lines.split(parts);
+            let pieces = lines.pieces(parts);
+            assert_eq!(pieces.iter().flat_map(|piece| piece.as_slice()).copied().collect::<Vec<_>>(), lines.bytes());
             assert_eq!(ranges.len(), parts);
             assert_eq!((ranges[0].start, ranges[parts - 1].end), (0, lines.bytes().len()));
             assert!(ranges.windows(2).all(|pair| pair[0].end == pair[1].start));

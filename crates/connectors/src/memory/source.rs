@@ -1,5 +1,5 @@
-//! Rows given by the embedder. What a poll would have to prepare is done when the table is opened, so that a
-//! measurement over memory measures the decoder and the query.
+//! Rows given by the embedder. Batches and records are cut to size when the table is opened; text is cut into records as
+//! it is read, by the task that reads it.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, PartitionId, Result};
 use anabranch_operators::{Connector, Malformed, Polled, Rows, Sink, Source, TaskContext};
 use arrow::array::{Array, BinaryArray, RecordBatch};
+use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::datatypes::SchemaRef;
 
 use crate::Options;
@@ -26,6 +27,7 @@ pub struct MemorySource {
 enum Content {
     Batches(Vec<RecordBatch>),
     Records(Vec<BinaryArray>, Format),
+    Text(Vec<Buffer>, Format),
 }
 
 impl MemorySource {
@@ -39,6 +41,13 @@ impl MemorySource {
     #[must_use]
     pub fn records(blocks: Vec<BinaryArray>, format: Format) -> Self {
         MemorySource { content: Content::Records(blocks, format), repeat: 1, partitions: 1 }
+    }
+
+    /// A table of the rows that these pieces of text decode to, one record per line; a piece ends with a line. A table's own
+    /// option `'format'` takes precedence.
+    #[must_use]
+    pub fn text(pieces: Vec<Buffer>, format: Format) -> Self {
+        MemorySource { content: Content::Text(pieces, format), repeat: 1, partitions: 1 }
     }
 
     /// Gives everything `times` times.
@@ -58,7 +67,7 @@ impl MemorySource {
     fn own_schema(&self) -> Option<SchemaRef> {
         match &self.content {
             Content::Batches(batches) => batches.first().map(RecordBatch::schema),
-            Content::Records(_, _) => None,
+            Content::Records(_, _) | Content::Text(_, _) => None,
         }
     }
 
@@ -66,7 +75,9 @@ impl MemorySource {
         let mut options = Options::new(spec);
         let format = match &self.content {
             Content::Batches(_) => None,
-            Content::Records(_, own) => Some(Format::optional(&mut options, "format")?.unwrap_or_else(|| own.clone())),
+            Content::Records(_, own) | Content::Text(_, own) => {
+                Some(Format::optional(&mut options, "format")?.unwrap_or_else(|| own.clone()))
+            }
         };
         options.finish()?;
         Ok(format)
@@ -94,9 +105,10 @@ impl Connector for MemorySource {
         for id in owned_partitions(self.partitions, context) {
             announcements.open(id);
             let blocks = self.blocks(id as usize, spec, context)?;
-            partitions.push(Partition { id, blocks, next: 0, passes: self.repeat });
+            partitions.push(Partition { id, blocks, next: 0, text_at: 0, passes: self.repeat });
         }
-        Ok(Box::new(Reader { table: spec.table.clone(), announcements, partitions, turn: 0, decoder }))
+        let (table, rows_max) = (spec.table.clone(), context.batch_rows.max(1));
+        Ok(Box::new(Reader { table, announcements, partitions, turn: 0, rows_max, decoder }))
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
@@ -123,6 +135,10 @@ impl MemorySource {
                     }));
                 }
             }
+            Content::Text(pieces, _) => {
+                let own = pieces.iter().enumerate().skip(partition).step_by(step);
+                out.extend(own.map(|(block, text)| Block::Text { text: text.clone(), block }));
+            }
             Content::Batches(batches) => {
                 for batch in batches.iter().skip(partition).step_by(step) {
                     let batch = select(batch, spec)?;
@@ -143,7 +159,7 @@ fn select(rows: &RecordBatch, spec: &SourceSpec) -> Result<RecordBatch> {
     batch(&schema, columns.collect::<Result<_>>()?, rows.num_rows())
 }
 
-/// What one poll gives out.
+/// What one poll gives out, or several of a piece of text.
 enum Block {
     Rows(RecordBatch),
     /// Records of the embedder's block number `block`, from its record number `first` on.
@@ -152,6 +168,11 @@ enum Block {
         block: usize,
         first: usize,
     },
+    /// The embedder's piece of text number `block`.
+    Text {
+        text: Buffer,
+        block: usize,
+    },
 }
 
 struct Partition {
@@ -159,22 +180,70 @@ struct Partition {
     blocks: Vec<Block>,
     /// Next block of this pass.
     next: usize,
+    /// Bytes already read of the next block, if it is text.
+    text_at: usize,
     /// Passes still to make, this one included.
     passes: u64,
 }
 
+/// What a poll found.
+enum Piece {
+    Rows(RecordBatch),
+    /// Records, and where they lie.
+    Records(BinaryArray, Place),
+}
+
+/// Where records lie: in a block, from the record or the byte at `first` on.
+struct Place {
+    block: usize,
+    unit: &'static str,
+    first: usize,
+}
+
 impl Partition {
-    fn next(&mut self) -> Option<&Block> {
+    fn next(&mut self, rows_max: usize) -> Result<Option<Piece>> {
         if self.next == self.blocks.len() {
             self.next = 0;
             self.passes = self.passes.saturating_sub(1);
         }
         if self.passes == 0 {
-            return None;
+            return Ok(None);
         }
-        self.next += 1;
-        self.blocks.get(self.next - 1)
+        let Some(block) = self.blocks.get(self.next) else { return Ok(None) };
+        Ok(Some(match block {
+            Block::Rows(batch) => {
+                self.next += 1;
+                Piece::Rows(batch.clone())
+            }
+            Block::Records { records, block, first } => {
+                self.next += 1;
+                Piece::Records(records.clone(), Place { block: *block, unit: "record", first: *first })
+            }
+            Block::Text { text, block } => {
+                let first = self.text_at;
+                let records = cut_lines(text, first, rows_max)?;
+                self.text_at += records.value_offsets().last().map_or(0, |end| *end as usize);
+                if self.text_at >= text.len() {
+                    (self.next, self.text_at) = (self.next + 1, 0);
+                }
+                Piece::Records(records, Place { block: *block, unit: "byte", first })
+            }
+        }))
     }
+}
+
+/// At most `rows_max` lines of `text` from `from` on, as records that keep their line ends and share the text's memory.
+fn cut_lines(text: &Buffer, from: usize, rows_max: usize) -> Result<BinaryArray> {
+    let rest = &text.as_slice()[from..];
+    let mut offsets: Vec<i32> = Vec::with_capacity(rows_max + 1);
+    offsets.push(0);
+    let mut lines = memchr::memchr_iter(b'\n', rest);
+    while offsets.len() <= rows_max && offsets.last().is_some_and(|end| (*end as usize) < rest.len()) {
+        let end = lines.next().map_or(rest.len(), |newline| newline + 1);
+        offsets.push(i32::try_from(end).map_err(|_| Error::user("the lines of one batch exceed 2 GiB"))?);
+    }
+    let end = offsets.last().map_or(0, |end| *end as usize);
+    Ok(BinaryArray::try_new(OffsetBuffer::new(offsets.into()), text.slice_with_length(from, end), None)?)
 }
 
 struct Reader {
@@ -183,6 +252,7 @@ struct Reader {
     partitions: Vec<Partition>,
     /// Index of the partition whose turn it is.
     turn: usize,
+    rows_max: usize,
     decoder: Option<Box<dyn Decode>>,
 }
 
@@ -196,22 +266,25 @@ impl Source for Reader {
         }
         let Some(partition) = self.partitions.get_mut(self.turn) else { return Ok(Polled::End) };
         let id = PartitionId(partition.id);
-        let (batch, malformed) = match (partition.next(), &mut self.decoder) {
+        let (batch, malformed) = match (partition.next(self.rows_max)?, &mut self.decoder) {
             (None, _) => {
                 self.partitions.remove(self.turn);
                 return Ok(Polled::Closed(id));
             }
-            (Some(Block::Rows(batch)), _) => (batch.clone(), Vec::new()),
-            (Some(Block::Records { records, block, first }), Some(decoder)) => {
-                let decoded = decoder.decode(records)?;
-                let report = |(index, error)| Malformed {
-                    place: format!("{} block {block} record {}", self.table, first + index),
-                    error,
-                    record: records.value(index).to_vec(),
+            (Some(Piece::Rows(batch)), _) => (batch, Vec::new()),
+            (Some(Piece::Records(records, Place { block, unit, first })), Some(decoder)) => {
+                let decoded = decoder.decode(&records)?;
+                let report = |(index, error)| {
+                    let at = if unit == "byte" { records.value_offsets()[index] as usize } else { index };
+                    Malformed {
+                        place: format!("{} block {block} {unit} {}", self.table, first + at),
+                        error,
+                        record: records.value(index).to_vec(),
+                    }
                 };
                 (decoded.batch, decoded.malformed.into_iter().map(report).collect())
             }
-            (Some(Block::Records { .. }), None) => return Err(Error::internal("records without a decoder")),
+            (Some(Piece::Records(..)), None) => return Err(Error::internal("records without a decoder")),
         };
         self.turn += 1;
         Ok(Polled::Rows(Rows { partition: id, batch, malformed }))

@@ -6,6 +6,7 @@ use anabranch_connectors::format::Format;
 use anabranch_connectors::{BlackholeConnector, MemorySink, MemorySource, PrintConnector};
 use anabranch_operators::Connector;
 use arrow::array::BinaryArray;
+use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema};
 
 use crate::rows::{batches, schema};
@@ -49,6 +50,36 @@ fn records_in_memory() {
         rows: Some((0..1000).map(|i| format!("line {i}")).collect()),
         ascending: None,
     });
+}
+
+#[test]
+fn text_in_memory() {
+    let piece = |first: usize, count: usize| Buffer::from_vec(numbered(first, count).into_bytes());
+    check_source(&SourceCase {
+        connector: &MemorySource::text(vec![piece(0, 333), piece(333, 0), piece(333, 667)], Format::Raw).partitions(2),
+        spec: spec("mine", &[]),
+        columns: Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)])),
+        row_count: 1000,
+        rows: Some((0..1000).map(|i| format!("line {i}\n")).collect()),
+        ascending: None,
+    });
+}
+
+fn numbered(first: usize, count: usize) -> String {
+    (first..first + count).map(|i| format!("line {i}\n")).collect()
+}
+
+#[test]
+fn malformed_text_in_memory() {
+    let case = SourceCase {
+        connector: &MemorySource::text(vec![Buffer::from(b"{\"id\": 1}\n{\n{\"id\": 2}\n")], Format::Raw),
+        spec: spec("mine", &[("format", "json")]),
+        columns: Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
+        row_count: 2,
+        rows: Some(vec!["1".into(), "2".into()]),
+        ascending: Some("id"),
+    };
+    check_malformed(&case, &["conformance block 0 byte 10"]);
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn check(seed: u64, window: Window, two_phases: bool, many_keys: bool) {
             let mut between = Output::default();
             feed(element, partial, &mut between);
             if rng.below(4) == 0 {
-                partial.epoch_end(Epoch(1), &mut between).expect("epoch end");
+                partial.flush(&mut between).expect("flush");
                 assert!(partial.panes.is_empty(), "a partial aggregate holds nothing across an epoch");
             }
             between.drain().for_each(|element| feed(element, &mut complete, &mut out));

@@ -1,0 +1,106 @@
+//! A partition that is idle holds event time back no longer, and loses nothing by it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use anabranch_connectors::MemorySink;
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_model::{Error, PartitionId, Result};
+use anabranch_operators::{Connector, Polled, Rows, Sink, Source, TaskContext};
+use anabranch_server::{Engine, Settings};
+use arrow::array::{AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{Int64Type, SchemaRef};
+
+const SQL: &str = "
+CREATE TABLE events (id BIGINT, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3), WATERMARK FOR ts AS ts)
+  WITH ('connector' = 'two_partitions');
+CREATE TABLE results (id BIGINT, occurrences BIGINT) WITH ('connector' = 'results');
+INSERT INTO results
+SELECT id, COUNT(*) AS occurrences FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+GROUP BY id, window_start, window_end;";
+
+/// Longer than it takes news to reach the next stage.
+const LOOKS: u32 = 20;
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Partition 0 has early rows and then nothing more; partition 1 waits for that and has late ones. Each step says what
+/// has to have happened before.
+#[derive(Clone, Default)]
+struct TwoPartitions {
+    step: Arc<AtomicU32>,
+}
+
+struct Reader {
+    index: u32,
+    script: Vec<(u32, Polled)>,
+    step: Arc<AtomicU32>,
+    looks: u32,
+}
+
+fn rows(index: u32, event_time: i64) -> Polled {
+    let (ids, times) = (Int64Array::from_iter_values(0..50), Int64Array::from_value(event_time, 50));
+    let batch = RecordBatch::try_from_iter([("id", Arc::new(ids) as _), ("event_time", Arc::new(times) as _)]);
+    Polled::Rows(Rows { partition: PartitionId(index), batch: batch.expect("rows"), malformed: Vec::new() })
+}
+
+impl Source for Reader {
+    fn poll(&mut self, wait: Duration) -> Result<Polled> {
+        let step = self.step.load(SeqCst);
+        let due = self.script.first().is_some_and(|(at, _)| *at <= step);
+        if due {
+            self.looks = 0;
+            return Ok(self.script.remove(0).1);
+        }
+        // Whoever has nothing left to do at this step lets the other one go on, after a while.
+        self.looks += 1;
+        if step % 2 == self.index && self.looks == LOOKS {
+            self.step.store(step + 1, SeqCst);
+        }
+        std::thread::sleep(wait.min(LOOK));
+        Ok(Polled::Pending)
+    }
+}
+
+impl Connector for TwoPartitions {
+    fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
+        let schema = match rows(0, 0) {
+            Polled::Rows(rows) => Some(rows.batch.schema()),
+            _ => None,
+        };
+        Ok(TableTraits { bounded: true, readable: true, writable: false, max_readers: Some(2), schema })
+    }
+
+    fn source(&self, _: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+        let id = PartitionId(context.index);
+        let script = match context.index {
+            0 => vec![(0, Polled::Opened(id)), (0, rows(0, 1_000)), (0, Polled::Closed(id)), (2, Polled::End)],
+            _ => vec![(0, Polled::Opened(id)), (1, rows(1, 1_000_000)), (2, Polled::End)],
+        };
+        Ok(Box::new(Reader { index: context.index, script, step: Arc::clone(&self.step), looks: 0 }))
+    }
+
+    fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
+        Err(Error::user("this table can only be read"))
+    }
+}
+
+#[test]
+fn rows_of_a_partition_that_became_idle_are_not_late() {
+    let (sink, rows) = MemorySink::collected();
+    let mut engine = Engine::default();
+    engine.register("two_partitions", Arc::new(TwoPartitions::default()));
+    engine.register("results", Arc::new(sink));
+    // No epoch may end meanwhile, for at its end nothing is held back either.
+    let set = vec![("epoch-interval".to_owned(), "1 min".to_owned())];
+    let settings = Settings { parallelism: Some(2), set, ..Settings::default() };
+    let plan = engine.plan(SQL, &settings).expect("a plan").plan.expect("an insert");
+    let job = engine.start(&plan).expect("a job");
+    assert!(job.wait_timeout(Duration::from_secs(30)), "the job hangs");
+    let summary = job.wait().expect("the job ends");
+    assert_eq!(summary.tasks.iter().map(|task| task.late_rows).sum::<u64>(), 0);
+    let rows = rows.lock().expect("no panic");
+    let counted: i64 =
+        rows.iter().flat_map(|batch| batch.column(1).as_primitive::<Int64Type>().values().to_vec()).sum();
+    assert_eq!(counted, 100);
+}
