@@ -139,7 +139,8 @@ pub struct WindowAssignSpec {
 /// Aggregation by keys and window.
 ///
 /// Input: any columns (`Complete`, `Partial`), or the output of `Partial` (`Final`).
-/// Output of `Partial`: `pane_start` (Timestamp ms), keys, then the state columns of each aggregate in order.
+/// Output of `Partial`: `pane_start` (Timestamp ms) unless the window is global, keys, then the state columns of each
+/// aggregate in order.
 /// Output of `Complete` and `Final`: keys, then `window_start`, `window_end`, `window_time` unless the window is
 /// global, then one column per aggregate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

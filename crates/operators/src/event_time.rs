@@ -24,6 +24,42 @@ pub fn event_times(column: &ArrayRef) -> Result<Cow<'_, [i64]>> {
     })
 }
 
+/// The latest of these times, or `None` of none.
+#[must_use]
+pub fn latest_time(times: &[i64]) -> Option<i64> {
+    // Several maxima at once: in one alone each comparison would wait for the last.
+    #[inline(always)]
+    fn latest(times: &[i64], first: i64) -> i64 {
+        let mut most = [first; 8];
+        let chunks = times.chunks_exact(most.len());
+        let rest = chunks.remainder().iter().fold(first, |most, time| most.max(*time));
+        for chunk in chunks {
+            most.iter_mut().zip(chunk).for_each(|(most, time)| *most = (*most).max(*time));
+        }
+        most.into_iter().fold(rest, i64::max)
+    }
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn latest_avx2(times: &[i64], first: i64) -> i64 {
+        latest(times, first)
+    }
+
+    let first = *times.first()?;
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has just been asked for the instructions that the function is compiled to.
+        return Some(unsafe { latest_avx2(times, first) });
+    }
+    Some(latest(times, first))
+}
+
+/// Whether all of these times are at or after `from` and at or before `to`, which lie less than 2^63 apart.
+pub(crate) fn all_within(times: &[i64], from: i64, to: i64) -> bool {
+    // A difference that is negative sets the sign. Whoever lies so far off that it overflows fails on the other side.
+    let outside = times.iter().fold(0, |outside, t| outside | t.wrapping_sub(from) | to.wrapping_sub(*t));
+    outside >= 0
+}
+
 /// A column of milliseconds as a timestamp of the type wanted.
 pub(crate) fn time_column(millis: Vec<i64>, data_type: &DataType) -> Result<ArrayRef> {
     let millis = TimestampMillisecondArray::from(millis);
@@ -122,6 +158,23 @@ mod tests {
                         assert_eq!(time < times.late_below(watermark), late, "{window:?} {time} at {watermark}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn the_latest_time_and_the_limits_are_those_of_all() {
+        assert_eq!(latest_time(&[]), None);
+        let mut rng = anabranch_model::Rng::new(7);
+        for len in 1..40 {
+            let mut times: Vec<i64> = (0..len).map(|_| rng.below(1000).cast_signed() - 500).collect();
+            if rng.below(4) == 0 {
+                times[rng.below(len) as usize] = [i64::MIN, i64::MAX][rng.below(2) as usize];
+            }
+            assert_eq!(latest_time(&times), times.iter().max().copied(), "{times:?}");
+            for (from, to) in [(-500, 499), (-400, 400), (0, 0), (i64::MAX - 9, i64::MAX), (i64::MIN, i64::MIN + 9)] {
+                let expected = times.iter().all(|time| (from..=to).contains(time));
+                assert_eq!(all_within(&times, from, to), expected, "{times:?} in {from}..={to}");
             }
         }
     }

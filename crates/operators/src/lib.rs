@@ -15,7 +15,7 @@ mod window_assign;
 
 pub use build::build_operator;
 pub use connector::{Connector, Connectors, Malformed, Polled, Rows, Sink, Source, TaskContext};
-pub use event_time::event_times;
+pub use event_time::{event_times, latest_time};
 pub use expression::{CompiledExpr, Functions, Projection};
 pub use key_hash::hash_keys;
 pub use operator::{Element, Operator, Output};

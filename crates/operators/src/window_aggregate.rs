@@ -25,7 +25,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use self::function::AggregateFunctions;
 use self::groups::{Grouped, Groups, Input};
-use crate::event_time::{WindowTimes, event_times, time_column};
+use crate::event_time::{WindowTimes, all_within, event_times, time_column};
 use crate::window_assign::{window_columns, window_fields};
 use crate::{CompiledExpr, Functions, Operator, Output};
 
@@ -93,7 +93,7 @@ impl WindowAggregate {
         }
         let functions = AggregateFunctions::new(&spec.aggregates, input, functions)?;
         let schema = match spec.phase {
-            AggregatePhase::Partial => state_schema(spec, &functions),
+            AggregatePhase::Partial => state_schema(spec, times.is_some(), &functions),
             _ => result_schema(spec, times.is_some()),
         };
         Ok(WindowAggregate {
@@ -122,9 +122,10 @@ impl WindowAggregate {
     /// Keys and values of a batch, and the event time of its rows or the start of its panes.
     fn input(&mut self, batch: &RecordBatch) -> Result<(Input, Option<ArrayRef>)> {
         if self.phase == AggregatePhase::Final {
-            let (keys, states) = batch.columns()[1..].split_at(self.key_types.len());
+            let pane = self.times.is_some().then(|| Arc::clone(batch.column(0)));
+            let (keys, states) = batch.columns()[usize::from(pane.is_some())..].split_at(self.key_types.len());
             let input = Input { keys: keys.to_vec(), grouped: self.functions.split_states(states)?, filters: None };
-            return Ok((input, self.times.is_some().then(|| Arc::clone(batch.column(0)))));
+            return Ok((input, pane));
         }
         let keys = self.keys.iter_mut().map(|k| k.evaluate(batch)).collect::<Result<_>>()?;
         let (values, filters) = self.functions.arguments(batch)?;
@@ -140,9 +141,9 @@ impl WindowAggregate {
             _ => times.late_below(self.watermark),
         };
         if time.null_count() == 0 {
-            let (min, max) = values.iter().fold((i64::MAX, i64::MIN), |(lo, hi), t| (lo.min(*t), hi.max(*t)));
-            let pane = times.pane_of(min);
-            if min >= late_below && times.pane_of(max) == pane {
+            let Some(first) = values.first() else { return Ok(Vec::new()) };
+            let pane = times.pane_of(*first);
+            if all_within(&values, pane.max(late_below), pane.saturating_add(times.pane - 1)) {
                 return Ok(vec![(pane, None)]);
             }
         }
@@ -263,7 +264,8 @@ impl WindowAggregate {
             let (start, pane) = entry.remove_entry();
             let Pane::Open(mut groups) = pane else { continue };
             let states = groups.states()?;
-            self.emit_states(vec![start; states.len], states.keys, states.values, out)?;
+            let panes = self.times.map(|_| vec![start; states.len]);
+            self.emit_states(panes, states.len, states.keys, states.values, out)?;
             groups.clear();
             self.spare.get_or_insert(*groups);
         }
@@ -272,13 +274,16 @@ impl WindowAggregate {
 
     fn emit_states(
         &self,
-        panes: Vec<i64>,
+        panes: Option<Vec<i64>>,
+        rows: usize,
         keys: Vec<ArrayRef>,
         states: Vec<Vec<ArrayRef>>,
         out: &mut Output,
     ) -> Result<()> {
-        let rows = panes.len();
-        let mut columns = vec![time_column(panes, &PANE_TYPE)?];
+        let mut columns = Vec::with_capacity(self.schema.fields().len());
+        if let Some(panes) = panes {
+            columns.push(time_column(panes, &PANE_TYPE)?);
+        }
         columns.extend(keys);
         columns.extend(states.into_iter().flatten());
         self.emit_columns(columns, rows, out)
@@ -288,11 +293,11 @@ impl WindowAggregate {
     fn pass_rows_on(&mut self, input: Input, time: Option<&ArrayRef>, rows: usize, out: &mut Output) -> Result<()> {
         self.pass_on.rows_left = self.pass_on.rows_left.saturating_sub(rows as u64);
         let panes = match (time, self.times) {
-            (Some(time), Some(times)) => event_times(time)?.iter().map(|t| times.pane_of(*t)).collect(),
-            _ => vec![0; rows],
+            (Some(time), Some(times)) => Some(panes_of(&event_times(time)?, times)),
+            _ => None,
         };
         let states = self.functions.states_of_rows(&input)?;
-        self.emit_states(panes, input.keys, states, out)
+        self.emit_states(panes, rows, input.keys, states, out)
     }
 
     /// After rows were grouped by the partial half: gives out what is too much, and decides whether to go on grouping.
@@ -331,6 +336,15 @@ impl WindowAggregate {
     }
 }
 
+/// The pane of each time. Divisions are dear: first it is seen whether one serves for all.
+fn panes_of(values: &[i64], times: WindowTimes) -> Vec<i64> {
+    let pane = values.first().map_or(0, |first| times.pane_of(*first));
+    match all_within(values, pane, pane.saturating_add(times.pane - 1)) {
+        true => vec![pane; values.len()],
+        false => values.iter().map(|time| times.pane_of(*time)).collect(),
+    }
+}
+
 impl Pane {
     fn size_bytes(&self) -> usize {
         match self {
@@ -342,10 +356,11 @@ impl Pane {
 
 const PANE_TYPE: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
 
-fn state_schema(spec: &WindowAggregateSpec, functions: &AggregateFunctions) -> SchemaRef {
-    let pane = Field::new("pane_start", PANE_TYPE, false);
+/// What the partial half gives: start of the pane if there are windows, keys, states.
+fn state_schema(spec: &WindowAggregateSpec, windowed: bool, functions: &AggregateFunctions) -> SchemaRef {
+    let pane = windowed.then(|| Field::new("pane_start", PANE_TYPE, false));
     let keys = spec.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable));
-    Arc::new(Schema::new(std::iter::once(pane).chain(keys).chain(functions.state_fields()).collect::<Vec<_>>()))
+    Arc::new(Schema::new(pane.into_iter().chain(keys).chain(functions.state_fields()).collect::<Vec<_>>()))
 }
 
 fn result_schema(spec: &WindowAggregateSpec, windowed: bool) -> SchemaRef {

@@ -34,6 +34,8 @@ pub(crate) struct ExchangeWriter {
     buffer_timeout: std::time::Duration,
     clock: Arc<dyn Clock>,
     hashes: Vec<u64>,
+    /// Of the rows of the batch in hand.
+    row_targets: Vec<u32>,
     waited_ns: u64,
 }
 
@@ -78,6 +80,7 @@ impl ExchangeWriter {
             buffer_timeout: options.buffer_timeout,
             clock,
             hashes: Vec::new(),
+            row_targets: Vec::new(),
             waited_ns: 0,
         }
     }
@@ -102,7 +105,7 @@ impl ExchangeWriter {
                     match rows.len() {
                         0 => {}
                         all if all == batch.num_rows() => self.put(target, batch.clone(), born)?,
-                        _ => self.put(target, take_rows(batch, rows)?, born)?,
+                        _ => self.put(target, take_rows(batch, &rows)?, born)?,
                     }
                 }
                 Ok(())
@@ -110,17 +113,28 @@ impl ExchangeWriter {
         }
     }
 
-    /// For each target the rows whose key groups it owns.
-    fn partition(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<Vec<u32>>> {
+    /// For each target the rows whose key groups it owns, in their order: a counting sort of row numbers by target.
+    fn partition(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<UInt32Array>> {
         hash_keys(keys, rows, &mut self.hashes)?;
         let targets = self.targets.len();
-        let mut parts: Vec<Vec<u32>> =
-            (0..targets).map(|_| Vec::with_capacity(rows / targets + rows / 8 + 8)).collect();
-        for (row, hash) in self.hashes.iter().enumerate() {
-            let owner = self.owners[usize::from(self.key_groups.of(*hash).0)];
-            parts[owner as usize].push(row as u32);
+        let mut counts = vec![0_usize; targets];
+        self.row_targets.clear();
+        self.row_targets.extend(self.hashes.iter().map(|hash| {
+            let target = self.owners[usize::from(self.key_groups.of(*hash).0)];
+            counts[target as usize] += 1;
+            target
+        }));
+        let starts: Vec<usize> =
+            counts.iter().scan(0, |end, count| Some(std::mem::replace(end, *end + count))).collect();
+        let mut next = starts.clone();
+        let mut sorted = vec![0_u32; rows];
+        for (row, target) in self.row_targets.iter().enumerate() {
+            let place = &mut next[*target as usize];
+            sorted[*place] = row as u32;
+            *place += 1;
         }
-        Ok(parts)
+        let sorted = UInt32Array::from(sorted);
+        Ok(starts.into_iter().zip(counts).map(|(start, count)| sorted.slice(start, count)).collect())
     }
 
     fn put(&mut self, index: usize, batch: RecordBatch, born: Nanos) -> Result<()> {
@@ -215,10 +229,9 @@ impl ChannelSender {
     }
 }
 
-fn take_rows(batch: &RecordBatch, rows: Vec<u32>) -> Result<RecordBatch> {
+fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    let rows = UInt32Array::from(rows);
-    let columns = batch.columns().iter().map(|c| Ok(take(c, &rows, None)?)).collect::<Result<Vec<_>>>()?;
+    let columns = batch.columns().iter().map(|c| Ok(take(c, rows, None)?)).collect::<Result<Vec<_>>>()?;
     Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }
 

@@ -9,7 +9,9 @@ use anabranch_dataflow::{OnMalformed, SourceSpec, WatermarkSpec};
 use anabranch_model::{
     Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PlanVersion, Result, Stamped, TaskCounters, batch_bytes,
 };
-use anabranch_operators::{CompiledExpr, Functions, Malformed, Polled, Projection, Rows, Sink, Source, event_times};
+use anabranch_operators::{
+    CompiledExpr, Functions, Malformed, Polled, Projection, Rows, Sink, Source, event_times, latest_time,
+};
 use anabranch_protocol::Input;
 use arrow::array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow::compute::cast;
@@ -108,7 +110,7 @@ impl SourceParts {
         let column = time.expr.evaluate(batch)?;
         let values = event_times(&column)?;
         let latest = match column.nulls().filter(|n| n.null_count() > 0) {
-            None => values.iter().max().copied(),
+            None => latest_time(&values),
             Some(nulls) => nulls.valid_indices().map(|row| values[row]).max(),
         };
         Ok(latest.map(|latest| EventTime(latest.saturating_sub(time.delay_ms))))

@@ -1,4 +1,4 @@
-//! The keyed count as a user writes it: a window that holds everything, and one with a paced source for latency.
+//! The keyed count as a user writes it, over a bounded table; and over one that is given out at a steady rate, for latency.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use anabranch_connectors::MemorySource;
 use anabranch_model::Result;
 use anabranch_server::LatencySummary;
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
 use super::pace::Paced;
@@ -16,15 +16,9 @@ use crate::contestant::{Contestant, RunResult, program};
 use crate::workload::Keys;
 
 const SQL: &str = "
-CREATE TABLE events (id BIGINT, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3), WATERMARK FOR ts AS ts)
-  WITH ('connector' = 'bench_keys');
+CREATE TABLE events (id BIGINT) WITH ('connector' = 'bench_keys');
 CREATE TABLE results (id BIGINT, occurrences BIGINT) WITH ('connector' = 'bench_results');
-INSERT INTO results
-SELECT id, COUNT(*) AS occurrences FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR))
-GROUP BY id, window_start, window_end;";
-
-/// A moment within the first window; all keys come at it.
-const EVENT_TIME_MS: i64 = 1_000;
+INSERT INTO results SELECT id, COUNT(*) AS occurrences FROM events GROUP BY id;";
 
 /// Count per key over the whole workload.
 pub(crate) fn grouping(keys: &Arc<Keys>, parallelism: u32) -> Result<Box<dyn Contestant>> {
@@ -73,11 +67,7 @@ pub(crate) fn latency(
 }
 
 fn batches(keys: &Keys) -> Result<Vec<RecordBatch>> {
-    let field = |name| Field::new(name, DataType::Int64, false);
-    let schema = Arc::new(Schema::new(vec![field("id"), field("event_time")]));
-    let batch = |block: &Int64Array| {
-        let times: ArrayRef = Arc::new(Int64Array::from_value(EVENT_TIME_MS, block.values().len()));
-        Ok(RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(block.clone()), times])?)
-    };
+    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
+    let batch = |block: &Int64Array| Ok(RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(block.clone())])?);
     keys.blocks.iter().map(batch).collect()
 }

@@ -65,7 +65,8 @@ impl Lowering<'_> {
         if stream.parallelism == 1 && target == 1 {
             stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Complete, &grouping)));
         } else if grouping.aggregates.iter().all(is_mergeable) {
-            let mut fields = vec![pane_start()];
+            let mut fields: Vec<Field> = windowed.iter().map(|_| pane_start()).collect();
+            let first_key = fields.len();
             fields.extend(grouping.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable)));
             for (aggregate_spec, call) in grouping.aggregates.iter().zip(&grouping.calls) {
                 fields.extend(state_fields(aggregate_spec, call, aggregate.input.schema())?);
@@ -74,7 +75,7 @@ impl Lowering<'_> {
             stream.physical = fields;
             stream.columns.clear();
             stream.window = None;
-            let kind = ExchangeKind::Hash { keys: (1..=grouping.keys.len()).collect() };
+            let kind = ExchangeKind::Hash { keys: (first_key..first_key + grouping.keys.len()).collect() };
             let next = stream.continued("aggregate".into(), target);
             let from = self.close(stream);
             stream = next.fed_by(from, anabranch_dataflow::Port::Main, kind);

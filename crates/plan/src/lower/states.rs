@@ -70,7 +70,7 @@ pub(super) fn state_fields(spec: &AggregateSpec, call: &AggregateFunction, schem
     Ok(fields.iter().map(|field| field.as_ref().clone().with_metadata(Default::default())).collect())
 }
 
-/// The first column of partial results.
+/// The first column of partial results of windows.
 pub(super) fn pane_start() -> Field {
     Field::new("pane_start", DataType::Timestamp(arrow::datatypes::TimeUnit::Millisecond, None), false)
 }
