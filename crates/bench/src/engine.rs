@@ -10,7 +10,7 @@ mod startup;
 use std::sync::{Arc, PoisonError};
 
 use anabranch_connectors::MemorySink;
-use anabranch_dataflow::{Plan, Port};
+use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Result};
 use anabranch_operators::Connector;
 use anabranch_server::{Engine, Settings, TaskMetrics};
@@ -30,8 +30,6 @@ const RESULTS: &str = "bench_results";
 struct Query {
     engine: Engine,
     plan: Plan,
-    /// Rows of the static table, which every task that joins receives beside its events; 0 without one.
-    static_rows: u64,
 }
 
 /// A table to read: name of its connector, and the connector.
@@ -40,17 +38,6 @@ type Table = (&'static str, Arc<dyn Connector>);
 impl Query {
     /// Plans `sql`, which reads `tables` and inserts into a table of the connector [`RESULTS`].
     fn new(sql: &str, tables: Vec<Table>, parallelism: u32, set: &[(&str, &str)]) -> Result<Self> {
-        Self::with_static(sql, tables, parallelism, set, 0)
-    }
-
-    /// Like [`Query::new`] for a script that joins with a table of `static_rows` rows.
-    fn with_static(
-        sql: &str,
-        tables: Vec<Table>,
-        parallelism: u32,
-        set: &[(&str, &str)],
-        static_rows: u64,
-    ) -> Result<Self> {
         let mut engine = Engine::default();
         register(&mut engine, tables);
         engine.register(RESULTS, Arc::new(MemorySink::collected().0));
@@ -58,7 +45,7 @@ impl Query {
         let settings = Settings { parallelism: Some(parallelism), set, ..Settings::default() };
         let plan = engine.plan(sql, &settings)?.plan;
         let plan = plan.ok_or_else(|| Error::internal("the script of a benchmark inserts nothing"))?;
-        Ok(Query { engine, plan, static_rows })
+        Ok(Query { engine, plan })
     }
 
     /// Runs to the end of the tables: number of rows read from the table `events`, and the rows of the result.
@@ -75,11 +62,8 @@ impl Query {
     /// Rows read so far from the table `events`.
     fn events_read(&self, tasks: &[TaskMetrics]) -> u64 {
         let rows = |task: &TaskMetrics| {
-            let stage = task.task.stage;
-            let source = self.plan.stage(stage).source.as_ref()?;
-            let joins = self.plan.inputs(stage).any(|exchange| matches!(exchange.port, Port::Side(_)));
-            let static_rows = if joins { self.static_rows } else { 0 };
-            (source.table == "events").then(|| task.rows_in.saturating_sub(static_rows))
+            let source = self.plan.stage(task.task.stage).source.as_ref()?;
+            (source.table == "events").then_some(task.rows_in)
         };
         tasks.iter().filter_map(rows).sum()
     }

@@ -25,7 +25,7 @@ use crate::key_hash;
 pub(crate) const MISSING: u32 = u32::MAX;
 
 /// How many keys ahead of the probe slots are prefetched.
-const PREFETCH_DISTANCE: usize = 12;
+const PREFETCH_DISTANCE: usize = 32;
 
 /// Keys with dense ids in order of first appearance. Nulls are keys like any other.
 pub(crate) struct KeyTable {

@@ -36,7 +36,7 @@ pub(crate) enum SideEnd {
 }
 
 impl TaskParts {
-    /// Reads the static sides to their ends.
+    /// Reads the static sides to their ends. Their rows are not counted: the counters tell of the stream.
     pub(crate) fn read_sides(&mut self) -> Result<SideEnd> {
         for side in std::mem::take(&mut self.sides) {
             let mut alignment = Alignment::new(side.channels);
@@ -45,7 +45,6 @@ impl TaskParts {
                 let received = side.inbox.receive(alignment.blocked(), None);
                 TaskCounters::add(&self.counters.idle_ns, self.clock.now().since(start));
                 let Received::Envelope(channel, envelope) = received else { return Ok(SideEnd::Cut) };
-                self.count_in(&envelope);
                 match alignment.receive(channel, envelope)? {
                     Event::Batch(batch) => self.chain.side_batch(side.operator, batch.value)?,
                     Event::Marker(marker) if marker.kind == MarkerKind::End => break,

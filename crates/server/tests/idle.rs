@@ -57,7 +57,7 @@ impl Source for Reader {
         if step % 2 == self.index && self.looks == LOOKS {
             self.step.store(step + 1, SeqCst);
         }
-        std::thread::sleep(wait.min(LOOK));
+        std::thread::park_timeout(wait.min(LOOK));
         Ok(Polled::Pending)
     }
 }

@@ -9,7 +9,7 @@ use anabranch_server::LatencySummary;
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
-use super::pace::Paced;
+use super::pace::PacedSource;
 use super::{Query, Table, column};
 use crate::answer::Answer;
 use crate::contestant::{Contestant, RunResult, program};
@@ -39,31 +39,45 @@ pub(crate) fn grouping(keys: &Arc<Keys>, parallelism: u32) -> Result<Box<dyn Con
     }))
 }
 
-/// From a key's reading to its counting behind the exchange, at `rows_per_s` rows per second for `duration`; and how
-/// many rows per second it was. The first third is warm-up.
+/// What [`latency`] measured.
+pub(crate) struct Paced {
+    /// From a key's reading to its counting behind the exchange.
+    pub(crate) latency: LatencySummary,
+    /// How late the 99th of a hundred helpings was read, in microseconds: the reader's share, which comes on top.
+    pub(crate) read_late_p99_us: u64,
+    /// Rows per second.
+    pub(crate) rows_per_s: f64,
+}
+
+/// Counts keys that come at `rows_per_s` rows per second for `duration`. The first third is warm-up.
 pub(crate) fn latency(
     keys: &Keys,
     parallelism: u32,
     buffer_timeout: &str,
     rows_per_s: u64,
     duration: Duration,
-) -> Result<(LatencySummary, f64)> {
+) -> Result<Paced> {
     let rows = (rows_per_s as f64 * duration.as_secs_f64()) as u64;
-    let paced = Paced::new(batches(keys)?, rows_per_s, rows, parallelism);
-    let tables: Vec<Table> = vec![("bench_keys", Arc::new(paced))];
+    let source = Arc::new(PacedSource::new(batches(keys)?, rows_per_s, rows, parallelism));
+    let tables: Vec<Table> = vec![("bench_keys", Arc::clone(&source) as _)];
     let query = Query::new(SQL, tables.clone(), parallelism, &[("buffer-timeout", buffer_timeout)])?;
     let mut engine = query.engine.clone();
     super::register(&mut engine, tables);
     let job = engine.start(&query.plan)?;
     if !job.wait_timeout(duration / 3) {
         job.reset_latencies();
+        source.take_late_ns();
     }
     let _ = job.wait_timeout(duration / 2);
     let tasks = job.metrics();
     let counting = tasks.iter().filter(|task| !task.is_source).max_by_key(|task| task.latency.p99_us);
     let latency = counting.map(|task| task.latency).unwrap_or_default();
+    let mut late_ns = source.take_late_ns();
+    late_ns.sort_unstable();
+    let read_late_p99_us = late_ns.get(late_ns.len() * 99 / 100).map_or(0, |ns| ns / 1000);
     let summary = job.wait()?;
-    Ok((latency, query.events_read(&summary.tasks) as f64 / summary.elapsed.as_secs_f64()))
+    let rows_per_s = query.events_read(&summary.tasks) as f64 / summary.elapsed.as_secs_f64();
+    Ok(Paced { latency, read_late_p99_us, rows_per_s })
 }
 
 fn batches(keys: &Keys) -> Result<Vec<RecordBatch>> {

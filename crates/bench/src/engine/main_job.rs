@@ -32,7 +32,7 @@ GROUP BY a.campaign_id, window_start, window_end;";
 /// Over JSON. Each run cuts the text into records in its readers, as the other programs do.
 pub(crate) fn main_job(events: &Arc<AdEvents>, parallelism: u32) -> Result<Box<dyn Contestant>> {
     let tables = json_tables(events, parallelism)?;
-    let query = planned(SQL, events, tables.clone(), parallelism)?;
+    let query = Query::new(SQL, tables.clone(), parallelism, &[])?;
     Ok(program(name("JSON", parallelism), move || result(query.run(tables.clone())?)))
 }
 
@@ -44,14 +44,14 @@ pub(crate) fn typed(events: &Arc<AdEvents>, parallelism: u32) -> Result<Box<dyn 
         ("bench_events", Arc::new(MemorySource::batches(events.typed.clone()).partitions(parallelism)) as _),
         ads(events)?,
     ];
-    let query = planned(&sql, events, tables.clone(), parallelism)?;
+    let query = Query::new(&sql, tables.clone(), parallelism, &[])?;
     Ok(program(name("columns", parallelism), move || result(query.run(tables.clone())?)))
 }
 
 /// Resident memory that the main job needs on top of its input, in bytes: the largest of readings every 2 ms. What
 /// earlier work of this process has left to its allocator counts as there already, so this is to be measured first.
 pub(crate) fn memory(events: &Arc<AdEvents>, parallelism: u32) -> Result<u64> {
-    let query = planned(SQL, events, json_tables(events, parallelism)?, parallelism)?;
+    let query = Query::new(SQL, json_tables(events, parallelism)?, parallelism, &[])?;
     let mut engine = query.engine.clone();
     register(&mut engine, json_tables(events, parallelism)?);
     let before = resident_bytes()?;
@@ -73,10 +73,6 @@ fn resident_bytes() -> Result<u64> {
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let page_bytes = u64::try_from(page_bytes).map_err(|error| failed(error.to_string()))?;
     Ok(pages.ok_or_else(|| failed(format!("not understood: {statm}")))? * page_bytes)
-}
-
-fn planned(sql: &str, events: &AdEvents, tables: Vec<Table>, parallelism: u32) -> Result<Query> {
-    Query::with_static(sql, tables, parallelism, &[], events.ads.len() as u64)
 }
 
 fn name(what: &str, parallelism: u32) -> String {

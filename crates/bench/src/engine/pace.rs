@@ -1,4 +1,4 @@
-//! Rows from memory at a steady rate: a row is due at its own time, and what is due is given out at once.
+//! Rows from memory at a steady rate, as a network gives them: at every tick those that have come since the last one.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,25 +9,33 @@ use anabranch_operators::{Connector, Polled, Rows, Sink, Source, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-/// Rows gathered at most before they are given out; the source never waits longer for company.
-const GATHER: Duration = Duration::from_micros(500);
+/// Time between two ticks.
+const TICK: Duration = Duration::from_micros(500);
 
 /// A table that gives its batches out in turn, again and again, until it has given its number of rows.
-pub(super) struct Paced {
+pub(super) struct PacedSource {
     batches: Vec<RecordBatch>,
     rows_per_s: u64,
     rows: u64,
     partitions: u32,
+    /// How long after its tick each helping was given out, in nanoseconds: what a latency that is
+    /// counted from the reading does not show.
+    late_ns: Arc<Mutex<Vec<u64>>>,
 }
 
-impl Paced {
+impl PacedSource {
     /// `rows` rows in all, `rows_per_s` of them per second, evenly over `partitions`. `batches` is not empty.
     pub(super) fn new(batches: Vec<RecordBatch>, rows_per_s: u64, rows: u64, partitions: u32) -> Self {
-        Paced { batches, rows_per_s, rows, partitions }
+        PacedSource { batches, rows_per_s, rows, partitions, late_ns: Arc::default() }
+    }
+
+    /// How long after their ticks helpings have been given out since the last call.
+    pub(super) fn take_late_ns(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.late_ns.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Connector for Paced {
+impl Connector for PacedSource {
     fn describe(&self, _spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         Ok(TableTraits {
             bounded: true,
@@ -52,6 +60,8 @@ impl Connector for Paced {
             rows: self.rows / partitions,
             rows_max: context.batch_rows,
             started: context.clock.now(),
+            tick: context.clock.now().plus(TICK),
+            late_ns: Arc::clone(&self.late_ns),
             clock: Arc::clone(&context.clock),
         }))
     }
@@ -72,12 +82,15 @@ struct Reader {
     rows: u64,
     rows_max: usize,
     started: Nanos,
+    tick: Nanos,
+    late_ns: Arc<Mutex<Vec<u64>>>,
     clock: Arc<dyn Clock>,
 }
 
 impl Reader {
-    fn due(&self) -> u64 {
-        let elapsed_ns = self.clock.now().since(self.started) as f64;
+    /// Rows that have come by `now` and have not been given out.
+    fn due(&self, now: Nanos) -> u64 {
+        let elapsed_ns = now.since(self.started) as f64;
         ((elapsed_ns / self.ns_per_row) as u64).min(self.rows) - self.given
     }
 }
@@ -91,15 +104,26 @@ impl Source for Reader {
         if self.given >= self.rows {
             return Ok(Polled::End);
         }
-        if self.due() == 0 {
-            rest(wait.min(GATHER));
+        let mut now = self.clock.now();
+        if now < self.tick {
+            rest(wait.min(self.tick.after(now)));
+            now = self.clock.now();
         }
-        let due = usize::try_from(self.due()).unwrap_or(usize::MAX).min(self.rows_max);
-        if due == 0 {
+        if now < self.tick {
             return Ok(Polled::Pending);
         }
+        let due = usize::try_from(self.due(now)).unwrap_or(usize::MAX);
         let batch = &self.batches[self.batch];
-        let rows = due.min(batch.num_rows() - self.offset);
+        let rows = due.min(self.rows_max).min(batch.num_rows() - self.offset);
+        if rows == due {
+            // All that has come is given out now. Whoever was late does not hurry through the ticks that were missed.
+            self.late_ns.lock().unwrap_or_else(PoisonError::into_inner).push(now.since(self.tick));
+            let missed = now.since(self.tick) / TICK.as_nanos() as u64;
+            self.tick = Nanos(self.tick.0 + (missed + 1) * TICK.as_nanos() as u64);
+        }
+        if rows == 0 {
+            return Ok(Polled::Pending);
+        }
         let batch = batch.slice(self.offset, rows);
         self.offset += rows;
         if self.offset == self.batches[self.batch].num_rows() {
