@@ -16,11 +16,42 @@ pub trait Connector: Send + Sync {
     /// lists the known ones.
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits>;
 
-    /// Opens the reader of one task.
-    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>>;
+    /// Opens the reader of one task. With `from` it goes on there: these are the positions of all of the table's partitions,
+    /// whichever tasks read them before, and the reader takes those that are its own now. A partition that is not among
+    /// them has come into being since, and is read from its beginning.
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>>;
 
     /// Opens the writer of one task.
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>>;
+}
+
+/// Where the partitions of a table stand: partition to position, both in words of the connector that a person can read, such
+/// as `ads/3` and `4711`. A partition that was read to its end stays among them.
+pub type Positions = BTreeMap<String, String>;
+
+/// When rows leave a sink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// As they come: after a failure some are written again.
+    AtLeastOnce,
+    /// When a checkpoint covers them. `scope` names the job among all that ever wrote to the same place, and stays the same
+    /// as long as the job goes on from its own checkpoints.
+    ExactlyOnce {
+        /// Letters, digits and hyphens.
+        scope: String,
+    },
+}
+
+/// What a sink has prepared and not yet made visible: all that [`Sink::commit`] needs, also in another process after a crash.
+/// It is stored with the checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committable {
+    /// The epoch at whose end it was prepared.
+    pub epoch: Epoch,
+    /// Index of the task that prepared it.
+    pub task: u32,
+    /// In the sink's own words.
+    pub content: Vec<u8>,
 }
 
 /// What a source or sink may know of its task.
@@ -32,6 +63,8 @@ pub struct TaskContext {
     pub parallelism: u32,
     /// Rows that a batch should hold at most.
     pub batch_rows: usize,
+    /// When rows leave a sink. A sink that cannot hold rows back writes them as they come in either case.
+    pub delivery: Delivery,
     /// The driver's clock.
     pub clock: Arc<dyn Clock>,
 }
@@ -45,6 +78,10 @@ pub trait Source: Send {
     fn epoch_cut(&mut self, _epoch: Epoch) -> Result<()> {
         Ok(())
     }
+
+    /// Where this reader's partitions stand after what `poll` last returned: a reader that is opened there returns what would
+    /// have followed, nothing twice and nothing left out.
+    fn positions(&self) -> Result<Positions>;
 
     /// Every sink has handed over what it received up to the end of `epoch`: positions up to that cut may be given up.
     fn epoch_done(&mut self, _epoch: Epoch) -> Result<()> {
@@ -102,7 +139,23 @@ pub trait Sink: Send {
     /// The epoch ends: returns when everything written before has been taken over by the outside.
     fn epoch_end(&mut self, epoch: Epoch) -> Result<()>;
 
-    /// Nothing follows. Called after the last `epoch_end`.
+    /// With [`Delivery::ExactlyOnce`], at the end of an epoch that a checkpoint covers, instead of `epoch_end`: makes what was
+    /// written since the last call safe but not yet visible. `None` if there is nothing, or if the sink writes rows as they
+    /// come; then it has handed them over when this returns.
+    fn prepare_commit(&mut self, epoch: Epoch) -> Result<Option<Committable>> {
+        self.epoch_end(epoch)?;
+        Ok(None)
+    }
+
+    /// The checkpoint that holds this committable is complete: makes it visible. Called at least once for each, in order of
+    /// epochs, after a failure also by the sink of another task or process than the one that prepared it, and before that
+    /// sink's first `write`: what was visible already stays as it is.
+    fn commit(&mut self, committable: &Committable) -> Result<()> {
+        let _ = committable;
+        Ok(())
+    }
+
+    /// Nothing follows. Called after the last `epoch_end` or `commit`.
     fn finish(&mut self) -> Result<()> {
         Ok(())
     }

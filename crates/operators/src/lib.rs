@@ -14,7 +14,9 @@ mod window_aggregate;
 mod window_assign;
 
 pub use build::build_operator;
-pub use connector::{Connector, Connectors, Malformed, Polled, Rows, Sink, Source, TaskContext};
+pub use connector::{
+    Committable, Connector, Connectors, Delivery, Malformed, Polled, Positions, Rows, Sink, Source, TaskContext,
+};
 pub use event_time::{event_times, latest_time};
 pub use expression::{CompiledExpr, Functions, Projection};
 pub use key_hash::hash_keys;
