@@ -20,4 +20,4 @@ pub use connector::{
 pub use event_time::{event_times, latest_time};
 pub use expression::{CompiledExpr, Functions, Projection};
 pub use key_hash::hash_keys;
-pub use operator::{Element, Operator, Output};
+pub use operator::{Element, Operator, Output, StateChange, StateShape};

@@ -1,7 +1,10 @@
 //! The contract of an operator: synchronous and clockless.
 
+use std::ops::Range;
+
 use anabranch_model::{EventTime, Result};
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 
 /// One link of a chain. It is given batches, watermarks and calls to flush in the order of the stream and puts what
 /// follows from them into `out`. It never waits, reads no clock and knows nothing of tasks or channels.
@@ -32,10 +35,54 @@ pub trait Operator: Send {
         Ok(())
     }
 
+    /// What the operator's state looks like from outside; `None` for an operator that keeps nothing that must survive. What
+    /// it derives from static input is not state: it is derived again.
+    fn state_shape(&self) -> Option<StateShape> {
+        None
+    }
+
+    /// State that has changed since the last call, at the end of an epoch and after [`Operator::flush`]. Only called on an
+    /// operator with a [`StateShape`].
+    fn snapshot(&mut self) -> Result<StateChange> {
+        Err(anabranch_model::Error::internal("this operator has no state"))
+    }
+
+    /// Takes up what earlier snapshots gave, changes in any order, before anything else is given to the operator.
+    fn restore(&mut self, _rows: RecordBatch) -> Result<()> {
+        Err(anabranch_model::Error::internal("this operator has no state"))
+    }
+
+    /// Follows on the last call of [`Operator::restore`]: event time had reached `watermark`.
+    fn restored(&mut self, _watermark: EventTime) -> Result<()> {
+        Ok(())
+    }
+
     /// Late rows dropped since the last call.
     fn take_late_rows(&mut self) -> u64 {
         0
     }
+}
+
+/// State as rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateShape {
+    /// Columns of the rows.
+    pub schema: SchemaRef,
+    /// Which of them are the key; their hash says to which key group a row belongs. Empty: the state belongs to one task.
+    pub keys: Range<usize>,
+    /// Column of event times in milliseconds, if rows are of no use once the watermark has passed their window.
+    pub pane: Option<usize>,
+}
+
+/// What has changed in an operator's state. Several rows may bear the same key: the operator merges them.
+#[derive(Debug)]
+pub struct StateChange {
+    /// The rows, in the columns of the [`StateShape`].
+    pub rows: Vec<RecordBatch>,
+    /// Everything is in it: what earlier snapshots gave is void.
+    pub complete: bool,
+    /// Rows of earlier panes, given before, are of no use any more.
+    pub first_pane: EventTime,
 }
 
 /// What an operator gives back, in order.

@@ -11,6 +11,7 @@
 
 mod function;
 mod groups;
+mod snapshot;
 
 #[cfg(test)]
 mod tests;
@@ -25,9 +26,10 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use self::function::AggregateFunctions;
 use self::groups::{Grouped, Groups, Input};
+use self::snapshot::Snapshots;
 use crate::event_time::{WindowTimes, all_within, event_times, time_column};
 use crate::window_assign::{window_columns, window_fields};
-use crate::{CompiledExpr, Functions, Operator, Output};
+use crate::{CompiledExpr, Functions, Operator, Output, StateChange, StateShape};
 
 /// Groups that a partial aggregate holds at most before it gives out all of them.
 const PARTIAL_GROUPS_MAX: usize = 1 << 16;
@@ -49,6 +51,9 @@ pub(crate) struct WindowAggregate {
     key_types: Vec<DataType>,
     functions: AggregateFunctions,
     schema: SchemaRef,
+    /// Schema of states on their way: what the partial half gives out, and what snapshots hold.
+    state_schema: SchemaRef,
+    snapshots: Snapshots,
     /// Panes by start; the global window is the pane at 0.
     panes: BTreeMap<i64, Pane>,
     watermark: i64,
@@ -61,9 +66,15 @@ pub(crate) struct WindowAggregate {
 
 enum Pane {
     /// Takes rows.
-    Open(Box<Groups>),
+    Open(OpenPane),
     /// Was merged into a window that fired; other windows need it still.
     Sealed(Grouped),
+}
+
+struct OpenPane {
+    groups: Box<Groups>,
+    /// What came since the last snapshot and is not in `groups`, once there has been one.
+    changed: Option<Box<Groups>>,
 }
 
 /// Whether the partial half groups rows or passes them on as states.
@@ -92,8 +103,9 @@ impl WindowAggregate {
             return Err(Error::internal("a window without event time"));
         }
         let functions = AggregateFunctions::new(&spec.aggregates, input, functions)?;
+        let state_schema = state_schema(spec, times.is_some(), &functions);
         let schema = match spec.phase {
-            AggregatePhase::Partial => state_schema(spec, times.is_some(), &functions),
+            AggregatePhase::Partial => Arc::clone(&state_schema),
             _ => result_schema(spec, times.is_some()),
         };
         Ok(WindowAggregate {
@@ -105,6 +117,8 @@ impl WindowAggregate {
             key_types: spec.keys.iter().map(|k| k.data_type.clone()).collect(),
             functions,
             schema,
+            state_schema,
+            snapshots: Snapshots::default(),
             panes: BTreeMap::new(),
             watermark: i64::MIN,
             late_rows: 0,
@@ -122,15 +136,20 @@ impl WindowAggregate {
     /// Keys and values of a batch, and the event time of its rows or the start of its panes.
     fn input(&mut self, batch: &RecordBatch) -> Result<(Input, Option<ArrayRef>)> {
         if self.phase == AggregatePhase::Final {
-            let pane = self.times.is_some().then(|| Arc::clone(batch.column(0)));
-            let (keys, states) = batch.columns()[usize::from(pane.is_some())..].split_at(self.key_types.len());
-            let input = Input { keys: keys.to_vec(), grouped: self.functions.split_states(states)?, filters: None };
-            return Ok((input, pane));
+            return self.states(batch);
         }
         let keys = self.keys.iter_mut().map(|k| k.evaluate(batch)).collect::<Result<_>>()?;
         let (values, filters) = self.functions.arguments(batch)?;
         let time = self.time.as_mut().map(|t| t.evaluate(batch)).transpose()?;
         Ok((Input { keys, grouped: values, filters: Some(filters) }, time))
+    }
+
+    /// Keys and states of a batch of states, and the start of their panes.
+    fn states(&self, batch: &RecordBatch) -> Result<(Input, Option<ArrayRef>)> {
+        let pane = self.times.is_some().then(|| Arc::clone(batch.column(0)));
+        let (keys, states) = batch.columns()[usize::from(pane.is_some())..].split_at(self.key_types.len());
+        let input = Input { keys: keys.to_vec(), grouped: self.functions.split_states(states)?, filters: None };
+        Ok((input, pane))
     }
 
     /// Panes of the rows, in order of time, each with its rows; `None` stands for all rows. Late rows are counted out.
@@ -159,25 +178,35 @@ impl WindowAggregate {
     }
 
     fn add(&mut self, pane: i64, input: &Input) -> Result<()> {
-        let groups = match self.panes.entry(pane) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                let groups = match self.spare.take() {
-                    Some(spare) => spare,
-                    None => Groups::new(self.key_types.clone(), &self.functions)?,
-                };
-                entry.insert(Pane::Open(Box::new(groups)))
-            }
-        };
-        if let Pane::Sealed(sealed) = groups {
-            let mut reopened = Groups::new(self.key_types.clone(), &self.functions)?;
-            reopened.merge(sealed)?;
-            *groups = Pane::Open(Box::new(reopened));
+        if !matches!(self.panes.get(&pane), Some(Pane::Open(_))) {
+            self.open(pane)?;
         }
-        let Pane::Open(groups) = groups else { return Err(Error::internal("a pane did not open")) };
+        let Some(Pane::Open(open)) = self.panes.get_mut(&pane) else {
+            return Err(Error::internal("a pane did not open"));
+        };
+        let groups = match self.snapshots.are_taken() {
+            true => match &mut open.changed {
+                Some(changed) => changed,
+                None => open.changed.insert(Box::new(Groups::new(self.key_types.clone(), &self.functions)?)),
+            },
+            false => &mut open.groups,
+        };
         let before = groups.len();
         groups.update(input)?;
         self.pass_on.groups += (groups.len() - before) as u64;
+        Ok(())
+    }
+
+    /// Opens a pane that is new, or was sealed.
+    fn open(&mut self, pane: i64) -> Result<()> {
+        let mut groups = match self.spare.take() {
+            Some(spare) => Box::new(spare),
+            None => Box::new(Groups::new(self.key_types.clone(), &self.functions)?),
+        };
+        if let Some(Pane::Sealed(sealed)) = self.panes.get(&pane) {
+            groups.merge(sealed)?;
+        }
+        self.panes.insert(pane, Pane::Open(OpenPane { groups, changed: None }));
         Ok(())
     }
 
@@ -207,7 +236,8 @@ impl WindowAggregate {
 
     fn fire_window(&mut self, start: i64, times: WindowTimes, out: &mut Output) -> Result<()> {
         if times.size == times.pane {
-            if let Some(Pane::Open(mut groups)) = self.panes.remove(&start) {
+            if let Some(Pane::Open(open)) = self.panes.remove(&start) {
+                let mut groups = open.whole()?;
                 let results = groups.results()?;
                 groups.clear();
                 self.spare.get_or_insert(*groups);
@@ -216,9 +246,10 @@ impl WindowAggregate {
             return Ok(());
         }
         let mut merged = Groups::new(self.key_types.clone(), &self.functions)?;
-        for pane in self.panes.range_mut(start..start + times.size).map(|(_, pane)| pane) {
-            if let Pane::Open(groups) = pane {
-                *pane = Pane::Sealed(groups.states()?);
+        for (at, pane) in self.panes.range_mut(start..start + times.size) {
+            if let Pane::Open(open) = pane {
+                self.snapshots.keep(*at, open)?;
+                *pane = Pane::Sealed(open.groups.states()?);
             }
             if let Pane::Sealed(sealed) = pane {
                 merged.merge(sealed)?;
@@ -230,8 +261,8 @@ impl WindowAggregate {
     /// The one window of a bounded stream. Without keys it has a result even if there was no row.
     fn fire_global(&mut self, out: &mut Output) -> Result<()> {
         let mut groups = match self.panes.remove(&0) {
-            Some(Pane::Open(groups)) => *groups,
-            _ => Groups::new(self.key_types.clone(), &self.functions)?,
+            Some(Pane::Open(open)) => open.whole()?,
+            _ => Box::new(Groups::new(self.key_types.clone(), &self.functions)?),
         };
         if self.key_types.is_empty() && groups.len() == 0 {
             groups.add_empty_group(&self.functions)?;
@@ -252,9 +283,7 @@ impl WindowAggregate {
     fn emit_columns(&self, columns: Vec<ArrayRef>, rows: usize, out: &mut Output) -> Result<()> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-        for first in (0..rows).step_by(RESULT_ROWS) {
-            out.batch(batch.slice(first, RESULT_ROWS.min(rows - first)));
-        }
+        emit_batch(&batch, out);
         Ok(())
     }
 
@@ -262,31 +291,26 @@ impl WindowAggregate {
     fn give_out(&mut self, end: i64, out: &mut Output) -> Result<()> {
         while let Some(entry) = self.panes.first_entry().filter(|e| *e.key() < end) {
             let (start, pane) = entry.remove_entry();
-            let Pane::Open(mut groups) = pane else { continue };
+            let Pane::Open(OpenPane { mut groups, .. }) = pane else { continue };
             let states = groups.states()?;
             let panes = self.times.map(|_| vec![start; states.len]);
-            self.emit_states(panes, states.len, states.keys, states.values, out)?;
+            emit_batch(&self.state_batch(panes, states)?, out);
             groups.clear();
             self.spare.get_or_insert(*groups);
         }
         Ok(())
     }
 
-    fn emit_states(
-        &self,
-        panes: Option<Vec<i64>>,
-        rows: usize,
-        keys: Vec<ArrayRef>,
-        states: Vec<Vec<ArrayRef>>,
-        out: &mut Output,
-    ) -> Result<()> {
-        let mut columns = Vec::with_capacity(self.schema.fields().len());
+    /// States as rows, each with the start of its pane if there are windows.
+    fn state_batch(&self, panes: Option<Vec<i64>>, states: Grouped) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.state_schema.fields().len());
         if let Some(panes) = panes {
             columns.push(time_column(panes, &PANE_TYPE)?);
         }
-        columns.extend(keys);
-        columns.extend(states.into_iter().flatten());
-        self.emit_columns(columns, rows, out)
+        columns.extend(states.keys);
+        columns.extend(states.values.into_iter().flatten());
+        let options = RecordBatchOptions::new().with_row_count(Some(states.len));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.state_schema), columns, &options)?)
     }
 
     /// Gives each row on as the state of a group of its own.
@@ -296,13 +320,15 @@ impl WindowAggregate {
             (Some(time), Some(times)) => Some(panes_of(&event_times(time)?, times)),
             _ => None,
         };
-        let states = self.functions.states_of_rows(&input)?;
-        self.emit_states(panes, rows, input.keys, states, out)
+        let values = self.functions.states_of_rows(&input)?;
+        emit_batch(&self.state_batch(panes, Grouped { len: rows, keys: input.keys, values })?, out);
+        Ok(())
     }
 
     /// After rows were grouped by the partial half: gives out what is too much, and decides whether to go on grouping.
     fn after_partial(&mut self, out: &mut Output) -> Result<()> {
-        let groups: usize = self.panes.values().map(|p| if let Pane::Open(g) = p { g.len() } else { 0 }).sum();
+        let groups: usize =
+            self.panes.values().map(|p| if let Pane::Open(open) = p { open.groups.len() } else { 0 }).sum();
         if groups >= PARTIAL_GROUPS_MAX {
             self.give_out(i64::MAX, out)?;
         }
@@ -336,6 +362,12 @@ impl WindowAggregate {
     }
 }
 
+fn emit_batch(batch: &RecordBatch, out: &mut Output) {
+    for first in (0..batch.num_rows()).step_by(RESULT_ROWS) {
+        out.batch(batch.slice(first, RESULT_ROWS.min(batch.num_rows() - first)));
+    }
+}
+
 /// The pane of each time. Divisions are dear: first it is seen whether one serves for all.
 fn panes_of(values: &[i64], times: WindowTimes) -> Vec<i64> {
     let pane = values.first().map_or(0, |first| times.pane_of(*first));
@@ -348,7 +380,7 @@ fn panes_of(values: &[i64], times: WindowTimes) -> Vec<i64> {
 impl Pane {
     fn size_bytes(&self) -> usize {
         match self {
-            Pane::Open(groups) => groups.size_bytes(),
+            Pane::Open(open) => open.groups.size_bytes() + open.changed.as_ref().map_or(0, |g| g.size_bytes()),
             Pane::Sealed(grouped) => grouped.size_bytes(),
         }
     }
@@ -415,6 +447,26 @@ impl Operator for WindowAggregate {
             AggregatePhase::Partial => self.give_out(i64::MAX, out),
             _ => Ok(()),
         }
+    }
+
+    fn state_shape(&self) -> Option<StateShape> {
+        self.shape_of_state()
+    }
+
+    fn snapshot(&mut self) -> Result<StateChange> {
+        self.take_snapshot()
+    }
+
+    fn restore(&mut self, rows: RecordBatch) -> Result<()> {
+        self.take_up(&rows)
+    }
+
+    fn restored(&mut self, watermark: EventTime) -> Result<()> {
+        self.watermark = watermark.0;
+        if let Some(times) = self.times {
+            self.panes.retain(|pane, _| times.expiry(*pane) > watermark.0);
+        }
+        Ok(())
     }
 
     fn take_late_rows(&mut self) -> u64 {

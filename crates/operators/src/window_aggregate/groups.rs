@@ -21,6 +21,7 @@ pub(super) struct Input {
 }
 
 /// Keys of groups with a list of columns per function: states or results.
+#[derive(Clone)]
 pub(super) struct Grouped {
     pub(super) len: usize,
     pub(super) keys: Vec<ArrayRef>,

@@ -122,8 +122,43 @@ fn collect(out: &mut Output, windowed: bool, results: &mut Results) {
     }
 }
 
+/// What a store would hold of an operator's snapshots.
+#[derive(Default)]
+struct Saved {
+    rows: Vec<RecordBatch>,
+}
+
+impl Saved {
+    fn add(&mut self, change: StateChange) {
+        if change.complete {
+            self.rows.clear();
+        }
+        self.rows.extend(change.rows);
+        self.rows.retain(|rows| {
+            let panes = rows.column(0).as_primitive_opt::<TimestampMillisecondType>();
+            panes.is_none_or(|panes| panes.values().iter().any(|pane| *pane >= change.first_pane.0))
+        });
+    }
+
+    /// A new operator that goes on where the last snapshot was taken.
+    fn restore(&self, mut operator: WindowAggregate, watermark: i64, rng: &mut Rng) -> WindowAggregate {
+        let mut rows = self.rows.clone();
+        while !rows.is_empty() {
+            let next = rows.swap_remove(rng.below(rows.len() as u64) as usize);
+            operator.restore(next).expect("restore");
+        }
+        operator.restored(EventTime(watermark)).expect("restored");
+        operator
+    }
+}
+
 /// Runs random rows with random watermarks through the operators and compares with the definition.
 fn check(seed: u64, window: Window, two_phases: bool, many_keys: bool) {
+    check_with(seed, window, two_phases, many_keys, false);
+}
+
+/// With `restarts`, snapshots are taken now and then, and now and then what they hold replaces the operator.
+fn check_with(seed: u64, window: Window, two_phases: bool, many_keys: bool, restarts: bool) {
     let functions = Functions::default();
     let new = |phase| WindowAggregate::new(&spec(phase, window), &functions, usize::MAX).expect("valid");
     let mut complete = new(if two_phases { AggregatePhase::Final } else { AggregatePhase::Complete });
@@ -135,6 +170,7 @@ fn check(seed: u64, window: Window, two_phases: bool, many_keys: bool) {
         Element::Batch(batch) => complete.batch(batch, out).expect("batch"),
         Element::Watermark(time) => complete.watermark(time, out).expect("watermark"),
     };
+    let mut saved = Saved::default();
     let mut rows_left = ROWS;
     while rows_left > 0 {
         let count = 1 + rng.below(300).min(rows_left - 1);
@@ -180,11 +216,18 @@ fn check(seed: u64, window: Window, two_phases: bool, many_keys: bool) {
             between.drain().for_each(|element| feed(element, &mut complete, &mut out));
         }
         collect(&mut out, windowed, &mut results);
+        if restarts && rng.below(3) == 0 {
+            saved.add(complete.snapshot().expect("snapshot"));
+            if rng.below(4) == 0 {
+                let phase = if two_phases { AggregatePhase::Final } else { AggregatePhase::Complete };
+                complete = saved.restore(new(phase), complete.watermark, &mut rng);
+            }
+        }
     }
     let expected: Results = expected.into_iter().map(|(k, values)| (k, summary(&values))).collect();
     assert_eq!(results, expected, "seed {seed} {window:?} two phases {two_phases}");
     assert!(complete.panes.is_empty(), "state is left over");
-    if !two_phases {
+    if !two_phases && !restarts {
         assert_eq!(complete.take_late_rows(), late, "late rows, seed {seed} {window:?}");
     }
 }
@@ -205,6 +248,52 @@ fn equals_naive_recomputation_for_every_window_and_phase() {
         }
     }
 }
+
+#[test]
+fn goes_on_from_its_snapshots_as_if_nothing_had_happened() {
+    let windows = [
+        Window::Tumble { size_ms: 20, offset_ms: 0 },
+        Window::Tumble { size_ms: 5000, offset_ms: 0 },
+        Window::Hop { size_ms: 30, slide_ms: 10, offset_ms: 0 },
+        Window::Hop { size_ms: 400, slide_ms: 10, offset_ms: 4 },
+        Window::Global,
+    ];
+    for seed in 0..8 {
+        for window in windows {
+            check_with(seed, window, false, seed % 2 == 0, true);
+        }
+        check_with(seed, Window::Tumble { size_ms: 5000, offset_ms: 0 }, true, seed % 2 == 0, true);
+    }
+}
+
+#[test]
+fn a_snapshot_holds_what_has_changed() {
+    let functions = Functions::default();
+    let spec = spec(AggregatePhase::Complete, Window::Global);
+    let mut aggregate = WindowAggregate::new(&spec, &functions, usize::MAX).expect("valid");
+    let mut out = Output::default();
+    let rows = |keys: std::ops::Range<i64>| keys.map(|i| (Some(format!("key {i}")), 0, Some(i))).collect::<Vec<Row>>();
+    let sizes = |change: &StateChange| change.rows.iter().map(RecordBatch::num_rows).sum::<usize>();
+    aggregate.batch(batch(&rows(0..10_000)), &mut out).expect("batch");
+    let first = aggregate.snapshot().expect("snapshot");
+    assert_eq!((first.complete, sizes(&first)), (true, 10_000));
+    for _ in 0..3 {
+        aggregate.batch(batch(&rows(100..200)), &mut out).expect("batch");
+        let change = aggregate.snapshot().expect("snapshot");
+        assert_eq!((change.complete, sizes(&change)), (false, 100));
+    }
+    assert_eq!(sizes(&aggregate.snapshot().expect("snapshot")), 0);
+    for _ in 0..CHANGES_UNTIL_COMPLETE {
+        aggregate.batch(batch(&rows(0..10_000)), &mut out).expect("batch");
+        if aggregate.snapshot().expect("snapshot").complete {
+            return;
+        }
+    }
+    panic!("changes are never gathered");
+}
+
+/// More snapshots of all keys than may go by before one is complete.
+const CHANGES_UNTIL_COMPLETE: usize = 10;
 
 #[test]
 fn two_phases_equal_one_when_nothing_is_late_between_them() {

@@ -1,0 +1,142 @@
+//! Snapshots of open panes: states as rows, what has changed since the last one.
+//!
+//! From the first snapshot on, rows are grouped beside a pane's groups in a table of their own; at the next snapshot its
+//! states are given out and merged into the groups. So a snapshot costs what has changed and not what there is, and what
+//! is given out is immutable while it is written. When the changes given out since the last complete snapshot outgrow the
+//! state several times over, the next one is complete: that bounds what a restore reads.
+
+use std::ops::Range;
+
+use anabranch_model::{EventTime, Result};
+use arrow::array::RecordBatch;
+
+use super::groups::{Grouped, Groups};
+use super::{OpenPane, Pane, WindowAggregate};
+use crate::{StateChange, StateShape};
+
+/// A snapshot is complete when so many times the rows of the last complete one have been given out since.
+const CHANGES_PER_STATE: usize = 4;
+/// Fewer rows than this are not worth a complete snapshot.
+const CHANGES_MIN: usize = 1 << 16;
+
+/// What has been given out, and what is left to give out.
+#[derive(Default)]
+pub(super) struct Snapshots {
+    /// Rows of the last complete snapshot; `None` before the first.
+    complete_rows: Option<usize>,
+    /// Rows given out since.
+    changed_rows: usize,
+    /// Changes of panes that have been sealed since the last snapshot.
+    sealed: Vec<(i64, Grouped)>,
+}
+
+impl Snapshots {
+    /// Whether there has been a snapshot, so that the next one gives out changes.
+    pub(super) fn are_taken(&self) -> bool {
+        self.complete_rows.is_some()
+    }
+
+    /// Brings an open pane's changes into its groups before it is sealed, and keeps them for the next snapshot.
+    pub(super) fn keep(&mut self, pane: i64, open: &mut OpenPane) -> Result<()> {
+        if let Some(mut changed) = open.changed.take() {
+            let states = changed.states()?;
+            open.groups.merge(&states)?;
+            self.sealed.push((pane, states));
+        }
+        Ok(())
+    }
+}
+
+impl OpenPane {
+    /// Everything in one table.
+    pub(super) fn whole(mut self) -> Result<Box<Groups>> {
+        if let Some(mut changed) = self.changed {
+            self.groups.merge(&changed.states()?)?;
+        }
+        Ok(self.groups)
+    }
+
+    /// What has changed; it is in the groups afterwards.
+    fn take_changes(&mut self) -> Result<Option<Grouped>> {
+        let Some(changed) = &mut self.changed else { return Ok(None) };
+        let states = changed.states()?;
+        changed.clear();
+        self.groups.merge(&states)?;
+        Ok(Some(states))
+    }
+
+    /// All states; they are in the groups as before.
+    fn copy_states(&mut self) -> Result<Grouped> {
+        self.take_changes()?;
+        // Accumulators give their states away: they are taken back at once.
+        let states = self.groups.states()?;
+        self.groups.clear();
+        self.groups.merge(&states)?;
+        Ok(states)
+    }
+}
+
+impl WindowAggregate {
+    pub(super) fn shape_of_state(&self) -> Option<StateShape> {
+        if self.phase == anabranch_dataflow::AggregatePhase::Partial {
+            return None;
+        }
+        let pane = self.times.map(|_| 0);
+        let first_key = usize::from(pane.is_some());
+        let keys: Range<usize> = first_key..first_key + self.key_types.len();
+        Some(StateShape { schema: self.state_schema.clone(), keys, pane })
+    }
+
+    pub(super) fn take_snapshot(&mut self) -> Result<StateChange> {
+        let Snapshots { complete_rows, changed_rows, .. } = self.snapshots;
+        let outgrown = complete_rows.is_none_or(|rows| changed_rows > CHANGES_MIN.max(CHANGES_PER_STATE * rows));
+        // Without any pane, a complete snapshot costs nothing and frees what was given out before.
+        let complete = outgrown || self.panes.is_empty();
+        let mut rows = Vec::new();
+        let sealed = std::mem::take(&mut self.snapshots.sealed);
+        if complete {
+            for (start, pane) in &mut self.panes {
+                match pane {
+                    Pane::Open(open) => rows.push((*start, open.copy_states()?)),
+                    Pane::Sealed(sealed) => rows.push((*start, sealed.clone())),
+                }
+            }
+        } else {
+            rows.extend(sealed.into_iter().filter(|(start, _)| self.panes.contains_key(start)));
+            for (start, pane) in &mut self.panes {
+                if let Pane::Open(open) = pane {
+                    rows.extend(open.take_changes()?.map(|states| (*start, states)));
+                }
+            }
+        }
+        let count = rows.iter().map(|(_, states)| states.len).sum();
+        match complete {
+            true => (self.snapshots.complete_rows, self.snapshots.changed_rows) = (Some(count), 0),
+            false => self.snapshots.changed_rows += count,
+        }
+        let rows = rows.into_iter().filter(|(_, states)| states.len > 0);
+        let batch = |(start, states): (i64, Grouped)| {
+            let panes = self.times.map(|_| vec![start; states.len]);
+            self.state_batch(panes, states)
+        };
+        let rows = rows.map(batch).collect::<Result<_>>()?;
+        let first_pane = self.panes.keys().next().map_or(EventTime::MAX, |start| EventTime(*start));
+        Ok(StateChange { rows, complete, first_pane })
+    }
+
+    /// Merges rows of a snapshot. They are part of the next snapshot, which is complete: it may have another parallelism.
+    pub(super) fn take_up(&mut self, rows: &RecordBatch) -> Result<()> {
+        let (input, pane) = self.states(rows)?;
+        let panes = match (&pane, self.times) {
+            (Some(pane), Some(times)) => self.split(pane, times)?,
+            _ => vec![(0, None)],
+        };
+        for (pane, rows) in panes {
+            match rows {
+                None => self.add(pane, &input)?,
+                Some(rows) => self.add(pane, &input.take(rows)?)?,
+            }
+        }
+        Ok(())
+    }
+}
