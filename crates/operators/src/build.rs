@@ -28,7 +28,7 @@ pub fn build_operator(
             (Box::new(Project { projection }), schema)
         }
         OperatorSpec::StaticJoin(spec) => {
-            let join = StaticJoin::new(spec, functions)?;
+            let join = StaticJoin::new(spec, functions, options.state_bytes)?;
             let schema = Arc::clone(join.schema());
             (Box::new(join), schema)
         }

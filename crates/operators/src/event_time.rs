@@ -98,19 +98,20 @@ impl WindowTimes {
     /// Start of the pane that holds a time.
     #[inline]
     pub(crate) fn pane_of(&self, time: i64) -> i64 {
-        time - (time - self.offset).rem_euclid(self.pane)
+        time.saturating_sub(time.saturating_sub(self.offset).rem_euclid(self.pane))
     }
 
     /// Start of the last window that holds a time.
     #[inline]
     pub(crate) fn last_start(&self, time: i64) -> i64 {
-        time - (time - self.offset).rem_euclid(self.slide)
+        time.saturating_sub(time.saturating_sub(self.offset).rem_euclid(self.slide))
     }
 
     /// Start of the first window that holds a time.
     pub(crate) fn first_start(&self, time: i64) -> i64 {
         let last = self.last_start(time);
-        last - (last + self.size - 1 - time).div_euclid(self.slide) * self.slide
+        let before = last.saturating_add(self.size - 1).saturating_sub(time).div_euclid(self.slide);
+        last.saturating_sub(before * self.slide)
     }
 
     /// The last instant of the last window that holds the pane: once the watermark is there, the pane is late.

@@ -1,8 +1,10 @@
 //! Hashes of keys, a column at a time: the same for the exchange, the key groups and the group tables.
 
+use std::sync::Arc;
+
 use anabranch_model::{Error, HASH_SEED, Result, hash_bytes, hash_u64};
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit, UInt32Type, UInt64Type};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Int32Type, Int64Type, TimeUnit, UInt32Type, UInt64Type};
 
 /// Folded in for a null, so that a null key has a key group like any other.
 const NULL: u64 = 0x6e75_6c6c_6e75_6c6c;
@@ -75,13 +77,14 @@ fn hash_rows_of(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
     let no_key = |e: arrow::error::ArrowError| {
         Error::user(format!("{} cannot be a key: {e}", column.data_type())).remedy("cast it to a string or a number")
     };
-    let rows = converter.map_err(no_key)?.convert_columns(std::slice::from_ref(column)).map_err(no_key)?;
+    let rows = converter.map_err(no_key)?.convert_columns(&[canonical(column)]).map_err(no_key)?;
     hashes.iter_mut().zip(&rows).for_each(|(hash, row)| *hash = hash_bytes(*hash, row.data()));
     Ok(())
 }
 
 /// The values of a fixed-width column as sign-extended 64-bit words, without regard to nulls. Only for 64-bit and
-/// 32-bit integers, dates and timestamps; 64-bit columns are not copied.
+/// 32-bit integers, timestamps and 64-bit floats; 64-bit integers and timestamps are not copied. Floats that are equal to
+/// SQL have equal words: one zero, one NaN.
 pub(crate) fn words(column: &ArrayRef) -> Option<std::borrow::Cow<'_, [u64]>> {
     use std::borrow::Cow;
     Some(match column.data_type() {
@@ -90,8 +93,31 @@ pub(crate) fn words(column: &ArrayRef) -> Option<std::borrow::Cow<'_, [u64]>> {
         DataType::Timestamp(unit, _) => Cow::Borrowed(as_u64(timestamp_values(column, *unit))),
         DataType::Int32 => column.as_primitive::<Int32Type>().values().iter().map(|v| i64::from(*v) as u64).collect(),
         DataType::UInt32 => column.as_primitive::<UInt32Type>().values().iter().map(|v| u64::from(*v)).collect(),
+        DataType::Float64 => {
+            column.as_primitive::<Float64Type>().values().iter().map(|v| one_float(*v).to_bits()).collect()
+        }
         _ => return None,
     })
+}
+
+/// The one of equal floats that stands for all: positive zero for both zeros, one NaN for all.
+fn one_float(value: f64) -> f64 {
+    match value {
+        _ if value.is_nan() => f64::NAN,
+        _ => value + 0.0,
+    }
+}
+
+/// A key column with equal values made identical, for encodings that tell them apart.
+pub(crate) fn canonical(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float64 => Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(one_float)),
+        DataType::Float32 => {
+            let one = |value: f32| one_float(f64::from(value)) as f32;
+            Arc::new(column.as_primitive::<Float32Type>().unary::<_, Float32Type>(one))
+        }
+        _ => Arc::clone(column),
+    }
 }
 
 /// The raw values of a timestamp column.
@@ -114,9 +140,7 @@ fn as_u64(values: &[i64]) -> &[u64] {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{Int32Array, Int64Array, StringArray, StringViewArray};
+    use arrow::array::{Float32Array, Float64Array, Int32Array, Int64Array, StringArray, StringViewArray};
 
     use super::*;
 
@@ -135,6 +159,12 @@ mod tests {
         let wide: ArrayRef = Arc::new(Int64Array::from(vec![Some(-1), None, Some(7)]));
         let narrow: ArrayRef = Arc::new(Int32Array::from(vec![Some(-1), None, Some(7)]));
         assert_eq!(hashes(std::slice::from_ref(&wide)), hashes(&[narrow]));
+        let zeros: ArrayRef = Arc::new(Float64Array::from(vec![0.0, f64::NAN, 1.5]));
+        let others: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, -f64::NAN, 1.5]));
+        assert_eq!(hashes(&[zeros]), hashes(&[others]));
+        let zeros: ArrayRef = Arc::new(Float32Array::from(vec![0.0, f32::NAN, 1.5]));
+        let others: ArrayRef = Arc::new(Float32Array::from(vec![-0.0, -f32::NAN, 1.5]));
+        assert_eq!(hashes(&[zeros]), hashes(&[others]));
         let sliced = wide.slice(1, 2);
         assert_eq!(hashes(&[wide])[1..], hashes(&[sliced]));
     }

@@ -84,9 +84,14 @@ impl KeyTable {
     pub(crate) fn new(types: Vec<DataType>) -> Result<Self> {
         let table = match types.as_slice() {
             [] => Table::Unit,
-            [DataType::Int64 | DataType::UInt64 | DataType::Int32 | DataType::UInt32 | DataType::Timestamp(..)] => {
-                Table::Words(WordTable::default())
-            }
+            [
+                DataType::Int64
+                | DataType::UInt64
+                | DataType::Int32
+                | DataType::UInt32
+                | DataType::Timestamp(..)
+                | DataType::Float64,
+            ] => Table::Words(WordTable::default()),
             [DataType::Utf8View | DataType::Utf8] => Table::Bytes(BytesTable::default()),
             _ => {
                 let fields = types.iter().cloned().map(SortField::new).collect();
@@ -137,7 +142,8 @@ impl KeyTable {
                 intern_all(table, |row| strings.value(row).as_bytes(), hashes, nulls, ids, out);
             }
             Table::Rows(converter, table) => {
-                let rows = converter.convert_columns(columns)?;
+                let columns: Vec<ArrayRef> = columns.iter().map(key_hash::canonical).collect();
+                let rows = converter.convert_columns(&columns)?;
                 intern_all(table, |row| rows.row(row).data(), hashes, None, ids, out);
             }
         }
@@ -164,7 +170,8 @@ impl KeyTable {
                 lookup_all(table, |row| strings.value(row).as_bytes(), hashes, out);
             }
             Table::Rows(converter, table) => {
-                let rows = converter.convert_columns(columns)?;
+                let columns: Vec<ArrayRef> = columns.iter().map(key_hash::canonical).collect();
+                let rows = converter.convert_columns(&columns)?;
                 lookup_all(table, |row| rows.row(row).data(), hashes, out);
             }
         }

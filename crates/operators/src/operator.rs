@@ -6,6 +6,9 @@ use anabranch_model::{EventTime, Result};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
+/// Rows that an operator whose output may be many times its input gives on at once, about.
+pub(crate) const RESULT_ROWS: usize = 1 << 14;
+
 /// One link of a chain. It is given batches, watermarks and calls to flush in the order of the stream and puts what
 /// follows from them into `out`. It never waits, reads no clock and knows nothing of tasks or channels.
 pub trait Operator: Send {

@@ -6,12 +6,13 @@ mod tests;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JoinKind, StaticJoinSpec};
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, batch_bytes};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, UInt32Builder};
 use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::key_table::{KeyTable, MISSING};
+use crate::operator::RESULT_ROWS;
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
 /// Hash join of a stream (probe) with a table that was read to its end (build).
@@ -26,6 +27,8 @@ pub(crate) struct StaticJoin {
     output: Vec<usize>,
     output_schema: SchemaRef,
     pending: Vec<RecordBatch>,
+    pending_bytes: usize,
+    state_bytes_max: usize,
     table: Option<BuildTable>,
     hashes: Vec<u64>,
     ids: Vec<u32>,
@@ -43,7 +46,7 @@ struct BuildTable {
 }
 
 impl StaticJoin {
-    pub(crate) fn new(spec: &StaticJoinSpec, functions: &Functions) -> Result<Self> {
+    pub(crate) fn new(spec: &StaticJoinSpec, functions: &Functions, state_bytes_max: usize) -> Result<Self> {
         let (probe, build) = (&spec.probe_schema, &spec.build_schema);
         let outer = spec.kind == JoinKind::Left;
         let build_fields =
@@ -64,6 +67,8 @@ impl StaticJoin {
             output: spec.output.clone(),
             output_schema: Arc::new(Schema::new(output)),
             pending: Vec::new(),
+            pending_bytes: 0,
+            state_bytes_max,
             table: None,
             hashes: Vec::new(),
             ids: Vec::new(),
@@ -72,22 +77,6 @@ impl StaticJoin {
 
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.output_schema
-    }
-
-    /// Pairs of probe row and build row, in order of probe rows; a build row of `None` is a row without a match.
-    fn pairs(&self, table: &BuildTable) -> Pairs {
-        let mut pairs = Pairs::with_capacity(self.ids.len());
-        for (row, id) in self.ids.iter().enumerate() {
-            match (*id, table.unique) {
-                (MISSING, _) => {}
-                (id, true) => pairs.push(row as u32, table.of_key[id as usize]),
-                (id, false) => {
-                    let range = table.starts[id as usize] as usize..table.starts[id as usize + 1] as usize;
-                    table.of_key[range].iter().for_each(|build| pairs.push(row as u32, *build));
-                }
-            }
-        }
-        pairs
     }
 
     /// Keeps the pairs that fulfil the filter.
@@ -100,11 +89,27 @@ impl StaticJoin {
         Ok(pairs.retain(&keep))
     }
 
-    fn join(&mut self, batch: &RecordBatch, table: &BuildTable) -> Result<Option<RecordBatch>> {
+    /// Joins a batch, in pieces if its rows have many matches.
+    fn join(&mut self, batch: &RecordBatch, table: &BuildTable, out: &mut Output) -> Result<()> {
         let keys: Vec<ArrayRef> = self.probe_keys.iter_mut().map(|k| k.evaluate(batch)).collect::<Result<_>>()?;
         hash_keys(&keys, batch.num_rows(), &mut self.hashes)?;
         table.keys.lookup(&keys, &self.hashes, &mut self.ids)?;
-        let pairs = self.pairs(table);
+        let ids = std::mem::take(&mut self.ids);
+        let mut first = 0;
+        while first < ids.len() {
+            let rows = table.rows_with_matches(&ids[first..], RESULT_ROWS.max(ids.len()));
+            if let Some(joined) = self.join_rows(&batch.slice(first, rows), &ids[first..first + rows], table)? {
+                out.batch(joined);
+            }
+            first += rows;
+        }
+        self.ids = ids;
+        Ok(())
+    }
+
+    /// Joins rows whose keys have these ids.
+    fn join_rows(&mut self, batch: &RecordBatch, ids: &[u32], table: &BuildTable) -> Result<Option<RecordBatch>> {
+        let pairs = table.pairs(ids);
         let pairs = self.filtered(batch, &table.rows, pairs)?;
         if matches!(self.kind, JoinKind::LeftSemi | JoinKind::LeftAnti) {
             let mut keep = vec![self.kind == JoinKind::LeftAnti; batch.num_rows()];
@@ -130,15 +135,20 @@ impl StaticJoin {
 impl Operator for StaticJoin {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         let table = self.table.take().ok_or_else(|| Error::internal("rows before the end of the static side"))?;
-        let joined = self.join(&batch, &table);
+        let joined = self.join(&batch, &table, out);
         self.table = Some(table);
-        if let Some(joined) = joined? {
-            out.batch(joined);
-        }
-        Ok(())
+        joined
     }
 
     fn side_batch(&mut self, batch: RecordBatch) -> Result<()> {
+        self.pending_bytes += batch_bytes(&batch);
+        if self.pending_bytes > self.state_bytes_max {
+            let (bytes, max) = (self.pending_bytes, self.state_bytes_max);
+            return Err(Error::user(format!(
+                "the static table of a join takes more than {bytes} bytes, allowed are {max}"
+            ))
+            .remedy("SET 'state-bytes' higher, or select fewer rows and columns of the table"));
+        }
         self.pending.push(batch);
         Ok(())
     }
@@ -151,6 +161,37 @@ impl Operator for StaticJoin {
 }
 
 impl BuildTable {
+    /// How many of the first rows with these key ids have `pairs_max` matches together, or the first row alone if it has more.
+    fn rows_with_matches(&self, ids: &[u32], pairs_max: usize) -> usize {
+        if self.unique {
+            return ids.len();
+        }
+        let mut pairs = 0;
+        let fits = |id: &&u32| {
+            pairs += if **id == MISSING { 1 } else { self.matches(**id).len() };
+            pairs <= pairs_max
+        };
+        ids.iter().take_while(fits).count().max(1)
+    }
+
+    /// The build rows of a key.
+    fn matches(&self, id: u32) -> &[u32] {
+        &self.of_key[self.starts[id as usize] as usize..self.starts[id as usize + 1] as usize]
+    }
+
+    /// Pairs of probe row and build row, in order of probe rows, for probe rows whose keys have these ids.
+    fn pairs(&self, ids: &[u32]) -> Pairs {
+        let mut pairs = Pairs::with_capacity(ids.len());
+        for (row, id) in ids.iter().enumerate() {
+            match (*id, self.unique) {
+                (MISSING, _) => {}
+                (id, true) => pairs.push(row as u32, self.of_key[id as usize]),
+                (id, false) => self.matches(id).iter().for_each(|build| pairs.push(row as u32, *build)),
+            }
+        }
+        pairs
+    }
+
     fn new(rows: RecordBatch, key_exprs: &mut [CompiledExpr]) -> Result<Self> {
         let columns: Vec<ArrayRef> = key_exprs.iter_mut().map(|k| k.evaluate(&rows)).collect::<Result<_>>()?;
         let mut keys = KeyTable::new(columns.iter().map(|c| c.data_type().clone()).collect())?;

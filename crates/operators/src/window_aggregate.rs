@@ -28,6 +28,7 @@ use self::function::AggregateFunctions;
 use self::groups::{Grouped, Groups, Input};
 use self::snapshot::Snapshots;
 use crate::event_time::{WindowTimes, all_within, event_times, time_column};
+use crate::operator::RESULT_ROWS;
 use crate::window_assign::{window_columns, window_fields};
 use crate::{CompiledExpr, Functions, Operator, Output, StateChange, StateShape};
 
@@ -37,8 +38,8 @@ const PARTIAL_GROUPS_MAX: usize = 1 << 16;
 const PASS_ON_ROWS: u64 = 1 << 22;
 /// Rows after which the ratio of groups to rows is believed.
 const SAMPLE_ROWS: u64 = 1 << 15;
-/// Rows of one result batch at most.
-const RESULT_ROWS: usize = 1 << 14;
+/// A table that takes more than this is not kept for reuse.
+const SPARE_BYTES_MAX: usize = 4 << 20;
 /// Batches between two looks at the size of the state.
 const BATCHES_PER_SIZE_CHECK: u32 = 64;
 
@@ -141,14 +142,15 @@ impl WindowAggregate {
         let keys = self.keys.iter_mut().map(|k| k.evaluate(batch)).collect::<Result<_>>()?;
         let (values, filters) = self.functions.arguments(batch)?;
         let time = self.time.as_mut().map(|t| t.evaluate(batch)).transpose()?;
-        Ok((Input { keys, grouped: values, filters: Some(filters) }, time))
+        Ok((Input { rows: batch.num_rows(), keys, grouped: values, filters: Some(filters) }, time))
     }
 
     /// Keys and states of a batch of states, and the start of their panes.
     fn states(&self, batch: &RecordBatch) -> Result<(Input, Option<ArrayRef>)> {
         let pane = self.times.is_some().then(|| Arc::clone(batch.column(0)));
         let (keys, states) = batch.columns()[usize::from(pane.is_some())..].split_at(self.key_types.len());
-        let input = Input { keys: keys.to_vec(), grouped: self.functions.split_states(states)?, filters: None };
+        let (rows, grouped) = (batch.num_rows(), self.functions.split_states(states)?);
+        let input = Input { rows, keys: keys.to_vec(), grouped, filters: None };
         Ok((input, pane))
     }
 
@@ -234,13 +236,20 @@ impl WindowAggregate {
         Ok(())
     }
 
+    /// Keeps one emptied table for the next pane, unless it is so large that emptying costs more than making a new one.
+    fn recycle(&mut self, mut groups: Groups) {
+        if self.spare.is_none() && groups.size_bytes() <= SPARE_BYTES_MAX {
+            groups.clear();
+            self.spare = Some(groups);
+        }
+    }
+
     fn fire_window(&mut self, start: i64, times: WindowTimes, out: &mut Output) -> Result<()> {
         if times.size == times.pane {
             if let Some(Pane::Open(open)) = self.panes.remove(&start) {
                 let mut groups = open.whole()?;
                 let results = groups.results()?;
-                groups.clear();
-                self.spare.get_or_insert(*groups);
+                self.recycle(*groups);
                 return self.emit(results, Some((start, times)), out);
             }
             return Ok(());
@@ -295,8 +304,7 @@ impl WindowAggregate {
             let states = groups.states()?;
             let panes = self.times.map(|_| vec![start; states.len]);
             emit_batch(&self.state_batch(panes, states)?, out);
-            groups.clear();
-            self.spare.get_or_insert(*groups);
+            self.recycle(*groups);
         }
         Ok(())
     }
@@ -314,7 +322,8 @@ impl WindowAggregate {
     }
 
     /// Gives each row on as the state of a group of its own.
-    fn pass_rows_on(&mut self, input: Input, time: Option<&ArrayRef>, rows: usize, out: &mut Output) -> Result<()> {
+    fn pass_rows_on(&mut self, input: Input, time: Option<&ArrayRef>, out: &mut Output) -> Result<()> {
+        let rows = input.rows;
         self.pass_on.rows_left = self.pass_on.rows_left.saturating_sub(rows as u64);
         let panes = match (time, self.times) {
             (Some(time), Some(times)) => Some(panes_of(&event_times(time)?, times)),
@@ -408,7 +417,7 @@ impl Operator for WindowAggregate {
         let (input, time) = self.input(&batch)?;
         let all_timed = time.as_ref().is_none_or(|t| t.null_count() == 0);
         if self.phase == AggregatePhase::Partial && self.pass_on.rows_left > 0 && all_timed {
-            return self.pass_rows_on(input, time.as_ref(), rows, out);
+            return self.pass_rows_on(input, time.as_ref(), out);
         }
         self.pass_on.rows += rows as u64;
         let panes = match (&time, self.times) {

@@ -9,6 +9,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::event_time::{WindowTimes, event_times, time_column};
+use crate::operator::RESULT_ROWS;
 use crate::{Operator, Output};
 
 pub(crate) struct WindowAssign {
@@ -36,6 +37,22 @@ impl WindowAssign {
     }
 }
 
+impl WindowAssign {
+    /// These rows of a batch, each in the window with the start beside it.
+    fn give(&self, batch: &RecordBatch, rows: Vec<u32>, starts: Vec<i64>, out: &mut Output) -> Result<()> {
+        let identity = rows.len() == batch.num_rows() && self.times.size == self.times.slide;
+        let rows = UInt32Array::from(rows);
+        let kept = self.keep.iter().map(|i| match identity {
+            true => Ok(Arc::clone(batch.column(*i))),
+            false => Ok(take(batch.column(*i), &rows, None)?),
+        });
+        let mut columns = kept.collect::<Result<Vec<_>>>()?;
+        columns.extend(window_columns(starts, self.times.size, &self.time_type)?);
+        out.batch(RecordBatch::try_new(Arc::clone(&self.schema), columns)?);
+        Ok(())
+    }
+}
+
 /// The three columns that a window table function appends.
 pub(crate) fn window_fields(time_type: &DataType) -> [Field; 3] {
     ["window_start", "window_end", "window_time"].map(|name| Field::new(name, time_type.clone(), false))
@@ -43,8 +60,8 @@ pub(crate) fn window_fields(time_type: &DataType) -> [Field; 3] {
 
 /// The three columns for windows that start at `starts`. `window_time` is the last instant of the window.
 pub(crate) fn window_columns(starts: Vec<i64>, size: i64, time_type: &DataType) -> Result<[arrow::array::ArrayRef; 3]> {
-    let ends = starts.iter().map(|start| start + size).collect();
-    let lasts = starts.iter().map(|start| start + size - 1).collect();
+    let ends = starts.iter().map(|start| start.saturating_add(size)).collect();
+    let lasts = starts.iter().map(|start| start.saturating_add(size - 1)).collect();
     Ok([time_column(starts, time_type)?, time_column(ends, time_type)?, time_column(lasts, time_type)?])
 }
 
@@ -61,23 +78,19 @@ impl Operator for WindowAssign {
             let (mut start, last) = (self.times.first_start(*time), self.times.last_start(*time));
             while start <= last {
                 // With a slide longer than the size, times between two windows are in neither.
-                if start + self.times.size > *time {
+                if start.saturating_add(self.times.size) > *time {
                     rows.push(row as u32);
                     starts.push(start);
                 }
-                start += self.times.slide;
+                let Some(next) = start.checked_add(self.times.slide) else { break };
+                start = next;
+            }
+            // A row may be in thousands of windows: what has come together leaves before it is too much.
+            if rows.len() >= RESULT_ROWS.max(times.len()) {
+                self.give(&batch, std::mem::take(&mut rows), std::mem::take(&mut starts), out)?;
             }
         }
-        let identity = rows.len() == batch.num_rows() && self.times.size == self.times.slide;
-        let rows = UInt32Array::from(rows);
-        let kept = self.keep.iter().map(|i| match identity {
-            true => Ok(Arc::clone(batch.column(*i))),
-            false => Ok(take(batch.column(*i), &rows, None)?),
-        });
-        let mut columns = kept.collect::<Result<Vec<_>>>()?;
-        columns.extend(window_columns(starts, self.times.size, &self.time_type)?);
-        out.batch(RecordBatch::try_new(Arc::clone(&self.schema), columns)?);
-        Ok(())
+        self.give(&batch, rows, starts, out)
     }
 
     fn take_late_rows(&mut self) -> u64 {

@@ -7,9 +7,10 @@
 //! | state | input | next | command |
 //! |---|---|---|---|
 //! | running | every live source has cut half of the group | running | grant the next group |
-//! | running | stop | stopping | stop after the last epoch granted |
+//! | running | stop | stopping | stop after the epoch that follows on the last one granted: some sources are in it |
 //! | any | the slowest sink ended a later epoch | same | epoch done |
 //! | any | the last sink finished | same | every epoch is done |
+//! | any | rows are dropped | same | none is done any more |
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,6 +27,8 @@ pub enum Input {
     SourceFinished(TaskId),
     /// A sink has handed over everything that it will ever get.
     SinkFinished(TaskId),
+    /// A task drops rows that it cannot process, because the job stops: from here on nothing is done.
+    Dropped,
     /// The job shall stop.
     Stop,
 }
@@ -39,6 +42,8 @@ pub enum Command {
     StopAfter(Epoch),
     /// Every sink has handed over everything up to the end of this epoch.
     EpochDone(Epoch),
+    /// No later epoch will be done.
+    NoneDone,
 }
 
 /// The granting side of a coordinator.
@@ -51,6 +56,7 @@ pub struct Grants {
     /// Last epoch ended by each sink.
     sinks: BTreeMap<TaskId, Epoch>,
     done: Epoch,
+    dropped: bool,
     stopping: bool,
     commands: VecDeque<Command>,
 }
@@ -69,6 +75,7 @@ impl Grants {
             sources: sources.into_iter().map(|task| (task, none)).collect(),
             sinks: sinks.into_iter().map(|task| (task, none)).collect(),
             done: none,
+            dropped: false,
             stopping: false,
             commands: VecDeque::new(),
         };
@@ -91,10 +98,15 @@ impl Grants {
             }
             Input::EpochEnded(task, epoch) => self.epoch_ended(task, epoch),
             Input::SinkFinished(task) => self.epoch_ended(task, Epoch(u64::MAX)),
+            Input::Dropped => {
+                if !std::mem::replace(&mut self.dropped, true) {
+                    self.commands.push_back(Command::NoneDone);
+                }
+            }
             Input::Stop => {
                 if !self.stopping {
                     self.stopping = true;
-                    self.commands.push_back(Command::StopAfter(self.granted));
+                    self.commands.push_back(Command::StopAfter(self.granted.next()));
                 }
             }
         }
@@ -110,7 +122,7 @@ impl Grants {
             *ended = epoch.max(*ended);
         }
         let done = self.sinks.values().copied().min().unwrap_or(self.done);
-        if done > self.done {
+        if done > self.done && !self.dropped {
             self.done = done;
             self.commands.push_back(Command::EpochDone(done));
         }
@@ -165,7 +177,19 @@ mod tests {
         grants.handle(Input::Stop);
         grants.handle(Input::EpochCut(task(0), Epoch(9)));
         grants.handle(Input::EpochCut(task(1), Epoch(9)));
-        assert_eq!(drain(&mut grants), [Command::StopAfter(Epoch(10))]);
+        assert_eq!(drain(&mut grants), [Command::StopAfter(Epoch(11))]);
+    }
+
+    #[test]
+    fn nothing_is_done_after_rows_were_dropped() {
+        let mut grants = Grants::new([task(0)], [task(1)], 10);
+        drain(&mut grants);
+        grants.handle(Input::EpochEnded(task(1), Epoch(1)));
+        grants.handle(Input::Dropped);
+        grants.handle(Input::EpochEnded(task(1), Epoch(2)));
+        grants.handle(Input::Dropped);
+        grants.handle(Input::SinkFinished(task(1)));
+        assert_eq!(drain(&mut grants), [Command::EpochDone(Epoch(1)), Command::NoneDone]);
     }
 
     #[test]
@@ -199,7 +223,7 @@ mod tests {
                             assert!(epoch > done && epoch.0 <= ended[0].min(ended[1]), "seed {seed}");
                             done = epoch;
                         }
-                        Command::StopAfter(_) => unreachable!("nobody asked"),
+                        Command::StopAfter(_) | Command::NoneDone => unreachable!("nobody asked"),
                     }
                 }
             }

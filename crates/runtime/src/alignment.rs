@@ -19,6 +19,8 @@ pub(crate) struct Alignment {
 #[derive(Clone)]
 struct Channel {
     watermark: EventTime,
+    /// Birth of what the watermark follows from.
+    born: Nanos,
     idle: bool,
     marker: Option<Marker>,
     last_epoch: u64,
@@ -30,10 +32,10 @@ struct Channel {
 pub(crate) enum Event {
     /// Rows to process.
     Batch(Stamped<RecordBatch>),
-    /// The minimum of the channels has grown.
+    /// The minimum of the channels has grown, or they are no longer idle.
     Watermark(Stamped<EventTime>),
-    /// All channels are idle.
-    Idle,
+    /// All channels that have not ended are idle, after this watermark if there is one.
+    Idle(Option<Stamped<EventTime>>),
     /// All channels have ended the epoch.
     Marker(Marker),
     /// Nothing.
@@ -42,7 +44,14 @@ pub(crate) enum Event {
 
 impl Alignment {
     pub(crate) fn new(channels: usize) -> Self {
-        let channel = Channel { watermark: EventTime::MIN, idle: false, marker: None, last_epoch: 0, closed: None };
+        let channel = Channel {
+            watermark: EventTime::MIN,
+            born: Nanos(0),
+            idle: false,
+            marker: None,
+            last_epoch: 0,
+            closed: None,
+        };
         Alignment {
             channels: vec![channel; channels],
             blocked: vec![false; channels],
@@ -63,31 +72,24 @@ impl Alignment {
             return Err(Error::internal(format!("channel {index} was read while blocked")));
         }
         Ok(match envelope {
-            Envelope::Batch(batch) => {
-                channel.idle = false;
-                self.idle = false;
-                Event::Batch(batch)
+            Envelope::Batch(_) if channel.idle => {
+                return Err(Error::internal(format!(
+                    "channel {index} has rows and has not said that it is idle no more"
+                )));
             }
+            Envelope::Batch(batch) => Event::Batch(batch),
             Envelope::Watermark(watermark) => {
                 if watermark.value < channel.watermark {
                     let (new, old) = (watermark.value, channel.watermark);
                     return Err(Error::internal(format!("the watermark of channel {index} fell from {old} to {new}")));
                 }
-                channel.watermark = watermark.value;
+                (channel.watermark, channel.born) = (watermark.value, watermark.born);
                 channel.idle = false;
-                self.idle = false;
-                self.advance(watermark.born)
+                self.progress()
             }
             Envelope::Idle => {
                 channel.idle = true;
-                match self.channels.iter().all(|c| c.idle || c.ended()) {
-                    true if !self.idle => {
-                        self.idle = true;
-                        Event::Idle
-                    }
-                    true => Event::None,
-                    false => self.advance(Nanos(0)),
-                }
+                self.progress()
             }
             Envelope::Marker(marker) => {
                 if marker.epoch.0 != channel.last_epoch + 1 {
@@ -103,17 +105,26 @@ impl Alignment {
         })
     }
 
-    /// The minimum over channels that are neither idle nor at their end; one that was stopped still holds it back.
-    /// Event time ends when all channels have ended: an idle one may have more to say.
-    fn advance(&mut self, born: Nanos) -> Event {
-        let active = self.channels.iter().filter(|c| !c.idle && !c.ended()).map(|c| c.watermark).min();
-        let all_ended = self.channels.iter().all(Channel::ended);
-        let minimum = active.unwrap_or(if all_ended { EventTime::MAX } else { EventTime::MIN });
-        if minimum <= self.watermark {
-            return Event::None;
+    /// The minimum over channels that are neither idle nor at their end; one that was stopped still holds it back. When all
+    /// are idle, the latest that one of them said counts, in whichever order they fell idle. Event time ends when all
+    /// channels have ended: an idle one may have more to say.
+    fn progress(&mut self) -> Event {
+        let open = || self.channels.iter().filter(|c| !c.ended());
+        let active = open().filter(|c| !c.idle).min_by_key(|c| c.watermark);
+        let was_idle = std::mem::replace(&mut self.idle, active.is_none() && open().next().is_some());
+        let end =
+            Stamped { value: EventTime::MAX, born: self.channels.iter().map(|c| c.born).max().unwrap_or(Nanos(0)) };
+        let latest = || open().max_by_key(|c| c.watermark).map_or(end, Channel::said);
+        let said = active.map_or_else(latest, Channel::said);
+        let grown = (said.value > self.watermark).then_some(said);
+        self.watermark = self.watermark.max(said.value);
+        match (self.idle, grown) {
+            (true, _) if was_idle && grown.is_none() => Event::None,
+            (true, grown) => Event::Idle(grown),
+            (false, Some(grown)) => Event::Watermark(grown),
+            (false, None) if was_idle => Event::Watermark(Stamped { value: self.watermark, ..said }),
+            (false, None) => Event::None,
         }
-        self.watermark = minimum;
-        Event::Watermark(Stamped { value: minimum, born })
     }
 
     fn align(&mut self) -> Event {
@@ -137,6 +148,10 @@ impl Alignment {
 }
 
 impl Channel {
+    fn said(&self) -> Stamped<EventTime> {
+        Stamped { value: self.watermark, born: self.born }
+    }
+
     /// The stream of this channel is complete, so it has no say in the minimum.
     fn ended(&self) -> bool {
         self.closed == Some(MarkerKind::End) || self.watermark == EventTime::MAX
@@ -165,7 +180,8 @@ mod tests {
             .map(|(channel, envelope)| match alignment.receive(channel, envelope).expect("in order") {
                 Event::Batch(_) => "batch".into(),
                 Event::Watermark(w) => format!("watermark {}", w.value.0),
-                Event::Idle => "idle".into(),
+                Event::Idle(None) => "idle".into(),
+                Event::Idle(Some(w)) => format!("watermark {}, idle", w.value.0),
                 Event::Marker(m) => format!("{:?} {}", m.kind, m.epoch.0),
                 Event::None => "-".into(),
             })
@@ -186,6 +202,14 @@ mod tests {
     fn the_watermark_is_the_minimum_of_the_active_channels() {
         check(2, vec![(0, watermark(5)), (1, watermark(3)), (1, watermark(9))], &["-", "watermark 3", "watermark 5"]);
         check(2, vec![(0, watermark(5)), (1, Envelope::Idle), (0, Envelope::Idle)], &["-", "watermark 5", "idle"]);
+        // Whichever falls idle first, the latest counts, and whoever wakes says so.
+        let idle = |first: usize| {
+            vec![(0, watermark(9)), (1, watermark(5)), (first, Envelope::Idle), (1 - first, Envelope::Idle)]
+        };
+        check(2, idle(0), &["-", "watermark 5", "-", "watermark 9, idle"]);
+        check(2, idle(1), &["-", "watermark 5", "watermark 9", "idle"]);
+        let woken = vec![(0, watermark(5)), (0, Envelope::Idle), (0, watermark(5)), (0, watermark(6))];
+        check(1, woken, &["watermark 5", "idle", "watermark 5", "watermark 6"]);
         // An idle channel that wakes up behind the others does not pull the watermark back.
         check(
             2,
@@ -195,7 +219,7 @@ mod tests {
         let end = vec![(0, watermark(5)), (1, watermark(i64::MAX)), (1, marker(1, MarkerKind::End)), (0, watermark(8))];
         check(2, end, &["-", "watermark 5", "-", "watermark 8"]);
         let idle = vec![(0, Envelope::Idle), (1, watermark(i64::MAX)), (0, watermark(3)), (0, watermark(i64::MAX))];
-        check(2, idle, &["-", "-", "watermark 3", "watermark 9223372036854775807"]);
+        check(2, idle, &["-", "idle", "watermark 3", "watermark 9223372036854775807"]);
         check(2, vec![(0, watermark(i64::MAX)), (1, watermark(i64::MAX))], &["-", "watermark 9223372036854775807"]);
     }
 
@@ -210,10 +234,12 @@ mod tests {
 
     #[test]
     fn disorder_on_a_channel_is_our_bug() {
+        let no_rows = RecordBatch::new_empty(std::sync::Arc::new(arrow::datatypes::Schema::empty()));
         for steps in [
             vec![watermark(5), watermark(4)],
             vec![marker(2, MarkerKind::Cut)],
             vec![marker(1, MarkerKind::End), watermark(1)],
+            vec![Envelope::Idle, Envelope::Batch(Stamped { value: no_rows, born: Nanos(0) })],
         ] {
             let mut alignment = Alignment::new(1);
             let last = steps.into_iter().map(|e| alignment.receive(0, e)).last().expect("steps");

@@ -16,6 +16,9 @@ use crate::exchange::ExchangeWriter;
 pub(crate) struct Chain {
     links: Vec<Link>,
     tail: Tail,
+    /// The last watermark that left.
+    left: EventTime,
+    idle: bool,
     counters: Arc<TaskCounters>,
     clock: Arc<dyn Clock>,
 }
@@ -53,7 +56,7 @@ impl Chain {
         if !same_types(&schema, &stage.schema) {
             return Err(Error::internal(format!("{} gives {schema:?}, planned was {:?}", stage.id, stage.schema)));
         }
-        Ok(Chain { links, tail, counters, clock })
+        Ok(Chain { links, tail, left: EventTime::MIN, idle: false, counters, clock })
     }
 
     /// Rows of the static side of the operator at `index`.
@@ -68,6 +71,7 @@ impl Chain {
     /// Rows at the head of the chain.
     pub(crate) fn batch(&mut self, batch: Stamped<RecordBatch>) -> Result<()> {
         let rows = batch.value.num_rows() as u64;
+        self.wake(batch.born)?;
         self.push(0, Element::Batch(batch.value), batch.born)?;
         self.counters.latency.record(self.clock.now().since(batch.born), rows);
         Ok(())
@@ -76,7 +80,16 @@ impl Chain {
     /// A watermark at the head of the chain.
     pub(crate) fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
         self.counters.watermark_ms.store(watermark.value.0, Relaxed);
+        self.wake(watermark.born)?;
         self.push(0, Element::Watermark(watermark.value), watermark.born)
+    }
+
+    /// Whoever was idle says first that it is no longer: its rows count again where event time is held back.
+    fn wake(&mut self, born: Nanos) -> Result<()> {
+        match std::mem::replace(&mut self.idle, false) {
+            true => self.leave(Element::Watermark(self.left), born),
+            false => Ok(()),
+        }
     }
 
     fn push(&mut self, at: usize, element: Element, born: Nanos) -> Result<()> {
@@ -115,16 +128,22 @@ impl Chain {
                     }
                 }
             }
-            Element::Watermark(value) => match &mut self.tail {
-                Tail::Exchanges(writers) => writers.iter_mut().try_for_each(|w| w.watermark(Stamped { value, born })),
-                Tail::Sink(_) => Ok(()),
-            },
+            Element::Watermark(value) => {
+                self.left = value;
+                match &mut self.tail {
+                    Tail::Exchanges(writers) => {
+                        writers.iter_mut().try_for_each(|w| w.watermark(Stamped { value, born }))
+                    }
+                    Tail::Sink(_) => Ok(()),
+                }
+            }
         }
     }
 
     /// Every input of the task is idle: event time may go on without it, so nothing may be held back.
     pub(crate) fn idle(&mut self) -> Result<()> {
         self.flush_operators()?;
+        self.idle = true;
         match &mut self.tail {
             Tail::Exchanges(writers) => writers.iter_mut().try_for_each(ExchangeWriter::idle),
             Tail::Sink(sink) => sink.flush(),

@@ -3,7 +3,7 @@
 //! The decisions are `protocol`'s; this is the embedded engine's way to carry them: a lock held for a few lines, taken
 //! once per epoch and task, and numbers that tasks read without it.
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ pub(crate) struct Control {
     granted: AtomicU64,
     stop_after: AtomicU64,
     done: AtomicU64,
-    cancelled: AtomicU64,
+    none_done: AtomicBool,
+    cancelled: AtomicBool,
     inboxes: Mutex<Vec<Arc<Inbox>>>,
 }
 
@@ -41,7 +42,8 @@ impl Control {
             granted: AtomicU64::new(0),
             stop_after: AtomicU64::new(u64::MAX),
             done: AtomicU64::new(0),
-            cancelled: AtomicU64::new(0),
+            none_done: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
             inboxes: Mutex::new(Vec::new()),
         };
         control.carry_out(&mut control.lock());
@@ -70,6 +72,7 @@ impl Control {
                 Command::Grant(group) => self.granted.store(group.last.0, SeqCst),
                 Command::StopAfter(epoch) => self.stop_after.store(epoch.0, SeqCst),
                 Command::EpochDone(epoch) => self.done.store(epoch.0, SeqCst),
+                Command::NoneDone => self.none_done.store(true, SeqCst),
             }
             self.changed.notify_all();
         }
@@ -95,13 +98,13 @@ impl Control {
 
     /// Whether the job has failed.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(SeqCst) != 0
+        self.cancelled.load(SeqCst)
     }
 
-    /// Waits until every sink has handed over `epoch`, or the job has failed. Whether it was handed over.
+    /// Waits until every sink has handed over `epoch`, or it is clear that they will not. Whether it was handed over.
     pub(crate) fn wait_done(&self, epoch: Epoch) -> bool {
         let mut state = self.lock();
-        while self.done() < epoch && !self.is_cancelled() {
+        while self.done() < epoch && !self.none_done.load(SeqCst) && !self.is_cancelled() {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         self.done() >= epoch
@@ -111,7 +114,7 @@ impl Control {
     pub(crate) fn fail(&self, error: Error) {
         let mut state = self.lock();
         state.failure.get_or_insert(error);
-        self.cancelled.store(1, SeqCst);
+        self.cancelled.store(true, SeqCst);
         for inbox in self.inboxes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             inbox.close();
         }

@@ -27,7 +27,7 @@ struct State {
     turn: usize,
     reader_waits: bool,
     writers_wait: usize,
-    /// The job is being torn down, or the reader has left: nothing is received or kept any more.
+    /// The job is being torn down, or the reader wants nothing more: nothing is received or kept any more.
     closed: bool,
 }
 
@@ -77,7 +77,8 @@ impl Inbox {
     /// to a closed inbox is dropped: its reader wants nothing any more.
     pub(crate) fn send(&self, channel: usize, envelope: Envelope, clock: &dyn Clock) -> u64 {
         let bytes = match &envelope {
-            Envelope::Batch(batch) => batch_bytes(&batch.value),
+            // Rows without columns take no bytes, but a place in the queue.
+            Envelope::Batch(batch) => batch_bytes(&batch.value).max(CONTROL_BYTES),
             _ => CONTROL_BYTES,
         };
         let mut state = self.lock();
@@ -106,8 +107,9 @@ impl Inbox {
 
     /// Takes the next envelope of the channels that are not `blocked`, fairly. Waits at most `timeout`; `None` waits
     /// as long as it takes.
-    pub(crate) fn receive(&self, blocked: &[bool], timeout: Option<Duration>) -> Received {
+    pub(crate) fn receive(&self, blocked: &[bool], timeout: Option<Duration>, clock: &dyn Clock) -> Received {
         let mut state = self.lock();
+        let mut deadline = None;
         loop {
             if state.closed {
                 return Received::Closed;
@@ -118,22 +120,21 @@ impl Inbox {
                 }
                 return Received::Envelope(channel, envelope);
             }
-            state.reader_waits = true;
-            state = match timeout {
-                None => self.readable.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(timeout) => {
-                    let (mut state, result) =
-                        self.readable.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
-                    if result.timed_out() && !state.closed {
-                        state.reader_waits = false;
-                        return match state.pop(blocked) {
-                            Some((channel, envelope)) => Received::Envelope(channel, envelope),
-                            None => Received::Timeout,
-                        };
-                    }
-                    state
-                }
+            let Some(timeout) = timeout else {
+                state.reader_waits = true;
+                state = self.readable.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
             };
+            // Whatever wakes the reader, also an envelope that it must not take yet, the time goes on.
+            let now = clock.now();
+            let deadline = *deadline.get_or_insert_with(|| now.plus(timeout));
+            if now >= deadline {
+                return Received::Timeout;
+            }
+            state.reader_waits = true;
+            let waited = self.readable.wait_timeout(state, deadline.after(now));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.reader_waits = false;
         }
     }
 

@@ -1,6 +1,7 @@
 //! A task whose rows come from channels: receives, aligns, drives its chain.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_model::{Clock, Envelope, Marker, MarkerKind, Result, TaskCounters, TaskId, batch_bytes};
 use anabranch_protocol::Input;
@@ -36,24 +37,36 @@ pub(crate) enum SideEnd {
 }
 
 impl TaskParts {
-    /// Reads the static sides to their ends. Their rows are not counted: the counters tell of the stream.
+    /// Reads the static sides to their ends. Their rows are not counted: the counters tell of the stream. If that is cut
+    /// short, rows of the stream will be dropped unprocessed: nothing from here on counts as done.
     pub(crate) fn read_sides(&mut self) -> Result<SideEnd> {
-        for side in std::mem::take(&mut self.sides) {
-            let mut alignment = Alignment::new(side.channels);
-            loop {
-                let start = self.clock.now();
-                let received = side.inbox.receive(alignment.blocked(), None);
-                TaskCounters::add(&self.counters.idle_ns, self.clock.now().since(start));
-                let Received::Envelope(channel, envelope) = received else { return Ok(SideEnd::Cut) };
-                match alignment.receive(channel, envelope)? {
-                    Event::Batch(batch) => self.chain.side_batch(side.operator, batch.value)?,
-                    Event::Marker(marker) if marker.kind == MarkerKind::End => break,
-                    Event::Marker(marker) if marker.kind == MarkerKind::Stop => return Ok(SideEnd::Cut),
-                    _ => {}
-                }
+        let sides = std::mem::take(&mut self.sides);
+        for side in &sides {
+            if self.read_side(side)? == SideEnd::Cut {
+                self.control.tell(Input::Dropped);
+                // Nobody will read the others; who sends there must not wait for it.
+                sides.iter().for_each(|side| side.inbox.close());
+                return Ok(SideEnd::Cut);
             }
-            self.chain.side_end(side.operator)?;
         }
+        Ok(SideEnd::Complete)
+    }
+
+    fn read_side(&mut self, side: &Side) -> Result<SideEnd> {
+        let mut alignment = Alignment::new(side.channels);
+        loop {
+            let start = self.clock.now();
+            let received = side.inbox.receive(alignment.blocked(), None, self.clock.as_ref());
+            TaskCounters::add(&self.counters.idle_ns, self.clock.now().since(start));
+            let Received::Envelope(channel, envelope) = received else { return Ok(SideEnd::Cut) };
+            match alignment.receive(channel, envelope)? {
+                Event::Batch(batch) => self.chain.side_batch(side.operator, batch.value)?,
+                Event::Marker(marker) if marker.kind == MarkerKind::End => break,
+                Event::Marker(marker) if marker.kind == MarkerKind::Stop => return Ok(SideEnd::Cut),
+                _ => {}
+            }
+        }
+        self.chain.side_end(side.operator)?;
         Ok(SideEnd::Complete)
     }
 
@@ -82,21 +95,30 @@ pub(crate) fn run(mut task: TaskParts, inbox: &Inbox, channels: usize) -> Result
     let cut = task.read_sides()? == SideEnd::Cut;
     let mut now = task.clock.now();
     loop {
-        let timeout = task.chain.next_deadline().map(|deadline| deadline.after(now));
-        let received = inbox.receive(alignment.blocked(), timeout);
+        // What is there is taken at once; only then the task pauses, and waits.
+        let mut received = inbox.receive(alignment.blocked(), Some(Duration::ZERO), task.clock.as_ref());
+        if matches!(received, Received::Timeout) {
+            task.chain.pause()?;
+            now = task.chain.account(now);
+            let timeout = task.chain.next_deadline().map(|deadline| deadline.after(now));
+            received = inbox.receive(alignment.blocked(), timeout, task.clock.as_ref());
+        }
         let start = task.clock.now();
         TaskCounters::add(&task.counters.idle_ns, start.since(now));
         match received {
             Received::Closed => return Ok(()),
-            Received::Timeout => task.chain.pause()?,
+            Received::Timeout => {}
             Received::Envelope(channel, envelope) => {
                 task.count_in(&envelope);
                 match alignment.receive(channel, envelope)? {
                     // Without its static side the task must not join; it only passes the stop on.
-                    Event::Batch(_) | Event::Watermark(_) | Event::Idle if cut => {}
+                    Event::Batch(_) | Event::Watermark(_) | Event::Idle(_) if cut => {}
                     Event::Batch(batch) => task.chain.batch(batch)?,
                     Event::Watermark(watermark) => task.chain.watermark(watermark)?,
-                    Event::Idle => task.chain.idle()?,
+                    Event::Idle(watermark) => {
+                        watermark.map_or(Ok(()), |watermark| task.chain.watermark(watermark))?;
+                        task.chain.idle()?;
+                    }
                     Event::Marker(marker) => {
                         task.chain.marker(marker)?;
                         task.tell_ended(marker);

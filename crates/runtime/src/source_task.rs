@@ -185,6 +185,7 @@ impl SourceTask {
             if matches!(polled, Polled::End) {
                 return self.exhausted();
             }
+            self.parts.watermarks.look(born);
             self.take(polled, born)?;
             self.progress(born)?;
             self.task.chain.flush_due(self.task.clock.now())?;
@@ -195,14 +196,14 @@ impl SourceTask {
     /// How long the source may wait: until the next thing that the task has to do.
     fn wait(&self, now: Nanos) -> Duration {
         let cut = (self.epoch <= self.task.control.granted()).then_some(self.next_cut);
-        let deadlines = [cut, self.task.chain.next_deadline(), self.parts.watermarks.next_deadline()];
-        let next = deadlines.into_iter().flatten().min().map_or(LOOK_AROUND, |deadline| deadline.after(now));
-        next.min(LOOK_AROUND)
+        let next = [cut, self.task.chain.next_deadline()].into_iter().flatten().min();
+        let next = next.map_or(LOOK_AROUND, |deadline| deadline.after(now));
+        next.min(self.parts.watermarks.next_deadline().unwrap_or(LOOK_AROUND)).min(LOOK_AROUND)
     }
 
     fn take(&mut self, polled: Polled, born: Nanos) -> Result<()> {
         match polled {
-            Polled::Opened(partition) => self.parts.watermarks.opened(partition, born),
+            Polled::Opened(partition) => self.parts.watermarks.opened(partition),
             Polled::Closed(partition) => self.parts.watermarks.closed(partition),
             Polled::Rows(rows) => self.rows(rows, born)?,
             Polled::Pending | Polled::End => self.task.chain.pause()?,
@@ -225,13 +226,13 @@ impl SourceTask {
             None => batch,
         };
         self.task.chain.batch(Stamped { value, born })?;
-        self.parts.watermarks.rows(partition, watermark, born);
+        self.parts.watermarks.rows(partition, watermark);
         Ok(())
     }
 
     /// Passes on what the partitions' watermarks have come to.
     fn progress(&mut self, born: Nanos) -> Result<()> {
-        match self.parts.watermarks.progress(born) {
+        match self.parts.watermarks.progress() {
             // A table without event time says nothing of it; only that it is idle is worth knowing.
             Some(Progress::Watermark(value)) => self.task.chain.watermark(Stamped { value, born }),
             Some(Progress::Idle) => self.task.chain.idle(),

@@ -5,35 +5,58 @@ use std::time::Duration;
 
 use anabranch_model::{EventTime, Nanos, PartitionId};
 
+/// The longest time between two looks that counts as silence of the partitions. Whoever was held up longer, by a sink or by
+/// back-pressure, has not looked: rows may lie there.
+const LOOK_MAX: Duration = Duration::from_millis(50);
+
 /// Watermarks of the partitions that a task reads.
 pub(crate) struct Watermarks {
     partitions: BTreeMap<PartitionId, Partition>,
     idle_timeout: Option<Duration>,
     emitted: EventTime,
     idle: bool,
+    /// Time spent looking.
+    looked: Duration,
+    last_look: Option<Nanos>,
 }
 
 struct Partition {
     watermark: EventTime,
-    last_rows: Nanos,
+    /// Time spent looking when it last had rows.
+    rows_at: Duration,
     idle: bool,
 }
 
 /// What the task shall tell downstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
+    /// Event time has come so far, or the task is no longer idle.
     Watermark(EventTime),
     Idle,
 }
 
 impl Watermarks {
     pub(crate) fn new(idle_timeout: Option<Duration>) -> Self {
-        Watermarks { partitions: BTreeMap::new(), idle_timeout, emitted: EventTime::MIN, idle: false }
+        Watermarks {
+            partitions: BTreeMap::new(),
+            idle_timeout,
+            emitted: EventTime::MIN,
+            idle: false,
+            looked: Duration::ZERO,
+            last_look: None,
+        }
+    }
+
+    /// The source was asked for rows.
+    pub(crate) fn look(&mut self, now: Nanos) {
+        let most = self.idle_timeout.map_or(LOOK_MAX, |timeout| LOOK_MAX.min(timeout / 4));
+        let passed = self.last_look.replace(now).map_or(Duration::ZERO, |last| Duration::from_nanos(now.since(last)));
+        self.looked += passed.min(most);
     }
 
     /// A new partition holds the watermark back until it has rows or is idle.
-    pub(crate) fn opened(&mut self, partition: PartitionId, now: Nanos) {
-        let new = Partition { watermark: EventTime::MIN, last_rows: now, idle: false };
+    pub(crate) fn opened(&mut self, partition: PartitionId) {
+        let new = Partition { watermark: EventTime::MIN, rows_at: self.looked, idle: false };
         self.partitions.insert(partition, new);
     }
 
@@ -42,36 +65,35 @@ impl Watermarks {
     }
 
     /// Rows came; `watermark` is what the largest of their times says, `None` if none has a time.
-    pub(crate) fn rows(&mut self, partition: PartitionId, watermark: Option<EventTime>, now: Nanos) {
+    pub(crate) fn rows(&mut self, partition: PartitionId, watermark: Option<EventTime>) {
         if let Some(state) = self.partitions.get_mut(&partition) {
             state.watermark = watermark.map_or(state.watermark, |w| w.max(state.watermark));
-            state.last_rows = now;
+            state.rows_at = self.looked;
             state.idle = false;
         }
     }
 
-    /// When a partition may become idle next.
-    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
+    /// How long until a partition may become idle next.
+    pub(crate) fn next_deadline(&self) -> Option<Duration> {
         let timeout = self.idle_timeout?;
-        self.partitions.values().filter(|p| !p.idle).map(|p| p.last_rows.plus(timeout)).min()
+        let left = |p: &Partition| (p.rows_at + timeout).saturating_sub(self.looked);
+        self.partitions.values().filter(|p| !p.idle).map(left).min()
     }
 
     /// News since the last call, if any.
-    pub(crate) fn progress(&mut self, now: Nanos) -> Option<Progress> {
+    pub(crate) fn progress(&mut self) -> Option<Progress> {
         if let Some(timeout) = self.idle_timeout {
-            let timed_out = |p: &&mut Partition| now >= p.last_rows.plus(timeout);
+            let timed_out = |p: &&mut Partition| self.looked >= p.rows_at + timeout;
             self.partitions.values_mut().filter(timed_out).for_each(|p| p.idle = true);
         }
         let minimum = self.partitions.values().filter(|p| !p.idle).map(|p| p.watermark).min();
+        let was_idle = std::mem::replace(&mut self.idle, minimum.is_none());
         match minimum {
-            None => (!std::mem::replace(&mut self.idle, true)).then_some(Progress::Idle),
+            None => (!was_idle).then_some(Progress::Idle),
+            Some(minimum) if minimum <= self.emitted && !was_idle => None,
             Some(minimum) => {
-                self.idle = false;
-                if minimum <= self.emitted {
-                    return None;
-                }
-                self.emitted = minimum;
-                Some(Progress::Watermark(minimum))
+                self.emitted = self.emitted.max(minimum);
+                Some(Progress::Watermark(self.emitted))
             }
         }
     }
@@ -84,35 +106,73 @@ mod tests {
     const P0: PartitionId = PartitionId(0);
     const P1: PartitionId = PartitionId(1);
 
+    fn rows(marks: &mut Watermarks, partition: PartitionId, watermark: i64) {
+        marks.rows(partition, Some(EventTime(watermark)));
+    }
+
+    fn watermark(ms: i64) -> Option<Progress> {
+        Some(Progress::Watermark(EventTime(ms)))
+    }
+
     #[test]
     fn the_slowest_active_partition_decides() {
-        let mut marks = Watermarks::new(Some(Duration::from_nanos(10)));
-        assert_eq!(marks.progress(Nanos(0)), Some(Progress::Idle), "no partition");
-        marks.opened(P0, Nanos(0));
-        marks.opened(P1, Nanos(0));
-        marks.rows(P0, Some(EventTime(50)), Nanos(1));
-        assert_eq!(marks.progress(Nanos(2)), None, "partition 1 holds it back");
-        marks.rows(P1, Some(EventTime(30)), Nanos(3));
-        assert_eq!(marks.progress(Nanos(3)), Some(Progress::Watermark(EventTime(30))));
-        marks.rows(P1, Some(EventTime(20)), Nanos(4));
-        assert_eq!(marks.progress(Nanos(4)), None, "it never falls");
-        assert_eq!(marks.next_deadline(), Some(Nanos(11)));
-        assert_eq!(marks.progress(Nanos(12)), None, "partition 0 is idle, partition 1 is not ahead");
-        marks.rows(P0, Some(EventTime(60)), Nanos(13));
-        assert_eq!(marks.progress(Nanos(14)), Some(Progress::Watermark(EventTime(60))), "partition 1 is idle now");
-        assert_eq!(marks.progress(Nanos(30)), Some(Progress::Idle));
-        assert_eq!(marks.progress(Nanos(31)), None, "said once");
+        let mut marks = Watermarks::new(Some(Duration::from_nanos(40)));
+        let mut now = 0;
+        let mut wait = |marks: &mut Watermarks, ns: u64| {
+            for _ in 0..ns {
+                now += 1;
+                marks.look(Nanos(now));
+            }
+        };
+        assert_eq!(marks.progress(), Some(Progress::Idle), "no partition");
+        marks.opened(P0);
+        marks.opened(P1);
+        assert_eq!(marks.progress(), Some(Progress::Watermark(EventTime::MIN)), "no longer idle");
+        rows(&mut marks, P0, 50);
+        assert_eq!(marks.progress(), None, "partition 1 holds it back");
+        rows(&mut marks, P1, 30);
+        assert_eq!(marks.progress(), watermark(30));
+        wait(&mut marks, 20);
+        rows(&mut marks, P1, 20);
+        assert_eq!(marks.progress(), None, "it never falls");
+        assert_eq!(marks.next_deadline(), Some(Duration::from_nanos(21)));
+        wait(&mut marks, 25);
+        assert_eq!(marks.progress(), None, "partition 0 is idle, partition 1 is not ahead");
+        rows(&mut marks, P0, 60);
+        wait(&mut marks, 20);
+        assert_eq!(marks.progress(), watermark(60), "partition 1 is idle now");
+        wait(&mut marks, 40);
+        assert_eq!(marks.progress(), Some(Progress::Idle));
+        assert_eq!(marks.progress(), None, "said once");
+        rows(&mut marks, P1, 40);
+        assert_eq!(marks.progress(), watermark(60), "no longer idle");
+    }
+
+    #[test]
+    fn a_task_that_was_held_up_has_not_seen_silence() {
+        let mut marks = Watermarks::new(Some(Duration::from_secs(1)));
+        marks.look(Nanos(0));
+        marks.opened(P0);
+        marks.opened(P1);
+        rows(&mut marks, P0, 50);
+        rows(&mut marks, P1, 30);
+        assert_eq!(marks.progress(), watermark(30));
+        marks.look(Nanos(60_000_000_000));
+        rows(&mut marks, P0, 90);
+        assert_eq!(marks.progress(), None, "rows of partition 1 may wait where nobody looked");
     }
 
     #[test]
     fn a_closed_partition_no_longer_counts_and_without_timeout_none_is_idle() {
         let mut marks = Watermarks::new(None);
-        marks.opened(P0, Nanos(0));
-        marks.opened(P1, Nanos(0));
-        marks.rows(P0, Some(EventTime(50)), Nanos(1));
-        assert_eq!(marks.progress(Nanos(u64::MAX)), None);
+        marks.opened(P0);
+        marks.opened(P1);
+        rows(&mut marks, P0, 50);
+        marks.look(Nanos(0));
+        marks.look(Nanos(u64::MAX));
+        assert_eq!(marks.progress(), None);
         assert_eq!(marks.next_deadline(), None);
         marks.closed(P1);
-        assert_eq!(marks.progress(Nanos(2)), Some(Progress::Watermark(EventTime(50))));
+        assert_eq!(marks.progress(), watermark(50));
     }
 }

@@ -84,3 +84,16 @@ fn a_cleared_table_starts_again_from_id_zero() {
         assert_eq!(table.len(), 0);
     }
 }
+
+#[test]
+fn floats_that_are_equal_are_one_key() {
+    let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, -f64::NAN, 1.0]));
+    let ones: ArrayRef = Arc::new(Int64Array::from(vec![1; 5]));
+    for columns in [vec![Arc::clone(&floats)], vec![ones, Arc::clone(&floats)]] {
+        let mut table = KeyTable::new(columns.iter().map(|c| c.data_type().clone()).collect()).expect("table");
+        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
+        hash_keys(&columns, 5, &mut hashes).expect("hash");
+        table.intern(&columns, &hashes, &mut ids).expect("intern");
+        assert_eq!(ids, [0, 0, 1, 1, 2]);
+    }
+}

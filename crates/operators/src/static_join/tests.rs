@@ -72,7 +72,7 @@ fn check(seed: u64, kind: JoinKind, unique: bool, filtered: bool) {
         build.sort();
         build.dedup_by(|a, b| a.0 == b.0);
     }
-    let mut join = StaticJoin::new(&spec, &Functions::default()).expect("valid");
+    let mut join = StaticJoin::new(&spec, &Functions::default(), usize::MAX).expect("valid");
     for chunk in build.chunks(70) {
         join.side_batch(batch(&side("build"), chunk)).expect("side");
     }
@@ -122,11 +122,51 @@ fn an_empty_table_matches_nothing() {
             build_schema: side("build"),
             output: vec![1],
         };
-        let mut join = StaticJoin::new(&spec, &Functions::default()).expect("valid");
+        let mut join = StaticJoin::new(&spec, &Functions::default(), usize::MAX).expect("valid");
         join.side_end().expect("side end");
         let mut out = Output::default();
         join.batch(batch(&side("probe"), &[(Some("a".into()), 1), (None, 2)]), &mut out).expect("join");
         let rows: usize = out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).sum();
         assert_eq!(rows, rows_out, "{kind:?}");
     }
+}
+
+#[test]
+fn many_matches_leave_in_pieces() {
+    let spec = StaticJoinSpec {
+        kind: JoinKind::Left,
+        probe_keys: vec![Expr::Column(0)],
+        build_keys: vec![Expr::Column(0)],
+        filter: None,
+        probe_schema: side("probe"),
+        build_schema: side("build"),
+        output: vec![1, 3],
+    };
+    let mut join = StaticJoin::new(&spec, &Functions::default(), usize::MAX).expect("valid");
+    let build: Vec<_> = (0..5000).map(|i| (Some("a".into()), i)).collect();
+    join.side_batch(batch(&side("build"), &build)).expect("side");
+    join.side_end().expect("side end");
+    let probe: Vec<_> = (0..100).map(|i| ((i % 10 > 0).then(|| "a".into()), i)).collect();
+    let mut out = Output::default();
+    join.batch(batch(&side("probe"), &probe), &mut out).expect("join");
+    let sizes: Vec<usize> = out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), 90 * 5000 + 10);
+    assert!(sizes.iter().all(|rows| *rows <= RESULT_ROWS), "{sizes:?}");
+}
+
+#[test]
+fn a_table_beyond_the_bound_stops_the_job_with_a_remedy() {
+    let spec = StaticJoinSpec {
+        kind: JoinKind::Inner,
+        probe_keys: vec![Expr::Column(0)],
+        build_keys: vec![Expr::Column(0)],
+        filter: None,
+        probe_schema: side("probe"),
+        build_schema: side("build"),
+        output: vec![1, 3],
+    };
+    let mut join = StaticJoin::new(&spec, &Functions::default(), 10_000).expect("valid");
+    let build: Vec<_> = (0..100).map(|i| (Some("a".into()), i)).collect();
+    let error = (0..100).find_map(|_| join.side_batch(batch(&side("build"), &build)).err()).expect("the bound is kept");
+    assert!(error.to_string().contains("state-bytes"), "{error}");
 }

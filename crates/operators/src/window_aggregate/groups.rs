@@ -13,6 +13,8 @@ use crate::key_table::KeyTable;
 
 /// What a batch brings to a pane: keys, and arguments or states of each function.
 pub(super) struct Input {
+    /// Number of rows: without keys and aggregates no column tells it.
+    pub(super) rows: usize,
     pub(super) keys: Vec<ArrayRef>,
     /// Per function: its arguments if `filters` is given, else its state columns.
     pub(super) grouped: Vec<Vec<ArrayRef>>,
@@ -48,15 +50,11 @@ impl Input {
         };
         let filters = self.filters.as_ref().map(|f| f.iter().map(filter).collect::<Result<_>>()).transpose()?;
         let grouped = self.grouped.iter().map(|columns| pick(columns)).collect::<Result<_>>()?;
-        Ok(Input { keys: pick(&self.keys)?, grouped, filters })
+        Ok(Input { rows: rows.len(), keys: pick(&self.keys)?, grouped, filters })
     }
 
     pub(super) fn filter(&self, function: usize) -> Option<&BooleanArray> {
         self.filters.as_ref().and_then(|f| f[function].as_ref())
-    }
-
-    fn rows(&self) -> usize {
-        self.keys.first().or_else(|| self.grouped.iter().flatten().next()).map_or(0, |c| c.len())
     }
 }
 
@@ -76,7 +74,7 @@ impl Groups {
 
     /// Adds rows, or states of the same groups from elsewhere.
     pub(super) fn update(&mut self, input: &Input) -> Result<()> {
-        hash_keys(&input.keys, input.rows(), &mut self.hashes)?;
+        hash_keys(&input.keys, input.rows, &mut self.hashes)?;
         self.keys.intern(&input.keys, &self.hashes, &mut self.ids)?;
         let total = self.keys.len();
         for (i, accumulator) in self.accumulators.iter_mut().enumerate() {
@@ -93,7 +91,12 @@ impl Groups {
         if states.len == 0 {
             return Ok(());
         }
-        self.update(&Input { keys: states.keys.clone(), grouped: states.values.clone(), filters: None })
+        self.update(&Input {
+            rows: states.len,
+            keys: states.keys.clone(),
+            grouped: states.values.clone(),
+            filters: None,
+        })
     }
 
     /// The one group of an aggregate without keys over no rows.
