@@ -1,0 +1,14 @@
+//! Where checkpoints lie: state files, manifests and the job's log in an object store. Formats are types of their own,
+//! versioned and checked by checksums; what is damaged is told apart from what is missing.
+
+mod file;
+mod log;
+mod manifest;
+mod store;
+
+pub use file::{decode_rows, encode_rows};
+pub use log::{Entry, Log};
+pub use manifest::{
+    Committed, FORMAT, Manifest, OperatorState, StateFile, TaskState, decode_manifest, encode_manifest,
+};
+pub use store::{Blob, Store};

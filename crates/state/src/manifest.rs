@@ -1,0 +1,163 @@
+//! What a checkpoint consists of. A manifest names everything that a restore needs; it is written when all of that has
+//! been written, so a checkpoint is there as a whole or not at all.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Epoch, Error, Incarnation, Result, TaskId};
+use serde::{Deserialize, Serialize};
+
+use crate::Blob;
+
+/// Version of the format. A reader refuses versions that it does not know.
+pub const FORMAT: u32 = 1;
+
+/// All of a job's snapshots at one epoch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// [`FORMAT`] of the writer.
+    pub format: u32,
+    /// The job among all that ever wrote here: stays the same as long as it goes on from its own checkpoints.
+    pub job: String,
+    /// The plan that ran, as text: a restore compares it with its own.
+    pub plan: String,
+    /// The epoch at whose end the snapshots were taken.
+    pub epoch: Epoch,
+    /// Who wrote it.
+    pub incarnation: Incarnation,
+    /// One entry per task.
+    pub tasks: Vec<TaskState>,
+}
+
+/// One task's snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskState {
+    /// The task.
+    pub task: TaskId,
+    /// The task had nothing more to do.
+    pub finished: bool,
+    /// Event time at the head of its chain, in milliseconds.
+    pub watermark_ms: i64,
+    /// Where the partitions stood that it read.
+    pub positions: BTreeMap<String, String>,
+    /// Event time of these partitions, by their numbers, in milliseconds.
+    pub partition_watermarks_ms: BTreeMap<u32, i64>,
+    /// State of its operators.
+    pub operators: Vec<OperatorState>,
+    /// What its sink has prepared and not yet made visible, oldest first.
+    pub prepared: Vec<Committed>,
+}
+
+/// State of one operator of a task: all of these files together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorState {
+    /// Place of the operator in its stage's chain.
+    pub operator: usize,
+    /// Oldest first.
+    pub files: Vec<StateFile>,
+}
+
+/// A file of state rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StateFile {
+    /// The file.
+    pub blob: Blob,
+    /// Number of rows.
+    pub rows: u64,
+    /// Start of the latest pane that it has rows of, in milliseconds; `None` if state has no panes.
+    pub last_pane_ms: Option<i64>,
+}
+
+/// What a sink has prepared, to be made visible once the checkpoint is complete.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Committed {
+    /// The epoch at whose end it was prepared.
+    pub epoch: Epoch,
+    /// Index of the task that prepared it.
+    pub task: u32,
+    /// Its content.
+    pub blob: Blob,
+}
+
+/// A manifest with its checksum in the first line.
+pub fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>> {
+    let text = serde_json::to_string_pretty(manifest)
+        .map_err(|error| Error::internal(format!("a manifest cannot be encoded: {error}")))?;
+    Ok(format!("anabranch checkpoint {FORMAT} {:08x}\n{text}\n", crc32fast::hash(text.as_bytes())).into_bytes())
+}
+
+/// Reads what [`encode_manifest`] wrote. Damage and versions of other programs are errors.
+pub fn decode_manifest(content: &[u8]) -> Result<Manifest> {
+    let damaged = |what: String| {
+        Error::outside(format!("the manifest of a checkpoint is damaged: {what}"))
+            .remedy("start from an older checkpoint, or restore the file from a copy")
+    };
+    let text = std::str::from_utf8(content).map_err(|error| damaged(error.to_string()))?;
+    let (head, body) = text.split_once('\n').ok_or_else(|| damaged("it has one line".into()))?;
+    let words: Vec<&str> = head.split(' ').collect();
+    let ["anabranch", "checkpoint", format, checksum] = words.as_slice() else {
+        return Err(damaged(format!("it begins with '{}'", head.chars().take(40).collect::<String>())));
+    };
+    if *format != FORMAT.to_string() {
+        return Err(Error::user(format!("the checkpoint has format {format}; this version reads {FORMAT}"))
+            .remedy("use the version of Anabranch that wrote it"));
+    }
+    let body = body.strip_suffix('\n').ok_or_else(|| damaged("its end is missing".into()))?;
+    if u32::from_str_radix(checksum, 16) != Ok(crc32fast::hash(body.as_bytes())) {
+        return Err(damaged("its checksum does not fit".into()));
+    }
+    serde_json::from_str(body).map_err(|error| damaged(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::StageId;
+
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let blob = Blob { name: "state/1-7-2.0-1.arrow".into(), bytes: 4711, crc32: 0xdead_beef };
+        Manifest {
+            format: FORMAT,
+            job: "ads-1a2b".into(),
+            plan: "stage 0: source events\n".into(),
+            epoch: Epoch(7),
+            incarnation: Incarnation(1),
+            tasks: vec![TaskState {
+                task: TaskId { stage: StageId(2), index: 0 },
+                finished: false,
+                watermark_ms: -5,
+                positions: BTreeMap::from([("ads/0".into(), "4711".into())]),
+                partition_watermarks_ms: BTreeMap::from([(0, 1000)]),
+                operators: vec![OperatorState {
+                    operator: 1,
+                    files: vec![StateFile { blob: blob.clone(), rows: 10, last_pane_ms: Some(20_000) }],
+                }],
+                prepared: vec![Committed { epoch: Epoch(7), task: 0, blob }],
+            }],
+        }
+    }
+
+    /// The fixture was written by the first version of the format and is never rewritten.
+    #[test]
+    fn the_first_format_is_read_forever() {
+        let fixture = include_bytes!("../fixtures/manifest-1.txt");
+        assert_eq!(decode_manifest(fixture).expect("readable"), manifest());
+        assert_eq!(encode_manifest(&manifest()).expect("writable"), fixture);
+    }
+
+    #[test]
+    fn any_damage_is_detected() {
+        let content = encode_manifest(&manifest()).expect("encoded");
+        for at in 0..content.len() {
+            let mut damaged = content.clone();
+            damaged[at] ^= 1;
+            assert!(decode_manifest(&damaged).is_err(), "a changed bit at {at} passes");
+            assert!(decode_manifest(&content[..at]).is_err(), "cut at {at} passes");
+        }
+    }
+}
