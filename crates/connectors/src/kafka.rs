@@ -32,10 +32,10 @@
 mod client;
 mod commits;
 mod create;
-
 mod key;
 mod native;
 mod partition;
+mod position;
 mod sink;
 mod source;
 mod start;
@@ -44,7 +44,7 @@ mod watch;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::Result;
-use anabranch_operators::{Connector, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use self::key::KeyEncoder;
@@ -87,11 +87,11 @@ impl Connector for KafkaConnector {
         })
     }
 
-    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let open = || {
             let (table, format) = parse(&spec.connector)?;
             let decoder = format.decoder(&spec.declared, &spec.projection)?;
-            Ok(Box::new(KafkaSource::open(table, decoder, context)?) as Box<dyn Source>)
+            Ok(Box::new(KafkaSource::open(table, &spec.table, decoder, context, from)?) as Box<dyn Source>)
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
     }

@@ -132,6 +132,8 @@ impl Table {
         }
         // Skipping silently what a broker has already deleted would lose records: such a position is an error.
         config.set("auto.offset.reset", "error");
+        // What a transaction has written counts when it is committed.
+        config.set("isolation.level", "read_committed");
         self.common(&mut config);
         config.set("enable.auto.commit", "false");
         config.set("enable.auto.offset.store", "false");
