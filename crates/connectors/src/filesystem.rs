@@ -58,7 +58,7 @@ impl Connector for FilesystemConnector {
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
         let options = FileOptions::read(&spec.connector)?;
-        Ok(Box::new(sink::FileSink::open(spec, options, context)?))
+        sink::open(spec, options, context)
     }
 }
 

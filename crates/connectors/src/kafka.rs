@@ -32,6 +32,8 @@
 mod client;
 mod commits;
 mod create;
+mod exact;
+mod held;
 mod key;
 mod native;
 mod partition;
@@ -40,13 +42,15 @@ mod sink;
 mod source;
 mod start;
 mod table;
+mod transaction;
 mod watch;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::Result;
-use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Delivery, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
+use self::exact::ExactSink;
 use self::key::KeyEncoder;
 use self::sink::KafkaSink;
 use self::source::KafkaSource;
@@ -100,7 +104,14 @@ impl Connector for KafkaConnector {
         let open = || {
             let (table, format) = parse(&spec.connector)?;
             let encoder = format.encoder(&spec.schema)?;
-            Ok(Box::new(KafkaSink::open(table, encoder, &spec.schema, context)?) as Box<dyn Sink>)
+            Ok(match &context.delivery {
+                Delivery::AtLeastOnce => {
+                    Box::new(KafkaSink::open(table, encoder, &spec.schema, context)?) as Box<dyn Sink>
+                }
+                Delivery::ExactlyOnce { scope } => {
+                    Box::new(ExactSink::open(table, &spec.table, encoder, &spec.schema, context, scope)?)
+                }
+            })
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
     }
