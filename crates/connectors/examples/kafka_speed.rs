@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Epoch, SystemClock};
-use anabranch_operators::{Connector, Polled, TaskContext};
+use anabranch_operators::{Connector, Delivery, Polled, TaskContext};
 use arrow::array::{RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
@@ -77,7 +77,8 @@ fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
 }
 
 fn context() -> TaskContext {
-    TaskContext { index: 0, parallelism: 1, batch_rows: BATCH_ROWS, clock: Arc::new(SystemClock::new()) }
+    let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
+    TaskContext { index: 0, parallelism: 1, batch_rows: BATCH_ROWS, delivery, clock }
 }
 
 fn write(servers: &str, topic: &str, format: &str, records: usize) -> Result<usize, Box<dyn Error>> {
@@ -117,7 +118,7 @@ fn read(servers: &str, topic: &str, format: &str, columns: &[(&str, DataType)]) 
         watermark: None,
         on_malformed: OnMalformed::Fail,
     };
-    let mut source = KafkaConnector.source(&spec, &context())?;
+    let mut source = KafkaConnector.source(&spec, &context(), None)?;
     let mut count = 0;
     loop {
         match source.poll(Duration::from_millis(100))? {

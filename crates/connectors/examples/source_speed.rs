@@ -7,12 +7,13 @@ use std::time::Duration;
 use anabranch_connectors::standard;
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Epoch, SystemClock};
-use anabranch_operators::{Polled, TaskContext};
+use anabranch_operators::{Delivery, Polled, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
 fn context() -> TaskContext {
-    TaskContext { index: 0, parallelism: 1, batch_rows: 8192, clock: Arc::new(SystemClock::new()) }
+    let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
+    TaskContext { index: 0, parallelism: 1, batch_rows: 8192, delivery, clock }
 }
 
 fn spec(connector: &str, options: &[(&str, &str)]) -> ConnectorSpec {
@@ -41,7 +42,7 @@ fn read(name: &str, spec: ConnectorSpec, columns: Option<&SchemaRef>, wanted: &[
         on_malformed: OnMalformed::Fail,
     };
     let context = context();
-    let mut source = connector.source(&reader, &context).unwrap();
+    let mut source = connector.source(&reader, &context, None).unwrap();
     let mut batches = Vec::new();
     let mut rows = 0;
     let keep = wanted.is_empty() && name.starts_with("ad_events");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Epoch, Result};
-use anabranch_operators::{Connector, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -32,7 +32,7 @@ impl Connector for BlackholeConnector {
         Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema: None })
     }
 
-    fn source(&self, spec: &SourceSpec, _context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
         not_readable(&spec.table, "blackhole")
     }
 

@@ -13,13 +13,14 @@ mod lines;
 mod listing;
 mod options;
 mod parquet;
+mod position;
 mod sink;
 mod source;
 mod text;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, Result};
-use anabranch_operators::{Connector, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use options::{FileFormat, FileOptions};
@@ -50,14 +51,14 @@ impl Connector for FilesystemConnector {
         })
     }
 
-    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let options = FileOptions::read(&spec.connector)?;
-        Ok(Box::new(source::FileSource::open(spec, options, context)?))
+        Ok(Box::new(source::FileSource::open(spec, options, context, from)?))
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
         let options = FileOptions::read(&spec.connector)?;
-        Ok(Box::new(sink::FileSink::open(spec, options, context)?))
+        sink::open(spec, options, context)
     }
 }
 

@@ -32,21 +32,25 @@
 mod client;
 mod commits;
 mod create;
-
+mod exact;
+mod held;
 mod key;
 mod native;
 mod partition;
+mod position;
 mod sink;
 mod source;
 mod start;
 mod table;
+mod transaction;
 mod watch;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::Result;
-use anabranch_operators::{Connector, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Delivery, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
+use self::exact::ExactSink;
 use self::key::KeyEncoder;
 use self::sink::KafkaSink;
 use self::source::KafkaSource;
@@ -87,11 +91,11 @@ impl Connector for KafkaConnector {
         })
     }
 
-    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let open = || {
             let (table, format) = parse(&spec.connector)?;
             let decoder = format.decoder(&spec.declared, &spec.projection)?;
-            Ok(Box::new(KafkaSource::open(table, decoder, context)?) as Box<dyn Source>)
+            Ok(Box::new(KafkaSource::open(table, &spec.table, decoder, context, from)?) as Box<dyn Source>)
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
     }
@@ -100,7 +104,14 @@ impl Connector for KafkaConnector {
         let open = || {
             let (table, format) = parse(&spec.connector)?;
             let encoder = format.encoder(&spec.schema)?;
-            Ok(Box::new(KafkaSink::open(table, encoder, &spec.schema, context)?) as Box<dyn Sink>)
+            Ok(match &context.delivery {
+                Delivery::AtLeastOnce => {
+                    Box::new(KafkaSink::open(table, encoder, &spec.schema, context)?) as Box<dyn Sink>
+                }
+                Delivery::ExactlyOnce { scope } => {
+                    Box::new(ExactSink::open(table, &spec.table, encoder, &spec.schema, context, scope)?)
+                }
+            })
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
     }

@@ -9,6 +9,7 @@ pub mod kafka;
 mod memory;
 mod options;
 mod ownership;
+mod positions;
 mod print;
 mod wait;
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Epoch, Error, Result};
-use anabranch_operators::{Connector, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -34,8 +34,8 @@ impl Connector for PrintToConnector {
         PrintConnector.describe(spec, columns)
     }
 
-    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
-        PrintConnector.source(spec, context)
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
+        PrintConnector.source(spec, context, from)
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
@@ -57,7 +57,7 @@ impl Connector for PrintConnector {
         Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema: None })
     }
 
-    fn source(&self, spec: &SourceSpec, _context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
         not_readable(&spec.table, "print")
     }
 
@@ -105,6 +105,7 @@ impl<W: Write + Send> Sink for PrintSink<W> {
 mod tests {
     use std::sync::Arc;
 
+    use anabranch_operators::Delivery;
     use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 
     use super::*;
@@ -139,7 +140,7 @@ mod tests {
             ConnectorSpec { connector: "print".into(), options: [("print-identifier".into(), "x".into())].into() };
         let spec = SinkSpec { table: "results".into(), connector, schema: batch.schema() };
         let clock = Arc::new(anabranch_model::ManualClock::default());
-        let context = TaskContext { index: 0, parallelism: 1, batch_rows: 10, clock };
+        let context = TaskContext { index: 0, parallelism: 1, batch_rows: 10, delivery: Delivery::AtLeastOnce, clock };
         let shared = Shared::default();
         let writer = shared.clone();
         let print = PrintToConnector::new(move || Box::new(writer.clone()));

@@ -12,6 +12,7 @@ use memchr::memchr_iter;
 
 use super::frame::{Framing, line_end};
 use super::io_error;
+use super::position::Position;
 
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -24,6 +25,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Records of a file.
 pub(super) struct Block {
     pub(super) records: BinaryArray,
+    /// Where the block begins in the file.
+    start: u64,
     /// A position in the block, and the number of its line.
     counted: (usize, u64),
 }
@@ -31,10 +34,20 @@ pub(super) struct Block {
 impl Block {
     /// Number of the line on which a record begins. Records must be asked for in their order.
     pub(super) fn line(&mut self, record: usize) -> u64 {
+        self.counted = self.count(record);
+        self.counted.1
+    }
+
+    fn count(&self, record: usize) -> (usize, u64) {
         let (from, line) = self.counted;
         let to = self.records.value_offsets()[record] as usize;
-        self.counted = (to, line + memchr_iter(b'\n', &self.records.values()[from..to]).count() as u64);
-        self.counted.1
+        (to, line + memchr_iter(b'\n', &self.records.values()[from..to]).count() as u64)
+    }
+
+    /// Where a record begins that has not been asked for.
+    pub(super) fn position(&self, record: usize) -> Position {
+        let (at, line) = self.count(record);
+        Position::Text { byte: self.start + at as u64, line }
     }
 }
 
@@ -57,9 +70,15 @@ pub(super) struct LineReader {
 }
 
 impl LineReader {
-    pub(super) fn new(path: &Path, framing: Framing, follow: bool) -> Self {
+    /// Reads on before the record that begins at a byte, on a line.
+    pub(super) fn new(path: &Path, framing: Framing, follow: bool, byte: u64, line: u64) -> Self {
         let path = path.to_owned();
-        LineReader { path, framing, follow, file: None, position: 0, rest: Vec::new(), line: 1, ended: false }
+        LineReader { path, framing, follow, file: None, position: byte, rest: Vec::new(), line, ended: false }
+    }
+
+    /// After the records of the last block.
+    pub(super) fn position(&self) -> Position {
+        Position::Text { byte: self.position - self.rest.len() as u64, line: self.line }
     }
 
     /// The next records; `None` at the end, or if there is no complete one at the moment.
@@ -99,7 +118,7 @@ impl LineReader {
         if self.position > 0 {
             let length = self.path.metadata().map_err(|e| failed("look at", &e))?.len();
             if length < self.position {
-                return Err(Error::outside(format!("{} has become shorter while it is followed", self.path.display()))
+                return Err(Error::outside(format!("{} has become shorter since it was read", self.path.display()))
                     .remedy("write new lines to new files instead of replacing old ones"));
             }
             if length == self.position {
@@ -152,8 +171,9 @@ impl LineReader {
         let first_line = self.line;
         self.line += memchr_iter(b'\n', &bytes[..end]).count() as u64;
         self.rest = bytes[end..].to_vec();
+        let start = self.position - bytes.len() as u64;
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        Block { records: BinaryArray::new(offsets, Buffer::from_vec(bytes), None), counted: (0, first_line) }
+        Block { records: BinaryArray::new(offsets, Buffer::from_vec(bytes), None), start, counted: (0, first_line) }
     }
 }
 

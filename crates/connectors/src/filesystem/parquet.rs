@@ -9,8 +9,10 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::RowGroupMetaData;
 
 use super::io_error;
+use super::position::Position;
 use crate::format::{batch, sql_type};
 
 /// A file being read.
@@ -18,25 +20,64 @@ pub(super) struct ParquetFile {
     place: String,
     reader: ParquetRecordBatchReader,
     schema: SchemaRef,
+    /// Rows of each row group.
+    row_groups: Vec<u64>,
+    row_group: usize,
+    /// Rows of the row group already given.
+    row: u64,
 }
 
 impl ParquetFile {
-    /// Opens a file to read the columns of `schema`.
-    pub(super) fn open(path: &Path, schema: &SchemaRef, batch_rows: usize) -> Result<Self> {
+    /// Opens a file to read the columns of `schema`, from a row of a row group on.
+    pub(super) fn open(path: &Path, schema: &SchemaRef, batch_rows: usize, from: (u64, u64)) -> Result<Self> {
         let place = path.display().to_string();
         let file = File::open(path).map_err(|e| io_error(path, "open", &e))?;
         let not_parquet = |e| Error::user(format!("not a readable Parquet file: {e}")).at(&place);
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(not_parquet)?;
         let columns = columns(builder.schema(), schema).map_err(|e| e.at(&place))?;
         let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
-        let reader = builder.with_projection(mask).with_batch_size(batch_rows).build().map_err(not_parquet)?;
-        Ok(ParquetFile { place, reader, schema: schema.clone() })
+        let rows = |group: &RowGroupMetaData| u64::try_from(group.num_rows()).unwrap_or(0);
+        let row_groups: Vec<u64> = builder.metadata().row_groups().iter().map(rows).collect();
+        let (row_group, row) = from;
+        let found = usize::try_from(row_group).ok().filter(|group| match row_groups.get(*group) {
+            Some(rows) => row <= *rows,
+            None => *group == row_groups.len() && row == 0,
+        });
+        let Some(row_group) = found else {
+            let error =
+                Error::user(format!("the file has no row {row} of row group {row_group}, where reading goes on"));
+            return Err(error.at(&place).remedy("write new rows to new files instead of replacing old ones"));
+        };
+        let mut builder = builder.with_projection(mask).with_batch_size(batch_rows);
+        if (row_group, row) != (0, 0) {
+            let offset = usize::try_from(row).unwrap_or(usize::MAX);
+            builder = builder.with_row_groups((row_group..row_groups.len()).collect()).with_offset(offset);
+        }
+        let reader = builder.build().map_err(not_parquet)?;
+        Ok(ParquetFile { place, reader, schema: schema.clone(), row_groups, row_group, row })
+    }
+
+    /// Where the next rows are.
+    pub(super) fn position(&self) -> Position {
+        Position::Parquet { row_group: self.row_group as u64, row: self.row }
+    }
+
+    /// Goes on by rows that have been given.
+    fn advance(&mut self, rows: usize) {
+        self.row += rows as u64;
+        while let Some(rows) = self.row_groups.get(self.row_group)
+            && self.row >= *rows
+        {
+            self.row -= rows;
+            self.row_group += 1;
+        }
     }
 
     /// The next rows; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>> {
         let Some(rows) = self.reader.next() else { return Ok(None) };
         let rows = rows.map_err(|e| Error::user(format!("not a readable Parquet file: {e}")).at(&self.place))?;
+        self.advance(rows.num_rows());
         self.conform(&rows).map(Some).map_err(|e| e.at(&self.place))
     }
 

@@ -1,4 +1,4 @@
-//! Writes the files of one task.
+//! Writes the files of one task, at least once; [`exact`] is for exactly once.
 //!
 //! Rows go to a hidden file first, which gets its visible name when it is complete: a reader never sees half a file.
 //! A file is completed at the end of an epoch, so it holds whole epochs. If the program was killed, the next job that
@@ -6,24 +6,27 @@
 //! epoch wrote is never lost. A Parquet file in progress cannot be completed by another process; with
 //! `'sink.rolling-interval' = '0'` a file is completed with every epoch, and none is at risk for longer.
 
+mod exact;
 mod file;
 mod folder;
+mod staged;
 
 use std::sync::Arc;
 
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Clock, Epoch, Error, Nanos, Result};
-use anabranch_operators::{Sink, TaskContext};
+use anabranch_operators::{Delivery, Sink, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use super::options::{FileFormat, FileOptions};
 use super::text::framing;
+use exact::ExactFileSink;
 use file::PartFile;
 use folder::PartFolder;
 
-/// The writer of one task.
-pub(super) struct FileSink {
+/// The writer of one task, at least once.
+struct FileSink {
     options: FileOptions,
     schema: SchemaRef,
     clock: Arc<dyn Clock>,
@@ -36,19 +39,32 @@ struct Current {
     opened: Nanos,
 }
 
-impl FileSink {
-    pub(super) fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext) -> Result<Self> {
-        if options.path.is_file() {
-            return Err(Error::user(format!(
-                "'{}' is a file, and a table is written as a folder",
-                options.path.display()
-            ))
+/// Opens the writer of one task.
+pub(super) fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext) -> Result<Box<dyn Sink>> {
+    if options.path.is_file() {
+        return Err(Error::user(format!("'{}' is a file, and a table is written as a folder", options.path.display()))
             .remedy("give the name of a folder, which is created if it is not there"));
-        }
-        // An unsuitable schema is refused before the first row.
-        if let FileFormat::Text(format) = &options.format {
-            format.encoder(&spec.schema)?;
-        }
+    }
+    // An unsuitable schema is refused before the first row.
+    if let FileFormat::Text(format) = &options.format {
+        format.encoder(&spec.schema)?;
+    }
+    Ok(match &context.delivery {
+        Delivery::AtLeastOnce => Box::new(FileSink::open(spec, options, context)?),
+        Delivery::ExactlyOnce { scope } => Box::new(ExactFileSink::open(spec, options, context, scope)?),
+    })
+}
+
+impl Current {
+    /// Whether the file is large or old enough to be completed.
+    fn is_full(&self, options: &FileOptions, now: Nanos) -> bool {
+        let is_old = u128::from(now.since(self.opened)) >= options.rolling_interval.as_nanos();
+        is_old || self.file.bytes() >= options.rolling_bytes
+    }
+}
+
+impl FileSink {
+    fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext) -> Result<Self> {
         let folder = PartFolder::open(&options.path, context, options.format.extension())?;
         if let FileFormat::Text(format) = &options.format {
             folder.recover(framing(format))?;
@@ -59,7 +75,7 @@ impl FileSink {
     /// Gives the file in progress its visible name.
     fn complete(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };
-        let path = current.file.complete()?;
+        let (_locked, path) = current.file.complete()?;
         self.folder.publish(&path)
     }
 }
@@ -87,9 +103,7 @@ impl Sink for FileSink {
     fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
         let Some(current) = &mut self.current else { return Ok(()) };
         current.file.flush()?;
-        let age = self.clock.now().since(current.opened);
-        let is_old = u128::from(age) >= self.options.rolling_interval.as_nanos();
-        if is_old || current.file.bytes() >= self.options.rolling_bytes { self.complete() } else { Ok(()) }
+        if current.is_full(&self.options, self.clock.now()) { self.complete() } else { Ok(()) }
     }
 
     fn finish(&mut self) -> Result<()> {

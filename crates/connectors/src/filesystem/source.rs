@@ -1,21 +1,26 @@
 //! Reads the files of one task: in turn, so that the watermark, which follows the slowest, moves with all of them.
+//!
+//! A file is known by its name. A reader that goes on counts files that were read to their end among the table's, also when
+//! they are gone, so that the files of a table that is read once keep their numbers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::SourceSpec;
 use anabranch_model::{Clock, Error, HASH_SEED, Nanos, PartitionId, Result, hash_bytes};
-use anabranch_operators::{Polled, Rows, Source, TaskContext};
+use anabranch_operators::{Polled, Positions, Rows, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use super::listing::files;
 use super::options::{FileFormat, FileOptions};
 use super::parquet::ParquetFile;
+use super::position::{Names, Position};
 use super::text::TextFile;
 use crate::format::{Decode, source_schema};
 use crate::ownership::Announcements;
+use crate::positions::END;
 use crate::wait::wait;
 
 /// With more files than this a task reads one after the other, so that not all of them are open at a time.
@@ -29,7 +34,10 @@ pub(super) struct FileSource {
     batch_rows: usize,
     decoder: Option<Box<dyn Decode>>,
     announcements: Announcements,
+    names: Names,
     files: Vec<ReadFile>,
+    /// Files that have been read to their end.
+    ended: Vec<PathBuf>,
     /// Index of the file whose turn it is.
     turn: usize,
     /// Set if the table is followed.
@@ -39,6 +47,8 @@ pub(super) struct FileSource {
 struct ReadFile {
     partition: u32,
     path: PathBuf,
+    /// Where reading begins.
+    start: Position,
     /// `None` until its first turn.
     content: Option<Content>,
     /// Nothing more was there at the last look.
@@ -62,8 +72,23 @@ struct Monitor {
     opened: u32,
 }
 
+impl ReadFile {
+    fn position(&self) -> Position {
+        match &self.content {
+            None => self.start,
+            Some(Content::Text(text)) => text.position(),
+            Some(Content::Parquet(parquet)) => parquet.position(),
+        }
+    }
+}
+
 impl FileSource {
-    pub(super) fn open(spec: &SourceSpec, options: FileOptions, context: &TaskContext) -> Result<Self> {
+    pub(super) fn open(
+        spec: &SourceSpec,
+        options: FileOptions,
+        context: &TaskContext,
+        from: Option<&Positions>,
+    ) -> Result<Self> {
         let schema = source_schema(spec)?;
         let decoder = match &options.format {
             FileFormat::Text(format) => Some(format.line_decoder(&spec.declared, &spec.projection)?),
@@ -84,28 +109,42 @@ impl FileSource {
             batch_rows: context.batch_rows.max(1),
             decoder,
             announcements: Announcements::default(),
+            names: Names::of(&options.path),
             files: Vec::new(),
+            ended: Vec::new(),
             turn: 0,
             monitor,
             options,
         };
-        let all = files(&source.options.path)?;
+        let mut all = files(&source.options.path)?;
+        let starts = match from {
+            Some(from) => source.names.positions(from, &all, &source.options.format, &spec.table)?,
+            None => BTreeMap::new(),
+        };
+        all.extend(starts.keys().cloned());
+        all.sort();
+        all.dedup();
         if source.monitor.is_some() {
-            source.add_new(all);
+            source.add_new(all, &starts);
         } else {
             let own = (0..).zip(all).skip(context.index as usize).step_by(context.parallelism.max(1) as usize);
-            own.for_each(|(partition, path)| source.add(partition, path));
+            own.for_each(|(partition, path)| source.add(partition, path, &starts));
         }
         Ok(source)
     }
 
-    fn add(&mut self, partition: u32, path: PathBuf) {
+    fn add(&mut self, partition: u32, path: PathBuf, starts: &BTreeMap<PathBuf, Position>) {
+        let start = starts.get(&path).copied().unwrap_or(Position::beginning(&self.options.format));
+        if start == Position::End {
+            self.ended.push(path);
+            return;
+        }
         self.announcements.open(partition);
-        self.files.push(ReadFile { partition, path, content: None, exhausted: false });
+        self.files.push(ReadFile { partition, path, start, content: None, exhausted: false });
     }
 
     /// Adds the files of a followed table that are new and belong to this task.
-    fn add_new(&mut self, all: Vec<PathBuf>) {
+    fn add_new(&mut self, all: Vec<PathBuf>, starts: &BTreeMap<PathBuf, Position>) {
         for path in all {
             let Some(monitor) = &mut self.monitor else { return };
             let name = path.strip_prefix(&self.options.path).unwrap_or(&path).as_os_str().as_encoded_bytes();
@@ -113,7 +152,7 @@ impl FileSource {
             if owner == u64::from(monitor.task) && monitor.known.insert(path.clone()) {
                 let partition = monitor.opened * monitor.parallelism + monitor.task;
                 monitor.opened += 1;
-                self.add(partition, path);
+                self.add(partition, path, starts);
             }
         }
     }
@@ -136,6 +175,7 @@ impl FileSource {
                 }
                 None if self.is_final(self.turn) => {
                     let file = self.files.remove(self.turn);
+                    self.ended.push(file.path);
                     return Ok(Some(Polled::Closed(PartitionId(file.partition))));
                 }
                 None => {
@@ -157,13 +197,16 @@ impl FileSource {
         let file = &mut self.files[index];
         let content = match &mut file.content {
             Some(content) => content,
-            None => file.content.insert(match &self.options.format {
-                FileFormat::Text(format) => {
-                    Content::Text(Box::new(TextFile::new(&file.path, format, &self.declared, follow)))
+            None => file.content.insert(match (&self.options.format, file.start) {
+                (FileFormat::Text(format), Position::Text { byte, line }) => {
+                    let text = TextFile::new(&file.path, format, &self.declared, follow, (byte, line));
+                    Content::Text(Box::new(text))
                 }
-                FileFormat::Parquet => {
-                    Content::Parquet(Box::new(ParquetFile::open(&file.path, &self.schema, self.batch_rows)?))
+                (FileFormat::Parquet, Position::Parquet { row_group, row }) => {
+                    let from = (row_group, row);
+                    Content::Parquet(Box::new(ParquetFile::open(&file.path, &self.schema, self.batch_rows, from)?))
                 }
+                (_, other) => return Err(Error::internal(format!("a file of another format at {other}"))),
             }),
         };
         let next = match (content, &mut self.decoder) {
@@ -188,7 +231,7 @@ impl FileSource {
         self.files.iter_mut().for_each(|file| file.exhausted = false);
         let path: &Path = &self.options.path;
         let all = files(path)?;
-        self.add_new(all);
+        self.add_new(all, &BTreeMap::new());
         Ok(true)
     }
 }
@@ -211,5 +254,11 @@ impl Source for FileSource {
             Some(owed) => Ok(owed),
             None => Ok(self.read()?.unwrap_or(Polled::Pending)),
         }
+    }
+
+    fn positions(&self) -> Result<Positions> {
+        let ended = self.ended.iter().map(|path| Ok((self.names.name(path)?, END.to_owned())));
+        let going_on = self.files.iter().map(|file| Ok((self.names.name(&file.path)?, file.position().to_string())));
+        ended.chain(going_on).collect()
     }
 }

@@ -9,6 +9,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::frame::Framing;
 use super::lines::{Block, LineReader};
+use super::position::Position;
 use crate::format::csv::{split_fields, unquote};
 use crate::format::{Decode, Format};
 
@@ -37,13 +38,30 @@ pub(super) fn framing(format: &Format) -> Framing {
 }
 
 impl TextFile {
-    pub(super) fn new(path: &Path, format: &Format, declared: &SchemaRef, follow: bool) -> Self {
+    /// Reads on before the record that begins at a byte, on a line.
+    pub(super) fn new(
+        path: &Path,
+        format: &Format,
+        declared: &SchemaRef,
+        follow: bool,
+        (byte, line): (u64, u64),
+    ) -> Self {
         let header = match format {
-            Format::Csv(csv) if csv.header => Some(Header { delimiter: csv.delimiter, declared: declared.clone() }),
+            Format::Csv(csv) if csv.header && byte == 0 => {
+                Some(Header { delimiter: csv.delimiter, declared: declared.clone() })
+            }
             _ => None,
         };
-        let reader = LineReader::new(path, framing(format), follow);
+        let reader = LineReader::new(path, framing(format), follow, byte, line);
         TextFile { path: path.to_owned(), reader, header, block: None }
+    }
+
+    /// Where the next rows are.
+    pub(super) fn position(&self) -> Position {
+        match &self.block {
+            Some((block, next)) => block.position(*next),
+            None => self.reader.position(),
+        }
     }
 
     /// The next rows, at most `batch_rows`; `None` if nothing more is there.

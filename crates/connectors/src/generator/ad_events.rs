@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, PartitionId, Result};
-use anabranch_operators::{Connector, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Rows, Sink, Source, TaskContext};
 use arrow::array::{ArrayRef, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
@@ -92,7 +92,7 @@ impl Connector for AdEventsConnector {
         Ok(options.load.traits(event_schema()))
     }
 
-    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let options = AdEventsOptions::read(&spec.connector)?;
         let schema = source_schema(spec)?;
         let columns = match_columns(&event_schema(), &schema, "ad_events")?;
@@ -109,7 +109,7 @@ impl Connector for AdEventsConnector {
             columns,
             decoder,
         };
-        Ok(Box::new(PacedSource::new(generator, options.load, context)))
+        Ok(Box::new(PacedSource::open(generator, options.load, &spec.table, context, from)?))
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
@@ -131,12 +131,12 @@ impl Connector for AdCampaignsConnector {
         Ok(campaign_load(spec)?.traits(campaign_schema()))
     }
 
-    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let load = campaign_load(&spec.connector)?;
         let schema = source_schema(spec)?;
         let columns = match_columns(&campaign_schema(), &schema, "ad_campaigns")?;
         let generator = AdCampaigns { catalog: Catalog::new(load.seed), schema, columns };
-        Ok(Box::new(PacedSource::new(generator, load, context)))
+        Ok(Box::new(PacedSource::open(generator, load, &spec.table, context, from)?))
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {

@@ -55,7 +55,12 @@ impl Load {
         }
     }
 
-    /// Event times of a table that was opened when the wall clock showed `opened_ms`.
+    /// Whether the rows' times are counted from the moment at which the table was first read.
+    pub(super) fn follows_clock(&self) -> bool {
+        self.start_ms.is_none() && self.rate.is_some()
+    }
+
+    /// Event times of a partition that began when the wall clock showed `opened_ms`.
     pub(super) fn timeline(&self, opened_ms: i64, now_ms: i64) -> Timeline {
         match (self.start_ms, self.rate) {
             (Some(start_ms), rate) => Timeline::Scheduled { start_ms, rate: rate.unwrap_or(NOMINAL_RATE) },

@@ -12,7 +12,7 @@ mod tables;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{PartitionId, Result};
-use anabranch_operators::{Connector, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Rows, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use super::load::Load;
@@ -52,12 +52,12 @@ impl Connector for NexmarkConnector {
         Ok(load.traits(schema))
     }
 
-    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let (load, kind) = read(&spec.connector)?;
         let schema = source_schema(spec)?;
         let columns = match_columns(&schema_of(kind), &schema, "nexmark")?;
         let generator = Nexmark { kind, seed: load.seed, schema, columns };
-        Ok(Box::new(PacedSource::new(generator, load, context)))
+        Ok(Box::new(PacedSource::open(generator, load, &spec.table, context, from)?))
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {

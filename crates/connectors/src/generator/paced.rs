@@ -1,14 +1,20 @@
 //! Gives out a generator's rows when they are due.
+//!
+//! A partition's position is the number of rows it has given, because a row follows from its number; and, where event time
+//! follows the wall clock, the moment at which the partition began, from which the rows' times are counted. After a
+//! restart such a table is at once as far as the wall clock, like a log that filled up meanwhile. A table with a start
+//! time of its own goes on at its rate from where it stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Nanos, PartitionId, Result};
-use anabranch_operators::{Polled, Source, TaskContext};
+use anabranch_operators::{Polled, Positions, Source, TaskContext};
 
 use super::load::Load;
 use super::{Generate, Request};
 use crate::ownership::{Announcements, owned_partitions};
+use crate::positions::{check_numbered, number, numbered, unreadable};
 use crate::wait::wait;
 
 /// Rows of a partition are gathered for this long, so that a high rate does not make tiny batches.
@@ -21,9 +27,10 @@ pub(super) struct PacedSource<G> {
     batch_rows: u64,
     clock: Arc<dyn Clock>,
     opened: Nanos,
-    opened_ms: i64,
     announcements: Announcements,
     partitions: Vec<Partition>,
+    /// Where the partitions stand that have ended.
+    ended: Positions,
 }
 
 struct Partition {
@@ -34,30 +41,107 @@ struct Partition {
     end: u64,
     /// When its next batch is due.
     due: Nanos,
+    /// What the wall clock showed when the partition began.
+    since_ms: i64,
+    /// How long before this source was opened event 0 was due.
+    head_start_ns: u64,
+}
+
+/// Where a partition begins or goes on.
+#[derive(Default)]
+struct Start {
+    goes_on: bool,
+    next: u64,
+    since_ms: Option<i64>,
+}
+
+impl Start {
+    /// Reads `17`, or `17 since 1704067200000` of a table whose event time follows the wall clock.
+    fn parse(text: &str, follows_clock: bool) -> Option<Self> {
+        let (next, since_ms) = match text.split_once(" since ") {
+            Some((next, since)) => (next, Some(number(since)?)),
+            None => (text, None),
+        };
+        (since_ms.is_some() == follows_clock).then_some(Start { goes_on: true, next: number(next)?, since_ms })
+    }
+}
+
+fn nanos_of(event: u64, rate: u64) -> u64 {
+    let after = (u128::from(event) * 1_000_000_000).div_ceil(u128::from(rate));
+    u64::try_from(after).unwrap_or(u64::MAX)
 }
 
 impl<G: Generate> PacedSource<G> {
-    pub(super) fn new(generator: G, load: Load, context: &TaskContext) -> Self {
+    pub(super) fn open(
+        generator: G,
+        load: Load,
+        table: &str,
+        context: &TaskContext,
+        from: Option<&Positions>,
+    ) -> Result<Self> {
+        check_numbered(from, table, load.partitions)?;
         let clock = context.clock.clone();
-        let rows = load.events.map(|events| generator.rows_within(events));
         let mut source = PacedSource {
             generator,
             batch_rows: context.batch_rows.max(1) as u64,
             opened: clock.now(),
-            opened_ms: clock.wall_ms(),
             clock,
             announcements: Announcements::default(),
             partitions: Vec::new(),
+            ended: Positions::new(),
             load,
         };
+        let opened_ms = source.clock.wall_ms();
         for id in owned_partitions(source.load.partitions, context) {
-            source.announcements.open(id);
-            let end = rows.map_or(u64::MAX, |rows| source.share(rows, id));
-            let mut partition = Partition { id, next: 0, end, due: source.opened };
-            partition.due = source.due(&partition);
-            source.partitions.push(partition);
+            let name = numbered(id, source.load.partitions);
+            let start = match from.and_then(|from| from.get(&name)) {
+                None => Start::default(),
+                Some(text) => Start::parse(text, source.load.follows_clock()).ok_or_else(|| {
+                    let expected = if source.load.follows_clock() { "'ROWS since MILLISECONDS'" } else { "'ROWS'" };
+                    unreadable(table, &name, text, &format!("{expected} with the table's options for time and rate"))
+                })?,
+            };
+            source.start(id, &start, opened_ms);
         }
-        source
+        Ok(source)
+    }
+
+    /// Opens a partition that has not ended.
+    fn start(&mut self, id: u32, start: &Start, opened_ms: i64) {
+        let rows = self.load.events.map(|events| self.generator.rows_within(events));
+        let since_ms = start.since_ms.unwrap_or(opened_ms);
+        let mut partition = Partition {
+            id,
+            next: start.next,
+            end: rows.map_or(u64::MAX, |rows| self.share(rows, id)),
+            due: self.opened,
+            since_ms,
+            head_start_ns: 0,
+        };
+        if start.goes_on && partition.next >= partition.end {
+            self.ended.insert(numbered(id, self.load.partitions), self.position(&partition));
+            return;
+        }
+        if let (true, Some(rate)) = (start.goes_on, self.load.rate) {
+            let given = nanos_of(self.event(&partition, partition.next), rate);
+            let passed_ms = if self.load.follows_clock() { opened_ms.saturating_sub(since_ms) } else { 0 };
+            let passed = u64::try_from(passed_ms).unwrap_or(0).saturating_mul(1_000_000);
+            partition.head_start_ns = given.max(passed);
+        }
+        partition.due = self.due(&partition);
+        self.announcements.open(id);
+        self.partitions.push(partition);
+    }
+
+    /// Number of the event that is row `row` of a partition.
+    fn event(&self, partition: &Partition, row: u64) -> u64 {
+        let row = row.saturating_mul(u64::from(self.load.partitions)).saturating_add(u64::from(partition.id));
+        self.generator.event_of_row(row)
+    }
+
+    fn position(&self, partition: &Partition) -> String {
+        let Partition { next, since_ms, .. } = partition;
+        if self.load.follows_clock() { format!("{next} since {since_ms}") } else { next.to_string() }
     }
 
     /// How many of the table's first `rows` rows are those of a partition.
@@ -74,10 +158,8 @@ impl<G: Generate> PacedSource<G> {
         let per_second = rate / u64::from(self.load.partitions);
         let gathered = (per_second.saturating_mul(GATHER.as_millis() as u64) / 1000).clamp(1, self.batch_rows);
         let last = partition.next.saturating_add(gathered).min(partition.end) - 1;
-        let row = last.saturating_mul(u64::from(self.load.partitions)).saturating_add(u64::from(partition.id));
-        let event = u128::from(self.generator.event_of_row(row));
-        let after = (event * 1_000_000_000).div_ceil(u128::from(rate));
-        self.opened.plus(Duration::from_nanos(u64::try_from(after).unwrap_or(u64::MAX)))
+        let after = nanos_of(self.event(partition, last), rate).saturating_sub(partition.head_start_ns);
+        self.opened.plus(Duration::from_nanos(after))
     }
 
     /// Rows of a partition that are due now, at most a batch.
@@ -85,7 +167,8 @@ impl<G: Generate> PacedSource<G> {
         let until = match self.load.rate {
             None => partition.end,
             Some(rate) => {
-                let events = u128::from(now.since(self.opened)) * u128::from(rate) / 1_000_000_000 + 1;
+                let passed = u128::from(now.since(self.opened)) + u128::from(partition.head_start_ns);
+                let events = passed * u128::from(rate) / 1_000_000_000 + 1;
                 let rows = self.generator.rows_within(u64::try_from(events).unwrap_or(u64::MAX));
                 self.share(rows, partition.id).min(partition.end)
             }
@@ -98,16 +181,16 @@ impl<G: Generate> PacedSource<G> {
         let count = self.rows_due(&self.partitions[index], now);
         let partition = &mut self.partitions[index];
         if partition.next >= partition.end {
-            let id = partition.id;
-            self.partitions.remove(index);
-            return Ok(Polled::Closed(PartitionId(id)));
+            let partition = self.partitions.remove(index);
+            self.ended.insert(numbered(partition.id, self.load.partitions), self.position(&partition));
+            return Ok(Polled::Closed(PartitionId(partition.id)));
         }
         let request = Request {
             partition: partition.id,
             partitions: self.load.partitions,
             first: partition.next,
             count: count as usize,
-            timeline: self.load.timeline(self.opened_ms, self.clock.wall_ms()),
+            timeline: self.load.timeline(partition.since_ms, self.clock.wall_ms()),
         };
         partition.next += count;
         let due = self.due(&self.partitions[index]);
@@ -145,6 +228,11 @@ impl<G: Generate> Source for PacedSource<G> {
         wait(due.after(now).min(wait_at_most));
         let now = self.clock.now();
         if due <= now { self.take(index, now) } else { Ok(Polled::Pending) }
+    }
+
+    fn positions(&self) -> Result<Positions> {
+        let going_on = self.partitions.iter().map(|p| (numbered(p.id, self.load.partitions), self.position(p)));
+        Ok(self.ended.clone().into_iter().chain(going_on).collect())
     }
 }
 

@@ -127,6 +127,17 @@ pub(super) fn producer(table: &Table) -> Result<Arc<Producer>> {
     Ok(Arc::new(made.map_err(config_error)?))
 }
 
+/// Makes the client of a writer of transactions. Connects to nothing yet.
+pub(super) fn transactional_producer(table: &Table, identity: &str) -> Result<Arc<Producer>> {
+    let made = Producer::from_config_and_context(&table.transaction_config(identity), Reports::default());
+    Ok(Arc::new(made.map_err(config_error)?))
+}
+
+/// Makes a client that asks for the offsets of a group. Connects to nothing yet.
+pub(super) fn group_client(table: &Table, group: &str) -> Result<Consumer> {
+    Consumer::from_config_and_context(&table.group_config(group), Reports::default()).map_err(config_error)
+}
+
 /// The number of partitions of each of the table's topics.
 pub(super) fn partition_counts(
     client: &Consumer,

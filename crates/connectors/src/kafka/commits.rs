@@ -19,28 +19,28 @@ const LAST_COMMIT_LOOKS: u32 = 100;
 const LAST_COMMIT_LOOK: Duration = Duration::from_millis(50);
 
 /// Positions by topic index and partition.
-pub(super) type Positions = BTreeMap<(usize, i32), i64>;
+pub(super) type GroupOffsets = BTreeMap<(usize, i32), i64>;
 
 /// The positions of one task on their way to the group.
 pub(super) struct Commits {
     client: Arc<Consumer>,
     group: String,
     topics: Vec<String>,
-    /// Positions at the cuts of epochs that are not done, ascending.
-    cuts: VecDeque<(Epoch, Positions)>,
+    /// GroupOffsets at the cuts of epochs that are not done, ascending.
+    cuts: VecDeque<(Epoch, GroupOffsets)>,
     /// Done but not yet sent.
-    due: Positions,
+    due: GroupOffsets,
     /// Sent last: what needs no second commit.
-    sent: Positions,
+    sent: GroupOffsets,
 }
 
 impl Commits {
     pub(super) fn new(client: Arc<Consumer>, group: String, topics: Vec<String>) -> Commits {
-        Commits { client, group, topics, cuts: VecDeque::new(), due: Positions::new(), sent: Positions::new() }
+        Commits { client, group, topics, cuts: VecDeque::new(), due: GroupOffsets::new(), sent: GroupOffsets::new() }
     }
 
     /// Epoch `epoch` was cut at these positions.
-    pub(super) fn cut(&mut self, epoch: Epoch, positions: Positions) {
+    pub(super) fn cut(&mut self, epoch: Epoch, positions: GroupOffsets) {
         self.cuts.push_back((epoch, positions));
     }
 

@@ -3,6 +3,8 @@
 use anabranch_model::PartitionId;
 use arrow::array::{BinaryArray, BinaryBuilder};
 
+use super::position::Position;
+
 /// Identifiers of two topics' partitions lie this far apart. A prime: whatever the parallelism, the first partitions of
 /// several topics belong to different tasks, and so do neighbours of one topic.
 const TOPIC_STRIDE: u32 = 65_537;
@@ -26,6 +28,10 @@ pub(super) struct Partition {
     pub(super) end: Option<i64>,
     /// The end has been reached: what may still arrive is not of this table.
     pub(super) ended: bool,
+    /// The end is known to the source's caller, or on its way there.
+    pub(super) closed: bool,
+    /// Where reading began: an offset or [`super::start::BEGINNING`].
+    start: i64,
     /// The offset after the last record that has left the source.
     pub(super) position: Option<i64>,
     block: Block,
@@ -49,9 +55,14 @@ impl Block {
 }
 
 impl Partition {
-    pub(super) fn new(topic: usize, partition: i32, end: Option<i64>) -> Partition {
-        let id = partition_id(topic, partition);
-        Partition { id, topic, partition, end, ended: false, position: None, block: Block::with_capacity(0, 0) }
+    pub(super) fn new(topic: usize, partition: i32, Position { next: start, end }: Position) -> Partition {
+        let (id, block) = (partition_id(topic, partition), Block::with_capacity(0, 0));
+        Partition { id, topic, partition, end, ended: false, closed: false, start, position: None, block }
+    }
+
+    /// Where the partition stands after what has left the source.
+    pub(super) fn stands_at(&self) -> Position {
+        Position { next: self.position.unwrap_or(self.start), end: self.end }
     }
 
     /// Adds a record, unless it lies beyond the end. `None` is a tombstone.
@@ -108,20 +119,20 @@ mod tests {
 
     #[test]
     fn a_bounded_partition_ends_at_a_record_beyond_or_where_nothing_follows() {
-        let mut beyond = Partition::new(0, 0, Some(2));
+        let mut beyond = Partition::new(0, 0, Position { next: 0, end: Some(2) });
         beyond.push(0, Some(b"a"));
         beyond.push(5, Some(b"b"));
         assert!(beyond.ended);
         let (records, offsets) = beyond.take_block().expect("one record").finish();
         assert_eq!((records.len(), offsets), (1, vec![0]));
 
-        let mut gap = Partition::new(0, 0, Some(2));
+        let mut gap = Partition::new(0, 0, Position { next: 0, end: Some(2) });
         gap.nothing_before(1);
         assert!(!gap.ended);
         gap.nothing_before(2);
         assert!(gap.ended);
 
-        let mut last = Partition::new(0, 0, Some(2));
+        let mut last = Partition::new(0, 0, Position { next: 0, end: Some(2) });
         last.push(0, Some(b"a"));
         assert!(!last.ended);
         last.push(1, Some(b"b"));

@@ -24,7 +24,7 @@ use crate::format::Encode;
 /// The client's choice.
 const ANY_PARTITION: i32 = -1;
 /// How long to wait for room in a full queue before looking again.
-const ROOM: Duration = Duration::from_millis(2);
+pub(super) const ROOM: Duration = Duration::from_millis(2);
 /// How long to wait for acknowledgements before looking for failures.
 const ACKNOWLEDGED: Duration = Duration::from_millis(100);
 /// What a flush waits beyond the time after which the client gives up a record.
@@ -44,14 +44,15 @@ pub(super) struct KafkaSink {
 
 /// Chooses partitions.
 #[derive(Debug, PartialEq, Eq)]
-enum Partitions {
+pub(super) enum Partitions {
     Any,
     One(i32),
     Turn { next: i32, count: i32 },
 }
 
 impl Partitions {
-    fn new(partitioner: Partitioner, task: u32, count: i32) -> Partitions {
+    /// Of one task that writes a topic with `count` partitions.
+    pub(super) fn new(partitioner: Partitioner, task: u32, count: i32) -> Partitions {
         let of_task = i32::try_from(task % count.max(1).unsigned_abs()).unwrap_or(0);
         match partitioner {
             Partitioner::Default => Partitions::Any,
@@ -60,7 +61,8 @@ impl Partitions {
         }
     }
 
-    fn next(&mut self) -> i32 {
+    /// The next record's.
+    pub(super) fn next(&mut self) -> i32 {
         match self {
             Partitions::Any => ANY_PARTITION,
             Partitions::One(partition) => *partition,
@@ -105,24 +107,8 @@ impl KafkaSink {
             None => Ok(()),
             Some(lost) => {
                 let place = format!("topic {} partition {}", self.name, lost.partition);
-                Err(self.undeliverable(lost.reason).at(place))
+                Err(undeliverable(&self.table, lost.reason).at(place))
             }
-        }
-    }
-
-    fn undeliverable(&self, code: RDKafkaErrorCode) -> Error {
-        match code {
-            RDKafkaErrorCode::MessageTimedOut => Error::outside(format!(
-                "a record was not acknowledged by {} within {} s",
-                self.table.servers,
-                self.table.delivery_timeout.as_secs_f32()
-            ))
-            .remedy("see whether the brokers run; 'sink.delivery.timeout' says how long to try"),
-            RDKafkaErrorCode::MessageSizeTooLarge => {
-                Error::user("a record is larger than the client or the topic allows")
-                    .remedy("raise 'properties.message.max.bytes' and the topic's 'max.message.bytes'")
-            }
-            code => Error::outside(format!("a record cannot be written: {code}")),
         }
     }
 
@@ -137,7 +123,7 @@ impl KafkaSink {
                     self.check_deliveries()?;
                     self.client.poll(ROOM);
                 }
-                Err(code) => return Err(self.undeliverable(code).at(format!("topic {}", self.name))),
+                Err(code) => return Err(undeliverable(&self.table, code).at(format!("topic {}", self.name))),
             }
         }
     }
@@ -184,7 +170,23 @@ impl Sink for KafkaSink {
     }
 }
 
-fn bytes(array: &BinaryArray, row: usize) -> Option<&[u8]> {
+/// A record that was given up.
+pub(super) fn undeliverable(table: &Table, code: RDKafkaErrorCode) -> Error {
+    match code {
+        RDKafkaErrorCode::MessageTimedOut => Error::outside(format!(
+            "a record was not acknowledged by {} within {} s",
+            table.servers,
+            table.delivery_timeout.as_secs_f32()
+        ))
+        .remedy("see whether the brokers run; 'sink.delivery.timeout' says how long to try"),
+        RDKafkaErrorCode::MessageSizeTooLarge => Error::user("a record is larger than the client or the topic allows")
+            .remedy("raise 'properties.message.max.bytes' and the topic's 'max.message.bytes'"),
+        code => Error::outside(format!("a record cannot be written: {code}")),
+    }
+}
+
+/// A record's key or value.
+pub(super) fn bytes(array: &BinaryArray, row: usize) -> Option<&[u8]> {
     (!array.is_null(row)).then(|| array.value(row))
 }
 

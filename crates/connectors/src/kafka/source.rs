@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Nanos, PartitionId, Result};
-use anabranch_operators::{Malformed, Polled, Rows, Source, TaskContext};
+use anabranch_operators::{Malformed, Polled, Positions, Rows, Source, TaskContext};
 use arrow::array::Array;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 
 use super::client::{self, Consumer, FIRST_ANSWER, is_passing, is_permanent, outage, partition_counts, silent};
-use super::commits::{Commits, Positions};
+use super::commits::{Commits, GroupOffsets};
 use super::native::{Queue, Received, Topic, What};
 use super::partition::{Block, Partition, partition_id};
-use super::start::{self, BEGINNING};
+use super::position::{self, Position};
+use super::start::{BEGINNING, Inquiry};
 use super::table::Table;
 use super::watch::{Seen, Watch};
 use crate::format::Decode;
@@ -51,11 +52,18 @@ pub(super) struct KafkaSource {
 
 impl KafkaSource {
     /// Connects, and starts this task's partitions.
-    pub(super) fn open(table: Table, decoder: Box<dyn Decode>, context: &TaskContext) -> Result<KafkaSource> {
+    pub(super) fn open(
+        table: Table,
+        name: &str,
+        decoder: Box<dyn Decode>,
+        context: &TaskContext,
+        from: Option<&Positions>,
+    ) -> Result<KafkaSource> {
         let client = client::consumer(&table)?;
         let wait = table.connection_timeout.min(FIRST_ANSWER);
         let counts = partition_counts(&client, &table, wait, context.clock.as_ref())?;
         let topics = table.topics.iter().map(|name| Topic::of_consumer(&client, name)).collect::<Result<Vec<_>>>()?;
+        let from = from.map(|from| position::parse(from, &table, &counts, name)).transpose()?;
         let group = table.group.clone();
         let mut source = KafkaSource {
             index: context.index,
@@ -74,27 +82,66 @@ impl KafkaSource {
             client,
             table,
         };
-        source.start_owned(&counts, wait)?;
+        source.start_owned(&counts, from, wait)?;
         Ok(source)
     }
 
-    /// Starts, of these numbers of partitions, those that are this task's.
-    fn start_owned(&mut self, counts: &[i32], wait: Duration) -> Result<()> {
-        let owned: Vec<(usize, i32)> = counts
+    /// Starts, of these numbers of partitions, those that are this task's: where `from` says, or where the table says.
+    fn start_owned(
+        &mut self,
+        counts: &[i32],
+        from: Option<BTreeMap<(usize, i32), Position>>,
+        wait: Duration,
+    ) -> Result<()> {
+        let owned = counts
             .iter()
             .enumerate()
             .flat_map(|(topic, count)| (0..*count).map(move |partition| (topic, partition)))
-            .filter(|(topic, partition)| self.owns(*topic, *partition))
-            .collect();
-        let named: Vec<_> = owned.iter().map(|(topic, p)| (self.table.topics[*topic].clone(), *p)).collect();
-        let (client, clock) = (&self.client, self.clock.as_ref());
-        let ask = start::Positions { client, clock, table: &self.table, partitions: &named, wait };
-        let ends = if self.table.bounded { Some(ask.latest()?) } else { None };
-        let starts = ask.start()?;
-        for ((topic, partition), name) in owned.into_iter().zip(&named) {
-            let end = ends.as_ref().and_then(|ends| ends.get(name).copied());
-            self.start(topic, partition, starts.get(name).copied().unwrap_or(BEGINNING), end)?;
+            .filter(|(topic, partition)| self.owns(*topic, *partition));
+        let known = from.clone().unwrap_or_default();
+        let (restored, others): (Vec<_>, Vec<_>) = owned.partition(|partition| known.contains_key(partition));
+        for partition in restored {
+            let Some(position) = known.get(&partition) else { continue };
+            self.go_on(partition, *position, wait)?;
         }
+        let named = self.named(&others);
+        let ask = self.inquiry(&named, wait);
+        let ends = if self.table.bounded { Some(ask.latest()?) } else { None };
+        // Beside known positions, a partition without one has come into being since.
+        let starts = if from.is_some() { BTreeMap::new() } else { ask.start()? };
+        for ((topic, partition), name) in others.into_iter().zip(&named) {
+            let end = ends.as_ref().and_then(|ends| ends.get(name).copied());
+            let next = starts.get(name).copied().unwrap_or(BEGINNING);
+            self.start(topic, partition, Position { next, end })?;
+        }
+        Ok(())
+    }
+
+    fn named(&self, partitions: &[(usize, i32)]) -> Vec<(String, i32)> {
+        partitions.iter().map(|(topic, partition)| (self.table.topics[*topic].clone(), *partition)).collect()
+    }
+
+    fn inquiry<'a>(&'a self, partitions: &'a [(String, i32)], wait: Duration) -> Inquiry<'a> {
+        Inquiry { client: &self.client, clock: self.clock.as_ref(), table: &self.table, partitions, wait }
+    }
+
+    /// Goes on where a partition stood. Whether it ends at all is the declaration's to say, and where, the position's.
+    fn go_on(&mut self, (topic, partition): (usize, i32), position: Position, wait: Duration) -> Result<()> {
+        let end = match (self.table.bounded, position.end) {
+            (false, _) => None,
+            (true, Some(end)) => Some(end),
+            (true, None) => {
+                let named = self.named(&[(topic, partition)]);
+                self.inquiry(&named, wait).latest()?.remove(&named[0])
+            }
+        };
+        let position = Position { end, ..position };
+        if !position.is_end() {
+            return self.start(topic, partition, position);
+        }
+        let mut ended = Partition::new(topic, partition, position);
+        (ended.ended, ended.closed) = (true, true);
+        self.add(ended);
         Ok(())
     }
 
@@ -102,14 +149,17 @@ impl KafkaSource {
         partition_id(topic, partition).0 % self.parallelism == self.index
     }
 
-    fn start(&mut self, topic: usize, partition: i32, offset: i64, end: Option<i64>) -> Result<()> {
-        let started = self.queue.start(&self.topics[topic], partition, offset);
+    fn start(&mut self, topic: usize, partition: i32, position: Position) -> Result<()> {
+        let started = self.queue.start(&self.topics[topic], partition, position.next);
         started.map_err(|code| self.unreadable(topic, partition, code, ""))?;
-        let added = Partition::new(topic, partition, end);
-        self.ready.push_back((Polled::Opened(added.id), None));
-        self.slots.add(topic, partition, self.partitions.len());
-        self.partitions.push(added);
+        self.ready.push_back((Polled::Opened(partition_id(topic, partition)), None));
+        self.add(Partition::new(topic, partition, position));
         Ok(())
+    }
+
+    fn add(&mut self, partition: Partition) {
+        self.slots.add(partition.topic, partition.partition, self.partitions.len());
+        self.partitions.push(partition);
     }
 
     /// Starts partitions that have been added to a topic. Their records are all newer than the job: read from the first.
@@ -124,7 +174,7 @@ impl KafkaSource {
                 Seen::Partitions { topic, count } if self.table.discovers => {
                     for partition in 0..count {
                         if self.owns(topic, partition) && self.slots.find(topic, partition).is_none() {
-                            self.start(topic, partition, BEGINNING, None)?;
+                            self.start(topic, partition, Position { next: BEGINNING, end: None })?;
                         }
                     }
                 }
@@ -171,7 +221,8 @@ impl KafkaSource {
     fn hand_over(&mut self, slot: usize) -> Result<()> {
         let partition = &mut self.partitions[slot];
         let (id, topic, number) = (partition.id, partition.topic, partition.partition);
-        let just_ended = partition.ended && partition.end.take().is_some();
+        let just_ended = partition.ended && !std::mem::replace(&mut partition.closed, partition.ended);
+        let end = partition.end;
         if let Some(block) = partition.take_block() {
             let name = &self.table.topics[topic];
             let place = format!("topic {name} partition {number}");
@@ -181,7 +232,8 @@ impl KafkaSource {
         }
         if just_ended {
             self.queue.stop(&self.topics[topic], number);
-            self.ready.push_back((Polled::Closed(id), None));
+            // Also if the last offsets hold no records: markers of transactions, records that were compacted away.
+            self.ready.push_back((Polled::Closed(id), end.map(|end| (slot, end))));
         }
         Ok(())
     }
@@ -274,9 +326,14 @@ impl Source for KafkaSource {
     fn epoch_cut(&mut self, epoch: Epoch) -> Result<()> {
         if let Some(commits) = &mut self.commits {
             let known = |p: &Partition| Some(((p.topic, p.partition), p.position?));
-            commits.cut(epoch, self.partitions.iter().filter_map(known).collect::<Positions>());
+            commits.cut(epoch, self.partitions.iter().filter_map(known).collect::<GroupOffsets>());
         }
         Ok(())
+    }
+
+    fn positions(&self) -> Result<Positions> {
+        let named = |p: &Partition| (position::name(&self.table.topics[p.topic], p.partition), p.stands_at().text());
+        Ok(self.partitions.iter().map(named).collect())
     }
 
     fn epoch_done(&mut self, epoch: Epoch) -> Result<()> {

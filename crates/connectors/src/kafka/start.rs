@@ -22,7 +22,7 @@ pub(super) const BEGINNING: i64 = rdkafka::bindings::RD_KAFKA_OFFSET_BEGINNING a
 const LATEST: i64 = rdkafka::bindings::RD_KAFKA_OFFSET_END as i64;
 
 /// Asks about the partitions of one task.
-pub(super) struct Positions<'a> {
+pub(super) struct Inquiry<'a> {
     pub(super) client: &'a Consumer,
     pub(super) clock: &'a dyn Clock,
     pub(super) table: &'a Table,
@@ -30,7 +30,7 @@ pub(super) struct Positions<'a> {
     pub(super) wait: Duration,
 }
 
-impl Positions<'_> {
+impl Inquiry<'_> {
     /// Where to start.
     pub(super) fn start(&self) -> Result<Offsets> {
         let beginning = || self.partitions.iter().map(|p| (p.clone(), BEGINNING)).collect();

@@ -31,6 +31,8 @@ pub(super) struct Table {
     pub(super) created_partitions: Option<i32>,
     /// How long the sink tries to deliver a record.
     pub(super) delivery_timeout: Duration,
+    /// Bytes that the records of one checkpoint interval may take in a sink that holds them.
+    pub(super) buffer_bytes: u64,
     /// `properties.*` without the prefix, for librdkafka.
     properties: Vec<(String, String)>,
 }
@@ -62,6 +64,9 @@ pub(super) enum Partitioner {
 const WATCH_INTERVAL: Duration = Duration::from_secs(10);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
+const BUFFER_BYTES: u64 = 256 << 20;
+/// What brokers allow a transaction to take unless they are told otherwise, and the least that the client accepts.
+const TRANSACTION_MILLIS: (u128, u128) = (1000, 900_000);
 
 impl Table {
     /// Reads everything but the options of formats.
@@ -93,6 +98,7 @@ impl Table {
             key_format: Format::optional(options, "key.format")?,
             created_partitions,
             delivery_timeout: options.duration("sink.delivery.timeout")?.unwrap_or(DELIVERY_TIMEOUT),
+            buffer_bytes: options.bytes("sink.buffer-bytes")?.unwrap_or(BUFFER_BYTES),
             properties,
         };
         table.check()?;
@@ -110,7 +116,7 @@ impl Table {
                 Error::user("'key.format' is given but 'key.fields' is not").remedy("name the columns of the key")
             );
         }
-        for config in [self.consumer_config(), self.producer_config()] {
+        for config in [self.consumer_config(), self.producer_config(), self.transaction_config("any")] {
             config.create_native_config().map_err(config_error)?;
         }
         Ok(())
@@ -132,6 +138,8 @@ impl Table {
         }
         // Skipping silently what a broker has already deleted would lose records: such a position is an error.
         config.set("auto.offset.reset", "error");
+        // What a transaction has written counts when it is committed.
+        config.set("isolation.level", "read_committed");
         self.common(&mut config);
         config.set("enable.auto.commit", "false");
         config.set("enable.auto.offset.store", "false");
@@ -153,6 +161,29 @@ impl Table {
         self.common(&mut config);
         config.set("delivery.report.only.error", "true");
         config.set("allow.auto.create.topics", "false");
+        config
+    }
+
+    /// Configuration of a writer of transactions.
+    pub(super) fn transaction_config(&self, identity: &str) -> ClientConfig {
+        let mut config = self.producer_config();
+        let (least, most) = TRANSACTION_MILLIS;
+        let millis = self.delivery_timeout.as_millis().clamp(least, most).to_string();
+        for name in ["transaction.timeout.ms", "message.timeout.ms"] {
+            if !self.properties.iter().any(|(known, _)| known == name) {
+                config.set(name, &millis);
+            }
+        }
+        config.set("transactional.id", identity);
+        config
+    }
+
+    /// Configuration of a client that asks for the offsets of a group.
+    pub(super) fn group_config(&self, group: &str) -> ClientConfig {
+        let mut config = self.consumer_config();
+        // Offsets of a transaction that is about to end are waited for.
+        config.set("isolation.level", "read_committed");
+        config.set("group.id", group);
         config
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Epoch, Error, Result};
-use anabranch_operators::{Connector, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -50,7 +50,7 @@ impl Connector for MemorySink {
         Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema: None })
     }
 
-    fn source(&self, spec: &SourceSpec, _context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
         not_readable(&spec.table, &spec.connector.connector)
     }
 

@@ -1,11 +1,11 @@
-//! Rows given by the embedder. Batches and records are cut to size when the table is opened; text is cut into records as
-//! it is read, by the task that reads it.
+//! Rows given by the embedder. Blocks are cut to size as they are read, and text into records, by the task
+//! that reads it.
 
 use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, PartitionId, Result};
-use anabranch_operators::{Connector, Malformed, Polled, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Malformed, Polled, Positions, Rows, Sink, Source, TaskContext};
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::datatypes::SchemaRef;
@@ -14,6 +14,7 @@ use crate::Options;
 use crate::columns::{conform, match_columns};
 use crate::format::{Decode, Format, batch, source_schema};
 use crate::ownership::{Announcements, not_writable, owned_partitions};
+use crate::positions::{END, check_numbered, numbered, numbers, unreadable};
 
 /// A bounded table of batches, or of records to decode. Blocks are dealt to the partitions in turn.
 #[derive(Clone, Debug)]
@@ -97,18 +98,34 @@ impl Connector for MemorySource {
         Ok(TableTraits { bounded: true, readable: true, writable: false, max_readers: Some(self.partitions), schema })
     }
 
-    fn source(&self, spec: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let format = self.format(&spec.connector)?;
         let decoder = format.map(|format| format.decoder(&spec.declared, &spec.projection)).transpose()?;
-        let mut announcements = Announcements::default();
-        let mut partitions = Vec::new();
+        check_numbered(from, &spec.table, self.partitions)?;
+        let mut reader = Reader {
+            table: spec.table.clone(),
+            announcements: Announcements::default(),
+            partitions: Vec::new(),
+            ended: Positions::new(),
+            turn: 0,
+            rows_max: context.batch_rows.max(1),
+            decoder,
+        };
         for id in owned_partitions(self.partitions, context) {
-            announcements.open(id);
-            let blocks = self.blocks(id as usize, spec, context)?;
-            partitions.push(Partition { id, blocks, next: 0, text_at: 0, passes: self.repeat });
+            let name = numbered(id, self.partitions);
+            let blocks = self.blocks(id as usize, spec)?;
+            let mut partition = Partition { id, name, blocks, pass: 1, next: 0, at: 0, passes: self.repeat };
+            if let Some(position) = from.and_then(|from| from.get(&partition.name)) {
+                partition.go_on(position, &spec.table)?;
+                if partition.has_ended() {
+                    reader.ended.insert(partition.name, END.into());
+                    continue;
+                }
+            }
+            reader.announcements.open(id);
+            reader.partitions.push(partition);
         }
-        let (table, rows_max) = (spec.table.clone(), context.batch_rows.max(1));
-        Ok(Box::new(Reader { table, announcements, partitions, turn: 0, rows_max, decoder }))
+        Ok(Box::new(reader))
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
@@ -117,36 +134,24 @@ impl Connector for MemorySource {
 }
 
 impl MemorySource {
-    /// What one partition gives out, poll by poll.
-    fn blocks(&self, partition: usize, spec: &SourceSpec, context: &TaskContext) -> Result<Vec<Block>> {
+    /// What one partition gives out in one pass.
+    fn blocks(&self, partition: usize, spec: &SourceSpec) -> Result<Vec<Block>> {
         let step = self.partitions as usize;
-        let pieces = |rows: usize| {
-            let most = context.batch_rows.max(1);
-            (0..rows).step_by(most).map(move |first| (first, most.min(rows - first)))
-        };
-        let mut out = Vec::new();
+        let block = |number, content| Block { number, content };
         match &self.content {
             Content::Records(blocks, _) => {
-                for (block, records) in blocks.iter().enumerate().skip(partition).step_by(step) {
-                    out.extend(pieces(records.len()).map(|(first, length)| Block::Records {
-                        records: records.slice(first, length),
-                        block,
-                        first,
-                    }));
-                }
+                let own = blocks.iter().enumerate().skip(partition).step_by(step);
+                Ok(own.map(|(number, records)| block(number, BlockContent::Records(records.clone()))).collect())
             }
             Content::Text(pieces, _) => {
                 let own = pieces.iter().enumerate().skip(partition).step_by(step);
-                out.extend(own.map(|(block, text)| Block::Text { text: text.clone(), block }));
+                Ok(own.map(|(number, text)| block(number, BlockContent::Text(text.clone()))).collect())
             }
             Content::Batches(batches) => {
-                for batch in batches.iter().skip(partition).step_by(step) {
-                    let batch = select(batch, spec)?;
-                    out.extend(pieces(batch.num_rows()).map(|(first, length)| Block::Rows(batch.slice(first, length))));
-                }
+                let own = batches.iter().enumerate().skip(partition).step_by(step);
+                own.map(|(number, rows)| Ok(block(number, BlockContent::Rows(select(rows, spec)?)))).collect()
             }
         }
-        Ok(out)
     }
 }
 
@@ -159,31 +164,50 @@ fn select(rows: &RecordBatch, spec: &SourceSpec) -> Result<RecordBatch> {
     batch(&schema, columns.collect::<Result<_>>()?, rows.num_rows())
 }
 
-/// What one poll gives out, or several of a piece of text.
-enum Block {
+/// One of the embedder's blocks, by its number among all of them.
+struct Block {
+    number: usize,
+    content: BlockContent,
+}
+
+enum BlockContent {
     Rows(RecordBatch),
-    /// Records of the embedder's block number `block`, from its record number `first` on.
-    Records {
-        records: BinaryArray,
-        block: usize,
-        first: usize,
-    },
-    /// The embedder's piece of text number `block`.
-    Text {
-        text: Buffer,
-        block: usize,
-    },
+    Records(BinaryArray),
+    Text(Buffer),
+}
+
+impl BlockContent {
+    /// Rows, records or bytes.
+    fn len(&self) -> usize {
+        match self {
+            BlockContent::Rows(rows) => rows.num_rows(),
+            BlockContent::Records(records) => records.len(),
+            BlockContent::Text(text) => text.len(),
+        }
+    }
+
+    /// What `len` counts.
+    fn unit(&self) -> &'static str {
+        match self {
+            BlockContent::Rows(_) => "row",
+            BlockContent::Records(_) => "record",
+            BlockContent::Text(_) => "byte",
+        }
+    }
 }
 
 struct Partition {
     id: u32,
+    name: String,
     blocks: Vec<Block>,
+    /// The pass being made, from 1.
+    pass: u64,
+    /// Passes to make.
+    passes: u64,
     /// Next block of this pass.
     next: usize,
-    /// Bytes already read of the next block, if it is text.
-    text_at: usize,
-    /// Passes still to make, this one included.
-    passes: u64,
+    /// Rows, records or bytes of it already given.
+    at: usize,
 }
 
 /// What a poll found.
@@ -201,34 +225,74 @@ struct Place {
 }
 
 impl Partition {
-    fn next(&mut self, rows_max: usize) -> Result<Option<Piece>> {
-        if self.next == self.blocks.len() {
-            self.next = 0;
-            self.passes = self.passes.saturating_sub(1);
+    /// Passes over blocks that have been given, and those that hold nothing.
+    fn settle(&mut self) {
+        while self.pass <= self.passes {
+            match self.blocks.get(self.next) {
+                Some(block) if self.at < block.content.len() => return,
+                Some(_) => (self.next, self.at) = (self.next + 1, 0),
+                None if self.blocks.iter().all(|block| block.content.len() == 0) => self.pass = self.passes + 1,
+                None => (self.pass, self.next, self.at) = (self.pass + 1, 0, 0),
+            }
         }
-        if self.passes == 0 {
+    }
+
+    fn has_ended(&self) -> bool {
+        self.pass > self.passes
+    }
+
+    fn next(&mut self, rows_max: usize) -> Result<Option<Piece>> {
+        self.settle();
+        if self.has_ended() {
             return Ok(None);
         }
-        let Some(block) = self.blocks.get(self.next) else { return Ok(None) };
-        Ok(Some(match block {
-            Block::Rows(batch) => {
-                self.next += 1;
-                Piece::Rows(batch.clone())
-            }
-            Block::Records { records, block, first } => {
-                self.next += 1;
-                Piece::Records(records.clone(), Place { block: *block, unit: "record", first: *first })
-            }
-            Block::Text { text, block } => {
-                let first = self.text_at;
+        let Block { number, content } = &self.blocks[self.next];
+        let first = self.at;
+        let count = rows_max.min(content.len() - first);
+        let place = Place { block: *number, unit: content.unit(), first };
+        let (piece, given) = match content {
+            BlockContent::Rows(rows) => (Piece::Rows(rows.slice(first, count)), count),
+            BlockContent::Records(records) => (Piece::Records(records.slice(first, count), place), count),
+            BlockContent::Text(text) => {
                 let records = cut_lines(text, first, rows_max)?;
-                self.text_at += records.value_offsets().last().map_or(0, |end| *end as usize);
-                if self.text_at >= text.len() {
-                    (self.next, self.text_at) = (self.next + 1, 0);
-                }
-                Piece::Records(records, Place { block: *block, unit: "byte", first })
+                let given = records.value_offsets().last().map_or(0, |end| *end as usize);
+                (Piece::Records(records, place), given)
             }
-        }))
+        };
+        self.at += given;
+        self.settle();
+        Ok(Some(piece))
+    }
+
+    /// Where the next rows are, in a way that depends neither on the number of tasks nor on the size of batches.
+    fn position(&self) -> String {
+        match self.blocks.get(self.next) {
+            Some(Block { number, content }) if !self.has_ended() => {
+                format!("pass {} block {number} {} {}", self.pass, content.unit(), self.at)
+            }
+            _ => END.into(),
+        }
+    }
+
+    /// Goes to a position.
+    fn go_on(&mut self, position: &str, table: &str) -> Result<()> {
+        if position == END {
+            self.pass = self.passes + 1;
+            return Ok(());
+        }
+        let unit = self.blocks.first().map_or("row", |block| block.content.unit());
+        let found = numbers(position, ["pass", "block", unit]).and_then(|[pass, number, at]| {
+            let next = self.blocks.iter().position(|block| block.number as u64 == number)?;
+            let at = usize::try_from(at).ok().filter(|at| *at <= self.blocks[next].content.len())?;
+            (pass > 0).then_some((pass, next, at))
+        });
+        let Some((pass, next, at)) = found else {
+            let expected = format!("'pass NUMBER block NUMBER {unit} NUMBER' within the table's content, or '{END}'");
+            return Err(unreadable(table, &self.name, position, &expected));
+        };
+        (self.pass, self.next, self.at) = (pass, next, at);
+        self.settle();
+        Ok(())
     }
 }
 
@@ -250,6 +314,8 @@ struct Reader {
     table: String,
     announcements: Announcements,
     partitions: Vec<Partition>,
+    /// Partitions that have ended.
+    ended: Positions,
     /// Index of the partition whose turn it is.
     turn: usize,
     rows_max: usize,
@@ -268,7 +334,8 @@ impl Source for Reader {
         let id = PartitionId(partition.id);
         let (batch, malformed) = match (partition.next(self.rows_max)?, &mut self.decoder) {
             (None, _) => {
-                self.partitions.remove(self.turn);
+                let partition = self.partitions.remove(self.turn);
+                self.ended.insert(partition.name, END.into());
                 return Ok(Polled::Closed(id));
             }
             (Some(Piece::Rows(batch)), _) => (batch, Vec::new()),
@@ -288,5 +355,10 @@ impl Source for Reader {
         };
         self.turn += 1;
         Ok(Polled::Rows(Rows { partition: id, batch, malformed }))
+    }
+
+    fn positions(&self) -> Result<Positions> {
+        let going_on = self.partitions.iter().map(|p| (p.name.clone(), p.position()));
+        Ok(self.ended.clone().into_iter().chain(going_on).collect())
     }
 }

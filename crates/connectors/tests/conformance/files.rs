@@ -147,7 +147,7 @@ fn a_header_must_name_the_declared_columns() {
     fs::write(&path, "\u{feff}a,\"b\"\n1,2\n").unwrap();
     assert_eq!(read(&spec, &columns), ["1|2"]);
     fs::write(&path, "b,a\n1,2\n").unwrap();
-    let mut source = FilesystemConnector.source(&source_spec(&spec, &columns, &[0]), &context(0, 1)).unwrap();
+    let mut source = FilesystemConnector.source(&source_spec(&spec, &columns, &[0]), &context(0, 1), None).unwrap();
     assert!(matches!(source.poll(Duration::ZERO).unwrap(), Polled::Opened(PartitionId(0))));
     let error = source.poll(Duration::ZERO).unwrap_err().to_string();
     assert!(error.contains("table.csv line 1: the header names the columns b, a, declared are a, b"), "{error}");
@@ -161,7 +161,7 @@ fn a_folder_is_followed() {
     fs::write(folder.path().join("a.json"), "{\"id\": 1}\n{\"id\"").unwrap();
     let reader = source_spec(&spec, &ids(), &[0]);
     let mut sources: Vec<_> =
-        (0..3).map(|index| FilesystemConnector.source(&reader, &context(index, 3)).unwrap()).collect();
+        (0..3).map(|index| FilesystemConnector.source(&reader, &context(index, 3), None).unwrap()).collect();
     assert_eq!(read_more(&mut sources), ["1"]);
     let mut file = OpenOptions::new().append(true).open(folder.path().join("a.json")).unwrap();
     file.write_all(b": 2}\n{\"id\": 3}\n").unwrap();
@@ -177,7 +177,7 @@ fn a_folder_is_followed() {
 fn a_followed_folder_is_waited_for() {
     let folder = TempDir::new().unwrap();
     let spec = table(folder.path(), &[("format", "csv"), ("source.monitor-interval", "10 s")]);
-    let mut source = FilesystemConnector.source(&source_spec(&spec, &ids(), &[0]), &context(0, 1)).unwrap();
+    let mut source = FilesystemConnector.source(&source_spec(&spec, &ids(), &[0]), &context(0, 1), None).unwrap();
     check_waits(source.as_mut());
 }
 
@@ -228,7 +228,7 @@ fn parquet_columns_are_found_by_name() {
     assert_eq!(rows.len(), 10);
     let check = |field: Field, expected: &str| {
         let columns = Arc::new(Schema::new(vec![field]));
-        let mut source = FilesystemConnector.source(&source_spec(&spec, &columns, &[0]), &context(0, 1)).unwrap();
+        let mut source = FilesystemConnector.source(&source_spec(&spec, &columns, &[0]), &context(0, 1), None).unwrap();
         source.poll(Duration::ZERO).unwrap();
         let error = source.poll(Duration::ZERO).unwrap_err().to_string();
         assert!(error.contains("part-0-0.parquet") && error.contains(expected), "{error}");
@@ -253,7 +253,7 @@ fn tables_that_cannot_be_are_refused() {
     assert!(FilesystemConnector.describe(&spec, &none).unwrap_err().to_string().contains("needs its columns declared"));
     let absent = table(&folder.path().join("absent"), &[("format", "json")]);
     FilesystemConnector.describe(&absent, &ids()).unwrap();
-    let source = FilesystemConnector.source(&source_spec(&absent, &ids(), &[0]), &context(0, 1));
+    let source = FilesystemConnector.source(&source_spec(&absent, &ids(), &[0]), &context(0, 1), None);
     assert!(source.err().unwrap().to_string().contains("there is no file or folder"));
     let file = folder.path().join("file.json");
     fs::write(&file, "").unwrap();

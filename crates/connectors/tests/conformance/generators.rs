@@ -100,10 +100,10 @@ fn a_generator_waits_for_the_next_row() {
     for connector in [&AdEventsConnector as &dyn Connector, &NexmarkConnector] {
         let spec = spec("generator", &slow);
         let columns = own_columns(connector, &spec);
-        let mut source = connector.source(&source_spec(&spec, &columns, &[0]), &context(0, 1)).unwrap();
+        let mut source = connector.source(&source_spec(&spec, &columns, &[0]), &context(0, 1), None).unwrap();
         check_waits(source.as_mut());
         // Of a table without end a task without partitions never ends.
-        let mut idle = connector.source(&source_spec(&spec, &columns, &[0]), &context(1, 2)).unwrap();
+        let mut idle = connector.source(&source_spec(&spec, &columns, &[0]), &context(1, 2), None).unwrap();
         check_waits(idle.as_mut());
     }
 }
@@ -115,7 +115,7 @@ fn a_rate_is_kept() {
     let columns = own_columns(&AdEventsConnector, &spec);
     let context = context(0, 1);
     let begin = context.clock.now();
-    let mut source = AdEventsConnector.source(&source_spec(&spec, &columns, &[0]), &context).unwrap();
+    let mut source = AdEventsConnector.source(&source_spec(&spec, &columns, &[0]), &context, None).unwrap();
     let mut drained = crate::suite::Drained::default();
     drain_task(source.as_mut(), 0, 1, &mut drained);
     let took_ms = context.clock.now().since(begin) / 1_000_000;

@@ -9,10 +9,15 @@ use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Clock, Epoch, SystemClock};
-use anabranch_operators::{Connector, Malformed, Polled, Source, TaskContext};
+use anabranch_operators::{Connector, Delivery, Malformed, Polled, Positions, Sink, Source, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+#[path = "commit.rs"]
+pub(crate) mod commit;
+#[path = "resume.rs"]
+pub(crate) mod resume;
 
 /// Rows per batch: small, so that tables of a test need several.
 pub(crate) const BATCH_ROWS: usize = 64;
@@ -39,7 +44,13 @@ pub(crate) fn spec(connector: &str, options: &[(&str, &str)]) -> ConnectorSpec {
 }
 
 pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
-    TaskContext { index, parallelism, batch_rows: BATCH_ROWS, clock: Arc::new(SystemClock::new()) }
+    let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
+    TaskContext { index, parallelism, batch_rows: BATCH_ROWS, delivery, clock }
+}
+
+/// The context of a task that writes exactly once.
+pub(crate) fn exact_context(index: u32, parallelism: u32, scope: &str) -> TaskContext {
+    TaskContext { delivery: Delivery::ExactlyOnce { scope: scope.into() }, ..context(index, parallelism) }
 }
 
 /// A reader of columns of a table.
@@ -128,7 +139,7 @@ pub(crate) fn drain(
     let reader = source_spec(spec, columns, projection);
     let expected = Arc::new(columns.project(projection).unwrap());
     for index in 0..parallelism {
-        let source = connector.source(&reader, &context(index, parallelism)).unwrap();
+        let source = connector.source(&reader, &context(index, parallelism), None).unwrap();
         let mut source = CheckedSchema { source, expected: expected.clone() };
         drain_task(&mut source, index, parallelism, &mut drained);
     }
@@ -148,6 +159,10 @@ impl Source for CheckedSchema {
             assert_eq!(rows.batch.schema(), self.expected);
         }
         Ok(polled)
+    }
+
+    fn positions(&self) -> anabranch_model::Result<Positions> {
+        self.source.positions()
     }
 }
 
@@ -174,6 +189,7 @@ pub(crate) fn check_source(case: &SourceCase<'_>) {
         check_ascending(case, name);
     }
     check_projections(case, &alone);
+    resume::check_resumes(case, &alone);
 }
 
 fn check_ascending(case: &SourceCase<'_>, name: &str) {
@@ -263,7 +279,7 @@ pub(crate) fn write(connector: &dyn Connector, spec: &ConnectorSpec, batches: &[
     let open = |index| connector.sink(&writer, &context(index, parallelism)).unwrap();
     let mut sinks: Vec<_> = (0..parallelism).map(open).collect();
     let mut epoch = Epoch::FIRST;
-    let mut end_epoch = |sinks: &mut Vec<Box<dyn anabranch_operators::Sink>>| {
+    let mut end_epoch = |sinks: &mut Vec<Box<dyn Sink>>| {
         sinks.iter_mut().for_each(|sink| sink.epoch_end(epoch).unwrap());
         epoch = epoch.next();
     };

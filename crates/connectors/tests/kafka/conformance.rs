@@ -81,6 +81,6 @@ fn a_quiet_topic_is_waited_for() {
     let mut table = table("conformance-quiet", &[("format", "json")]);
     table.options.remove(BOUNDED.0);
     let reader = source_spec(&table, &schema(), &[0]);
-    let mut source = KafkaConnector.source(&reader, &context(0, 1)).expect("source");
+    let mut source = KafkaConnector.source(&reader, &context(0, 1), None).expect("source");
     check_waits(source.as_mut());
 }

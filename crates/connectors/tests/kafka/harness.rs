@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Clock, Nanos, PartitionId, Result, SystemClock};
-use anabranch_operators::{Connector, Malformed, Polled, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Delivery, Malformed, Polled, Positions, Sink, Source, TaskContext};
 use arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use rdkafka::ClientConfig;
@@ -39,10 +39,21 @@ pub(crate) fn table_at(servers: &str, topic: &str, extra: &[(&str, &str)]) -> Co
 }
 
 fn context(index: u32, parallelism: u32) -> TaskContext {
-    TaskContext { index, parallelism, batch_rows: 500, clock: Arc::new(SystemClock::new()) }
+    let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
+    TaskContext { index, parallelism, batch_rows: 500, delivery, clock }
 }
 
 pub(crate) fn open_source(connector: ConnectorSpec, index: u32, parallelism: u32) -> Result<Box<dyn Source>> {
+    open_source_from(connector, index, parallelism, None)
+}
+
+/// Opens a reader that goes on at these positions.
+pub(crate) fn open_source_from(
+    connector: ConnectorSpec,
+    index: u32,
+    parallelism: u32,
+    from: Option<&Positions>,
+) -> Result<Box<dyn Source>> {
     let spec = SourceSpec {
         table: "events".into(),
         connector,
@@ -52,12 +63,19 @@ pub(crate) fn open_source(connector: ConnectorSpec, index: u32, parallelism: u32
         watermark: None,
         on_malformed: OnMalformed::Fail,
     };
-    KafkaConnector.source(&spec, &context(index, parallelism))
+    KafkaConnector.source(&spec, &context(index, parallelism), from)
 }
 
 pub(crate) fn open_sink(connector: ConnectorSpec, index: u32, parallelism: u32) -> Result<Box<dyn Sink>> {
     let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
     KafkaConnector.sink(&spec, &context(index, parallelism))
+}
+
+/// Opens a writer that writes exactly once.
+pub(crate) fn open_exact(connector: ConnectorSpec, index: u32, parallelism: u32, scope: &str) -> Result<Box<dyn Sink>> {
+    let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
+    let delivery = Delivery::ExactlyOnce { scope: scope.into() };
+    KafkaConnector.sink(&spec, &TaskContext { delivery, ..context(index, parallelism) })
 }
 
 /// The message of the error with which opening fails.
@@ -93,7 +111,16 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn open(connector: ConnectorSpec, index: u32, parallelism: u32) -> Reader {
-        let source = open_source(connector, index, parallelism).unwrap_or_else(|error| panic!("{error}"));
+        Reader::open_from(connector, index, parallelism, None)
+    }
+
+    pub(crate) fn open_from(
+        connector: ConnectorSpec,
+        index: u32,
+        parallelism: u32,
+        from: Option<&Positions>,
+    ) -> Reader {
+        let source = open_source_from(connector, index, parallelism, from).unwrap_or_else(|error| panic!("{error}"));
         Reader {
             source,
             clock: SystemClock::new(),

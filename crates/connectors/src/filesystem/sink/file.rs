@@ -84,6 +84,11 @@ impl PartFile {
         Ok(())
     }
 
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Size so far.
     pub(super) fn bytes(&self) -> u64 {
         match &self.content {
@@ -92,15 +97,15 @@ impl PartFile {
         }
     }
 
-    /// Writes the end of the file and returns where it is.
-    pub(super) fn complete(mut self) -> Result<PathBuf> {
+    /// Writes the end of the file and returns where it is, still locked.
+    pub(super) fn complete(mut self) -> Result<(File, PathBuf)> {
         self.flush()?;
         let file = match self.content {
             Content::Text { file, .. } => file,
             Content::Parquet(writer) => writer.into_inner().map_err(|e| parquet_error(&self.path, &e))?,
         };
         file.sync_all().map_err(|e| io_error(&self.path, "write", &e))?;
-        Ok(self.path)
+        Ok((file, self.path))
     }
 }
 

@@ -1,5 +1,5 @@
 use anabranch_model::{ManualClock, Result};
-use anabranch_operators::Rows;
+use anabranch_operators::{Delivery, Rows};
 use arrow::datatypes::Schema;
 
 use super::*;
@@ -17,7 +17,11 @@ impl Generate for Numbers {
 
 fn open(rate: u64, events: Option<u64>, clock: &Arc<ManualClock>) -> PacedSource<Numbers> {
     let load = Load { rate: Some(rate), events, seed: 1, partitions: 2, start_ms: None };
-    PacedSource::new(Numbers, load, &TaskContext { index: 0, parallelism: 1, batch_rows: 100, clock: clock.clone() })
+    PacedSource::open(Numbers, load, "numbers", &context(0, 1, clock), None).unwrap()
+}
+
+fn context(index: u32, parallelism: u32, clock: &Arc<ManualClock>) -> TaskContext {
+    TaskContext { index, parallelism, batch_rows: 100, delivery: Delivery::AtLeastOnce, clock: clock.clone() }
 }
 
 /// Rows of the batches given out until none is due.
@@ -64,6 +68,62 @@ fn a_high_rate_gathers_rows_and_catches_up_in_whole_batches() {
 fn a_task_without_partitions_ends_with_a_bounded_table() {
     let clock = Arc::new(ManualClock::default());
     let load = Load { rate: None, events: Some(1), seed: 1, partitions: 2, start_ms: None };
-    let context = TaskContext { index: 2, parallelism: 3, batch_rows: 100, clock };
-    assert!(matches!(PacedSource::new(Numbers, load, &context).poll(Duration::ZERO).unwrap(), Polled::End));
+    let mut source = PacedSource::open(Numbers, load, "numbers", &context(2, 3, &clock), None).unwrap();
+    assert!(matches!(source.poll(Duration::ZERO).unwrap(), Polled::End));
+}
+
+/// Opens a table of one partition that goes on at a position.
+fn go_on(load: Load, position: &str, clock: &Arc<ManualClock>) -> Result<PacedSource<Numbers>> {
+    let from = [("partition 0 of 1".to_owned(), position.to_owned())].into();
+    PacedSource::open(Numbers, load, "numbers", &context(0, 1, clock), Some(&from))
+}
+
+fn load(start_ms: Option<i64>) -> Load {
+    Load { rate: Some(10), events: Some(1000), seed: 1, partitions: 1, start_ms }
+}
+
+fn position(source: &PacedSource<Numbers>) -> String {
+    source.positions().unwrap()["partition 0 of 1"].clone()
+}
+
+#[test]
+fn a_table_that_follows_the_clock_catches_up_with_it() {
+    let clock = Arc::new(ManualClock::default());
+    let since_ms = clock.wall_ms();
+    let mut source = PacedSource::open(Numbers, load(None), "numbers", &context(0, 1, &clock), None).unwrap();
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(due(&mut source).len(), 1);
+    assert_eq!(position(&source), format!("11 since {since_ms}"));
+    // Three seconds later, in another process: 30 rows have come due, at the times that follow from the first start.
+    clock.advance(Duration::from_secs(3));
+    let mut source = go_on(load(None), &format!("11 since {since_ms}"), &clock).unwrap();
+    assert_eq!(source.partitions[0].since_ms, since_ms);
+    assert_eq!(due(&mut source), [(0, 30)]);
+    assert_eq!(position(&source), format!("41 since {since_ms}"));
+}
+
+#[test]
+fn a_table_with_a_start_time_goes_on_at_its_rate() {
+    let clock = Arc::new(ManualClock::default());
+    clock.advance(Duration::from_secs(100));
+    let mut source = go_on(load(Some(0)), "500", &clock).unwrap();
+    assert_eq!(due(&mut source), [(0, 1)]);
+    clock.advance(Duration::from_millis(300));
+    assert_eq!(due(&mut source), [(0, 3)]);
+    assert_eq!(position(&source), "504");
+}
+
+#[test]
+fn positions_that_do_not_fit_are_refused() {
+    let clock = Arc::new(ManualClock::default());
+    for (load, wrong) in
+        [(load(None), "17"), (load(Some(0)), "17 since 5"), (load(Some(0)), "many"), (load(None), "17 since")]
+    {
+        let error = go_on(load, wrong, &clock).err().unwrap().to_string();
+        assert!(error.contains(&format!("the position '{wrong}' cannot be read")), "{error}");
+        assert!(error.contains("table numbers") && error.contains("partition 0 of 1"), "{error}");
+    }
+    let foreign = [("partition 0 of 2".to_owned(), "1".to_owned())].into();
+    let opened = PacedSource::open(Numbers, load(Some(0)), "numbers", &context(0, 1, &clock), Some(&foreign));
+    assert!(opened.err().unwrap().to_string().contains("it has 1 partitions"));
 }

@@ -1,0 +1,83 @@
+use anabranch_model::Rng;
+
+use super::*;
+
+fn held(records: &[(i32, Option<&[u8]>, Option<&[u8]>)]) -> Vec<u8> {
+    let mut held = Held::new("results");
+    records.iter().for_each(|(partition, key, value)| held.push(*partition, *key, *value));
+    held.take().unwrap()
+}
+
+fn read(content: &[u8]) -> Result<(String, Vec<(i32, Option<Vec<u8>>, Option<Vec<u8>>)>)> {
+    let content = Content::parse(content)?;
+    let own = |record: Record<'_>| (record.partition, record.key.map(<[u8]>::to_vec), record.value.map(<[u8]>::to_vec));
+    Ok((content.topic.to_owned(), content.records().map(own).collect()))
+}
+
+#[test]
+fn records_come_back_as_they_were() {
+    let long = vec![b'x'; 40_000];
+    let content = held(&[(-1, None, Some(b"a")), (0, Some(b""), None), (i32::MAX, Some(b"key"), Some(&long))]);
+    let (topic, records) = read(&content).unwrap();
+    assert_eq!(topic, "results");
+    assert_eq!(records[0], (-1, None, Some(b"a".to_vec())));
+    assert_eq!(records[1], (0, Some(Vec::new()), None));
+    assert_eq!(records[2], (i32::MAX, Some(b"key".to_vec()), Some(long)));
+    assert_eq!(records.len(), 3);
+}
+
+#[test]
+fn what_is_taken_is_not_taken_again() {
+    let mut held = Held::new("results");
+    assert_eq!(held.take(), None);
+    held.push(3, None, Some(b"a"));
+    let first = held.take().unwrap();
+    assert_eq!(held.take(), None);
+    held.push(3, None, Some(b"a"));
+    assert_eq!(held.take(), Some(first));
+}
+
+#[test]
+fn version_1_is_frozen() {
+    let content = held(&[(2, Some(b"k"), Some(b"value")), (-1, None, None)]);
+    let expected =
+        b"ABKR\x01\x07results\x03\x02k\x06value\x00\x00\x00\x02\0\0\0\0\0\0\0\x1d\x9f\x2a\x5b\x9b\x4b\x4f\xe7";
+    assert_eq!(content[..content.len() - 8], expected[..expected.len() - 8]);
+    assert_eq!(content, expected, "{:02x?}", &content[content.len() - 8..]);
+}
+
+#[test]
+fn damage_is_noticed() {
+    let content = held(&[(2, Some(b"key"), Some(b"value")), (-1, None, Some(b"another value"))]);
+    for length in 0..content.len() {
+        assert!(read(&content[..length]).is_err(), "cut off after {length} bytes");
+    }
+    for bit in 0..content.len() * 8 {
+        let mut damaged = content.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        assert!(read(&damaged).is_err(), "bit {bit} is wrong");
+    }
+    let mut later = content.clone();
+    later[4] = 2;
+    let error = read(&later).unwrap_err().to_string();
+    assert!(error.contains("version 2, known is 1"), "{error}");
+}
+
+#[test]
+fn wrong_lengths_under_a_right_checksum_are_noticed() {
+    let seed = 7;
+    println!("seed {seed}");
+    let mut rng = Rng::new(seed);
+    let content = held(&[(2, Some(b"key"), Some(b"value")), (-1, None, Some(b"another value"))]);
+    let body = content.len() - 8;
+    for _ in 0..20_000 {
+        let mut damaged = content[..body].to_vec();
+        let at = 5 + rng.below(body as u64 - 5) as usize;
+        damaged[at] = rng.next_u64() as u8;
+        damaged.extend_from_slice(&hash_bytes(HASH_SEED, &damaged).to_le_bytes());
+        // Whatever is read, reading ends, and the number of records is right.
+        if let Ok((_, records)) = read(&damaged) {
+            assert_eq!(records.len(), 2);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Transactions that write the records of one task, each of an epoch, at most once.
+//!
+//! A transaction also commits the epoch's number as the offset of a consumer group that has no other use: both become visible
+//! or neither. Whoever takes over asks for that offset first and skips what is done. Two who write for one task cannot do so
+//! at a time: opening a transactional identity ends the open transaction of its former owner and fences it.
+//!
+//! The offset lives on the topic's partition 0. A broker forgets offsets of a group without members after
+//! `offsets.retention.minutes` (7 days unless set): a job that crashes between commit and the note that it happened, and is
+//! restarted later than that, writes that one epoch again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Epoch, Error, Nanos};
+use rdkafka::consumer::{Consumer as _, ConsumerGroupMetadata};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::Producer as _;
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use super::client::{self, LOOK, Producer, is_permanent, patiently, silent};
+use super::held::{Content, Record};
+use super::native::Topic;
+use super::sink::{ROOM, undeliverable};
+use super::table::Table;
+
+/// Where the group's offset lives.
+const OFFSET_PARTITION: i32 = 0;
+
+/// Why a transaction did not come about.
+pub(super) enum Failure {
+    /// Another transaction may succeed.
+    Passing(String),
+    /// None will.
+    Final(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Final(error)
+    }
+}
+
+/// For how long to try.
+pub(super) struct Bounds<'a> {
+    pub(super) deadline: Nanos,
+    pub(super) clock: &'a dyn Clock,
+}
+
+impl Bounds<'_> {
+    fn left(&self) -> Duration {
+        // A question that is asked at all is given the time for an answer.
+        self.deadline.after(self.clock.now()).max(LOOK)
+    }
+
+    fn are_over(&self) -> bool {
+        self.clock.now() >= self.deadline
+    }
+}
+
+/// The name under which a task's transactions and their group are known to the brokers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity(String);
+
+impl Identity {
+    /// A scope holds no slash and a task is a number, so that no two tables share a name.
+    pub(super) fn new(scope: &str, table: &str, task: u32) -> Identity {
+        Identity(format!("anabranch/{scope}/{table}/{task}"))
+    }
+}
+
+/// Commits the records of one task, as the only one who does.
+pub(super) struct Transactor {
+    identity: Identity,
+    topic_name: String,
+    group: ConsumerGroupMetadata,
+    /// The last epoch that is done.
+    done: Option<i64>,
+    topic: Topic,
+    client: Arc<Producer>,
+}
+
+impl Transactor {
+    /// Takes over a task's transactions: ends one that is open, fences whoever had them, and asks what is done.
+    pub(super) fn open(
+        table: &Table,
+        identity: &Identity,
+        topic: &str,
+        bounds: &Bounds<'_>,
+    ) -> Result<Transactor, Failure> {
+        let client = client::transactional_producer(table, &identity.0)?;
+        while let Err(error) = client.init_transactions(bounds.left().min(table.connection_timeout)) {
+            match &error {
+                KafkaError::Transaction(error) if error.is_retriable() && !bounds.are_over() => client.poll(LOOK),
+                _ => return Err(judge(&client, table, identity, &error)),
+            }
+        }
+        let (done, group) = done(table, identity, topic, bounds)?;
+        let topic_name = topic.to_owned();
+        Ok(Transactor {
+            identity: identity.clone(),
+            topic: Topic::of_producer(&client, topic)?,
+            topic_name,
+            group,
+            done,
+            client,
+        })
+    }
+
+    /// The topic to which records are written.
+    pub(super) fn topic(&self) -> &str {
+        &self.topic_name
+    }
+
+    /// Commits an epoch's records, unless that has been done.
+    pub(super) fn commit(
+        &mut self,
+        epoch: Epoch,
+        content: &Content<'_>,
+        table: &Table,
+        bounds: &Bounds<'_>,
+    ) -> Result<(), Failure> {
+        let number = i64::try_from(epoch.0).map_err(|_| Error::internal(format!("epoch {}", epoch.0)))?;
+        if self.done.is_some_and(|done| done >= number) {
+            return Ok(());
+        }
+        let judge = |transactor: &Transactor, error: &KafkaError| match transactor.undelivered(table) {
+            Some(failure) => failure,
+            None => judge(&transactor.client, table, &transactor.identity, error),
+        };
+        self.client.begin_transaction().map_err(|error| judge(self, &error))?;
+        for record in content.records() {
+            self.produce(&record, table, bounds)?;
+        }
+        let mut offset = TopicPartitionList::new();
+        offset
+            .add_partition_offset(&self.topic_name, OFFSET_PARTITION, Offset::Offset(number))
+            .map_err(|error| Error::internal(format!("epoch {number} cannot be an offset: {error}")))?;
+        self.patiently(bounds, |wait| self.client.send_offsets_to_transaction(&offset, &self.group, wait))
+            .map_err(|error| judge(self, &error))?;
+        self.patiently(bounds, |wait| self.client.commit_transaction(wait)).map_err(|error| judge(self, &error))?;
+        self.done = Some(number);
+        Ok(())
+    }
+
+    /// Asks again as long as the client says that this is the way.
+    fn patiently(
+        &self,
+        bounds: &Bounds<'_>,
+        ask: impl Fn(Duration) -> Result<(), KafkaError>,
+    ) -> Result<(), KafkaError> {
+        loop {
+            match ask(bounds.left()) {
+                Err(KafkaError::Transaction(error)) if error.is_retriable() && !bounds.are_over() => {
+                    self.client.poll(LOOK);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Hands one record to the client, waiting for room.
+    fn produce(&self, record: &Record<'_>, table: &Table, bounds: &Bounds<'_>) -> Result<(), Failure> {
+        loop {
+            let code = match self.topic.produce(record.partition, record.key, record.value) {
+                Ok(()) => return Ok(()),
+                Err(code) => code,
+            };
+            if let Some(failure) = self.undelivered(table) {
+                return Err(failure);
+            }
+            match code {
+                RDKafkaErrorCode::QueueFull if !bounds.are_over() => self.client.poll(ROOM),
+                RDKafkaErrorCode::QueueFull => return Err(Failure::Passing("the brokers take no more records".into())),
+                RDKafkaErrorCode::MessageSizeTooLarge
+                | RDKafkaErrorCode::UnknownPartition
+                | RDKafkaErrorCode::UnknownTopic => return Err(undeliverable(table, code).into()),
+                code => return Err(judge(&self.client, table, &self.identity, &KafkaError::MessageProduction(code))),
+            }
+        }
+    }
+
+    /// Why the client has given up a record, if it has.
+    fn undelivered(&self, table: &Table) -> Option<Failure> {
+        self.client.poll(Duration::ZERO);
+        let lost = self.client.context().take_undelivered()?;
+        let place = format!("partition {}", lost.partition);
+        match lost.reason {
+            code @ (RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::TopicAuthorizationFailed) => {
+                Some(Failure::Final(undeliverable(table, code).at(place)))
+            }
+            // Why records were given up with their transaction is told by the transaction's own error.
+            RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight | RDKafkaErrorCode::Fatal => None,
+            code => Some(judge(&self.client, table, &self.identity, &KafkaError::MessageProduction(code))),
+        }
+    }
+}
+
+/// The last epoch that a task's transactions have committed, and the group that says so.
+fn done(
+    table: &Table,
+    identity: &Identity,
+    topic: &str,
+    bounds: &Bounds<'_>,
+) -> Result<(Option<i64>, ConsumerGroupMetadata), Failure> {
+    let client = client::group_client(table, &identity.0)?;
+    let mut asked = TopicPartitionList::new();
+    asked.add_partition(topic, OFFSET_PARTITION);
+    let answered = patiently(&client, bounds.clock, bounds.left().min(table.connection_timeout), |wait| {
+        let offsets = client.committed_offsets(asked.clone(), wait)?;
+        offsets.elements().iter().try_for_each(|element| element.error())?;
+        Ok(offsets)
+    });
+    let offsets = answered.map_err(|error| match error.rdkafka_error_code() {
+        Some(code) if !is_permanent(code) && !bounds.are_over() => Failure::Passing(error.to_string()),
+        code => Failure::Final(silent(client.context(), table, table.connection_timeout, code)),
+    })?;
+    let committed = offsets.elements().first().and_then(|element| match element.offset() {
+        Offset::Offset(offset) => Some(offset),
+        _ => None,
+    });
+    let group = client.group_metadata().ok_or_else(|| Error::internal("the client tells nothing of its group"))?;
+    Ok((committed, group))
+}
+
+/// What an error of the client means.
+fn judge(client: &Producer, table: &Table, identity: &Identity, error: &KafkaError) -> Failure {
+    let code = error.rdkafka_error_code();
+    let (is_fatal, code, reason) = match client.client().fatal_error() {
+        Some((code, reason)) => (true, Some(code), reason),
+        None => (false, code, error.to_string()),
+    };
+    match code {
+        // A broker also speaks of an old epoch when it has ended a transaction itself; then the client's state is not final.
+        Some(RDKafkaErrorCode::InvalidProducerEpoch) if !is_fatal => Failure::Passing(reason),
+        Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch) => {
+            Failure::Final(
+                Error::outside(format!("another writer has taken over the transactions of '{}'", identity.0))
+                    .remedy("let only one instance of the job run; the one that was started last goes on"),
+            )
+        }
+        Some(RDKafkaErrorCode::InvalidTransactionTimeout) => Failure::Final(
+            Error::user("the brokers do not allow transactions to take as long as 'sink.delivery.timeout'")
+                .remedy("make it shorter, or raise the brokers' 'transaction.max.timeout.ms'"),
+        ),
+        Some(code) if is_fatal || is_permanent(code) => {
+            Failure::Final(Error::outside(format!("{} refuses the transaction: {reason}", table.servers)))
+        }
+        _ => Failure::Passing(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_tasks_share_an_identity() {
+        let names = [("a", "b/1", 2), ("a", "b", 12), ("a-b", "1", 2), ("a", "b/1/2", 2), ("a", "b", 1)];
+        for (index, (scope, table, task)) in names.iter().enumerate() {
+            for (other_scope, other_table, other_task) in &names[..index] {
+                let identity = Identity::new(scope, table, *task);
+                assert_ne!(identity, Identity::new(other_scope, other_table, *other_task));
+            }
+        }
+    }
+}
