@@ -19,6 +19,8 @@ pub struct JobOptions {
     pub channel_bytes: usize,
     /// `state-bytes`: bytes of state that one task may hold; beyond it the job stops with an error.
     pub state_bytes: usize,
+    /// Where the job keeps checkpoints, and when. `None`: it keeps none, and begins anew at every start.
+    pub checkpoints: Option<CheckpointOptions>,
 }
 
 impl Default for JobOptions {
@@ -30,6 +32,27 @@ impl Default for JobOptions {
             batch_rows: 8192,
             channel_bytes: 4 << 20,
             state_bytes: 4 << 30,
+            checkpoints: None,
         }
+    }
+}
+
+/// Checkpoints of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckpointOptions {
+    /// A directory of the job's own.
+    pub directory: String,
+    /// Time between the beginnings of two checkpoints.
+    pub interval: Duration,
+    /// Time that one may take before it is given up.
+    pub timeout: Duration,
+}
+
+impl CheckpointOptions {
+    /// In this directory, every second.
+    #[must_use]
+    pub fn new(directory: impl Into<String>) -> Self {
+        let (interval, timeout) = (Duration::from_secs(1), Duration::from_secs(600));
+        CheckpointOptions { directory: directory.into(), interval, timeout }
     }
 }

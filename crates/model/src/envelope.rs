@@ -34,7 +34,9 @@ pub struct Marker {
     pub epoch: Epoch,
     /// The plan version that the sender ran in this epoch.
     pub version: PlanVersion,
-    /// What the marker asks for.
+    /// Every task that it passes takes a snapshot of its state.
+    pub snapshot: bool,
+    /// What becomes of the channel.
     pub kind: MarkerKind,
 }
 

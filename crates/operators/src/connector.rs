@@ -34,8 +34,8 @@ pub type Positions = BTreeMap<String, String>;
 pub enum Delivery {
     /// As they come: after a failure some are written again.
     AtLeastOnce,
-    /// When a checkpoint covers them. `scope` names the job among all that ever wrote to the same place, and stays the same
-    /// as long as the job goes on from its own checkpoints.
+    /// When a checkpoint covers them. `scope` names this table's writer among all of this and other jobs that ever wrote to
+    /// the same place, and stays the same as long as the job goes on from its own checkpoints.
     ExactlyOnce {
         /// Letters, digits and hyphens.
         scope: String,

@@ -437,6 +437,8 @@ impl Operator for WindowAggregate {
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        // After a restore the inputs may have to catch up with what was known before.
+        let watermark = EventTime(watermark.0.max(self.watermark));
         match (self.phase, self.times) {
             (AggregatePhase::Partial, _) if watermark == EventTime::MAX => self.give_out(i64::MAX, out)?,
             (AggregatePhase::Partial, Some(times)) => {

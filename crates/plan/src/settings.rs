@@ -2,20 +2,38 @@
 
 use std::time::Duration;
 
-use anabranch_dataflow::JobOptions;
+use anabranch_dataflow::{CheckpointOptions, JobOptions};
 use anabranch_model::{Error, Result};
 
 use crate::place::nearest;
 
 /// What `SET` has set.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) job: JobOptions,
     pub(crate) parallelism: Option<u32>,
+    /// In force once there is a directory.
+    checkpoints: CheckpointOptions,
 }
 
-const NAMES: [&str; 7] =
-    ["parallelism", "job-name", "epoch-interval", "buffer-timeout", "batch-rows", "channel-bytes", "state-bytes"];
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { job: JobOptions::default(), parallelism: None, checkpoints: CheckpointOptions::new("") }
+    }
+}
+
+const NAMES: [&str; 10] = [
+    "parallelism",
+    "job-name",
+    "epoch-interval",
+    "buffer-timeout",
+    "batch-rows",
+    "channel-bytes",
+    "state-bytes",
+    "checkpoint-directory",
+    "checkpoint-interval",
+    "checkpoint-timeout",
+];
 
 impl Settings {
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<()> {
@@ -41,6 +59,18 @@ impl Settings {
             }
             "channel-bytes" => self.job.channel_bytes = parse_bytes(value).map_err(of)?,
             "state-bytes" => self.job.state_bytes = parse_bytes(value).map_err(of)?,
+            "checkpoint-directory" | "state.checkpoints.dir" => {
+                self.checkpoints.directory = value.trim().to_string();
+                self.job.checkpoints = (!value.trim().is_empty()).then(|| self.checkpoints.clone());
+            }
+            "checkpoint-interval" | "execution.checkpointing.interval" => {
+                self.checkpoints.interval = parse_duration(value).map_err(of)?;
+                self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
+            }
+            "checkpoint-timeout" | "execution.checkpointing.timeout" => {
+                self.checkpoints.timeout = parse_duration(value).map_err(of)?;
+                self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
+            }
             _ => {
                 let near = nearest(name, NAMES.into_iter());
                 let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
@@ -61,6 +91,9 @@ impl Settings {
             self.job.batch_rows.to_string(),
             self.job.channel_bytes.to_string(),
             self.job.state_bytes.to_string(),
+            self.checkpoints.directory.clone(),
+            format!("{} ms", self.checkpoints.interval.as_millis()),
+            format!("{} ms", self.checkpoints.timeout.as_millis()),
         ];
         NAMES.iter().map(ToString::to_string).zip(values).collect()
     }

@@ -62,19 +62,20 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// Grants for these source and sink tasks in groups of `group_epochs`; the first group is granted at once.
+    /// Grants for these source and sink tasks in groups of `group_epochs`, of epochs that follow on `after`; the first group
+    /// is granted at once.
     pub fn new(
         sources: impl IntoIterator<Item = TaskId>,
         sinks: impl IntoIterator<Item = TaskId>,
         group_epochs: u64,
+        after: Epoch,
     ) -> Self {
-        let none = Epoch(0);
         let mut grants = Grants {
             group_epochs: group_epochs.max(1),
-            granted: none,
-            sources: sources.into_iter().map(|task| (task, none)).collect(),
-            sinks: sinks.into_iter().map(|task| (task, none)).collect(),
-            done: none,
+            granted: after,
+            sources: sources.into_iter().map(|task| (task, after)).collect(),
+            sinks: sinks.into_iter().map(|task| (task, after)).collect(),
+            done: after,
             dropped: false,
             stopping: false,
             commands: VecDeque::new(),
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn the_next_group_is_granted_once_and_before_the_last_one_ends() {
-        let mut grants = Grants::new([task(0), task(1)], [task(2)], 4);
+        let mut grants = Grants::new([task(0), task(1)], [task(2)], 4, Epoch(0));
         assert_eq!(drain(&mut grants), [Command::Grant(Group { first: Epoch(1), last: Epoch(4) })]);
         grants.handle(Input::EpochCut(task(0), Epoch(3)));
         grants.handle(Input::EpochCut(task(1), Epoch(1)));
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn all_sources_stop_after_the_same_epoch_and_nothing_is_granted_beyond() {
-        let mut grants = Grants::new([task(0), task(1)], [task(2)], 10);
+        let mut grants = Grants::new([task(0), task(1)], [task(2)], 10, Epoch(0));
         drain(&mut grants);
         grants.handle(Input::Stop);
         grants.handle(Input::Stop);
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn nothing_is_done_after_rows_were_dropped() {
-        let mut grants = Grants::new([task(0)], [task(1)], 10);
+        let mut grants = Grants::new([task(0)], [task(1)], 10, Epoch(0));
         drain(&mut grants);
         grants.handle(Input::EpochEnded(task(1), Epoch(1)));
         grants.handle(Input::Dropped);
@@ -196,7 +197,7 @@ mod tests {
     fn groups_follow_on_each_other_and_done_only_grows_under_any_order_of_messages() {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);
-            let mut grants = Grants::new((0..3).map(task), (3..5).map(task), 1 + rng.below(8));
+            let mut grants = Grants::new((0..3).map(task), (3..5).map(task), 1 + rng.below(8), Epoch(0));
             let (mut last, mut done) = (Epoch(0), Epoch(0));
             let mut cut = [0_u64; 3];
             let mut ended = [0_u64; 2];

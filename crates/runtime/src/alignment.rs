@@ -4,7 +4,7 @@
 //! so that what follows the aligned marker is exactly the next epoch. Also the guard of the order on each channel:
 //! consecutive epochs, growing watermarks, nothing after the end.
 
-use anabranch_model::{Envelope, Error, EventTime, Marker, MarkerKind, Nanos, Result, Stamped};
+use anabranch_model::{Envelope, Epoch, Error, EventTime, Marker, MarkerKind, Nanos, Result, Stamped};
 use arrow::array::RecordBatch;
 
 /// Merges the envelopes of a task's channels into one stream.
@@ -43,13 +43,14 @@ pub(crate) enum Event {
 }
 
 impl Alignment {
-    pub(crate) fn new(channels: usize) -> Self {
+    /// For channels that begin behind the epoch `after`.
+    pub(crate) fn new(channels: usize, after: Epoch) -> Self {
         let channel = Channel {
             watermark: EventTime::MIN,
             born: Nanos(0),
             idle: false,
             marker: None,
-            last_epoch: 0,
+            last_epoch: after.0,
             closed: None,
         };
         Alignment {
@@ -160,12 +161,12 @@ impl Channel {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_model::{Epoch, PlanVersion};
+    use anabranch_model::PlanVersion;
 
     use super::*;
 
     fn marker(epoch: u64, kind: MarkerKind) -> Envelope {
-        Envelope::Marker(Marker { epoch: Epoch(epoch), version: PlanVersion(1), kind })
+        Envelope::Marker(Marker { epoch: Epoch(epoch), version: PlanVersion(1), snapshot: false, kind })
     }
 
     fn watermark(ms: i64) -> Envelope {
@@ -174,7 +175,7 @@ mod tests {
 
     /// Feeds (channel, envelope) pairs and shows the events as text.
     fn check(channels: usize, steps: Vec<(usize, Envelope)>, expected: &[&str]) {
-        let mut alignment = Alignment::new(channels);
+        let mut alignment = Alignment::new(channels, Epoch(0));
         let seen: Vec<String> = steps
             .into_iter()
             .map(|(channel, envelope)| match alignment.receive(channel, envelope).expect("in order") {
@@ -241,7 +242,7 @@ mod tests {
             vec![marker(1, MarkerKind::End), watermark(1)],
             vec![Envelope::Idle, Envelope::Batch(Stamped { value: no_rows, born: Nanos(0) })],
         ] {
-            let mut alignment = Alignment::new(1);
+            let mut alignment = Alignment::new(1, Epoch(0));
             let last = steps.into_iter().map(|e| alignment.receive(0, e)).last().expect("steps");
             assert!(last.expect_err("disorder").to_string().contains("internal error"));
         }

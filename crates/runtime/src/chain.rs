@@ -1,15 +1,22 @@
 //! A stage's operators in a row, driven depth first: what an operator gives goes through all that follow before the
 //! operator is called again.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anabranch_dataflow::{JobOptions, Stage};
-use anabranch_model::{Clock, Error, EventTime, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes};
-use anabranch_operators::{Element, Functions, Operator, Output, Sink, build_operator};
-use arrow::array::RecordBatch;
+use anabranch_model::{
+    Clock, Epoch, Error, EventTime, KeyGroups, Marker, Nanos, Result, Stamped, TaskCounters, TaskId, batch_bytes,
+};
+use anabranch_operators::{
+    Committable, Element, Functions, Operator, Output, Sink, StateChange, StateShape, build_operator, hash_keys,
+};
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 
+use crate::durable::RestoredOperator;
 use crate::exchange::ExchangeWriter;
 
 /// Operators and what comes behind them.
@@ -33,7 +40,23 @@ struct Link {
 /// Where the rows of a chain go.
 pub(crate) enum Tail {
     Exchanges(Vec<ExchangeWriter>),
-    Sink(Box<dyn Sink>),
+    Sink(SinkTail),
+}
+
+/// A sink, and what it has prepared that is not visible yet.
+pub(crate) struct SinkTail {
+    pub(crate) sink: Box<dyn Sink>,
+    /// The job has checkpoints: rows are handed over by them, and not at the end of every epoch.
+    by_checkpoint: bool,
+    prepared: VecDeque<Committable>,
+}
+
+/// What a chain adds to its task's snapshot.
+#[derive(Debug)]
+pub(crate) struct ChainSnapshot {
+    pub(crate) watermark: EventTime,
+    pub(crate) operators: Vec<(usize, StateShape, StateChange)>,
+    pub(crate) prepared: Vec<Committable>,
 }
 
 impl Chain {
@@ -121,8 +144,8 @@ impl Chain {
                 TaskCounters::add(&self.counters.bytes_out, batch_bytes(&batch) as u64);
                 match &mut self.tail {
                     Tail::Exchanges(writers) => writers.iter_mut().try_for_each(|w| w.batch(&batch, born)),
-                    Tail::Sink(sink) => {
-                        sink.write(&batch)?;
+                    Tail::Sink(tail) => {
+                        tail.sink.write(&batch)?;
                         self.counters.result_latency.record(self.clock.now().since(born), batch.num_rows() as u64);
                         Ok(())
                     }
@@ -146,24 +169,78 @@ impl Chain {
         self.idle = true;
         match &mut self.tail {
             Tail::Exchanges(writers) => writers.iter_mut().try_for_each(ExchangeWriter::idle),
-            Tail::Sink(sink) => sink.flush(),
+            Tail::Sink(tail) => tail.sink.flush(),
         }
     }
 
-    /// The epoch ends: operators give out what they hold back, the sink hands over, the marker goes on.
-    pub(crate) fn marker(&mut self, marker: Marker) -> Result<()> {
+    /// The epoch ends: operators give out what they hold back, and show their state if the marker asks for it; the sink
+    /// hands over, or prepares to; the marker goes on.
+    pub(crate) fn marker(&mut self, marker: Marker) -> Result<Option<ChainSnapshot>> {
         self.flush_operators()?;
         self.count_late();
+        let operators = if marker.snapshot { self.snapshot_operators()? } else { Vec::new() };
         match &mut self.tail {
             Tail::Exchanges(writers) => writers.iter_mut().try_for_each(|w| w.marker(marker))?,
-            Tail::Sink(sink) => {
-                sink.epoch_end(marker.epoch)?;
-                if marker.kind.closes() {
-                    sink.finish()?;
-                }
-            }
+            Tail::Sink(tail) => tail.epoch_end(marker)?,
         }
         self.counters.epoch.store(marker.epoch.0, Relaxed);
+        let prepared = match &self.tail {
+            Tail::Sink(tail) if marker.snapshot => tail.prepared(),
+            _ => Vec::new(),
+        };
+        let watermark = EventTime(self.counters.watermark_ms.load(Relaxed));
+        Ok(marker.snapshot.then_some(ChainSnapshot { watermark, operators, prepared }))
+    }
+
+    fn snapshot_operators(&mut self) -> Result<Vec<(usize, StateShape, StateChange)>> {
+        let mut operators = Vec::new();
+        for (place, link) in self.links.iter_mut().enumerate() {
+            if let Some(shape) = link.operator.state_shape() {
+                operators.push((place, shape, link.operator.snapshot()?));
+            }
+        }
+        Ok(operators)
+    }
+
+    /// A checkpoint at the end of `epoch` is complete: the sink makes visible what it prepared up to there.
+    pub(crate) fn checkpoint_done(&mut self, epoch: Epoch) -> Result<()> {
+        match &mut self.tail {
+            Tail::Sink(tail) => tail.commit(epoch),
+            Tail::Exchanges(_) => Ok(()),
+        }
+    }
+
+    /// Whether the sink waits for a checkpoint to make something visible.
+    pub(crate) fn waits_for_checkpoint(&self) -> bool {
+        matches!(&self.tail, Tail::Sink(tail) if !tail.prepared.is_empty())
+    }
+
+    /// Nothing follows; everything up to the end of `done` is covered by a checkpoint.
+    pub(crate) fn finish(&mut self, done: Option<Epoch>) -> Result<()> {
+        match &mut self.tail {
+            Tail::Sink(tail) => tail.finish(done),
+            Tail::Exchanges(_) => Ok(()),
+        }
+    }
+
+    /// Gives the operators what they go on from, by their places: this task takes what its key groups own.
+    pub(crate) fn restore(
+        &mut self,
+        states: &BTreeMap<usize, &RestoredOperator>,
+        task: TaskId,
+        parallelism: u32,
+        groups: KeyGroups,
+    ) -> Result<()> {
+        for (place, link) in self.links.iter_mut().enumerate() {
+            let (Some(shape), Some(state)) = (link.operator.state_shape(), states.get(&place)) else { continue };
+            for rows in &state.rows {
+                let own = own_rows(rows, &shape, task.index, parallelism, groups)?;
+                if own.num_rows() > 0 {
+                    link.operator.restore(own)?;
+                }
+            }
+            link.operator.restored(state.watermark)?;
+        }
         Ok(())
     }
 
@@ -195,7 +272,7 @@ impl Chain {
     pub(crate) fn pause(&mut self) -> Result<()> {
         match &mut self.tail {
             Tail::Exchanges(_) => Ok(()),
-            Tail::Sink(sink) => sink.flush(),
+            Tail::Sink(tail) => tail.sink.flush(),
         }
     }
 
@@ -237,6 +314,72 @@ impl Link {
         }
         Err(Error::internal(format!("an operator gave {:?} instead of {:?}", batch.schema(), self.schema)))
     }
+}
+
+impl SinkTail {
+    pub(crate) fn new(sink: Box<dyn Sink>, by_checkpoint: bool) -> SinkTail {
+        SinkTail { sink, by_checkpoint, prepared: VecDeque::new() }
+    }
+
+    /// The epoch ends: hands over, or prepares what a checkpoint will make visible.
+    pub(crate) fn epoch_end(&mut self, marker: Marker) -> Result<()> {
+        match (self.by_checkpoint, marker.snapshot) {
+            (false, _) => self.sink.epoch_end(marker.epoch),
+            (true, false) => self.sink.flush(),
+            (true, true) => {
+                self.prepared.extend(self.sink.prepare_commit(marker.epoch)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// What is prepared and not visible yet, oldest first.
+    pub(crate) fn prepared(&self) -> Vec<Committable> {
+        self.prepared.iter().cloned().collect()
+    }
+
+    /// A checkpoint covers everything up to the end of `epoch`.
+    pub(crate) fn commit(&mut self, epoch: Epoch) -> Result<()> {
+        while let Some(committable) = self.prepared.front().filter(|c| c.epoch <= epoch) {
+            self.sink.commit(committable)?;
+            self.prepared.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Makes visible what tasks before this one prepared under a checkpoint that was completed: this task's share of it.
+    pub(crate) fn restore(&mut self, prepared: &[Committable], index: u32, parallelism: u32) -> Result<()> {
+        let mut own = prepared.iter().filter(|c| c.task % parallelism == index);
+        own.try_for_each(|committable| self.sink.commit(committable))
+    }
+
+    pub(crate) fn finish(&mut self, done: Option<Epoch>) -> Result<()> {
+        done.map_or(Ok(()), |done| self.commit(done))?;
+        self.sink.finish()
+    }
+}
+
+/// The rows of state whose key groups a task owns; state without keys belongs to the first task.
+fn own_rows(
+    rows: &RecordBatch,
+    shape: &StateShape,
+    index: u32,
+    parallelism: u32,
+    groups: KeyGroups,
+) -> Result<RecordBatch> {
+    if !same_types(rows.schema_ref(), &shape.schema) {
+        let (is, was) = (&shape.schema, rows.schema());
+        return Err(Error::user(format!("the state of the checkpoint has the columns {was:?}, the query has {is:?}"))
+            .remedy("go on with the query that wrote the checkpoint, or start without it"));
+    }
+    if shape.keys.is_empty() {
+        return Ok(if index == 0 { rows.clone() } else { rows.slice(0, 0) });
+    }
+    let mut hashes = Vec::new();
+    hash_keys(&rows.columns()[shape.keys.clone()], rows.num_rows(), &mut hashes)?;
+    let own: BooleanArray =
+        hashes.iter().map(|hash| Some(groups.owner(groups.of(*hash), parallelism) == index)).collect();
+    Ok(filter_record_batch(rows, &own)?)
 }
 
 /// Whether columns have equal types; names are for people.

@@ -26,6 +26,8 @@ struct State {
     /// Where the search for the next envelope starts, so that no channel starves.
     turn: usize,
     reader_waits: bool,
+    /// The reader shall look around, whether there is anything to receive or not.
+    woken: bool,
     writers_wait: usize,
     /// The job is being torn down, or the reader wants nothing more: nothing is received or kept any more.
     closed: bool,
@@ -47,7 +49,7 @@ struct Queued {
 pub(crate) enum Received {
     /// An envelope of this channel.
     Envelope(usize, Envelope),
-    /// Nothing came in time.
+    /// Nothing came in time, or the reader was woken to look around.
     Timeout,
     /// The inbox was closed.
     Closed,
@@ -64,7 +66,7 @@ pub(crate) struct QueueStats {
 impl Inbox {
     pub(crate) fn new(channels: usize, capacity: usize) -> Self {
         let channels = (0..channels).map(|_| Channel::default()).collect();
-        let state = State { channels, turn: 0, reader_waits: false, writers_wait: 0, closed: false };
+        let state = State { channels, turn: 0, reader_waits: false, woken: false, writers_wait: 0, closed: false };
         Inbox { state: Mutex::new(state), readable: Condvar::new(), writable: Condvar::new(), capacity }
     }
 
@@ -120,6 +122,9 @@ impl Inbox {
                 }
                 return Received::Envelope(channel, envelope);
             }
+            if std::mem::take(&mut state.woken) {
+                return Received::Timeout;
+            }
             let Some(timeout) = timeout else {
                 state.reader_waits = true;
                 state = self.readable.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -136,6 +141,12 @@ impl Inbox {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.reader_waits = false;
         }
+    }
+
+    /// Lets the reader return at once if it waits, or when it is about to wait next.
+    pub(crate) fn wake(&self) {
+        self.lock().woken = true;
+        self.readable.notify_all();
     }
 
     /// Drops what is queued, wakes everybody, and drops whatever is sent from now on.

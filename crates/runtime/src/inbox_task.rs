@@ -1,15 +1,17 @@
 //! A task whose rows come from channels: receives, aligns, drives its chain.
 
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Envelope, Marker, MarkerKind, Result, TaskCounters, TaskId, batch_bytes};
+use anabranch_model::{Clock, Envelope, Epoch, Marker, MarkerKind, Result, TaskCounters, TaskId, batch_bytes};
 use anabranch_protocol::Input;
 
 use crate::alignment::{Alignment, Event};
-use crate::chain::Chain;
+use crate::chain::{Chain, ChainSnapshot};
 use crate::control::Control;
 use crate::inbox::{Inbox, Received};
+use crate::snapshot::{Snapshot, SourceSnapshot};
 
 /// The static side of one operator: an inbox that is read to its end before the main input.
 pub(crate) struct Side {
@@ -26,6 +28,10 @@ pub(crate) struct TaskParts {
     pub(crate) counters: Arc<TaskCounters>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) control: Arc<Control>,
+    /// Where snapshots go, if the job has checkpoints.
+    pub(crate) snapshots: Option<SyncSender<Snapshot>>,
+    /// The epoch behind which the job begins.
+    pub(crate) after: Epoch,
 }
 
 /// Whether a static side was read completely.
@@ -53,7 +59,7 @@ impl TaskParts {
     }
 
     fn read_side(&mut self, side: &Side) -> Result<SideEnd> {
-        let mut alignment = Alignment::new(side.channels);
+        let mut alignment = Alignment::new(side.channels, self.after);
         loop {
             let start = self.clock.now();
             let received = side.inbox.receive(alignment.blocked(), None, self.clock.as_ref());
@@ -70,8 +76,35 @@ impl TaskParts {
         Ok(SideEnd::Complete)
     }
 
+    /// The epoch ends here: the chain is told, and its snapshot sent off with what the source adds to it.
+    pub(crate) fn marker(&mut self, marker: Marker, source: SourceSnapshot) -> Result<()> {
+        let taken = self.chain.marker(marker)?;
+        if let (Some(ChainSnapshot { watermark, operators, prepared }), Some(snapshots)) = (taken, &self.snapshots) {
+            let (task, epoch, finished) = (self.id, marker.epoch, marker.kind.closes());
+            let snapshot = Snapshot { task, epoch, finished, watermark, source, operators, prepared };
+            // Whoever took snapshots is gone only when the job has failed.
+            let _ = snapshots.send(snapshot);
+        }
+        self.tell_ended(marker);
+        Ok(())
+    }
+
+    /// Lets the sink make visible what complete checkpoints cover.
+    pub(crate) fn checkpoints_done(&mut self) -> Result<()> {
+        match self.chain.waits_for_checkpoint() {
+            true => self.chain.checkpoint_done(self.control.done()),
+            false => Ok(()),
+        }
+    }
+
+    /// The last epoch has ended: waits until it is done, if that lets the sink make something visible, and closes it.
+    pub(crate) fn finish(&mut self, last: Epoch) -> Result<()> {
+        let done = self.chain.waits_for_checkpoint() && self.control.wait_done(last);
+        self.chain.finish(done.then_some(last))
+    }
+
     /// A sink has handed over an epoch.
-    pub(crate) fn tell_ended(&self, marker: Marker) {
+    fn tell_ended(&self, marker: Marker) {
         if !self.chain.is_sink() {
             return;
         }
@@ -91,7 +124,7 @@ impl TaskParts {
 
 /// Runs a task that is fed by channels until their end.
 pub(crate) fn run(mut task: TaskParts, inbox: &Inbox, channels: usize) -> Result<()> {
-    let mut alignment = Alignment::new(channels);
+    let mut alignment = Alignment::new(channels, task.after);
     let cut = task.read_sides()? == SideEnd::Cut;
     let mut now = task.clock.now();
     loop {
@@ -99,6 +132,7 @@ pub(crate) fn run(mut task: TaskParts, inbox: &Inbox, channels: usize) -> Result
         let mut received = inbox.receive(alignment.blocked(), Some(Duration::ZERO), task.clock.as_ref());
         if matches!(received, Received::Timeout) {
             task.chain.pause()?;
+            task.checkpoints_done()?;
             now = task.chain.account(now);
             let timeout = task.chain.next_deadline().map(|deadline| deadline.after(now));
             received = inbox.receive(alignment.blocked(), timeout, task.clock.as_ref());
@@ -120,17 +154,17 @@ pub(crate) fn run(mut task: TaskParts, inbox: &Inbox, channels: usize) -> Result
                         task.chain.idle()?;
                     }
                     Event::Marker(marker) => {
-                        task.chain.marker(marker)?;
-                        task.tell_ended(marker);
+                        task.marker(marker, SourceSnapshot::default())?;
                         if marker.kind.closes() {
                             task.chain.account(start);
-                            return Ok(());
+                            return task.finish(marker.epoch);
                         }
                     }
                     Event::None => {}
                 }
             }
         }
+        task.checkpoints_done()?;
         task.chain.flush_due(start)?;
         now = task.chain.account(start);
     }

@@ -4,20 +4,40 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, PLAN_FORMAT, Plan, Port, Stage};
-use anabranch_model::{Clock, Error, EventTime, Nanos, Result, StageId, TaskCounters, TaskId, TaskMetrics};
-use anabranch_operators::{Connectors, Functions, TaskContext};
+use anabranch_model::{Clock, Epoch, Error, EventTime, Nanos, Result, StageId, TaskCounters, TaskId, TaskMetrics};
+use anabranch_operators::{Connectors, Delivery, Functions, TaskContext};
 use anabranch_protocol::Input;
 
-use crate::chain::{Chain, Tail};
-use crate::control::Control;
+use crate::chain::{Chain, SinkTail, Tail};
+use crate::control::{Control, Members};
+use crate::durable::{JobState, TakenOver};
 use crate::exchange::{ChannelSender, ExchangeWriter};
 use crate::inbox::{Inbox, QueueStats};
 use crate::inbox_task::{self, Side, TaskParts};
+use crate::outline::Outline;
+use crate::recorder;
+use crate::snapshot::Snapshot;
 use crate::source_task::{SourceParts, SourceTask};
+
+impl DurableParts {
+    /// The scope of what a stage writes: two inserts into one table must not take each other's for their own.
+    fn scope_of(&self, stage: StageId) -> String {
+        match (self.outline.sink(stage), self.outline.source(stage)) {
+            (Some(number), _) => format!("{}-{number}", self.scope),
+            // A table of malformed records.
+            (None, Some(number)) => format!("{}-malformed-{number}", self.scope),
+            (None, None) => self.scope.clone(),
+        }
+    }
+}
+
+/// Epochs of one group at most.
+const GROUP_EPOCHS: u64 = 10;
 
 /// A job whose tasks run on threads of this process.
 pub struct Job {
@@ -62,13 +82,29 @@ struct Builder<'a> {
     clock: Arc<dyn Clock>,
     control: Arc<Control>,
     entries: BTreeMap<(StageId, Option<usize>), Entry>,
+    durable: Option<DurableParts>,
+}
+
+/// What tasks of a job with checkpoints have beyond the others.
+struct DurableParts {
+    after: Epoch,
+    scope: String,
+    outline: Outline,
+    state: JobState,
+    snapshots: SyncSender<Snapshot>,
 }
 
 type TaskBody = Box<dyn FnOnce() -> Result<()> + Send>;
 
 impl Job {
-    /// Starts a plan: one thread per task, named after its stage.
-    pub fn start(plan: &Plan, connectors: &Connectors, clock: Arc<dyn Clock>) -> Result<Job> {
+    /// Starts a plan: one thread per task, named after its stage. With `taken_over` it goes on from the checkpoint and takes
+    /// checkpoints; without, it begins anew and leaves nothing.
+    pub fn start(
+        plan: &Plan,
+        connectors: &Connectors,
+        clock: Arc<dyn Clock>,
+        taken_over: Option<TakenOver>,
+    ) -> Result<Job> {
         if plan.format != PLAN_FORMAT {
             return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", plan.format))
                 .remedy("plan the query again with this version"));
@@ -76,12 +112,27 @@ impl Job {
         let of = |wanted: fn(&Stage) -> bool| -> Vec<TaskId> {
             plan.stages.iter().filter(|s| wanted(s)).flat_map(tasks_of).collect()
         };
-        let (sources, sinks) = (of(|s| s.source.is_some()), of(|s| s.sink.is_some()));
-        let control = Control::new(sources, sinks, plan.task_count() as usize);
+        let epoch_interval = plan.options.epoch_interval;
+        let checkpoints = taken_over.as_ref().map(|taken| taken.checkpointing.config());
+        let control = Control::new(
+            Members { sources: of(|s| s.source.is_some()), sinks: of(|s| s.sink.is_some()), all: of(|_| true) },
+            checkpoints.map_or(GROUP_EPOCHS, |config| group_epochs(config.interval_ns, epoch_interval)),
+            checkpoints,
+            taken_over.as_ref().map_or(Epoch(0), |taken| taken.after),
+            Arc::clone(&clock),
+        );
+        let (durable, recorder) = match taken_over {
+            None => (None, None),
+            Some(TakenOver { recorder, after, state, .. }) => {
+                let (snapshots, received) = sync_channel(plan.task_count() as usize);
+                let (scope, outline) = (recorder.job.clone(), recorder.outline.clone());
+                (Some(DurableParts { after, scope, outline, state, snapshots }), Some((recorder, received)))
+            }
+        };
         let entries = entries(plan);
         control.watch(entries.values().flat_map(|e| e.inboxes.iter().cloned()));
         let functions = Functions::default();
-        let builder = Builder { plan, connectors, functions: &functions, clock, control, entries };
+        let builder = Builder { plan, connectors, functions: &functions, clock, control, entries, durable };
         let mut tasks = Vec::new();
         let mut bodies = Vec::new();
         for stage in &plan.stages {
@@ -95,6 +146,10 @@ impl Job {
         let Builder { clock, control, .. } = builder;
         let started = clock.now();
         let mut job = Job { control, clock, started, tasks, threads: Vec::new() };
+        if let Some((recorder, received)) = recorder {
+            let thread = recorder::spawn(recorder, received, Arc::clone(&job.control));
+            job.threads.push(thread.map_err(|error| no_thread(&error))?);
+        }
         for (index, body) in bodies.into_iter().enumerate() {
             job.spawn(index, body)?;
         }
@@ -126,8 +181,7 @@ impl Job {
             }
             Err(error) => {
                 self.control.fail(Error::outside("thread"));
-                Err(Error::outside(format!("cannot start a thread: {error}"))
-                    .remedy("lower the parallelism, or raise the limit of threads (ulimit -u)"))
+                Err(no_thread(&error))
             }
         }
     }
@@ -216,6 +270,17 @@ impl TaskView {
     }
 }
 
+/// Epochs of a group: so many that checkpoints, which end groups, come about as often as they should.
+fn group_epochs(checkpoint_interval_ns: u64, epoch_interval: Duration) -> u64 {
+    let epoch_ns = u64::try_from(epoch_interval.as_nanos()).unwrap_or(u64::MAX).max(1);
+    (checkpoint_interval_ns / epoch_ns / 2).clamp(1, GROUP_EPOCHS)
+}
+
+fn no_thread(error: &std::io::Error) -> Error {
+    Error::outside(format!("cannot start a thread: {error}"))
+        .remedy("lower the parallelism, or raise the limit of threads (ulimit -u)")
+}
+
 fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
     let id = stage.id;
     (0..stage.parallelism).map(move |index| TaskId { stage: id, index })
@@ -258,13 +323,23 @@ impl Builder<'_> {
             index: id.index,
             parallelism: stage.parallelism,
             batch_rows: self.plan.options.batch_rows,
+            delivery: match &self.durable {
+                Some(durable) => Delivery::ExactlyOnce { scope: durable.scope_of(stage.id) },
+                None => Delivery::AtLeastOnce,
+            },
             clock: Arc::clone(&self.clock),
         };
         let counters = Arc::new(TaskCounters::default());
         let tail = match &stage.sink {
             Some(sink) => {
                 let connector = self.connectors.get(&sink.connector.connector)?;
-                Tail::Sink(connector.sink(sink, &context).map_err(|e| e.at(format!("table {}", sink.table)))?)
+                let place = |e: Error| e.at(format!("table {}", sink.table));
+                let mut tail = SinkTail::new(connector.sink(sink, &context).map_err(place)?, self.durable.is_some());
+                let number = self.durable.as_ref().and_then(|durable| durable.outline.sink(stage.id));
+                if let Some(prepared) = number.and_then(|n| self.durable.as_ref()?.state.sinks.get(&n)) {
+                    tail.restore(prepared, id.index, stage.parallelism).map_err(place)?;
+                }
+                Tail::Sink(tail)
             }
             None => Tail::Exchanges(self.plan.outputs(stage.id).map(|e| self.writer(e, id)).collect::<Result<_>>()?),
         };
@@ -275,7 +350,12 @@ impl Builder<'_> {
             _ => return Err(Error::internal("a stage has either a source or exchanges into its main port")),
         };
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
-        let chain = Chain::new(stage, input, tail, options, self.functions, Arc::clone(&counters), clock)?;
+        let mut chain = Chain::new(stage, input, tail, options, self.functions, Arc::clone(&counters), clock)?;
+        if let Some(DurableParts { outline, state, .. }) = &self.durable {
+            let states = (0..stage.operators.len())
+                .filter_map(|place| Some((place, state.operators.get(&outline.operator(stage.id, place)?)?)));
+            chain.restore(&states.collect(), id, stage.parallelism, self.plan.key_groups)?;
+        }
         let sides = self.entries.iter().filter(|((to, _), _)| *to == stage.id).filter_map(|((_, port), entry)| {
             let inbox = Arc::clone(&entry.inboxes[id.index as usize]);
             port.map(|operator| Side { operator, inbox, channels: entry.channels })
@@ -287,6 +367,8 @@ impl Builder<'_> {
             counters: Arc::clone(&counters),
             clock: Arc::clone(&self.clock),
             control: Arc::clone(&self.control),
+            snapshots: self.durable.as_ref().map(|durable| durable.snapshots.clone()),
+            after: self.durable.as_ref().map_or(Epoch(0), |durable| durable.after),
         };
         let inbox = main.map(|entry| Arc::clone(&entry.inboxes[id.index as usize]));
         let view = TaskView {
@@ -311,15 +393,25 @@ impl Builder<'_> {
     fn source_body(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<TaskBody> {
         let Some(spec) = &stage.source else { return Err(Error::internal("not a source")) };
         let place = |e: Error| e.at(format!("table {}", spec.table));
-        let source = self.connectors.get(&spec.connector.connector)?.source(spec, context).map_err(place)?;
+        let restored = self.durable.as_ref().and_then(|durable| {
+            let number = durable.outline.source(stage.id)?;
+            durable.state.sources.get(&number)
+        });
+        let positions = restored.map(|restored| &restored.positions);
+        let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
         let dead_letter = match &spec.on_malformed {
             OnMalformed::DeadLetter(sink) => {
                 let connector = self.connectors.get(&sink.connector.connector)?;
-                Some(connector.sink(sink, context).map_err(|e| e.at(format!("table {}", sink.table)))?)
+                let place = |e: Error| e.at(format!("table {}", sink.table));
+                let mut tail = SinkTail::new(connector.sink(sink, context).map_err(place)?, self.durable.is_some());
+                if let Some(restored) = restored {
+                    tail.restore(&restored.dead_letters, context.index, context.parallelism).map_err(place)?;
+                }
+                Some(tail)
             }
             _ => None,
         };
-        let source = SourceParts::new(spec, source, dead_letter, self.functions).map_err(place)?;
+        let source = SourceParts::new(spec, source, dead_letter, restored, self.functions).map_err(place)?;
         let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
         Ok(Box::new(move || SourceTask::new(parts, source, version, interval).run()))
     }

@@ -7,11 +7,16 @@
 mod alignment;
 mod chain;
 mod control;
+mod durable;
 mod exchange;
 mod inbox;
 mod inbox_task;
 mod job;
+mod outline;
+mod recorder;
+mod snapshot;
 mod source_task;
 mod watermarks;
 
+pub use durable::{Checkpointing, TakenOver};
 pub use job::{Job, Summary};

@@ -10,14 +10,17 @@ use anabranch_model::{
     Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PlanVersion, Result, Stamped, TaskCounters, batch_bytes,
 };
 use anabranch_operators::{
-    CompiledExpr, Functions, Malformed, Polled, Projection, Rows, Sink, Source, event_times, latest_time,
+    CompiledExpr, Functions, Malformed, Polled, Projection, Rows, Source, event_times, latest_time,
 };
 use anabranch_protocol::Input;
 use arrow::array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{Schema, SchemaRef};
 
+use crate::chain::SinkTail;
+use crate::durable::RestoredSource;
 use crate::inbox_task::{SideEnd, TaskParts};
+use crate::snapshot::SourceSnapshot;
 use crate::watermarks::{Progress, Watermarks};
 
 /// The longest time that a source waits for records before its task looks around.
@@ -43,15 +46,17 @@ struct Time {
 enum Fate {
     Fail,
     Skip,
-    DeadLetter(Box<dyn Sink>, SchemaRef),
+    DeadLetter(SinkTail, SchemaRef),
 }
 
 impl SourceParts {
-    /// Compiles a source's specification. `dead_letter` is the opened sink of [`OnMalformed::DeadLetter`].
+    /// Compiles a source's specification. `dead_letter` is the opened sink of [`OnMalformed::DeadLetter`]; `restored` is what
+    /// the source goes on from.
     pub(crate) fn new(
         spec: &SourceSpec,
         source: Box<dyn Source>,
-        dead_letter: Option<Box<dyn Sink>>,
+        dead_letter: Option<SinkTail>,
+        restored: Option<&RestoredSource>,
         functions: &Functions,
     ) -> Result<Self> {
         let decoded = spec.declared.project(&spec.projection)?;
@@ -73,7 +78,7 @@ impl SourceParts {
             source,
             columns,
             time: spec.watermark.as_ref().map(compile).transpose()?,
-            watermarks: Watermarks::new(idle),
+            watermarks: Watermarks::new(idle, restored.map(|state| state.watermarks.clone()).unwrap_or_default()),
             on_malformed,
             table: spec.table.clone(),
         })
@@ -93,7 +98,7 @@ impl SourceParts {
         TaskCounters::add(&counters.malformed_rows, records.len() as u64);
         match &mut self.on_malformed {
             Fate::Skip => Ok(()),
-            Fate::DeadLetter(sink, schema) => sink.write(&dead_letters(&self.table, records, schema)?),
+            Fate::DeadLetter(tail, schema) => tail.sink.write(&dead_letters(&self.table, records, schema)?),
             Fate::Fail => {
                 let shown = String::from_utf8_lossy(&first.record[..first.record.len().min(200)]);
                 Err(Error::user(format!("malformed record: {}: {}", first.error, shown.trim_end()))
@@ -149,7 +154,8 @@ pub(crate) struct SourceTask {
 impl SourceTask {
     pub(crate) fn new(task: TaskParts, parts: SourceParts, version: PlanVersion, epoch_interval: Duration) -> Self {
         let next_cut = task.clock.now().plus(epoch_interval);
-        SourceTask { task, parts, version, epoch_interval, epoch: Epoch::FIRST, next_cut, done: Epoch(0) }
+        let (epoch, done) = (task.after.next(), task.after);
+        SourceTask { task, parts, version, epoch_interval, epoch, next_cut, done }
     }
 
     /// Reads until the source ends or the job stops or fails.
@@ -242,17 +248,21 @@ impl SourceTask {
 
     fn cut(&mut self, kind: MarkerKind) -> Result<()> {
         let epoch = self.epoch;
+        let durable = self.task.snapshots.is_some();
+        let snapshot = durable && (kind.closes() || self.task.control.is_checkpoint(epoch));
+        let marker = Marker { epoch, version: self.version, snapshot, kind };
         self.parts.source.epoch_cut(epoch)?;
-        if let Fate::DeadLetter(sink, _) = &mut self.parts.on_malformed {
-            sink.epoch_end(epoch)?;
-            if kind.closes() {
-                sink.finish()?;
-            }
+        let mut state = SourceSnapshot::default();
+        if let Fate::DeadLetter(tail, _) = &mut self.parts.on_malformed {
+            tail.epoch_end(marker)?;
+            state.dead_letters = tail.prepared();
         }
-        let marker = Marker { epoch, version: self.version, kind };
-        self.task.chain.marker(marker)?;
+        if snapshot {
+            state.positions = self.parts.source.positions()?;
+            state.partition_watermarks = self.parts.watermarks.partitions();
+        }
+        self.task.marker(marker, state)?;
         self.task.control.tell(Input::EpochCut(self.task.id, epoch));
-        self.task.tell_ended(marker);
         self.epoch = epoch.next();
         Ok(())
     }
@@ -263,8 +273,11 @@ impl SourceTask {
         if done > self.done {
             self.done = done;
             self.parts.source.epoch_done(done.min(Epoch(self.epoch.0 - 1)))?;
+            if let Fate::DeadLetter(tail, _) = &mut self.parts.on_malformed {
+                tail.commit(done)?;
+            }
         }
-        Ok(())
+        self.task.checkpoints_done()
     }
 
     /// The job stops: all sources end at the end of the same epoch.
@@ -288,9 +301,13 @@ impl SourceTask {
         self.task.chain.account(start);
         self.task.control.tell(Input::SourceFinished(self.task.id));
         self.task.counters.epoch.store(last.0, Relaxed);
-        if self.task.control.wait_done(last) {
+        let done = self.task.control.wait_done(last);
+        if done {
             self.parts.source.epoch_done(last)?;
         }
-        Ok(())
+        if let Fate::DeadLetter(tail, _) = &mut self.parts.on_malformed {
+            tail.finish(done.then_some(last))?;
+        }
+        self.task.finish(last)
     }
 }

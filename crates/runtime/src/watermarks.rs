@@ -15,6 +15,8 @@ pub(crate) struct Watermarks {
     idle_timeout: Option<Duration>,
     emitted: EventTime,
     idle: bool,
+    /// Watermarks that partitions had when the task that read them before took its snapshot.
+    restored: BTreeMap<PartitionId, EventTime>,
     /// Time spent looking.
     looked: Duration,
     last_look: Option<Nanos>,
@@ -36,12 +38,13 @@ pub(crate) enum Progress {
 }
 
 impl Watermarks {
-    pub(crate) fn new(idle_timeout: Option<Duration>) -> Self {
+    pub(crate) fn new(idle_timeout: Option<Duration>, restored: BTreeMap<PartitionId, EventTime>) -> Self {
         Watermarks {
             partitions: BTreeMap::new(),
             idle_timeout,
             emitted: EventTime::MIN,
             idle: false,
+            restored,
             looked: Duration::ZERO,
             last_look: None,
         }
@@ -54,9 +57,10 @@ impl Watermarks {
         self.looked += passed.min(most);
     }
 
-    /// A new partition holds the watermark back until it has rows or is idle.
+    /// A new partition holds the watermark back until it has rows or is idle, a restored one where it was.
     pub(crate) fn opened(&mut self, partition: PartitionId) {
-        let new = Partition { watermark: EventTime::MIN, rows_at: self.looked, idle: false };
+        let watermark = self.restored.remove(&partition).unwrap_or(EventTime::MIN);
+        let new = Partition { watermark, rows_at: self.looked, idle: false };
         self.partitions.insert(partition, new);
     }
 
@@ -71,6 +75,11 @@ impl Watermarks {
             state.rows_at = self.looked;
             state.idle = false;
         }
+    }
+
+    /// The watermark of each partition.
+    pub(crate) fn partitions(&self) -> BTreeMap<PartitionId, EventTime> {
+        self.partitions.iter().map(|(id, partition)| (*id, partition.watermark)).collect()
     }
 
     /// How long until a partition may become idle next.
@@ -116,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_slowest_active_partition_decides() {
-        let mut marks = Watermarks::new(Some(Duration::from_nanos(40)));
+        let mut marks = Watermarks::new(Some(Duration::from_nanos(40)), BTreeMap::new());
         let mut now = 0;
         let mut wait = |marks: &mut Watermarks, ns: u64| {
             for _ in 0..ns {
@@ -150,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_task_that_was_held_up_has_not_seen_silence() {
-        let mut marks = Watermarks::new(Some(Duration::from_secs(1)));
+        let mut marks = Watermarks::new(Some(Duration::from_secs(1)), BTreeMap::new());
         marks.look(Nanos(0));
         marks.opened(P0);
         marks.opened(P1);
@@ -164,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_closed_partition_no_longer_counts_and_without_timeout_none_is_idle() {
-        let mut marks = Watermarks::new(None);
+        let mut marks = Watermarks::new(None, BTreeMap::new());
         marks.opened(P0);
         marks.opened(P1);
         rows(&mut marks, P0, 50);

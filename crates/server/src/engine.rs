@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, OnMalformed, Plan, TableTraits};
-use anabranch_model::{Clock, Error, Result, SystemClock};
+use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, OnMalformed, Plan, TableTraits};
+use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64};
 use anabranch_operators::{Connector, Connectors};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
-use anabranch_runtime::Job;
+use anabranch_runtime::{Checkpointing, Job, TakenOver};
+use anabranch_state::Store;
 use arrow::datatypes::SchemaRef;
 
 /// Plans and runs SQL in this process.
@@ -71,9 +72,23 @@ impl Engine {
         Ok(planned)
     }
 
-    /// Starts a plan.
+    /// Starts a plan. If its options name a directory of checkpoints, the job goes on from the newest one there.
     pub fn start(&self, plan: &Plan) -> Result<Job> {
-        Job::start(plan, &self.connectors, Arc::clone(&self.clock))
+        let taken_over = match &plan.options.checkpoints {
+            Some(options) => Some(self.take_over(plan, options)?),
+            None => None,
+        };
+        Job::start(plan, &self.connectors, Arc::clone(&self.clock), taken_over)
+    }
+
+    fn take_over(&self, plan: &Plan, options: &CheckpointOptions) -> Result<TakenOver> {
+        let checkpointing = Checkpointing {
+            store: Store::directory(&options.directory).map_err(|e| e.at("option 'checkpoint-directory'"))?,
+            interval: options.interval,
+            timeout: options.timeout,
+            new_job: new_job_name(&plan.options.job_name),
+        };
+        checkpointing.take_over(plan)
     }
 
     /// Plans a script and starts its job.
@@ -129,6 +144,13 @@ impl Engine {
                 .remedy(format!("its tables are: {}", known.join(", ")))),
         }
     }
+}
+
+/// A name that no other job has: of letters, digits and hyphens, because places outside are named after it.
+fn new_job_name(name: &str) -> String {
+    let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let since_1970 = std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64);
+    format!("{plain}-{:016x}", hash_u64(hash_u64(HASH_SEED, since_1970), u64::from(std::process::id())))
 }
 
 impl TableResolver for Engine {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_connectors::MemorySink;
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, PartitionId, Result};
-use anabranch_operators::{Connector, Polled, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Polled, Positions, Rows, Sink, Source, TaskContext};
 use anabranch_server::{Engine, Settings};
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{Int64Type, SchemaRef};
@@ -60,6 +60,10 @@ impl Source for Reader {
         std::thread::park_timeout(wait.min(LOOK));
         Ok(Polled::Pending)
     }
+
+    fn positions(&self) -> Result<Positions> {
+        Ok(Positions::new())
+    }
 }
 
 impl Connector for TwoPartitions {
@@ -71,7 +75,7 @@ impl Connector for TwoPartitions {
         Ok(TableTraits { bounded: true, readable: true, writable: false, max_readers: Some(2), schema })
     }
 
-    fn source(&self, _: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, _: &SourceSpec, context: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
         let id = PartitionId(context.index);
         let script = match context.index {
             0 => vec![(0, Polled::Opened(id)), (0, rows(0, 1_000)), (0, Polled::Closed(id)), (2, Polled::End)],

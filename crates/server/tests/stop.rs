@@ -6,7 +6,7 @@ use std::time::Duration;
 use anabranch_connectors::{MemorySink, MemorySource};
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, PartitionId, Result};
-use anabranch_operators::{Connector, Polled, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Polled, Positions, Sink, Source, TaskContext};
 use anabranch_server::{Engine, Settings};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -36,6 +36,10 @@ impl Source for Silence {
         std::thread::park_timeout(wait);
         Ok(Polled::Pending)
     }
+
+    fn positions(&self) -> Result<Positions> {
+        Ok(Positions::new())
+    }
 }
 
 impl Connector for Unending {
@@ -45,7 +49,7 @@ impl Connector for Unending {
         Ok(TableTraits { bounded: true, readable: true, writable: false, max_readers: Some(1), schema })
     }
 
-    fn source(&self, _: &SourceSpec, _: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
         Ok(Box::new(Silence { opened: false }))
     }
 

@@ -9,6 +9,7 @@ mod store;
 pub use file::{decode_rows, encode_rows};
 pub use log::{Entry, Log};
 pub use manifest::{
-    Committed, FORMAT, Manifest, OperatorState, StateFile, TaskState, decode_manifest, encode_manifest,
+    FORMAT, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
+    encode_manifest,
 };
 pub use store::{Blob, Store};

@@ -19,8 +19,8 @@ pub struct Manifest {
     pub format: u32,
     /// The job among all that ever wrote here: stays the same as long as it goes on from its own checkpoints.
     pub job: String,
-    /// The plan that ran, as text: a restore compares it with its own.
-    pub plan: String,
+    /// What the plan consists of that has state, a line each: a restore compares them with its own.
+    pub outline: Vec<String>,
     /// The epoch at whose end the snapshots were taken.
     pub epoch: Epoch,
     /// Who wrote it.
@@ -29,7 +29,8 @@ pub struct Manifest {
     pub tasks: Vec<TaskState>,
 }
 
-/// One task's snapshot.
+/// One task's snapshot. Its parts are numbered over the whole plan, by kind, so that they are found again when stages
+/// are cut otherwise, as they are at another parallelism.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskState {
@@ -37,26 +38,48 @@ pub struct TaskState {
     pub task: TaskId,
     /// The task had nothing more to do.
     pub finished: bool,
-    /// Event time at the head of its chain, in milliseconds.
-    pub watermark_ms: i64,
-    /// Where the partitions stood that it read.
-    pub positions: BTreeMap<String, String>,
-    /// Event time of these partitions, by their numbers, in milliseconds.
-    pub partition_watermarks_ms: BTreeMap<u32, i64>,
+    /// What it read, if it read a table.
+    pub source: Option<SourceState>,
     /// State of its operators.
     pub operators: Vec<OperatorState>,
-    /// What its sink has prepared and not yet made visible, oldest first.
-    pub prepared: Vec<Committed>,
+    /// What it wrote, if it wrote a table.
+    pub sink: Option<SinkState>,
 }
 
-/// State of one operator of a task: all of these files together.
+/// Where a reader stood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceState {
+    /// Number among the plan's sources.
+    pub number: usize,
+    /// Where the partitions stood.
+    pub positions: BTreeMap<String, String>,
+    /// Event time of these partitions, by their numbers, in milliseconds.
+    pub watermarks_ms: BTreeMap<u32, i64>,
+    /// What the sink of malformed records has prepared and not yet made visible, oldest first.
+    pub dead_letters: Vec<Prepared>,
+}
+
+/// State of one operator in one task: all of these files together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatorState {
-    /// Place of the operator in its stage's chain.
-    pub operator: usize,
+    /// Number among the plan's operators with state.
+    pub number: usize,
+    /// Event time that it had reached, in milliseconds.
+    pub watermark_ms: i64,
     /// Oldest first.
     pub files: Vec<StateFile>,
+}
+
+/// What a writer had prepared and not yet made visible.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SinkState {
+    /// Number among the plan's sinks.
+    pub number: usize,
+    /// Oldest first.
+    pub prepared: Vec<Prepared>,
 }
 
 /// A file of state rows.
@@ -74,13 +97,27 @@ pub struct StateFile {
 /// What a sink has prepared, to be made visible once the checkpoint is complete.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Committed {
+pub struct Prepared {
     /// The epoch at whose end it was prepared.
     pub epoch: Epoch,
     /// Index of the task that prepared it.
     pub task: u32,
     /// Its content.
     pub blob: Blob,
+}
+
+impl Manifest {
+    /// Names of all objects that belong to the checkpoint beside its manifest.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let of_task = |task: &TaskState| {
+            let files = task.operators.iter().flat_map(|operator| &operator.files).map(|file| &file.blob);
+            let prepared = task.sink.iter().flat_map(|sink| &sink.prepared);
+            let dead_letters = task.source.iter().flat_map(|source| &source.dead_letters);
+            let prepared = prepared.chain(dead_letters).map(|prepared| &prepared.blob);
+            files.chain(prepared).map(|blob| blob.name.clone()).collect::<Vec<_>>()
+        };
+        self.tasks.iter().flat_map(of_task)
+    }
 }
 
 /// A manifest with its checksum in the first line.
@@ -124,20 +161,24 @@ mod tests {
         Manifest {
             format: FORMAT,
             job: "ads-1a2b".into(),
-            plan: "stage 0: source events\n".into(),
+            outline: vec!["source 0: events".into(), "state 0: count".into(), "sink 0: results".into()],
             epoch: Epoch(7),
             incarnation: Incarnation(1),
             tasks: vec![TaskState {
                 task: TaskId { stage: StageId(2), index: 0 },
                 finished: false,
-                watermark_ms: -5,
-                positions: BTreeMap::from([("ads/0".into(), "4711".into())]),
-                partition_watermarks_ms: BTreeMap::from([(0, 1000)]),
+                source: Some(SourceState {
+                    number: 0,
+                    positions: BTreeMap::from([("ads/0".into(), "4711".into())]),
+                    watermarks_ms: BTreeMap::from([(0, 1000)]),
+                    dead_letters: Vec::new(),
+                }),
                 operators: vec![OperatorState {
-                    operator: 1,
+                    number: 0,
+                    watermark_ms: -5,
                     files: vec![StateFile { blob: blob.clone(), rows: 10, last_pane_ms: Some(20_000) }],
                 }],
-                prepared: vec![Committed { epoch: Epoch(7), task: 0, blob }],
+                sink: Some(SinkState { number: 0, prepared: vec![Prepared { epoch: Epoch(7), task: 0, blob }] }),
             }],
         }
     }

@@ -10,7 +10,7 @@ use anabranch_dataflow::{
     Stage, TableTraits,
 };
 use anabranch_model::{Epoch, Error, KeyGroups, PartitionId, PlanVersion, Result, Rng, StageId};
-use anabranch_operators::{Connector, Malformed, Polled, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Malformed, Polled, Positions, Rows, Sink, Source, TaskContext};
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 
@@ -78,7 +78,7 @@ impl Connector for Tables {
         })
     }
 
-    fn source(&self, _: &SourceSpec, context: &TaskContext) -> Result<Box<dyn Source>> {
+    fn source(&self, _: &SourceSpec, context: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
         let rng = Rng::new(self.seed ^ u64::from(context.index));
         Ok(Box::new(LogSource { tables: self.clone(), task: context.index, next: 0, polls: 0, rng, opened: false }))
     }
@@ -99,6 +99,10 @@ struct LogSource {
 }
 
 impl Source for LogSource {
+    fn positions(&self) -> Result<Positions> {
+        Ok(Positions::new())
+    }
+
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         let partition = PartitionId(self.task);
         if !std::mem::replace(&mut self.opened, true) {

@@ -1,0 +1,94 @@
+//! What of a plan has state, numbered by kind in the order of the plan. A checkpoint names state by these numbers, because
+//! stages are cut otherwise at another parallelism, and operators without state may come and go.
+//!
+//! Stages that only feed static sides are left out: their tables are read again from the beginning at every start.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_dataflow::{AggregatePhase, OperatorSpec, Plan, Port, WindowAggregateSpec};
+use anabranch_model::StageId;
+
+/// The numbers, and a line of text for each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outline {
+    pub(crate) lines: Vec<String>,
+    sources: BTreeMap<StageId, usize>,
+    operators: BTreeMap<(StageId, usize), usize>,
+    sinks: BTreeMap<StageId, usize>,
+}
+
+impl Outline {
+    pub(crate) fn new(plan: &Plan) -> Outline {
+        let fed = static_stages(plan);
+        let stages = || plan.stages.iter().filter(|stage| !fed.contains(&stage.id));
+        let mut outline = Outline::default();
+        for stage in stages() {
+            if let Some(source) = &stage.source {
+                let number = outline.sources.len();
+                outline.sources.insert(stage.id, number);
+                outline.lines.push(format!("source {number}: {} ({})", source.table, source.connector.connector));
+            }
+        }
+        for stage in stages() {
+            for (place, operator) in stage.operators.iter().enumerate() {
+                if let OperatorSpec::WindowAggregate(spec) = operator
+                    && spec.phase != AggregatePhase::Partial
+                {
+                    let number = outline.operators.len();
+                    outline.operators.insert((stage.id, place), number);
+                    outline.lines.push(format!("state {number}: {}", describe(spec)));
+                }
+            }
+        }
+        for stage in stages() {
+            if let Some(sink) = &stage.sink {
+                let number = outline.sinks.len();
+                outline.sinks.insert(stage.id, number);
+                outline.lines.push(format!("sink {number}: {} ({})", sink.table, sink.connector.connector));
+            }
+        }
+        outline
+    }
+
+    pub(crate) fn source(&self, stage: StageId) -> Option<usize> {
+        self.sources.get(&stage).copied()
+    }
+
+    pub(crate) fn operator(&self, stage: StageId, place: usize) -> Option<usize> {
+        self.operators.get(&(stage, place)).copied()
+    }
+
+    pub(crate) fn sink(&self, stage: StageId) -> Option<usize> {
+        self.sinks.get(&stage).copied()
+    }
+}
+
+/// Aggregates are the same if their states are: what they are computed from may change.
+fn describe(spec: &WindowAggregateSpec) -> String {
+    let keys: Vec<String> = spec.keys.iter().map(|key| format!("{} {}", key.name, key.data_type)).collect();
+    let aggregates = spec.aggregates.iter().map(|a| {
+        let distinct = if a.distinct { "distinct " } else { "" };
+        format!("{}({distinct}) {}", a.function, a.data_type)
+    });
+    let aggregates: Vec<String> = aggregates.collect();
+    format!("aggregate, window {}, by [{}]: [{}]", spec.window, keys.join(", "), aggregates.join(", "))
+}
+
+/// Stages from which rows only reach static sides.
+fn static_stages(plan: &Plan) -> BTreeSet<StageId> {
+    let mut found: BTreeSet<StageId> = BTreeSet::new();
+    loop {
+        let before = found.len();
+        for stage in &plan.stages {
+            let mut outputs = plan.outputs(stage.id).peekable();
+            let fed = outputs.peek().is_some()
+                && outputs.all(|exchange| matches!(exchange.port, Port::Side(_)) || found.contains(&exchange.to));
+            if fed {
+                found.insert(stage.id);
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}

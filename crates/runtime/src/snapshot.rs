@@ -1,0 +1,36 @@
+//! What a task takes down where a marker asks for it.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Epoch, EventTime, PartitionId, TaskId};
+use anabranch_operators::{Committable, Positions, StateChange, StateShape};
+
+/// One task's state at the end of an epoch, in memory: immutable, so that it can be written while the task goes on.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// The task.
+    pub(crate) task: TaskId,
+    /// The epoch that has ended.
+    pub(crate) epoch: Epoch,
+    /// The task has nothing more to do.
+    pub(crate) finished: bool,
+    /// Event time at the head of the task's chain.
+    pub(crate) watermark: EventTime,
+    /// What a source adds.
+    pub(crate) source: SourceSnapshot,
+    /// What has changed in each operator that has state, with the operator's place in the chain.
+    pub(crate) operators: Vec<(usize, StateShape, StateChange)>,
+    /// What the sink has prepared and not yet made visible, oldest first.
+    pub(crate) prepared: Vec<Committable>,
+}
+
+/// What the snapshot of a task with a source has beside its chain's.
+#[derive(Debug, Default)]
+pub(crate) struct SourceSnapshot {
+    /// Where the partitions stand that it reads.
+    pub(crate) positions: Positions,
+    /// Event time of these partitions.
+    pub(crate) partition_watermarks: BTreeMap<PartitionId, EventTime>,
+    /// What the sink of malformed records has prepared and not yet made visible, oldest first.
+    pub(crate) dead_letters: Vec<Committable>,
+}
