@@ -57,9 +57,11 @@ impl Connector for Outside {
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
-        // Several inserts into one table are told apart by their plans' columns.
-        let table = format!("{} {:?}", spec.table, spec.connector.options);
-        Ok(Box::new(OutsideSink { table, task: context.index, lines: Vec::new(), visible: Arc::clone(&self.visible) }))
+        let Delivery::ExactlyOnce { scope } = &context.delivery else {
+            return Err(Error::internal(format!("table {}: rows are to be written as they come", spec.table)));
+        };
+        let (scope, task, visible) = (scope.clone(), context.index, Arc::clone(&self.visible));
+        Ok(Box::new(OutsideSink { scope, task, lines: Vec::new(), visible }))
     }
 }
 
