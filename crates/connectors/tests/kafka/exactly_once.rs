@@ -104,6 +104,22 @@ fn a_writer_that_was_replaced_is_fenced() {
     assert_eq!(committed("fenced"), ids(&[1, 2, 3]));
 }
 
+#[test]
+fn an_epoch_that_was_committed_with_other_records_is_not_taken_for_done() {
+    Outside::shared().create_topic("diverged", 1);
+    let mut sink = open_exact(table("diverged", &[]), 0, 1, "diverged").unwrap();
+    let one = prepare(sink.as_mut(), 1);
+    sink.commit(&one).unwrap();
+    drop(sink);
+    let mut sink = open_exact(table("diverged", &[]), 0, 1, "diverged").unwrap();
+    sink.write(&rows(0..3)).unwrap();
+    let other = sink.prepare_commit(Epoch(1)).unwrap().unwrap();
+    let error = sink.commit(&other).unwrap_err().to_string();
+    assert!(error.contains("topic diverged") && error.contains("other records have been committed"), "{error}");
+    assert!(error.contains("anabranch/diverged/results/0") && error.contains("a new scope"), "{error}");
+    assert_eq!(committed("diverged"), ids(&[1]));
+}
+
 /// What the connector's own transactions are called, for a producer that plays one that died.
 fn transactional(servers: &str, id: &str) -> BaseProducer {
     let mut config = ClientConfig::new();
@@ -150,9 +166,9 @@ fn a_bounded_table_ends_at_markers_and_aborted_records() {
         producer.begin_transaction().unwrap();
         send(&producer, topic, range);
         if aborted {
-            producer.abort_transaction(PATIENCE).unwrap()
+            producer.abort_transaction(PATIENCE).unwrap();
         } else {
-            producer.commit_transaction(PATIENCE).unwrap()
+            producer.commit_transaction(PATIENCE).unwrap();
         }
     };
     end(false, 0..10);
