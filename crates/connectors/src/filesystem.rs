@@ -3,7 +3,7 @@
 //! Options: `'path'` (a file or a folder; names that begin with `.` or `_` are not read), `'format'` = `json` (one
 //! object per line), `csv`, `raw` (lines) or `parquet`, `'source.monitor-interval'` (given: new files and new lines are
 //! read as they come, looked for this often), `'sink.rolling-size'` and `'sink.rolling-interval'` (a file is completed
-//! at the end of the first epoch after it has this size or this age).
+//! at the end of the first epoch after it has this size or this age; with exactly once also at every checkpoint).
 //!
 //! A table that is read once must not change while the job starts: each task lists the files for itself. Text files
 //! are followed by their length; a file that shrinks is an error.

@@ -15,19 +15,24 @@
 //! | `key.fields`, `key.format` | columns, separated by `;`, that a sink also writes as the record's key |
 //! | `sink.partitioner` | `default` (by key, else in turn for some milliseconds each), `fixed`, `round-robin` |
 //! | `sink.topic.partitions` | partitions of the topic if the sink has to create it; default: the broker's |
-//! | `sink.delivery.timeout` | how long a sink tries to deliver a record before the job fails, default `120 s` |
+//! | `sink.delivery.timeout` | how long a sink tries to deliver a record, or to commit, before the job fails, default `120 s` |
+//! | `sink.buffer-bytes` | what the records of one checkpoint interval may take with exactly once, default `256 mb` |
 //!
 //! **Reading.** Partitions are assigned by the job, not by a consumer group: the one with identifier `p` belongs to task `p %
-//! parallelism`. New partitions are read from their beginning. A restart with `group-offsets` reads again what was not
-//! committed: at least once; partitions without a committed position start at the beginning. When the position is no longer in
-//! the topic the job fails rather than skip records. A record without a value (a tombstone) is malformed.
+//! parallelism`. New partitions are read from their beginning. A job that goes on from a checkpoint goes on at its offsets,
+//! whatever `scan.startup.mode` says, and a bounded table ends where it would have ended. Without one, a restart with
+//! `group-offsets` reads again what was not committed: at least once; partitions without a committed position start at the
+//! beginning. When the position is no longer in the topic the job fails rather than skip records. A record without a value (a
+//! tombstone) is malformed. Of transactions, only what is committed is read, unless `properties.isolation.level` says otherwise.
 //!
-//! **Writing** is at least once: an epoch ends when all its records have been acknowledged by all in-sync replicas. A topic that
-//! does not exist is created.
+//! **Writing** is at least once, or exactly once if the job has checkpoints and says so. At least once, an epoch ends when all its
+//! records have been acknowledged by all in-sync replicas. Exactly once, records are held until their checkpoint is
+//! complete and then written in one transaction: readers of committed records see them once, as soon as the brokers have marked
+//! the transaction in every partition. A topic that does not exist is created.
 //!
 //! **Outages.** At the start a broker must answer within 10 s (or `connection.timeout`, if that is less). Later the client
-//! reconnects by itself, until all brokers have been unreachable for `connection.timeout` (reading) or a record has waited for
-//! `sink.delivery.timeout` (writing).
+//! reconnects by itself, until all brokers have been unreachable for `connection.timeout` (reading) or a record or a commit has
+//! waited for `sink.delivery.timeout` (writing).
 
 mod client;
 mod commits;

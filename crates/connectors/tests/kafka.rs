@@ -12,12 +12,16 @@ mod suite;
 
 #[path = "kafka/conformance.rs"]
 mod conformance;
+#[path = "kafka/exactly_once.rs"]
+mod exactly_once;
 #[path = "kafka/failures.rs"]
 mod failures;
 #[path = "kafka/groups.rs"]
 mod groups;
 #[path = "kafka/harness.rs"]
 mod harness;
+#[path = "kafka/positions.rs"]
+mod positions;
 #[path = "kafka/reading.rs"]
 mod reading;
 #[path = "kafka/writing.rs"]

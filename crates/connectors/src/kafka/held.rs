@@ -75,6 +75,7 @@ pub(super) struct Record<'a> {
 pub(super) struct Content<'a> {
     /// The topic that the records are for.
     pub(super) topic: &'a str,
+    pub(super) checksum: u64,
     records: &'a [u8],
 }
 
@@ -100,7 +101,7 @@ impl<'a> Content<'a> {
         let length = take_number(&mut rest).ok_or_else(cut_off)?;
         let topic = take(&mut rest, length).ok_or_else(cut_off)?;
         let topic = std::str::from_utf8(topic).map_err(|_| damaged("its topic is no text"))?;
-        let content = Content { topic, records: rest };
+        let content = Content { topic, checksum: u64::from_le_bytes(*checksum), records: rest };
         let mut records = content.records();
         let whole = records.by_ref().count() as u64;
         if !records.rest.is_empty() || whole != u64::from_le_bytes(*count) {

@@ -82,7 +82,7 @@ impl KafkaSource {
             client,
             table,
         };
-        source.start_owned(&counts, from, wait)?;
+        source.start_owned(&counts, from.as_ref(), wait)?;
         Ok(source)
     }
 
@@ -90,19 +90,21 @@ impl KafkaSource {
     fn start_owned(
         &mut self,
         counts: &[i32],
-        from: Option<BTreeMap<(usize, i32), Position>>,
+        from: Option<&BTreeMap<(usize, i32), Position>>,
         wait: Duration,
     ) -> Result<()> {
-        let owned = counts
+        let owned: Vec<(usize, i32)> = counts
             .iter()
             .enumerate()
             .flat_map(|(topic, count)| (0..*count).map(move |partition| (topic, partition)))
-            .filter(|(topic, partition)| self.owns(*topic, *partition));
-        let known = from.clone().unwrap_or_default();
-        let (restored, others): (Vec<_>, Vec<_>) = owned.partition(|partition| known.contains_key(partition));
-        for partition in restored {
-            let Some(position) = known.get(&partition) else { continue };
-            self.go_on(partition, *position, wait)?;
+            .filter(|(topic, partition)| self.owns(*topic, *partition))
+            .collect();
+        let mut others = Vec::new();
+        for partition in owned {
+            match from.and_then(|from| from.get(&partition)) {
+                Some(position) => self.go_on(partition, *position, wait)?,
+                None => others.push(partition),
+            }
         }
         let named = self.named(&others);
         let ask = self.inquiry(&named, wait);

@@ -2,7 +2,9 @@
 //!
 //! A transaction also commits the epoch's number as the offset of a consumer group that has no other use: both become visible
 //! or neither. Whoever takes over asks for that offset first and skips what is done. Two who write for one task cannot do so
-//! at a time: opening a transactional identity ends the open transaction of its former owner and fences it.
+//! at a time: opening a transactional identity ends the open transaction of its former owner and fences it. The offset's metadata
+//! is the checksum of the epoch's records: an epoch that is done with other records than those to be written is an error, not
+//! done, because then two runs of the job have gone different ways and the results of one of them would be missing.
 //!
 //! The offset lives on the topic's partition 0. A broker forgets offsets of a group without members after
 //! `offsets.retention.minutes` (7 days unless set): a job that crashes between commit and the note that it happened, and is
@@ -68,13 +70,20 @@ impl Identity {
     }
 }
 
+/// An epoch that has been committed.
+struct Done {
+    epoch: i64,
+    /// Of its records.
+    checksum: String,
+}
+
 /// Commits the records of one task, as the only one who does.
 pub(super) struct Transactor {
     identity: Identity,
     topic_name: String,
     group: ConsumerGroupMetadata,
     /// The last epoch that is done.
-    done: Option<i64>,
+    done: Option<Done>,
     topic: Topic,
     client: Arc<Producer>,
 }
@@ -120,7 +129,8 @@ impl Transactor {
         bounds: &Bounds<'_>,
     ) -> Result<(), Failure> {
         let number = i64::try_from(epoch.0).map_err(|_| Error::internal(format!("epoch {}", epoch.0)))?;
-        if self.done.is_some_and(|done| done >= number) {
+        let checksum = format!("{:016x}", content.checksum);
+        if self.is_done(number, &checksum)? {
             return Ok(());
         }
         let judge = |transactor: &Transactor, error: &KafkaError| match transactor.undelivered(table) {
@@ -135,11 +145,25 @@ impl Transactor {
         offset
             .add_partition_offset(&self.topic_name, OFFSET_PARTITION, Offset::Offset(number))
             .map_err(|error| Error::internal(format!("epoch {number} cannot be an offset: {error}")))?;
+        if let Some(mut element) = offset.find_partition(&self.topic_name, OFFSET_PARTITION) {
+            element.set_metadata(&checksum);
+        }
         self.patiently(bounds, |wait| self.client.send_offsets_to_transaction(&offset, &self.group, wait))
             .map_err(|error| judge(self, &error))?;
         self.patiently(bounds, |wait| self.client.commit_transaction(wait)).map_err(|error| judge(self, &error))?;
-        self.done = Some(number);
+        self.done = Some(Done { epoch: number, checksum });
         Ok(())
+    }
+
+    /// Whether an epoch is done, with these records.
+    fn is_done(&self, number: i64, checksum: &str) -> Result<bool, Failure> {
+        match &self.done {
+            Some(done) if done.epoch == number && done.checksum != checksum => Err(Failure::Final(
+                Error::user(format!("other records have been committed as '{}' for this epoch", self.identity.0))
+                    .remedy("let one statement of one job write the table, and give a job that goes back to an older checkpoint a new scope"),
+            )),
+            done => Ok(done.as_ref().is_some_and(|done| done.epoch >= number)),
+        }
     }
 
     /// Asks again as long as the client says that this is the way.
@@ -201,7 +225,7 @@ fn done(
     identity: &Identity,
     topic: &str,
     bounds: &Bounds<'_>,
-) -> Result<(Option<i64>, ConsumerGroupMetadata), Failure> {
+) -> Result<(Option<Done>, ConsumerGroupMetadata), Failure> {
     let client = client::group_client(table, &identity.0)?;
     let mut asked = TopicPartitionList::new();
     asked.add_partition(topic, OFFSET_PARTITION);
@@ -215,7 +239,7 @@ fn done(
         code => Failure::Final(silent(client.context(), table, table.connection_timeout, code)),
     })?;
     let committed = offsets.elements().first().and_then(|element| match element.offset() {
-        Offset::Offset(offset) => Some(offset),
+        Offset::Offset(epoch) => Some(Done { epoch, checksum: element.metadata().to_owned() }),
         _ => None,
     });
     let group = client.group_metadata().ok_or_else(|| Error::internal("the client tells nothing of its group"))?;

@@ -30,7 +30,9 @@ impl CommitCase<'_> {
         let mut visible = (self.read)();
         expected.sort();
         visible.sort();
-        assert_eq!(visible, expected, "visible {when}");
+        let missing = expected.iter().filter(|row| !visible.contains(row)).count();
+        let counts = (visible.len(), expected.len(), missing);
+        assert!(visible == expected, "visible {when}, rows are, should be and are missing: {counts:?}");
     }
 
     /// Writes batches in an epoch and prepares it.

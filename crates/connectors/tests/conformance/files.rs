@@ -11,6 +11,8 @@ use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Epoch, PartitionId};
 use anabranch_operators::{Connector, Polled, Positions, Source};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
 
 use crate::rows::{batches, schema};
@@ -216,6 +218,39 @@ fn lines_are_rows() {
         rows: Some(rows),
         ascending: None,
     });
+}
+
+#[test]
+fn parquet_row_groups_are_read_on() {
+    let folder = TempDir::new().unwrap();
+    for (name, batch) in ["a.parquet", "b.parquet"].iter().zip([&batches()[2], &batches()[3]]) {
+        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(37)).build();
+        let file = fs::File::create(folder.path().join(name)).unwrap();
+        let mut writer = ArrowWriter::try_new(file, schema(), Some(properties)).unwrap();
+        writer.write(batch).unwrap();
+        assert!(writer.close().unwrap().num_row_groups() > 1);
+    }
+    let spec = table(folder.path(), &[("format", "parquet")]);
+    let rows: Vec<_> = batches()[2..4].iter().flat_map(row_texts).collect();
+    check_source(&SourceCase {
+        connector: &FilesystemConnector,
+        spec: spec.clone(),
+        columns: schema(),
+        row_count: rows.len(),
+        rows: Some(rows),
+        ascending: Some("id"),
+    });
+    let reader = source_spec(&spec, &schema(), &[0]);
+    let first_error = |position: &str| {
+        let from = [("a.parquet".to_owned(), position.to_owned())].into();
+        let mut source = FilesystemConnector.source(&reader, &context(0, 1), Some(&from)).unwrap();
+        (0..10).find_map(|_| source.poll(Duration::ZERO).err()).map(|error| error.to_string())
+    };
+    assert_eq!(first_error("row-group 2 row 10"), None);
+    for wrong in ["row-group 0 row 38", "row-group 99 row 0"] {
+        let error = first_error(wrong).unwrap();
+        assert!(error.contains("a.parquet") && error.contains("where reading goes on"), "{error}");
+    }
 }
 
 #[test]

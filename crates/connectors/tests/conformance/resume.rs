@@ -1,7 +1,6 @@
 //! A source that is stopped anywhere goes on exactly there, whatever the number of tasks and the size of batches.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Rng, SystemClock};
@@ -59,7 +58,7 @@ fn read(
     let mut union = Positions::new();
     for index in 0..parallelism {
         let batch_rows = 1 + rng.below(100) as usize;
-        let mut source = open(case, TaskContext { batch_rows, ..context(index, parallelism) }, from);
+        let mut source = open(case, &with_rows(context(index, parallelism), batch_rows), from);
         let polls = if polls_max == u64::MAX { polls_max } else { rng.below(polls_max + 1) };
         poll(source.as_mut(), polls, seen);
         for (partition, position) in source.positions().unwrap() {
@@ -70,10 +69,10 @@ fn read(
     union
 }
 
-fn open(case: &SourceCase<'_>, context: TaskContext, from: Option<&Positions>) -> Box<dyn Source> {
+fn open(case: &SourceCase<'_>, context: &TaskContext, from: Option<&Positions>) -> Box<dyn Source> {
     let all: Vec<_> = (0..case.columns.fields().len()).collect();
     let reader = source_spec(&case.spec, &case.columns, &all);
-    case.connector.source(&reader, &context, from).unwrap_or_else(|error| panic!("from {from:?}: {error}"))
+    case.connector.source(&reader, context, from).unwrap_or_else(|error| panic!("from {from:?}: {error}"))
 }
 
 fn poll(source: &mut dyn Source, polls: u64, seen: &mut BTreeMap<u32, Vec<String>>) {
@@ -95,7 +94,7 @@ fn check_ended(case: &SourceCase<'_>, from: &Positions) {
     for parallelism in [1, 3] {
         let mut union = Positions::new();
         for index in 0..parallelism {
-            let mut source = open(case, context(index, parallelism), Some(from));
+            let mut source = open(case, &context(index, parallelism), Some(from));
             let polled = source.poll(Duration::ZERO).unwrap();
             assert!(matches!(polled, Polled::End), "after the end: {polled:?}");
             union.extend(source.positions().unwrap());
@@ -128,7 +127,7 @@ pub(crate) fn positions(source: &dyn Source) -> Vec<(String, String)> {
     source.positions().unwrap().into_iter().collect()
 }
 
-/// A sharable context with another size of batches.
+/// The context with another size of batches.
 pub(crate) fn with_rows(context: TaskContext, batch_rows: usize) -> TaskContext {
-    TaskContext { batch_rows, clock: Arc::clone(&context.clock), ..context }
+    TaskContext { batch_rows, ..context }
 }

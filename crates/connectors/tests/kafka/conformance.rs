@@ -7,6 +7,7 @@ use anabranch_operators::Connector;
 use crate::broker;
 use crate::harness::{BOUNDED, Outside};
 use crate::rows::{batches, schema};
+use crate::suite::commit::{CommitCase, check_commits};
 use crate::suite::{
     SourceCase, check_malformed, check_sink, check_source, check_waits, context, drain, row_texts, source_spec, spec,
     write,
@@ -32,6 +33,25 @@ fn what_is_written_can_be_read() {
             drained.sorted()
         };
         check_sink(&KafkaConnector, &at, &batches(), &read);
+    }
+}
+
+#[test]
+fn results_are_visible_once_and_with_their_checkpoint() {
+    for partitioner in ["default", "round-robin"] {
+        let topic = format!("conformance-exact-{partitioner}");
+        let options = [("format", "json"), ("sink.topic.partitions", "3"), ("sink.partitioner", partitioner)];
+        let table = table(&topic, &options);
+        check_commits(&CommitCase {
+            connector: &KafkaConnector,
+            spec: table.clone(),
+            scope: "job-1",
+            batches: batches(),
+            read: &|| {
+                Outside::shared().settle(&topic);
+                drain(&KafkaConnector, &table, &schema(), &[0, 1, 2, 3, 4], 2).sorted()
+            },
+        });
     }
 }
 

@@ -13,6 +13,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
@@ -253,6 +254,29 @@ impl Outside {
     pub(crate) fn partitions(&self, topic: &str) -> usize {
         let metadata = self.producer.client().fetch_metadata(Some(topic), PATIENCE).expect("metadata");
         metadata.topics()[0].partitions().len()
+    }
+
+    /// Waits until no transaction is open: a commit is answered before the brokers have marked it in every partition.
+    pub(crate) fn settle(&self, topic: &str) {
+        let ends = |isolation: &str| {
+            let mut config = self.config.clone();
+            let consumer: BaseConsumer = config.set("isolation.level", isolation).create().expect("consumer");
+            let mut asked = TopicPartitionList::new();
+            for partition in 0..i32::try_from(self.partitions(topic)).expect("few") {
+                asked.add_partition_offset(topic, partition, Offset::End).expect("offset");
+            }
+            move || {
+                let ends = consumer.offsets_for_times(asked.clone(), PATIENCE).expect("offsets");
+                ends.elements().iter().map(|end| end.offset()).collect::<Vec<_>>()
+            }
+        };
+        let (stable, last) = (ends("read_committed"), ends("read_uncommitted"));
+        let clock = SystemClock::new();
+        let deadline = deadline(&clock);
+        while stable() != last() {
+            assert!(clock.now() < deadline, "a transaction of topic {topic} stays open");
+            self.producer.poll(Duration::from_millis(5));
+        }
     }
 
     /// Writes records to one partition and waits until they are stored. `None` is a tombstone.

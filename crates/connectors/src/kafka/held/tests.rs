@@ -2,13 +2,17 @@ use anabranch_model::Rng;
 
 use super::*;
 
-fn held(records: &[(i32, Option<&[u8]>, Option<&[u8]>)]) -> Vec<u8> {
+/// Partition, key and value.
+type Given<'a> = (i32, Option<&'a [u8]>, Option<&'a [u8]>);
+type Found = (i32, Option<Vec<u8>>, Option<Vec<u8>>);
+
+fn held(records: &[Given<'_>]) -> Vec<u8> {
     let mut held = Held::new("results");
     records.iter().for_each(|(partition, key, value)| held.push(*partition, *key, *value));
     held.take().unwrap()
 }
 
-fn read(content: &[u8]) -> Result<(String, Vec<(i32, Option<Vec<u8>>, Option<Vec<u8>>)>)> {
+fn read(content: &[u8]) -> Result<(String, Vec<Found>)> {
     let content = Content::parse(content)?;
     let own = |record: Record<'_>| (record.partition, record.key.map(<[u8]>::to_vec), record.value.map(<[u8]>::to_vec));
     Ok((content.topic.to_owned(), content.records().map(own).collect()))
@@ -57,7 +61,7 @@ fn damage_is_noticed() {
         damaged[bit / 8] ^= 1 << (bit % 8);
         assert!(read(&damaged).is_err(), "bit {bit} is wrong");
     }
-    let mut later = content.clone();
+    let mut later = content;
     later[4] = 2;
     let error = read(&later).unwrap_err().to_string();
     assert!(error.contains("version 2, known is 1"), "{error}");
