@@ -1,7 +1,8 @@
 //! Measures the Kafka connector: `cargo run --release -p anabranch-connectors --example kafka_speed SERVERS [RECORDS]`.
 //!
 //! Writes records of 250 bytes to a new topic of four partitions with one task, in epochs of 100,000, and reads them back
-//! with one task, once as they are and once as JSON with three columns. The processor's time is that of this process,
+//! with one task, once as they are and once as JSON with three columns. Then writes them once more to another topic, exactly
+//! once, each epoch in a transaction of its own. The processor's time is that of this process,
 //! the client's threads included; the broker's comes on top when it runs on the same machine.
 
 use std::collections::BTreeMap;
@@ -26,11 +27,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let records: usize = arguments.next().map_or(Ok(2_000_000), |text| text.parse())?;
     let topic = format!("speed-{}", std::process::id());
 
-    let write = |format: &str| write(&servers, &topic, format, records);
-    measure("write", records, || write("raw"))?;
+    let exact = Delivery::ExactlyOnce { scope: topic.clone() };
+    measure("write", records, || write(&servers, &topic, &Delivery::AtLeastOnce, records))?;
     measure("read raw", records, || read(&servers, &topic, "raw", &[("line", DataType::Utf8View)]))?;
     let columns = [("ad_id", DataType::Utf8View), ("event_type", DataType::Utf8View), ("event_time", DataType::Int64)];
     measure("read json, 3 columns", records, || read(&servers, &topic, "json", &columns))?;
+    measure("write exactly once", records, || write(&servers, &format!("{topic}-exact"), &exact, records))?;
     Ok(())
 }
 
@@ -81,10 +83,10 @@ fn context() -> TaskContext {
     TaskContext { index: 0, parallelism: 1, batch_rows: BATCH_ROWS, delivery, clock }
 }
 
-fn write(servers: &str, topic: &str, format: &str, records: usize) -> Result<usize, Box<dyn Error>> {
+fn write(servers: &str, topic: &str, delivery: &Delivery, records: usize) -> Result<usize, Box<dyn Error>> {
     let schema = schema(&[("line", DataType::Utf8View)]);
-    let spec = SinkSpec { table: "speed".into(), connector: table(servers, topic, format), schema: schema.clone() };
-    let mut sink = KafkaConnector.sink(&spec, &context())?;
+    let spec = SinkSpec { table: "speed".into(), connector: table(servers, topic, "raw"), schema: schema.clone() };
+    let mut sink = KafkaConnector.sink(&spec, &TaskContext { delivery: delivery.clone(), ..context() })?;
     let lines = StringViewArray::from_iter_values((0..BATCH_ROWS).map(|i| {
         let event = format!(
             r#"{{"user_id":"{i:036}","page_id":"{i:036}","ad_id":"{i:036}","ad_type":"banner","event_type":"view","event_time":"{}","#,
@@ -99,8 +101,10 @@ fn write(servers: &str, topic: &str, format: &str, records: usize) -> Result<usi
         sink.write(&part)?;
         written += part.num_rows();
         in_epoch += part.num_rows();
-        if in_epoch >= EPOCH_ROWS {
-            sink.epoch_end(epoch)?;
+        if in_epoch >= EPOCH_ROWS || written == records {
+            if let Some(committable) = sink.prepare_commit(epoch)? {
+                sink.commit(&committable)?;
+            }
             (in_epoch, epoch) = (0, epoch.next());
         }
     }
