@@ -99,6 +99,9 @@ struct Ended {
 }
 
 fn finish(job: Job, display: Display, results: &Results, ended: &Ended) -> Result<(), Failure> {
+    for error in job.restarts() {
+        eprintln!("the job was started again after: {error}");
+    }
     let outcome = job.wait();
     let cpu = process::cpu_time().zip(ended.cpu_before).map(|(now, before)| now.saturating_sub(before));
     if display == Display::Live {

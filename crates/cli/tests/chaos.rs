@@ -100,12 +100,12 @@ fn no_result_is_lost_or_doubled_however_often_the_process_is_killed() {
         .chain([format!("number-of-rows={rows}"), format!("rows-per-second={RATE}")])
         .collect();
     let direct = start(&example("ad_campaigns.sql"), &options("events", &generated));
-    let fill = [options("events", &generated), options("topic", &[servers.clone()])].concat();
+    let fill = [options("events", &generated), options("topic", std::slice::from_ref(&servers))].concat();
     let fill = start(&example("fill_kafka.sql"), &fill);
 
     let job = |bounded: bool, parallelism: u64| {
-        let mut arguments = options("events", &[servers.clone()]);
-        arguments.extend(options("results", &[servers.clone()]));
+        let mut arguments = options("events", std::slice::from_ref(&servers));
+        arguments.extend(options("results", std::slice::from_ref(&servers)));
         if bounded {
             arguments.extend(options("events", &["scan.bounded.mode=latest-offset".to_owned()]));
         }
@@ -137,6 +137,6 @@ fn no_result_is_lost_or_doubled_however_often_the_process_is_killed() {
     let doubled: Vec<_> = records.iter().filter(|(_, count)| **count > 1).collect();
     assert!(doubled.is_empty(), "seed {seed}: visible more than once: {doubled:?}");
     assert_eq!(records.len(), expected.len(), "seed {seed}");
-    let read = start(&example("read_results.sql"), &options("topic", &[servers.clone()]));
+    let read = start(&example("read_results.sql"), &options("topic", std::slice::from_ref(&servers)));
     assert_eq!(printed_rows(&finish(read)), expected, "seed {seed}");
 }

@@ -46,13 +46,15 @@ pub struct CheckpointOptions {
     pub interval: Duration,
     /// Time that one may take before it is given up.
     pub timeout: Duration,
+    /// How often in a row the job is started again after a failure that may pass.
+    pub restart_attempts: u32,
 }
 
 impl CheckpointOptions {
-    /// In this directory, every second.
+    /// In this directory, every second, with ten attempts.
     #[must_use]
     pub fn new(directory: impl Into<String>) -> Self {
         let (interval, timeout) = (Duration::from_secs(1), Duration::from_secs(600));
-        CheckpointOptions { directory: directory.into(), interval, timeout }
+        CheckpointOptions { directory: directory.into(), interval, timeout, restart_attempts: 10 }
     }
 }

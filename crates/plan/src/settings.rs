@@ -22,7 +22,7 @@ impl Default for Settings {
     }
 }
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 11] = [
     "parallelism",
     "job-name",
     "epoch-interval",
@@ -33,6 +33,7 @@ const NAMES: [&str; 10] = [
     "checkpoint-directory",
     "checkpoint-interval",
     "checkpoint-timeout",
+    "restart-attempts",
 ];
 
 impl Settings {
@@ -71,6 +72,13 @@ impl Settings {
                 self.checkpoints.timeout = parse_duration(value).map_err(of)?;
                 self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
             }
+            "restart-attempts" | "restart-strategy.fixed-delay.attempts" => {
+                self.checkpoints.restart_attempts = value.trim().parse().map_err(|_| {
+                    of(Error::user(format!("'{value}' is not a number of attempts"))
+                        .remedy("use a whole number from 0"))
+                })?;
+                self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
+            }
             _ => {
                 let near = nearest(name, NAMES.into_iter());
                 let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
@@ -94,6 +102,7 @@ impl Settings {
             self.checkpoints.directory.clone(),
             format!("{} ms", self.checkpoints.interval.as_millis()),
             format!("{} ms", self.checkpoints.timeout.as_millis()),
+            self.checkpoints.restart_attempts.to_string(),
         ];
         NAMES.iter().map(ToString::to_string).zip(values).collect()
     }

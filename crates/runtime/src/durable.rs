@@ -87,6 +87,10 @@ impl Checkpointing {
             log.remove(*number)?;
         }
         let (job, after, state) = match found {
+            // Epochs come a second time whose results are visible already: they must not be taken for the same.
+            Some((manifest, state)) if !damaged.is_empty() => {
+                (format!("{}-{}", manifest.job, incarnation.0), manifest.epoch, state)
+            }
             Some((manifest, state)) => (manifest.job, manifest.epoch, state),
             None => (self.new_job.clone(), Epoch(0), JobState::default()),
         };

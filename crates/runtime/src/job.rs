@@ -39,13 +39,19 @@ impl DurableParts {
 /// Epochs of one group at most.
 const GROUP_EPOCHS: u64 = 10;
 
-/// A job whose tasks run on threads of this process.
+/// A job whose tasks run on threads of this process. Whoever holds it holds the threads.
 pub struct Job {
+    handle: JobHandle,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// A job seen from outside, by any number of observers.
+#[derive(Clone)]
+pub struct JobHandle {
     control: Arc<Control>,
     clock: Arc<dyn Clock>,
     started: Nanos,
-    tasks: Vec<TaskView>,
-    threads: Vec<JoinHandle<()>>,
+    tasks: Arc<[TaskView]>,
 }
 
 /// What a finished job did.
@@ -145,9 +151,9 @@ impl Job {
         }
         let Builder { clock, control, .. } = builder;
         let started = clock.now();
-        let mut job = Job { control, clock, started, tasks, threads: Vec::new() };
+        let mut job = Job { handle: JobHandle { control, clock, started, tasks: tasks.into() }, threads: Vec::new() };
         if let Some((recorder, received)) = recorder {
-            let thread = recorder::spawn(recorder, received, Arc::clone(&job.control));
+            let thread = recorder::spawn(recorder, received, Arc::clone(&job.handle.control));
             job.threads.push(thread.map_err(|error| no_thread(&error))?);
         }
         for (index, body) in bodies.into_iter().enumerate() {
@@ -157,9 +163,9 @@ impl Job {
     }
 
     fn spawn(&mut self, index: usize, body: TaskBody) -> Result<()> {
-        let view = &self.tasks[index];
+        let view = &self.handle.tasks[index];
         let place = format!("{} task {} ({})", view.id.stage, view.id.index, view.stage_name);
-        let control = Arc::clone(&self.control);
+        let control = Arc::clone(&self.handle.control);
         let run = move || {
             let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -180,37 +186,50 @@ impl Job {
                 Ok(())
             }
             Err(error) => {
-                self.control.fail(Error::outside("thread"));
+                self.handle.control.fail(Error::outside("thread"));
                 Err(no_thread(&error))
             }
         }
     }
 
+    /// The job for observers.
+    #[must_use]
+    pub fn handle(&self) -> JobHandle {
+        self.handle.clone()
+    }
+
+    /// Waits for the end of the job: all sources exhausted, the stop carried out, or the first failure.
+    pub fn wait(mut self) -> Result<Summary> {
+        self.handle.control.wait_ended(None);
+        for thread in self.threads.drain(..) {
+            // A panic of the body was caught inside and has become the job's failure.
+            let _ = thread.join();
+        }
+        match self.handle.control.take_failure() {
+            Some(error) => Err(error),
+            None => {
+                let elapsed = Duration::from_nanos(self.handle.clock.now().since(self.handle.started));
+                Ok(Summary { tasks: self.handle.metrics(), elapsed })
+            }
+        }
+    }
+}
+
+impl JobHandle {
     /// Asks the job to stop at the end of an epoch: what was read is processed, open windows stay open.
     pub fn stop(&self) {
         self.control.tell(Input::Stop);
+    }
+
+    /// Tears the job down where it is, as a crash would.
+    pub fn cancel(&self) {
+        self.control.fail(Error::user("the job was dropped"));
     }
 
     /// Waits until all tasks have ended, at most for `timeout`. Whether they have.
     #[must_use]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         self.control.wait_ended(Some(timeout))
-    }
-
-    /// Waits for the end of the job: all sources exhausted, the stop carried out, or the first failure.
-    pub fn wait(mut self) -> Result<Summary> {
-        self.control.wait_ended(None);
-        for thread in self.threads.drain(..) {
-            // A panic of the body was caught inside and has become the job's failure.
-            let _ = thread.join();
-        }
-        match self.control.take_failure() {
-            Some(error) => Err(error),
-            None => {
-                let elapsed = Duration::from_nanos(self.clock.now().since(self.started));
-                Ok(Summary { tasks: self.metrics(), elapsed })
-            }
-        }
     }
 
     /// A reading of every task, in order of stages.
@@ -222,7 +241,7 @@ impl Job {
 
     /// Forgets the latencies recorded so far: what a measurement calls after its warm-up.
     pub fn reset_latencies(&self) {
-        for task in &self.tasks {
+        for task in self.tasks.iter() {
             task.counters.latency.reset();
             task.counters.result_latency.reset();
         }
@@ -233,7 +252,7 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         if !self.threads.is_empty() {
-            self.control.fail(Error::user("the job was dropped"));
+            self.handle.cancel();
             for thread in self.threads.drain(..) {
                 let _ = thread.join();
             }

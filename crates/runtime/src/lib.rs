@@ -19,4 +19,4 @@ mod source_task;
 mod watermarks;
 
 pub use durable::{Checkpointing, TakenOver};
-pub use job::{Job, Summary};
+pub use job::{Job, JobHandle, Summary};

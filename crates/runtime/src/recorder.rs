@@ -100,7 +100,7 @@ impl Recorder {
         let mut states = Vec::with_capacity(operators.len());
         for (place, shape, change) in operators {
             if let Some(number) = self.outline.operator(stage, place) {
-                let files = self.record_operator(task, epoch, number, &shape, change)?;
+                let files = self.record_operator(task, epoch, number, &shape, &change)?;
                 states.push(OperatorState { number, watermark_ms: watermark.0, files });
             }
         }
@@ -126,7 +126,7 @@ impl Recorder {
         epoch: Epoch,
         operator: usize,
         shape: &StateShape,
-        change: StateChange,
+        change: &StateChange,
     ) -> Result<Vec<StateFile>> {
         let files = self.files.entry((task, operator)).or_default();
         if change.complete {

@@ -22,7 +22,7 @@ fn start(tables: &Tables, plan: &Plan) -> Job {
 }
 
 fn finish(job: Job) -> anabranch_model::Result<Summary> {
-    assert!(job.wait_timeout(LIMIT), "the job hangs");
+    assert!(job.handle().wait_timeout(LIMIT), "the job hangs");
     job.wait()
 }
 
@@ -110,10 +110,10 @@ fn a_slow_sink_stops_the_source_within_the_bound_of_the_channels() {
     let options = JobOptions { channel_bytes: 10_000, batch_rows: 64, ..JobOptions::default() };
     let plan = plan(2, ExchangeKind::Hash { keys: vec![1] }, 2, options, OnMalformed::Fail);
     let job = start(&tables, &plan);
-    let rows_read = |job: &Job| job.metrics().iter().filter(|t| t.is_source).map(|t| t.rows_in).sum::<u64>();
+    let rows_read = |job: &Job| job.handle().metrics().iter().filter(|t| t.is_source).map(|t| t.rows_in).sum::<u64>();
     let mut before = 0;
     loop {
-        assert!(!job.wait_timeout(Duration::from_millis(300)), "the job ended by itself");
+        assert!(!job.handle().wait_timeout(Duration::from_millis(300)), "the job ended by itself");
         let now = rows_read(&job);
         if now == before && now > 0 {
             break;
@@ -123,15 +123,15 @@ fn a_slow_sink_stops_the_source_within_the_bound_of_the_channels() {
     // 2 sources x 2 sinks channels of 10,000 bytes, one batch at each sink and buffers of 64 rows at the sources.
     let bound = (4 * 10_000) / 16 + 4 * 64 + 4 * 64 + 2 * 64;
     assert!(before <= bound, "{before} rows were read against a closed sink, the bound is {bound}");
-    let metrics = job.metrics();
+    let metrics = job.handle().metrics();
     for task in metrics.iter().filter(|t| t.is_sink) {
         assert!(task.queue_bytes <= 2 * 10_000 && task.queue_batches > 0 && task.oldest_queued_ns > 0, "{task:?}");
     }
     tables.set_gate(true);
-    assert!(!job.wait_timeout(Duration::from_millis(300)));
+    assert!(!job.handle().wait_timeout(Duration::from_millis(300)));
     assert!(rows_read(&job) > before, "the source goes on when the sink does");
-    assert!(job.metrics().iter().any(|t| t.backpressured_ns > 0));
-    job.stop();
+    assert!(job.handle().metrics().iter().any(|t| t.backpressured_ns > 0));
+    job.handle().stop();
     finish(job).expect("the job stops");
     check_epochs(&tables, 1, "after back-pressure");
 }
@@ -142,8 +142,8 @@ fn a_stopped_job_has_written_all_that_it_read() {
         let tables = Tables::new(seed, None);
         let plan = plan(2, ExchangeKind::Hash { keys: vec![1] }, 2, JobOptions::default(), OnMalformed::Fail);
         let job = start(&tables, &plan);
-        assert!(!job.wait_timeout(Duration::from_millis(20 * seed)));
-        job.stop();
+        assert!(!job.handle().wait_timeout(Duration::from_millis(20 * seed)));
+        job.handle().stop();
         let summary = finish(job).expect("the job stops");
         let rows = |source: bool| -> u64 {
             summary

@@ -7,9 +7,11 @@ use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, OnMalformed, Plan, Ta
 use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64};
 use anabranch_operators::{Connector, Connectors};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
-use anabranch_runtime::{Checkpointing, Job, TakenOver};
+use anabranch_runtime::{Checkpointing, TakenOver};
 use anabranch_state::Store;
 use arrow::datatypes::SchemaRef;
+
+use crate::Job;
 
 /// Plans and runs SQL in this process.
 #[derive(Clone)]
@@ -72,13 +74,22 @@ impl Engine {
         Ok(planned)
     }
 
-    /// Starts a plan. If its options name a directory of checkpoints, the job goes on from the newest one there.
+    /// Starts a plan. If its options name a directory of checkpoints, the job goes on from the newest one there, and does so
+    /// again after failures that may pass.
     pub fn start(&self, plan: &Plan) -> Result<Job> {
+        Job::new(self.start_once(plan)?, self, plan)
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
+    pub(crate) fn start_once(&self, plan: &Plan) -> Result<anabranch_runtime::Job> {
         let taken_over = match &plan.options.checkpoints {
             Some(options) => Some(self.take_over(plan, options)?),
             None => None,
         };
-        Job::start(plan, &self.connectors, Arc::clone(&self.clock), taken_over)
+        anabranch_runtime::Job::start(plan, &self.connectors, Arc::clone(&self.clock), taken_over)
     }
 
     fn take_over(&self, plan: &Plan, options: &CheckpointOptions) -> Result<TakenOver> {

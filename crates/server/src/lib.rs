@@ -1,11 +1,13 @@
 //! The embedded engine: SQL text in, running jobs out, in one process without servers.
 
 mod engine;
+mod job;
 mod session;
 
 pub use anabranch_model::{Error, ErrorKind, EventTime, LatencySummary, Result, TaskMetrics};
 pub use anabranch_operators::{Connector, Connectors};
 pub use anabranch_plan::{Planned, StatementText, split_statements};
-pub use anabranch_runtime::{Job, Summary};
+pub use anabranch_runtime::Summary;
 pub use engine::{Engine, Settings, TableOption};
+pub use job::Job;
 pub use session::{Query, Reply, Session};

@@ -6,11 +6,10 @@ use std::sync::mpsc::Receiver;
 use anabranch_connectors::MemorySink;
 use anabranch_model::Result;
 use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, StatementText, execute};
-use anabranch_runtime::Job;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-use crate::{Engine, Settings};
+use crate::{Engine, Job, Settings};
 
 /// Batches of a result that wait for the reader at most.
 const RESULT_BATCHES: usize = 16;

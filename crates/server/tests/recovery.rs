@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ fn queries() -> Vec<PathBuf> {
 #[derive(Clone, Default)]
 struct Outside {
     visible: Arc<Mutex<Visible>>,
+    /// Writes that still fail, for a reason that may pass.
+    failures: Arc<AtomicU32>,
 }
 
 #[derive(Default)]
@@ -45,6 +48,7 @@ struct OutsideSink {
     task: u32,
     lines: Vec<String>,
     visible: Arc<Mutex<Visible>>,
+    failures: Arc<AtomicU32>,
 }
 
 impl Connector for Outside {
@@ -60,13 +64,17 @@ impl Connector for Outside {
         let Delivery::ExactlyOnce { scope } = &context.delivery else {
             return Err(Error::internal(format!("table {}: rows are to be written as they come", spec.table)));
         };
-        let (scope, task, visible) = (scope.clone(), context.index, Arc::clone(&self.visible));
-        Ok(Box::new(OutsideSink { scope, task, lines: Vec::new(), visible }))
+        let (visible, failures) = (Arc::clone(&self.visible), Arc::clone(&self.failures));
+        let (scope, task) = (scope.clone(), context.index);
+        Ok(Box::new(OutsideSink { scope, task, lines: Vec::new(), visible, failures }))
     }
 }
 
 impl Sink for OutsideSink {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.failures.try_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(Error::outside("the table does not answer"));
+        }
         let options = FormatOptions::default().with_null("NULL");
         let columns: Vec<_> = batch
             .columns()
@@ -102,8 +110,7 @@ fn run(sql: &str, seed: u64) -> (String, u32) {
     let mut rng = Rng::new(seed);
     let folder = tempfile::tempdir().expect("folder");
     let outside = Outside::default();
-    let mut engine = Engine::default();
-    engine.register("collect", Arc::new(outside.clone()));
+    let engine = engine(&outside);
     let mut kills = 0;
     loop {
         let set = [
@@ -147,4 +154,141 @@ fn golden_queries_survive_being_killed_anywhere() {
         }
     }
     assert!(kills > 20, "nothing was killed: {kills}");
+}
+
+#[test]
+fn a_failure_that_passes_is_survived_within_the_process() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let data = folder.join("data").display().to_string();
+    let path = folder.join("tumble_all_aggregates.sql");
+    let sql = fs::read_to_string(&path).expect("readable").replace("$DATA", &data);
+    let expected = fs::read_to_string(path.with_extension("out")).expect("readable");
+    let directory = tempfile::tempdir().expect("folder");
+    let settings = |attempts: u32| {
+        let directory = directory.path().join(attempts.to_string()).display().to_string();
+        let set = [
+            ("checkpoint-directory", directory),
+            ("restart-attempts", attempts.to_string()),
+            ("epoch-interval", "1 ms".to_owned()),
+            ("batch-rows", "2".to_owned()),
+        ];
+        let set = set.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        Settings { parallelism: Some(2), set, ..Settings::default() }
+    };
+    let outside = Outside::default();
+    let engine = engine(&outside);
+
+    outside.failures.store(3, SeqCst);
+    let job = engine.run(&sql, &settings(5)).expect("a job");
+    assert!(job.wait_timeout(Duration::from_secs(60)), "the job hangs");
+    assert!((1..=3).contains(&job.restarts().len()), "{:?}", job.restarts());
+    job.wait().expect("the failures have passed");
+    let mut lines = outside.visible.lock().expect("no panic").lines.clone();
+    lines.sort();
+    assert_eq!(lines.join("\n") + "\n", expected);
+
+    outside.failures.store(1000, SeqCst);
+    let job = engine.run(&sql, &settings(1)).expect("a job");
+    let error = job.wait().expect_err("the attempts are used up").to_string();
+    assert!(error.contains("the table does not answer"), "{error}");
+}
+
+/// A job that does not end: events from a generator, counted in windows.
+const UNENDING: &str = "
+CREATE TABLE events (ad_id STRING, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3), WATERMARK FOR ts AS ts)
+  WITH ('connector' = 'ad_events', 'rows-per-second' = '2000', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE results (window_start TIMESTAMP_LTZ(3), n BIGINT) WITH ('connector' = 'collect');
+INSERT INTO results
+SELECT window_start, COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' SECOND))
+GROUP BY window_start, window_end;";
+
+fn unending(directory: &Path) -> Settings {
+    let set = [
+        ("checkpoint-directory", directory.to_str().expect("text")),
+        ("checkpoint-interval", "10 ms"),
+        ("epoch-interval", "5 ms"),
+        ("job-name", "unending"),
+    ];
+    let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    Settings { parallelism: Some(2), set, ..Settings::default() }
+}
+
+fn engine(outside: &Outside) -> Engine {
+    let mut engine = Engine::default();
+    engine.register("collect", Arc::new(outside.clone()));
+    engine
+}
+
+/// Waits until the directory has seen this many checkpoints since it was made.
+fn wait_for_checkpoints(directory: &Path, count: u64) {
+    for _ in 0..600 {
+        let entries = fs::read_dir(directory.join("log")).into_iter().flatten();
+        let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.split_once('.')?.0.parse().ok());
+        if numbers.max() >= Some(count + 1) {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    panic!("there are no checkpoints");
+}
+
+fn newest_manifest(directory: &Path) -> PathBuf {
+    let entries = fs::read_dir(directory.join("manifests")).expect("manifests");
+    let paths = entries.map(|entry| entry.expect("readable").path());
+    paths.max_by_key(|path| path.metadata().expect("metadata").modified().expect("time")).expect("a manifest")
+}
+
+#[test]
+fn of_two_processes_on_one_directory_the_later_one_has_the_job() {
+    let folder = tempfile::tempdir().expect("folder");
+    let outside = Outside::default();
+    let first = engine(&outside).run(UNENDING, &unending(folder.path())).expect("a job");
+    wait_for_checkpoints(folder.path(), 2);
+    let second = engine(&outside).run(UNENDING, &unending(folder.path())).expect("a job");
+    assert!(first.wait_timeout(Duration::from_secs(30)), "the first one goes on");
+    let error = first.wait().expect_err("it has lost the job").to_string();
+    assert!(error.contains("another process has taken the job over"), "{error}");
+    second.stop();
+    assert!(second.wait_timeout(Duration::from_secs(30)), "the job hangs");
+    second.wait().expect("the second one has the job");
+}
+
+#[test]
+fn a_damaged_checkpoint_is_passed_over_and_without_a_whole_one_the_job_says_so() {
+    let folder = tempfile::tempdir().expect("folder");
+    let outside = Outside::default();
+    let job = engine(&outside).run(UNENDING, &unending(folder.path())).expect("a job");
+    wait_for_checkpoints(folder.path(), 3);
+    drop(job);
+    let mut content = fs::read(newest_manifest(folder.path())).expect("content");
+    let middle = content.len() / 2;
+    content[middle] ^= 1;
+    fs::write(newest_manifest(folder.path()), content).expect("damaged");
+    let job = engine(&outside).run(UNENDING, &unending(folder.path())).expect("the one before it is whole");
+    job.stop();
+    job.wait().expect("a stop is not a failure");
+
+    for entry in fs::read_dir(folder.path().join("manifests")).expect("manifests") {
+        fs::write(entry.expect("readable").path(), "nothing").expect("damaged");
+    }
+    let error =
+        engine(&outside).run(UNENDING, &unending(folder.path())).err().expect("nothing to go on from").to_string();
+    assert!(error.contains("damaged") && error.contains("manifests/") && error.contains("help:"), "{error}");
+}
+
+#[test]
+fn another_query_does_not_take_up_a_checkpoint() {
+    let folder = tempfile::tempdir().expect("folder");
+    let outside = Outside::default();
+    let job = engine(&outside).run(UNENDING, &unending(folder.path())).expect("a job");
+    wait_for_checkpoints(folder.path(), 1);
+    job.stop();
+    job.wait().expect("a stop is not a failure");
+    let other = UNENDING.replace("INTERVAL '1' SECOND", "INTERVAL '2' SECOND");
+    let error = engine(&outside).run(&other, &unending(folder.path())).err().expect("refused").to_string();
+    assert!(error.contains("window tumble 1000 ms") && error.contains("window tumble 2000 ms"), "{error}");
+    let filtered = UNENDING.replace("GROUP BY window_start", "WHERE ad_id > '5' GROUP BY window_start");
+    let job = engine(&outside).run(&filtered, &unending(folder.path())).expect("a filter has no state");
+    job.stop();
+    job.wait().expect("a stop is not a failure");
 }
