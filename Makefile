@@ -13,11 +13,14 @@ PARALLELISM ?=
 DURATION ?=
 # Of the tests, after they are built. Each test that waits has its own, shorter limit.
 TEST_TIME_LIMIT ?= 20m
+# Of the chaos: how often the job is killed, and the seed of when.
+KILLS ?= 20
+SEED ?= 1
 
 ANABRANCH := $(CARGO_TARGET_DIR)/release/anabranch
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test bench lint clean release need-build need-kafka
+.PHONY: help demo demo-kafka sql test chaos bench lint clean release need-build need-kafka
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +38,9 @@ sql: release ## an interactive SQL shell
 test: need-build need-kafka ## every test, against a real Kafka broker where one is due
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) cargo test --locked --workspace --no-fail-fast
+
+chaos: need-build need-kafka ## kill a job between Kafka and Kafka, 20 times (KILLS=20 SEED=1)
+	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test chaos -- --nocapture
 
 lint: need-build ## format, clippy without warnings, and the repository's own rules
 	cargo fmt --all --check

@@ -8,9 +8,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, PLAN_FORMAT, Plan, Port, Stage};
+use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, PLAN_FORMAT, Plan, Port, SinkSpec, Stage};
 use anabranch_model::{Clock, Epoch, Error, EventTime, Nanos, Result, StageId, TaskCounters, TaskId, TaskMetrics};
-use anabranch_operators::{Connectors, Delivery, Functions, TaskContext};
+use anabranch_operators::{Committable, Connectors, Delivery, Functions, TaskContext};
 use anabranch_protocol::Input;
 
 use crate::chain::{Chain, SinkTail, Tail};
@@ -351,14 +351,9 @@ impl Builder<'_> {
         let counters = Arc::new(TaskCounters::default());
         let tail = match &stage.sink {
             Some(sink) => {
-                let connector = self.connectors.get(&sink.connector.connector)?;
-                let place = |e: Error| e.at(format!("table {}", sink.table));
-                let mut tail = SinkTail::new(connector.sink(sink, &context).map_err(place)?, self.durable.is_some());
-                let number = self.durable.as_ref().and_then(|durable| durable.outline.sink(stage.id));
-                if let Some(prepared) = number.and_then(|n| self.durable.as_ref()?.state.sinks.get(&n)) {
-                    tail.restore(prepared, id.index, stage.parallelism).map_err(place)?;
-                }
-                Tail::Sink(tail)
+                let durable = self.durable.as_ref();
+                let prepared = durable.and_then(|d| d.state.sinks.get(&d.outline.sink(stage.id)?));
+                Tail::Sink(self.sink(sink, &context, prepared)?)
             }
             None => Tail::Exchanges(self.plan.outputs(stage.id).map(|e| self.writer(e, id)).collect::<Result<_>>()?),
         };
@@ -409,6 +404,15 @@ impl Builder<'_> {
         Ok((view, body))
     }
 
+    /// Opens a sink, which first makes visible what is its own of what was `prepared` before.
+    fn sink(&self, spec: &SinkSpec, context: &TaskContext, prepared: Option<&Vec<Committable>>) -> Result<SinkTail> {
+        let place = |e: Error| e.at(format!("table {}", spec.table));
+        let connector = self.connectors.get(&spec.connector.connector)?;
+        let mut tail = SinkTail::new(connector.sink(spec, context).map_err(place)?, self.durable.is_some());
+        tail.restore(prepared.map_or(&[], Vec::as_slice), context.index, context.parallelism).map_err(place)?;
+        Ok(tail)
+    }
+
     fn source_body(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<TaskBody> {
         let Some(spec) = &stage.source else { return Err(Error::internal("not a source")) };
         let place = |e: Error| e.at(format!("table {}", spec.table));
@@ -420,13 +424,7 @@ impl Builder<'_> {
         let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
         let dead_letter = match &spec.on_malformed {
             OnMalformed::DeadLetter(sink) => {
-                let connector = self.connectors.get(&sink.connector.connector)?;
-                let place = |e: Error| e.at(format!("table {}", sink.table));
-                let mut tail = SinkTail::new(connector.sink(sink, context).map_err(place)?, self.durable.is_some());
-                if let Some(restored) = restored {
-                    tail.restore(&restored.dead_letters, context.index, context.parallelism).map_err(place)?;
-                }
-                Some(tail)
+                Some(self.sink(sink, context, restored.map(|restored| &restored.dead_letters))?)
             }
             _ => None,
         };

@@ -157,6 +157,16 @@ fn check(seed: u64, window: Window, two_phases: bool, many_keys: bool) {
     check_with(seed, window, two_phases, many_keys, false);
 }
 
+fn random_rows(rng: &mut Rng, count: u64, now: i64, many_keys: bool) -> Vec<Row> {
+    let row = |_| {
+        let key = rng.below(if many_keys { 100_000 } else { 9 });
+        let value = rng.below(100) as i64 - 40;
+        let time = now + rng.below(60) as i64;
+        ((key != 3).then(|| format!("key {key}")), time, (value % 11 != 1).then_some(value))
+    };
+    (0..count).map(row).collect()
+}
+
 /// With `restarts`, snapshots are taken now and then, and now and then what they hold replaces the operator.
 fn check_with(seed: u64, window: Window, two_phases: bool, many_keys: bool, restarts: bool) {
     let functions = Functions::default();
@@ -176,17 +186,7 @@ fn check_with(seed: u64, window: Window, two_phases: bool, many_keys: bool, rest
         let count = 1 + rng.below(300).min(rows_left - 1);
         let now = ((ROWS - rows_left) / 8) as i64;
         rows_left -= count;
-        let rows: Vec<Row> = (0..count)
-            .map(|_| {
-                let key = rng.below(if many_keys { 100_000 } else { 9 });
-                let value = rng.below(100) as i64 - 40;
-                (
-                    (key != 3).then(|| format!("key {key}")),
-                    now + rng.below(60) as i64,
-                    (value % 11 != 1).then_some(value),
-                )
-            })
-            .collect();
+        let rows = random_rows(&mut rng, count, now, many_keys);
         for (key, time, value) in &rows {
             let windows = windows_of(window, *time);
             late += u64::from(windows.iter().all(|(_, last)| *last <= watermark));
