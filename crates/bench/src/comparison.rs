@@ -26,6 +26,8 @@ pub(crate) struct Scale {
     pub(crate) distinct_keys: u64,
     /// Rounds of the noise floor.
     pub(crate) rounds: u32,
+    /// How often a workload is read in one run where checkpoints are measured.
+    pub(crate) repeat: u64,
     /// Measured runs of each program.
     pub(crate) repetitions: u32,
     /// How long each latency is measured.
@@ -42,6 +44,7 @@ impl Scale {
             keys: 10_000_000,
             distinct_keys: 1_000_000,
             rounds: 50_000,
+            repeat: 30,
             repetitions: 15,
             latency_duration: Duration::from_secs(6),
             seed,
@@ -55,6 +58,7 @@ impl Scale {
             keys: 2_000_000,
             distinct_keys: 1_000_000,
             rounds: 5_000,
+            repeat: 10,
             repetitions: 3,
             latency_duration: Duration::from_millis(1500),
             seed,
@@ -208,6 +212,33 @@ pub(crate) fn grouping_latency(scale: Scale) -> Result<Section> {
     })
 }
 
+/// What checkpoints cost.
+pub(crate) fn checkpoints(scale: Scale) -> Result<Vec<Section>> {
+    let repetitions = scale.repetitions.min(5);
+    let scale = Scale { repetitions, ..scale };
+    let note = |what: &str| {
+        format!("{what}, for some seconds, parallelism {PARALLELISM}; the limit is the same job without checkpoints.")
+    };
+    let log = LogLines::generate(scale.events, scale.seed);
+    let grep = engine::durable_grep(&log, PARALLELISM, scale.repeat)?;
+    let mut sections = vec![section("Cost of checkpoints: grep", note("Lines as above"), grep, 1, scale)?];
+    for distinct in [100, scale.distinct_keys] {
+        let keys = Keys::generate(scale.keys, distinct, scale.seed);
+        let title = format!("Cost of checkpoints: grouping, {distinct} distinct keys");
+        let grouping = engine::durable_grouping(&keys, PARALLELISM, scale.repeat)?;
+        sections.push(section(&title, note("Keys as above"), grouping, 1, scale)?);
+    }
+    let main_job = engine::durable_main_job(scale.events * scale.repeat / 2, PARALLELISM)?;
+    sections.push(section(
+        "Cost of checkpoints: main job",
+        note("JSON events from the generator"),
+        main_job,
+        1,
+        scale,
+    )?);
+    Ok(sections)
+}
+
 /// From SQL text to a running job.
 pub(crate) fn startup(scale: Scale) -> Result<Section> {
     Ok(Section {
@@ -255,6 +286,7 @@ mod tests {
         keys: 50_000,
         distinct_keys: 3_000,
         rounds: 100,
+        repeat: 2,
         repetitions: 1,
         latency_duration: Duration::from_millis(200),
         seed: 42,
@@ -307,6 +339,13 @@ mod tests {
         assert_eq!(startup(TINY).unwrap().to_string().matches("plan").count(), 2);
         assert!(memory(TINY).unwrap().to_string().contains(" MB"));
         assert_eq!(latency(TINY).unwrap().to_string().matches("| two threads").count(), 2);
+    }
+
+    #[test]
+    fn checkpoints_change_no_answer() {
+        for section in checkpoints(TINY).unwrap() {
+            assert_eq!(measurements(&section).len(), 2, "{section}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The engine as a contestant: the workloads as SQL over tables in memory, planned once and run as often as asked.
 //! What a run does is what a user's job does, except that nothing is read from or written to the outside.
 
+mod durable;
 mod grep;
 mod grouping;
 mod main_job;
@@ -18,6 +19,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 
+pub(crate) use durable::{durable_grep, durable_grouping, durable_main_job};
 pub(crate) use grep::grep;
 pub(crate) use grouping::{grouping, latency};
 pub(crate) use main_job::{main_job, memory, typed};
@@ -27,6 +29,7 @@ pub(crate) use startup::startup;
 const RESULTS: &str = "bench_results";
 
 /// A planned script. The tables it reads are given anew for each run.
+#[derive(Clone)]
 struct Query {
     engine: Engine,
     plan: Plan,

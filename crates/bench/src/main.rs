@@ -57,6 +57,8 @@ enum Command {
     Grouping,
     /// Grouping at half of its rate, and the noise floor of the machine.
     Latency,
+    /// Workloads with and without checkpoints.
+    Checkpoints,
     /// From SQL text to a running job.
     Startup,
     /// Resident memory of the main job.
@@ -112,6 +114,9 @@ fn sections(command: Command, scale: Scale) -> Result<Vec<Section>> {
     if wanted(Command::Latency) {
         sections.push(comparison::latency(scale)?);
         sections.push(comparison::grouping_latency(scale)?);
+    }
+    if wanted(Command::Checkpoints) {
+        sections.extend(comparison::checkpoints(scale)?);
     }
     if wanted(Command::Startup) {
         sections.push(comparison::startup(scale)?);

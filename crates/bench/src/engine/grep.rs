@@ -15,12 +15,7 @@ use crate::workload::{LogLines, PATTERN};
 
 /// Lines that match. Each run cuts the text into records in its readers, as the other programs do.
 pub(crate) fn grep(log: &Arc<LogLines>, parallelism: u32) -> Result<Box<dyn Contestant>> {
-    let sql = format!(
-        "CREATE TABLE events (line STRING) WITH ('connector' = 'bench_lines');
-         CREATE TABLE results (line STRING) WITH ('connector' = 'bench_results');
-         INSERT INTO results SELECT line FROM events WHERE line ~ '{PATTERN}';"
-    );
-    let query = Query::new(&sql, tables(log, parallelism), parallelism, &[])?;
+    let query = Query::new(&sql(), tables(log, parallelism), parallelism, &[])?;
     let tables = tables(log, parallelism);
     Ok(program(format!("engine: SQL, parallelism {parallelism}"), move || {
         let (read, rows) = query.run(tables.clone())?;
@@ -32,6 +27,14 @@ pub(crate) fn grep(log: &Arc<LogLines>, parallelism: u32) -> Result<Box<dyn Cont
         }
         Ok(RunResult { events: read, result_hash: Some(answer.hash()) })
     }))
+}
+
+pub(super) fn sql() -> String {
+    format!(
+        "CREATE TABLE events (line STRING) WITH ('connector' = 'bench_lines');
+         CREATE TABLE results (line STRING) WITH ('connector' = 'bench_results');
+         INSERT INTO results SELECT line FROM events WHERE line ~ '{PATTERN}';"
+    )
 }
 
 fn tables(log: &LogLines, partitions: u32) -> Vec<Table> {

@@ -15,7 +15,7 @@ use crate::answer::Answer;
 use crate::contestant::{Contestant, RunResult, program};
 use crate::workload::Keys;
 
-const SQL: &str = "
+pub(super) const SQL: &str = "
 CREATE TABLE events (id BIGINT) WITH ('connector' = 'bench_keys');
 CREATE TABLE results (id BIGINT, occurrences BIGINT) WITH ('connector' = 'bench_results');
 INSERT INTO results SELECT id, COUNT(*) AS occurrences FROM events GROUP BY id;";
@@ -80,7 +80,7 @@ pub(crate) fn latency(
     Ok(Paced { latency, read_late_p99_us, rows_per_s })
 }
 
-fn batches(keys: &Keys) -> Result<Vec<RecordBatch>> {
+pub(super) fn batches(keys: &Keys) -> Result<Vec<RecordBatch>> {
     let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
     let batch = |block: &Int64Array| Ok(RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(block.clone())])?);
     keys.blocks.iter().map(batch).collect()

@@ -15,7 +15,7 @@ use crate::answer::Answer;
 use crate::contestant::{Contestant, RunResult, program};
 use crate::workload::AdEvents;
 
-const SQL: &str = "
+pub(super) const SQL: &str = "
 CREATE TABLE events (
   user_id STRING, page_id STRING, ad_id STRING, ad_type STRING, event_type STRING, event_time BIGINT,
   ip_address STRING, ts AS TO_TIMESTAMP_LTZ(event_time, 3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
