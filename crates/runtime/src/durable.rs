@@ -8,7 +8,7 @@ use anabranch_model::{Epoch, Error, ErrorKind, EventTime, Incarnation, Partition
 use anabranch_operators::{Committable, Positions};
 use anabranch_protocol::CheckpointConfig;
 
-use anabranch_state::{Blob, Entry, Log, Manifest, Prepared, Store, TaskState, decode_manifest, decode_rows};
+use anabranch_state::{Appended, Blob, Entry, Log, Manifest, Prepared, Store, TaskState, decode_manifest, decode_rows};
 
 use arrow::array::RecordBatch;
 
@@ -80,7 +80,7 @@ impl Checkpointing {
         {
             return Err(error);
         }
-        remove_strays(&self.store, &kept)?;
+        remove_strays(&self.store, &kept, incarnation)?;
         for (number, _) in
             entries.iter().filter(|(number, _)| kept.first().is_some_and(|first| *number < first.sequence))
         {
@@ -135,7 +135,7 @@ fn begin(log: &Log) -> Result<(Incarnation, u64)> {
         let next = Incarnation(entries.iter().map(|(_, entry)| incarnation(entry)).max().unwrap_or(0) + 1);
         let sequence = entries.last().map_or(1, |(sequence, _)| sequence + 1);
         // Somebody else may be as quick: then the log is longer, and the next number is tried.
-        if log.append(sequence, &Entry::Begins { incarnation: next })? {
+        if log.append(sequence, &Entry::Begins { incarnation: next })? == Appended::Last {
             return Ok((next, sequence + 1));
         }
     }
@@ -232,11 +232,17 @@ fn check_fits(manifest: &Manifest, outline: &Outline) -> Result<()> {
     .remedy("go on with the query that wrote it, or give the job a new place for its checkpoints"))
 }
 
-/// Removes what crashed incarnations have left: files of no checkpoint.
-fn remove_strays(store: &Store, kept: &[Kept]) -> Result<()> {
+/// Removes what earlier incarnations have left: files of no checkpoint. Files of later ones are none of our business, should we
+/// have lost the job already.
+fn remove_strays(store: &Store, kept: &[Kept], own: Incarnation) -> Result<()> {
+    let earlier = |name: &str| {
+        let file = name.rsplit('/').next()?;
+        Some(file.split_once('-')?.0.parse::<u64>().ok()? < own.0)
+    };
     let needed: BTreeSet<&String> = kept.iter().flat_map(|kept| &kept.names).collect();
     for folder in ["state", "prepared", "manifests"] {
-        for name in store.list(folder)?.iter().filter(|name| !needed.contains(name)) {
+        let names = store.list(folder)?;
+        for name in names.iter().filter(|name| !needed.contains(name) && earlier(name) == Some(true)) {
             store.delete(name)?;
         }
     }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use anabranch_model::{Epoch, Error, Incarnation, Result, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
 use anabranch_state::{
-    Blob, Entry, FORMAT, Log, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, Store, TaskState,
-    encode_manifest, encode_rows,
+    Appended, Blob, Entry, FORMAT, Log, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, Store,
+    TaskState, encode_manifest, encode_rows,
 };
 
 use crate::control::{Commit, Control};
@@ -190,19 +190,22 @@ impl Recorder {
     /// Appends to the log. An answer that did not come is found out about by reading.
     fn append(&mut self, entry: &Entry) -> Result<()> {
         let appended = self.log.append(self.sequence, entry);
-        if !matches!(appended, Ok(true)) {
+        if !matches!(appended, Ok(Appended::Last)) {
             match self.log.read(self.sequence)? {
                 Some(found) if found == *entry => {}
-                Some(_) => {
-                    return Err(Error::user("another process has taken the job over")
-                        .at(self.store.place().to_owned())
-                        .remedy("let only one process run the job, or give each a place of its own for checkpoints"));
-                }
+                Some(_) => return Err(self.lost()),
+                None if matches!(appended, Ok(Appended::Taken)) => return Err(self.lost()),
                 None => return appended.map(|_| ()),
             }
         }
         self.sequence += 1;
         Ok(())
+    }
+
+    fn lost(&self) -> Error {
+        Error::user("another process has taken the job over")
+            .at(self.store.place().to_owned())
+            .remedy("let only one process run the job, or give each a place of its own for checkpoints")
     }
 
     /// Removes checkpoints that are no longer kept, and what belongs to them alone.

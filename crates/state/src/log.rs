@@ -29,6 +29,15 @@ pub enum Entry {
     },
 }
 
+/// Outcome of [`Log::append`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// The entry is the last one.
+    Last,
+    /// There is another entry of this number, or there are later ones: somebody else has the job.
+    Taken,
+}
+
 /// Reads and appends entries.
 #[derive(Clone, Debug)]
 pub struct Log {
@@ -56,9 +65,7 @@ impl Log {
     /// All entries that are there, with their numbers, ascending. Old ones may have been removed.
     pub fn entries(&self) -> Result<Vec<(u64, Entry)>> {
         let mut entries = Vec::new();
-        for name in self.store.list(FOLDER)? {
-            let number = name.rsplit('/').next().and_then(|file| file.strip_suffix(".json"));
-            let Some(sequence) = number.and_then(|number| number.parse().ok()) else { continue };
+        for sequence in self.numbers()? {
             if let Some(entry) = self.read(sequence)? {
                 entries.push((sequence, entry));
             }
@@ -66,11 +73,25 @@ impl Log {
         Ok(entries)
     }
 
-    /// Appends under this number: false if it is taken.
-    pub fn append(&self, sequence: u64, entry: &Entry) -> Result<bool> {
+    /// Appends under this number, which is to follow on the last one.
+    pub fn append(&self, sequence: u64, entry: &Entry) -> Result<Appended> {
         let text = serde_json::to_vec(entry)
             .map_err(|error| Error::internal(format!("an entry of the log cannot be encoded: {error}")))?;
-        self.store.put_new(&name(sequence), text.into())
+        if !self.store.put_new(&name(sequence), text.into())? {
+            return Ok(Appended::Taken);
+        }
+        // Whoever slept for long may find a number free again, whose entry was removed; later ones are there then.
+        match self.numbers()?.last() {
+            Some(last) if *last > sequence => self.remove(sequence).map(|()| Appended::Taken),
+            _ => Ok(Appended::Last),
+        }
+    }
+
+    /// Numbers of the entries that are there, ascending.
+    fn numbers(&self) -> Result<Vec<u64>> {
+        let names = self.store.list(FOLDER)?;
+        let number = |name: &String| name.rsplit('/').next()?.strip_suffix(".json")?.parse().ok();
+        Ok(names.iter().filter_map(number).collect())
     }
 
     /// Removes an entry whose checkpoint is no longer kept.
@@ -96,13 +117,15 @@ mod tests {
         let begins = |n| Entry::Begins { incarnation: Incarnation(n) };
         let manifest = store.put("manifests/5", b"x".to_vec().into()).expect("put");
         let checkpoint = Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest };
-        assert!(log.append(1, &begins(1)).expect("append"));
-        assert!(log.append(2, &checkpoint).expect("append"));
-        assert!(!log.append(2, &begins(2)).expect("taken"));
-        assert!(log.append(10, &begins(2)).expect("append"));
+        assert_eq!(log.append(1, &begins(1)).expect("append"), Appended::Last);
+        assert_eq!(log.append(2, &checkpoint).expect("append"), Appended::Last);
+        assert_eq!(log.append(2, &begins(2)).expect("taken"), Appended::Taken);
+        assert_eq!(log.append(10, &begins(2)).expect("append"), Appended::Last);
         assert_eq!(log.entries().expect("all"), [(1, begins(1)), (2, checkpoint), (10, begins(2))]);
         log.remove(1).expect("remove");
         assert_eq!(log.entries().expect("rest").len(), 2);
+        assert_eq!(log.append(1, &begins(1)).expect("free, but late"), Appended::Taken);
+        assert_eq!(log.entries().expect("rest").len(), 2, "the late entry leaves no trace");
         std::fs::write(folder.path().join("log/000000000010.json"), "{").expect("write");
         let error = log.entries().expect_err("damaged").to_string();
         assert!(error.contains("000000000010.json"), "{error}");
