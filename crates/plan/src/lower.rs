@@ -110,6 +110,10 @@ impl Lowering<'_> {
     fn project(&mut self, exprs: &[Expr], input: &LogicalPlan, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
         let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
         let mut stream = self.plan(input, &columns_of(used.iter().copied(), input)?)?;
+        // Before any column is taken: settling a window moves the columns.
+        let computed = used.iter().copied().filter(|e| stream.plain_column(e, input.schema()).is_none());
+        let computed: Vec<&Expr> = computed.collect();
+        stream.settle_window_for(&computed, input.schema())?;
         stream.share(&used, input.schema())?;
         let mut columns = Vec::with_capacity(exprs.len());
         for (index, expr) in exprs.iter().enumerate() {

@@ -6,7 +6,7 @@ use anabranch_dataflow::{ConnectorSpec, TableTraits};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
-use datafusion_common::{Column, DFSchema};
+use datafusion_common::{Column, DFSchema, TableReference};
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
 use datafusion_sql::sqlparser::ast;
 
@@ -179,7 +179,8 @@ fn plan_columns(
     planner: &Planner,
 ) -> Result<(LogicalPlan, Option<Watermark>)> {
     let source = Arc::new(PhysicalTable { schema: Arc::clone(physical) });
-    let scan = LogicalPlanBuilder::scan(name, source, None).and_then(LogicalPlanBuilder::build);
+    // A name is taken as it is: from a text the library would make lower case, and parts of what dots separate.
+    let scan = LogicalPlanBuilder::scan(TableReference::bare(name), source, None).and_then(LogicalPlanBuilder::build);
     let scan = scan.map_err(planning_error)?;
     let mut exprs: Vec<(String, Expr)> = Vec::new();
     let column = |name: &str| Expr::Column(Column::new(scan.schema().qualified_field(0).0.cloned(), name));

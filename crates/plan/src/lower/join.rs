@@ -83,6 +83,9 @@ impl Lowering<'_> {
         build: Stream,
         output_needed: &[Needed; 2],
     ) -> Result<Stream> {
+        // Before any key is taken: settling a window moves the columns.
+        let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(&join.filter).collect();
+        probe.settle_window_for(&read, sides.probe.schema())?;
         let mut probe_keys = Vec::new();
         let mut build_keys = Vec::new();
         for (probe_key, build_key) in &sides.keys {
@@ -90,7 +93,7 @@ impl Lowering<'_> {
             build_keys.push(build_value(build_key, sides.build.schema(), &build)?);
         }
         let filter = match &join.filter {
-            Some(filter) => Some(self.join_filter(filter, sides, &mut probe, &build)?),
+            Some(filter) => Some(join_filter(filter, sides, &probe, &build)?),
             None => None,
         };
         let offset = probe.physical.len();
@@ -129,25 +132,6 @@ impl Lowering<'_> {
         };
         let build = self.close(build);
         Ok(probe.fed_by(build, port, ExchangeKind::Broadcast))
-    }
-
-    /// A condition over probe columns followed by build columns.
-    fn join_filter(&self, filter: &Logical, sides: &Sides, probe: &mut Stream, build: &Stream) -> Result<Expr> {
-        let schema = sides.probe.schema().join(sides.build.schema()).map_err(planning_error)?;
-        let probe_len = sides.probe.schema().fields().len();
-        let lazy = filter.column_refs().into_iter().filter_map(|c| schema.maybe_index_of_column(c));
-        if lazy.into_iter().any(|i| i < probe_len && probe.columns[i].value.is_none()) {
-            probe.settle_window()?;
-        }
-        let offset = probe.physical.len();
-        let missing = || Error::internal("a column of a join's condition was not needed");
-        convert(filter, &schema, &|index| match index.checked_sub(probe_len) {
-            None => probe.columns[index].value.clone().ok_or_else(missing),
-            Some(index) => match build.columns[index].value {
-                Some(Expr::Column(physical)) => Ok(Expr::Column(physical + offset)),
-                _ => Err(missing()),
-            },
-        })
     }
 
     /// Decides which side is read first and kept.
@@ -209,6 +193,21 @@ impl Lowering<'_> {
             }
         }
     }
+}
+
+/// A condition over probe columns followed by build columns.
+fn join_filter(filter: &Logical, sides: &Sides, probe: &Stream, build: &Stream) -> Result<Expr> {
+    let schema = sides.probe.schema().join(sides.build.schema()).map_err(planning_error)?;
+    let probe_len = sides.probe.schema().fields().len();
+    let offset = probe.physical.len();
+    let missing = || Error::internal("a column of a join's condition was not needed");
+    convert(filter, &schema, &|index| match index.checked_sub(probe_len) {
+        None => probe.columns[index].value.clone().ok_or_else(missing),
+        Some(index) => match build.columns[index].value {
+            Some(Expr::Column(physical)) => Ok(Expr::Column(physical + offset)),
+            _ => Err(missing()),
+        },
+    })
 }
 
 /// Indexes of the physical columns that values read; these become columns of the joined rows, and the values follow.
