@@ -11,7 +11,7 @@ use datafusion_sql::sqlparser::ast::Query;
 
 use crate::catalog::{Catalog, Relation};
 use crate::insert::plan_insert;
-use crate::lower::{Output, lower};
+use crate::lower::{Output, dead_letters, lower};
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
 use crate::spelling::name_columns;
@@ -256,7 +256,8 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
         connector: ConnectorSpec { connector: COLLECT.into(), options: Default::default() },
         schema: Arc::new(Schema::new(fields)),
     };
-    Ok(Collected { output: Output { plan, sink, parallelism: None }, skip, limit })
+    let dead_letters = dead_letters(&plan, catalog)?;
+    Ok(Collected { output: Output { plan, sink, parallelism: None, dead_letters }, skip, limit })
 }
 
 fn explain(statement: Statement, catalog: &Catalog, options: &PlanOptions) -> Result<String> {
@@ -284,8 +285,8 @@ fn logical_text(output: &Output) -> String {
 /// Columns with their types, and event time.
 fn describe(relation: &Relation) -> String {
     let (plan, table) = match relation {
-        Relation::Table(table) => (&table.plan, Some(table)),
-        Relation::View(plan) => (plan, None),
+        Relation::Table(declared) => (&declared.plan, Some(&declared.table)),
+        Relation::View(plan) => (plan.as_ref(), None),
     };
     let width = plan.schema().fields().iter().map(|f| f.name().chars().count()).max().unwrap_or(0);
     let mut lines = Vec::new();

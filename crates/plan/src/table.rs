@@ -6,8 +6,9 @@ use anabranch_dataflow::{ConnectorSpec, TableTraits};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
+use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{Column, DFSchema, TableReference};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableSource};
 use datafusion_sql::sqlparser::ast;
 
 use crate::TableResolver;
@@ -20,7 +21,8 @@ use crate::types::sql_name;
 use crate::window_assign::EVENT_TIME;
 use crate::window_table::literal_interval_ms;
 
-/// A declared table.
+/// A declared table. It is the leaf of the plans that read it, so that a plan keeps its tables whatever statements do to
+/// their names afterwards.
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) spec: ConnectorSpec,
@@ -30,8 +32,13 @@ pub(crate) struct Table {
     pub(crate) physical: SchemaRef,
     pub(crate) watermark: Option<Watermark>,
     pub(crate) primary_key: Vec<String>,
+}
+
+/// A table as FROM names it.
+pub(crate) struct Declared {
+    pub(crate) table: Arc<Table>,
     /// All columns over a scan of the physical ones.
-    pub(crate) plan: Arc<LogicalPlan>,
+    pub(crate) plan: LogicalPlan,
 }
 
 /// Event time of a table.
@@ -60,19 +67,23 @@ pub(crate) enum Malformed {
     DeadLetter(String),
 }
 
-/// The physical columns of a table, as the leaf of logical plans.
-pub(crate) struct PhysicalTable {
-    pub(crate) schema: SchemaRef,
+/// The physical columns of a table that is being declared.
+struct Columns(SchemaRef);
+
+impl TableSource for Columns {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.0)
+    }
 }
 
-impl TableSource for PhysicalTable {
+impl TableSource for Table {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        Arc::clone(&self.physical)
     }
 }
 
 impl Table {
-    pub(crate) fn declare(statement: CreateTable, catalog: &Catalog, resolver: &dyn TableResolver) -> Result<Table> {
+    pub(crate) fn declare(statement: CreateTable, catalog: &Catalog, resolver: &dyn TableResolver) -> Result<Declared> {
         let name = statement.name.value.clone();
         let place = at(statement.name.span.start);
         let here = |error: Error| error.at(format!("table {name}")).at(place.clone());
@@ -88,10 +99,20 @@ impl Table {
             }
             (_, false) => declared,
         };
-        let (plan, watermark) =
+        let (columns, watermark) =
             plan_columns(&name, &physical, &statement.columns, statement.watermark, &Planner::new(catalog))?;
         let primary_key = statement.primary_key.into_iter().map(|ident| ident.value).collect();
-        Ok(Table { name, spec, traits, options, physical, watermark, primary_key, plan: Arc::new(plan) })
+        let table = Arc::new(Table { name, spec, traits, options, physical, watermark, primary_key });
+        let source: Arc<dyn TableSource> = Arc::clone(&table) as _;
+        let plan = scan_of(&table.name, source)?.project(columns).and_then(LogicalPlanBuilder::build);
+        Ok(Declared { table, plan: plan.map_err(planning_error)? })
+    }
+
+    /// The table that a scan reads.
+    pub(crate) fn of_scan(scan: &TableScan) -> Result<&Table> {
+        scan.source
+            .downcast_ref::<Table>()
+            .ok_or_else(|| Error::internal(format!("a scan of '{}' is not of a declared table", scan.table_name)))
     }
 
     pub(crate) fn check_readable(&self) -> Result<()> {
@@ -109,6 +130,20 @@ impl Table {
         Err(Error::user(format!("table '{}' cannot be written: its connector '{}' only reads", self.name, self.spec))
             .remedy("insert into a table of another connector, for example 'print'"))
     }
+}
+
+/// Whether every table that a plan reads ends.
+pub(crate) fn is_bounded(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(scan) => Table::of_scan(scan).is_ok_and(|table| table.traits.bounded),
+        other => other.inputs().into_iter().all(is_bounded),
+    }
+}
+
+/// Whether a plan ends and waits for no watermark: its rows can be read before a stream's first row.
+pub(crate) fn is_static(plan: &LogicalPlan) -> bool {
+    let waits = plan.exists(|node| Ok(matches!(node, LogicalPlan::Extension(_))));
+    is_bounded(plan) && !waits.unwrap_or(true)
 }
 
 fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> Result<SchemaRef> {
@@ -170,18 +205,21 @@ fn split_options(mut all: std::collections::BTreeMap<String, String>) -> Result<
     Ok((ConnectorSpec { connector, options: all }, options))
 }
 
-/// The projection that makes the table's columns from the physical ones, and its event time.
+/// Rows of physical columns. A name is taken as it is: from a text the library would make lower case, and parts of what
+/// dots separate.
+fn scan_of(name: &str, source: Arc<dyn TableSource>) -> Result<LogicalPlanBuilder> {
+    LogicalPlanBuilder::scan(TableReference::bare(name), source, None).map_err(planning_error)
+}
+
+/// The expressions that make the table's columns from the physical ones, and its event time.
 fn plan_columns(
     name: &str,
     physical: &SchemaRef,
     columns: &[ColumnDefinition],
     watermark: Option<WatermarkDefinition>,
     planner: &Planner,
-) -> Result<(LogicalPlan, Option<Watermark>)> {
-    let source = Arc::new(PhysicalTable { schema: Arc::clone(physical) });
-    // A name is taken as it is: from a text the library would make lower case, and parts of what dots separate.
-    let scan = LogicalPlanBuilder::scan(TableReference::bare(name), source, None).and_then(LogicalPlanBuilder::build);
-    let scan = scan.map_err(planning_error)?;
+) -> Result<(Vec<Expr>, Option<Watermark>)> {
+    let scan = scan_of(name, Arc::new(Columns(Arc::clone(physical))))?.build().map_err(planning_error)?;
     let mut exprs: Vec<(String, Expr)> = Vec::new();
     let column = |name: &str| Expr::Column(Column::new(scan.schema().qualified_field(0).0.cloned(), name));
     for definition in columns {
@@ -234,8 +272,7 @@ fn plan_columns(
         Expr::Column(_) | Expr::Alias(_) => expr,
         other => other.alias(name),
     });
-    let plan = LogicalPlanBuilder::from(scan.clone()).project(exprs).and_then(LogicalPlanBuilder::build);
-    Ok((plan.map_err(planning_error)?, event_time))
+    Ok((exprs.collect(), event_time))
 }
 
 /// Peels `column - INTERVAL ..` or `column`.

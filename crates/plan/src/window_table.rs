@@ -59,7 +59,7 @@ fn check_qualifiers(relation: &TableFactor, context: &dyn RelationPlannerContext
     }
     let reference = context.object_name_to_table_reference(name.clone()).map_err(planning_error)?;
     let source = context.context_provider().get_table_source(reference).map_err(planning_error)?;
-    if source.downcast_ref::<Inlined>().is_some_and(|inlined| inlined.bounded) {
+    if source.downcast_ref::<Inlined>().is_some_and(Inlined::is_bounded) {
         return Ok(());
     }
     Err(Error::user(format!("FOR SYSTEM_TIME AS OF needs a table that ends, and '{name}' does not"))

@@ -13,6 +13,7 @@ use super::expr::convert;
 use super::stream::{LogicalColumn, Stream, Windowed};
 use super::{Lowering, Needed, columns_of};
 use crate::place::planning_error;
+use crate::table::is_static;
 
 /// A join seen from its main input.
 struct Sides<'a> {
@@ -29,7 +30,7 @@ struct Sides<'a> {
 
 impl Lowering<'_> {
     pub(super) fn join(&mut self, join: &Join, needed: &Needed) -> Result<Stream> {
-        let sides = self.sides(join)?;
+        let sides = sides(join)?;
         if join.null_equality == NullEquality::NullEqualsNull {
             return Err(
                 Error::user("IS NOT DISTINCT FROM is not supported yet as a condition of a join").remedy("use =")
@@ -133,66 +134,51 @@ impl Lowering<'_> {
         let build = self.close(build);
         Ok(probe.fed_by(build, port, ExchangeKind::Broadcast))
     }
+}
 
-    /// Decides which side is read first and kept.
-    fn sides<'a>(&self, join: &'a Join) -> Result<Sides<'a>> {
-        let (left, right) = (join.left.as_ref(), join.right.as_ref());
-        let (left_static, right_static) = (self.is_static(left)?, self.is_static(right)?);
-        let build_right = right_static;
-        if !left_static && !right_static {
-            return Err(Error::user("regular joins of two streams are not supported yet").remedy(
-                "join with a bounded table (a file, or a topic read to its end), or aggregate both sides by window first",
-            ));
-        }
-        let (kind, swapped) = match join.join_type {
-            JoinType::Inner => (JoinKind::Inner, !build_right),
-            JoinType::Left if build_right => (JoinKind::Left, false),
-            JoinType::Right if left_static => (JoinKind::Left, true),
-            JoinType::LeftSemi if build_right => (JoinKind::LeftSemi, false),
-            JoinType::RightSemi if left_static => (JoinKind::LeftSemi, true),
-            JoinType::LeftAnti if build_right && !join.null_aware => (JoinKind::LeftAnti, false),
-            JoinType::RightAnti if left_static => (JoinKind::LeftAnti, true),
-            JoinType::Left | JoinType::Right => {
-                return Err(Error::user("an outer join must keep the rows of the stream, not of the static table")
-                    .remedy("write stream LEFT JOIN static_table"));
-            }
-            JoinType::LeftAnti if join.null_aware => {
-                return Err(Error::user("NOT IN (SELECT ...) is not supported yet").remedy("use NOT EXISTS"));
-            }
-            other => {
-                return Err(Error::user(format!("{other} joins are not supported yet")).remedy("use JOIN or LEFT JOIN"));
-            }
-        };
-        if join.on.is_empty() {
-            return Err(Error::user("a join needs an equality between columns of both sides")
-                .remedy("add ON a.column = b.column"));
-        }
-        let pair = |(l, r): &'a (Logical, Logical)| if swapped { (r, l) } else { (l, r) };
-        Ok(Sides {
-            kind,
-            probe: if swapped { right } else { left },
-            build: if swapped { left } else { right },
-            keys: join.on.iter().map(pair).collect(),
-            build_first: swapped,
-            with_build: matches!(kind, JoinKind::Inner | JoinKind::Left),
-        })
+/// Decides which side is read first and kept.
+fn sides<'a>(join: &'a Join) -> Result<Sides<'a>> {
+    let (left, right) = (join.left.as_ref(), join.right.as_ref());
+    let (left_static, right_static) = (is_static(left), is_static(right));
+    let build_right = right_static;
+    if !left_static && !right_static {
+        return Err(Error::user("regular joins of two streams are not supported yet").remedy(
+            "join with a bounded table (a file, or a topic read to its end), or aggregate both sides by window first",
+        ));
     }
-
-    /// Whether a plan ends and waits for no watermark.
-    fn is_static(&self, plan: &LogicalPlan) -> Result<bool> {
-        match plan {
-            LogicalPlan::TableScan(scan) => Ok(self.catalog.table(scan.table_name.table())?.traits.bounded),
-            LogicalPlan::Extension(_) => Ok(false),
-            other => {
-                for input in other.inputs() {
-                    if !self.is_static(input)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
+    let (kind, swapped) = match join.join_type {
+        JoinType::Inner => (JoinKind::Inner, !build_right),
+        JoinType::Left if build_right => (JoinKind::Left, false),
+        JoinType::Right if left_static => (JoinKind::Left, true),
+        JoinType::LeftSemi if build_right => (JoinKind::LeftSemi, false),
+        JoinType::RightSemi if left_static => (JoinKind::LeftSemi, true),
+        JoinType::LeftAnti if build_right && !join.null_aware => (JoinKind::LeftAnti, false),
+        JoinType::RightAnti if left_static => (JoinKind::LeftAnti, true),
+        JoinType::Left | JoinType::Right => {
+            return Err(Error::user("an outer join must keep the rows of the stream, not of the static table")
+                .remedy("write stream LEFT JOIN static_table"));
         }
+        JoinType::LeftAnti if join.null_aware => {
+            return Err(Error::user("NOT IN (SELECT ...) is not supported yet").remedy("use NOT EXISTS"));
+        }
+        other => {
+            return Err(Error::user(format!("{other} joins are not supported yet")).remedy("use JOIN or LEFT JOIN"));
+        }
+    };
+    if join.on.is_empty() {
+        return Err(
+            Error::user("a join needs an equality between columns of both sides").remedy("add ON a.column = b.column")
+        );
     }
+    let pair = |(l, r): &'a (Logical, Logical)| if swapped { (r, l) } else { (l, r) };
+    Ok(Sides {
+        kind,
+        probe: if swapped { right } else { left },
+        build: if swapped { left } else { right },
+        keys: join.on.iter().map(pair).collect(),
+        build_first: swapped,
+        with_build: matches!(kind, JoinKind::Inner | JoinKind::Left),
+    })
 }
 
 /// A condition over probe columns followed by build columns.
