@@ -56,7 +56,7 @@ impl Catalog {
 
     pub(crate) fn insert(&mut self, name: &str, relation: Relation, replace: bool) -> Result<()> {
         if let Some(existing) = self.relations.get(name)
-            && !replace
+            && (!replace || existing.kind() != relation.kind())
         {
             return Err(Error::user(format!("there is already a {} '{name}'", existing.kind()))
                 .remedy(format!("choose another name, or DROP {} {name} first", existing.kind().to_uppercase())));

@@ -1,5 +1,6 @@
 //! Declared tables: a connector, the columns in its records, the columns computed from them, event time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::{ConnectorSpec, TableTraits};
@@ -11,7 +12,6 @@ use datafusion_common::{Column, DFSchema, TableReference};
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableSource};
 use datafusion_sql::sqlparser::ast;
 
-use crate::TableResolver;
 use crate::catalog::Catalog;
 use crate::place::{at, nearest, or_at, planning_error};
 use crate::query::Planner;
@@ -20,6 +20,7 @@ use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefin
 use crate::types::sql_name;
 use crate::window_assign::EVENT_TIME;
 use crate::window_table::literal_interval_ms;
+use crate::{PlanOptions, TableResolver};
 
 /// A declared table. It is the leaf of the plans that read it, so that a plan keeps its tables whatever statements do to
 /// their names afterwards.
@@ -83,11 +84,18 @@ impl TableSource for Table {
 }
 
 impl Table {
-    pub(crate) fn declare(statement: CreateTable, catalog: &Catalog, resolver: &dyn TableResolver) -> Result<Declared> {
+    pub(crate) fn declare(
+        statement: CreateTable,
+        catalog: &Catalog,
+        resolver: &dyn TableResolver,
+        planning: &PlanOptions,
+    ) -> Result<Declared> {
         let name = statement.name.value.clone();
         let place = at(statement.name.span.start);
         let here = |error: Error| error.at(format!("table {name}")).at(place.clone());
-        let (spec, options) = split_options(statement.options).map_err(here)?;
+        let mut options = statement.options;
+        options.extend(planning.table_options.get(&name).cloned().unwrap_or_default());
+        let (spec, options) = split_options(options, planning.key_groups).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
         let traits = resolver.describe(&spec, &declared).map_err(here)?;
         let physical = match (&traits.schema, declared.fields().is_empty()) {
@@ -168,7 +176,7 @@ fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> 
 }
 
 /// Splits WITH into the connector's options and ours.
-fn split_options(mut all: std::collections::BTreeMap<String, String>) -> Result<(ConnectorSpec, TableOptions)> {
+fn split_options(mut all: BTreeMap<String, String>, key_groups: u16) -> Result<(ConnectorSpec, TableOptions)> {
     let Some(connector) = all.remove("connector") else {
         return Err(Error::user("the table has no connector").remedy("add WITH ('connector' = '...', ...)"));
     };
@@ -179,10 +187,10 @@ fn split_options(mut all: std::collections::BTreeMap<String, String>) -> Result<
         options.idle_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)).filter(|ms| *ms > 0);
     }
     if let Some(text) = all.remove("sink.parallelism") {
-        options.sink_parallelism = Some(parse_parallelism(&text).map_err(of("sink.parallelism"))?);
+        options.sink_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("sink.parallelism"))?);
     }
     if let Some(text) = all.remove("scan.parallelism") {
-        options.scan_parallelism = Some(parse_parallelism(&text).map_err(of("scan.parallelism"))?);
+        options.scan_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("scan.parallelism"))?);
     }
     let dead_letter = all.remove("dead-letter.table");
     options.malformed = match (all.remove("on-malformed").as_deref(), dead_letter) {
@@ -264,7 +272,7 @@ fn plan_columns(
             .at(place)
             .remedy(format!("add a computed column, rowtime AS {conversion}, and declare the watermark for it")));
         }
-        let mark = FieldMetadata::from(std::collections::BTreeMap::from([(EVENT_TIME.into(), "true".into())]));
+        let mark = FieldMetadata::from(BTreeMap::from([(EVENT_TIME.into(), "true".into())]));
         *expr = expr.clone().alias_with_metadata(column.as_str(), Some(mark));
         event_time = Some(Watermark { column: column.clone(), plan, delay_ms });
     }
