@@ -12,6 +12,7 @@
 
 mod catalog;
 mod dialect;
+mod event_time;
 mod functions;
 mod insert;
 mod lower;

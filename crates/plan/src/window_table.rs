@@ -14,6 +14,7 @@ use datafusion_sql::sqlparser::ast::{
     TableFactor,
 };
 
+use crate::event_time::event_time_of;
 use crate::place::{at, planning_error, through};
 use crate::query::Inlined;
 use crate::types::sql_name;
@@ -201,6 +202,13 @@ fn event_time(
             "declare it in CREATE TABLE: WATERMARK FOR {shown} AS {shown} - INTERVAL '5' SECOND (the column must be a \
              TIMESTAMP or TIMESTAMP_LTZ); after a first window, use window_time"
         )));
+    }
+    let index = input.schema().index_of_column(column).map_err(planning_error)?;
+    if event_time_of(input, index).is_none() {
+        return Err(Error::user(format!("'{shown}' is no event-time column any more")).at(place).remedy(
+            "after a join only the event time of the stream's side is one, and after an aggregation only \
+                 window_time, which must be in GROUP BY",
+        ));
     }
     Ok(time)
 }
