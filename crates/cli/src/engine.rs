@@ -1,5 +1,6 @@
 //! The embedded engine as the commands use it.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +10,12 @@ use anabranch_model::{Error, Result, TaskMetrics};
 use anabranch_server::{Engine, Job, Settings};
 
 use crate::arguments;
-use crate::results::Results;
 use crate::watch::Watched;
 
-/// An engine with the connectors that ship. With `results`, print tables write there instead of to standard output.
-pub(crate) fn engine(results: Option<&Results>) -> Engine {
+/// An engine with the connectors that ship. Print tables write to `results`: standard output, or the live view.
+pub(crate) fn engine(results: impl Write + Clone + Send + Sync + 'static) -> Engine {
     let mut engine = Engine::default();
-    if let Some(results) = results {
-        let results = results.clone();
-        engine.register("print", Arc::new(PrintToConnector::new(move || Box::new(results.clone()))));
-    }
+    engine.register("print", Arc::new(PrintToConnector::new(move || Box::new(results.clone()))));
     engine
 }
 
@@ -30,9 +27,15 @@ pub(crate) fn settings(given: &arguments::Settings, tables: &arguments::TableOpt
 
 /// The statements of a file.
 pub(crate) fn read(file: &Path) -> Result<String> {
-    std::fs::read_to_string(file).map_err(|e| {
+    let text = std::fs::read_to_string(file).map_err(|e| {
         Error::user(format!("cannot read {}: {e}", file.display())).remedy("give a file of SQL statements")
-    })
+    })?;
+    Ok(without_byte_order_mark(&text).to_owned())
+}
+
+/// Some editors begin every file with this mark, which is no part of its first statement.
+pub(crate) fn without_byte_order_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 impl Watched for Job {

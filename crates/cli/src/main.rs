@@ -1,9 +1,11 @@
 //! The binary `anabranch`: the embedded engine for people at a terminal.
 //!
 //! Results go to standard output; progress, summary and errors go to standard error. Exit codes: 0 the job ended or was
-//! stopped, 1 it failed, 2 the SQL or the command line is wrong, 130 it was interrupted before it could stop.
+//! stopped, 1 it failed, 2 the SQL or the command line is wrong, 130 it was interrupted before it could stop, or a script
+//! before its last statement.
 
 mod arguments;
+mod console;
 mod engine;
 mod explain;
 mod failure;
@@ -18,11 +20,13 @@ mod terminal;
 mod view;
 mod watch;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::arguments::{Arguments, Command};
+use crate::console::Console;
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
@@ -33,7 +37,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprint!("{}", failure.text);
+            // Nobody can be told if this fails.
+            let _ = Console::error().write_all(failure.text.as_bytes());
             ExitCode::from(failure.code)
         }
     }

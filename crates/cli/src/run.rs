@@ -1,6 +1,5 @@
 //! `anabranch run`: a file's inserts as one job, watched until it ends.
 
-use std::io::stderr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use anabranch_server::Job;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments::Run;
+use crate::console::Console;
 use crate::engine::{engine, read, settings};
 use crate::failure::Failure;
 use crate::process;
@@ -45,12 +45,16 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let sql = read(&arguments.file).map_err(|e| Failure::planning(&e, ""))?;
     let display = Display::choose(arguments);
     let results = Results::default();
-    let engine = engine((display == Display::Live).then_some(&results));
+    let (mut output, mut progress) = (Console::output(), Console::error());
+    let engine = match display {
+        Display::Live => engine(results.clone()),
+        _ => engine(output.clone()),
+    };
     let planned = engine
         .plan(&sql, &settings(&arguments.settings, &arguments.tables))
         .map_err(|e| Failure::planning(&e, &sql))?;
     for report in &planned.reports {
-        println!("{report}");
+        output.line(report)?;
     }
     let Some(plan) = planned.plan else {
         // Statements like SHOW TABLES have answered already.
@@ -64,10 +68,11 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let clock = SystemClock::new();
     let (started, cpu_before) = (clock.now(), process::cpu_time());
     let job = engine.start(&plan)?;
-    let watch = Watch { job: &job, clock: &clock, started, limit: arguments.duration, signals: &signals };
+    let limit = arguments.duration;
+    let watch = Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output };
     let watched = match display {
         Display::Live => watch.live(&title(&arguments.file), &results),
-        Display::Lines => watch.with_lines(&mut stderr()),
+        Display::Lines => watch.with_lines(&mut progress),
         Display::Nothing => {
             watch.quietly();
             Ok(())
@@ -77,7 +82,9 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     if watched.is_err() {
         job.stop();
     }
-    finish(job, display, &results, &Ended { view, elapsed, cpu_before })?;
+    let shown = (display == Display::Live).then_some(&results);
+    let progress = (display != Display::Nothing).then_some(progress);
+    finish(job, shown, output.clone(), progress, &Ended { view, elapsed, cpu_before })?;
     watched.map_err(Failure::from)
 }
 
@@ -98,22 +105,28 @@ struct Ended {
     cpu_before: Option<Duration>,
 }
 
-fn finish(job: Job, display: Display, results: &Results, ended: &Ended) -> Result<(), Failure> {
-    for error in job.restarts() {
-        eprintln!("the job was started again after: {error}");
-    }
+/// Waits for the job's end. `results` were shown on a screen that is gone now; `progress` takes the summary.
+fn finish(
+    job: Job,
+    results: Option<&Results>,
+    mut output: Console,
+    progress: Option<Console>,
+    ended: &Ended,
+) -> Result<(), Failure> {
+    let restarts = job.restarts();
     let outcome = job.wait();
     let cpu = process::cpu_time().zip(ended.cpu_before).map(|(now, before)| now.saturating_sub(before));
-    if display == Display::Live {
-        for line in results.latest(LEFT_LINES) {
-            println!("{line}");
-        }
+    for line in results.map(|results| results.latest(LEFT_LINES)).unwrap_or_default() {
+        output.line(&line)?;
     }
-    if display != Display::Nothing {
+    if let Some(mut progress) = progress {
+        for error in restarts {
+            progress.line(&format!("the job was started again after: {error}"))?;
+        }
         let Ended { view, elapsed, .. } = ended;
         let summary = Summary { view, elapsed: *elapsed, cpu, peak_bytes: process::peak_resident_bytes() };
         for line in summary::lines(&summary) {
-            eprintln!("{line}");
+            progress.line(&line)?;
         }
     }
     outcome.map(|_| ()).map_err(Failure::from)

@@ -5,20 +5,21 @@ pub(crate) mod input;
 mod query;
 mod table;
 
-use std::io::{IsTerminal, stdin};
+use std::io::{IsTerminal, Read, stdin};
 
-use anabranch_model::{Error, Result};
+use anabranch_model::Error;
 use anabranch_server::{Reply, Session, split_statements};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments::{Sql, TableOptions};
-use crate::engine::{engine, settings};
+use crate::console::Console;
+use crate::engine::{engine, settings, without_byte_order_mark};
 use crate::failure::Failure;
 use crate::report::render;
-use crate::signals::Signals;
+use crate::signals::{INTERRUPTED, Signals};
 
 const GREETING: &str = "Anabranch. Statements end in ';'. help; for help, \\q to leave.";
 const HELP: &str = "\
@@ -34,63 +35,97 @@ EXPLAIN SELECT ...;  DESCRIBE t;  SHOW TABLES;  SET 'parallelism' = '2';
 enum Next {
     Go,
     Leave,
+    /// A signal came, and statements that follow were not begun.
+    Stopped,
 }
 
 struct Shell {
     session: Session,
     signals: Signals,
+    output: Console,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
-    let failed = |e: ReadlineError| Error::outside(format!("cannot read from the terminal: {e}"));
-    let interactive = stdin().is_terminal();
-    let session = Session::new(engine(None), &settings(&arguments.settings, &TableOptions::default()));
+    let output = Console::output();
+    let session = Session::new(engine(output.clone()), &settings(&arguments.settings, &TableOptions::default()));
     let session = session.map_err(|e| Failure::planning(&e, ""))?;
-    let mut shell = Shell { session, signals: Signals::catch(&[SIGINT])? };
-    let config = Config::builder().auto_add_history(interactive).build();
-    let mut editor: Editor<input::Statements, FileHistory> = Editor::with_config(config).map_err(failed)?;
-    editor.set_helper(Some(input::Statements));
-    let history = interactive.then(history::file).flatten();
-    if let Some(file) = &history {
-        // The first time there is none.
-        let _ = editor.load_history(file);
+    // Read before signals are caught: until then there is nothing that could stop in order.
+    let script = if stdin().is_terminal() { None } else { Some(read_script()?) };
+    let mut shell = Shell { session, signals: Signals::catch(&[SIGINT, SIGTERM])?, output };
+    match script {
+        Some(text) => shell.script(&text),
+        None => shell.converse(),
     }
-    if interactive {
-        println!("{GREETING}");
-    }
-    let mut last = Ok(());
-    loop {
-        match editor.readline(if interactive { "sql> " } else { "" }) {
-            Ok(text) => match shell.perform(&text) {
-                Ok(Next::Go) => last = Ok(()),
-                Ok(Next::Leave) => break,
-                Err(failure) if interactive => eprint!("{}", failure.text),
-                // A script on standard input ends at its first error.
-                Err(failure) => {
-                    last = Err(failure);
-                    break;
-                }
-            },
-            Err(ReadlineError::Interrupted) => {}
-            Err(ReadlineError::Eof) => break,
-            Err(error) => return Err(failed(error).into()),
-        }
-    }
-    if let Some(file) = &history
-        && let Err(error) = history::save(&mut editor, file)
-    {
-        eprintln!("the history was not saved: {error}");
-    }
-    last
+}
+
+fn read_script() -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = stdin().read_to_string(&mut text);
+    let error = |e| Error::outside(format!("cannot read statements from standard input: {e}"));
+    read.map_err(|e| Failure::planning(&error(e), ""))?;
+    Ok(without_byte_order_mark(&text).to_owned())
 }
 
 impl Shell {
+    /// Statements of a person, until they leave.
+    fn converse(&mut self) -> Result<(), Failure> {
+        let failed = |e: ReadlineError| Error::outside(format!("cannot read from the terminal: {e}"));
+        let config = Config::builder().auto_add_history(true).build();
+        let mut editor: Editor<input::Statements, FileHistory> = Editor::with_config(config).map_err(failed)?;
+        editor.set_helper(Some(input::Statements));
+        let history = history::file();
+        if let Some(file) = &history {
+            // The first time there is none.
+            let _ = editor.load_history(file);
+        }
+        self.output.line(GREETING)?;
+        while !self.signals.terminated() {
+            self.signals.reset();
+            self.signals.set_idle(true);
+            let typed = editor.readline("sql> ");
+            self.signals.set_idle(false);
+            match typed {
+                Ok(text) => match self.perform(&text) {
+                    Ok(Next::Go) => {}
+                    Ok(Next::Leave) => break,
+                    Ok(Next::Stopped) => Console::error().line("the statements that follow did not run")?,
+                    Err(failure) => Console::error().line(failure.text.trim_end())?,
+                },
+                Err(ReadlineError::Interrupted) => {}
+                Err(ReadlineError::Eof) => break,
+                Err(error) => return Err(failed(error).into()),
+            }
+        }
+        if let Some(file) = &history
+            && let Err(error) = history::save(&mut editor, file)
+        {
+            Console::error().line(&format!("the history was not saved: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// All statements of a text, up to the first error. The last one needs no `;`.
+    fn script(&mut self, text: &str) -> Result<(), Failure> {
+        for piece in pieces(text) {
+            let next = if self.signals.stop_asked() { Next::Stopped } else { self.perform(&piece)? };
+            match next {
+                Next::Go => {}
+                Next::Leave => break,
+                Next::Stopped => {
+                    let text = "interrupted: the statements that follow did not run\n".to_owned();
+                    return Err(Failure { text, code: INTERRUPTED });
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn perform(&mut self, text: &str) -> Result<Next, Failure> {
         match command(text) {
             Some("q" | "quit" | "exit") => return Ok(Next::Leave),
             Some("help" | "h" | "?") => {
-                print!("{HELP}");
+                self.output.line(HELP.trim_end())?;
                 return Ok(Next::Go);
             }
             Some(other) => {
@@ -100,17 +135,41 @@ impl Shell {
             None => {}
         }
         let planning = |e: Error| Failure::planning(&e, text);
-        for statement in split_statements(text).map_err(planning)? {
-            self.signals.reset();
-            match self.session.execute(&statement).map_err(planning)? {
-                Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => println!("nothing"),
-                Reply::Done(text) | Reply::Report(text) => println!("{}", text.trim_end()),
-                Reply::Job(job) => query::insert(job, &self.signals)?,
-                Reply::Query(query) => query::select(query, &self.signals)?,
+        for (index, statement) in split_statements(text).map_err(planning)?.iter().enumerate() {
+            if index > 0 && self.signals.stop_asked() {
+                return Ok(Next::Stopped);
+            }
+            match self.session.execute(statement).map_err(planning)? {
+                Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => self.output.line("nothing")?,
+                Reply::Done(text) | Reply::Report(text) => self.output.line(text.trim_end())?,
+                Reply::Job(job) => query::insert(job, &self.signals, &mut self.output)?,
+                Reply::Query(query) => query::select(query, &self.signals, &mut self.output)?,
+            }
+            if self.output.reader_left() {
+                return Ok(Next::Leave);
             }
         }
         Ok(Next::Go)
     }
+}
+
+/// A script as a person would type it: lines up to one at which the statements are complete. Empty lines before each
+/// keep the places of errors those of the script.
+fn pieces(text: &str) -> Vec<String> {
+    let mut pieces = Vec::new();
+    let mut piece = String::new();
+    for (index, line) in text.split_inclusive('\n').enumerate() {
+        if piece.is_empty() {
+            piece = "\n".repeat(index);
+        }
+        piece.push_str(line);
+        if input::is_complete(&piece) {
+            pieces.push(std::mem::take(&mut piece));
+        }
+    }
+    pieces.push(piece);
+    pieces.retain(|piece| !piece.trim().is_empty());
+    pieces
 }
 
 /// The shell's own commands: `\q`, and `help;`, `exit;`, `quit;` as statements.
@@ -135,5 +194,12 @@ mod tests {
         assert_eq!(command("\\nonsense;"), Some("nonsense"));
         assert_eq!(command("SELECT help;"), None);
         assert_eq!(command("help"), None);
+    }
+
+    #[test]
+    fn a_script_is_cut_where_its_statements_are_complete() {
+        let script = "SET 'a' = 'b'; SELECT\n1;\n-- no statement\n\\q\n\nSELECT 2";
+        let expected = ["SET 'a' = 'b'; SELECT\n1;\n", "\n\n-- no statement\n", "\n\n\n\\q\n", "\n\n\n\n\nSELECT 2"];
+        assert_eq!(pieces(script), expected);
     }
 }

@@ -1,11 +1,13 @@
-//! Ctrl-C and `kill`: the first asks the job to stop at the end of an epoch, the second ends the process at once.
+//! Ctrl-C and `kill`: the first asks the job to stop at the end of an epoch, the second ends the process at once. Where no
+//! job runs, `kill` has nothing to wait for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use anabranch_model::{Error, Result};
+use signal_hook::consts::SIGTERM;
 use signal_hook::iterator::Signals as Incoming;
 
 use crate::terminal;
@@ -15,8 +17,17 @@ pub(crate) const INTERRUPTED: u8 = 130;
 
 /// What has been asked by signals.
 pub(crate) struct Signals {
-    asked: Arc<AtomicU32>,
+    heard: Arc<Heard>,
     wake: Receiver<()>,
+}
+
+#[derive(Default)]
+struct Heard {
+    asked: AtomicU32,
+    /// `kill`: not only the job shall end.
+    terminated: AtomicBool,
+    /// A prompt waits for a person.
+    idle: AtomicBool,
 }
 
 impl Signals {
@@ -24,19 +35,29 @@ impl Signals {
     pub(crate) fn catch(signals: &[i32]) -> Result<Self> {
         let failed = |e: std::io::Error| Error::outside(format!("cannot catch signals: {e}"));
         let mut incoming = Incoming::new(signals).map_err(failed)?;
-        let asked = Arc::new(AtomicU32::new(0));
+        let heard = Arc::new(Heard::default());
         let (bell, wake) = sync_channel(1);
-        let counter = Arc::clone(&asked);
+        let shared = Arc::clone(&heard);
         std::thread::Builder::new()
             .name("signals".into())
-            .spawn(move || incoming.forever().for_each(|_| ask(&counter, &bell)))
+            .spawn(move || incoming.forever().for_each(|signal| shared.hear(signal, &bell)))
             .map_err(failed)?;
-        Ok(Signals { asked, wake })
+        Ok(Signals { heard, wake })
     }
 
     /// Whether a stop has been asked for.
     pub(crate) fn stop_asked(&self) -> bool {
-        self.asked.load(Ordering::SeqCst) > 0
+        self.heard.asked.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether the process shall end, and not only its job.
+    pub(crate) fn terminated(&self) -> bool {
+        self.heard.terminated.load(Ordering::SeqCst)
+    }
+
+    /// Says that a prompt waits, where `kill` ends the process, or no longer does.
+    pub(crate) fn set_idle(&self, idle: bool) {
+        self.heard.idle.store(idle, Ordering::SeqCst);
     }
 
     /// Waits until a signal comes or the time is over.
@@ -44,17 +65,26 @@ impl Signals {
         let _ = self.wake.recv_timeout(at_most);
     }
 
-    /// Forgets what was asked: before the next job of a shell.
+    /// Forgets what was asked: before the next line of a shell.
     pub(crate) fn reset(&self) {
-        self.asked.store(0, Ordering::SeqCst);
+        self.heard.asked.store(0, Ordering::SeqCst);
         while self.wake.try_recv().is_ok() {}
     }
 }
 
-fn ask(counter: &AtomicU32, bell: &SyncSender<()>) {
-    if counter.fetch_add(1, Ordering::SeqCst) > 0 {
-        terminal::leave();
-        std::process::exit(i32::from(INTERRUPTED));
+impl Heard {
+    fn hear(&self, signal: i32, bell: &SyncSender<()>) {
+        if signal == SIGTERM {
+            self.terminated.store(true, Ordering::SeqCst);
+            if self.idle.load(Ordering::SeqCst) {
+                terminal::leave();
+                std::process::exit(0);
+            }
+        }
+        if self.asked.fetch_add(1, Ordering::SeqCst) > 0 {
+            terminal::leave();
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+        let _ = bell.try_send(());
     }
-    let _ = bell.try_send(());
 }

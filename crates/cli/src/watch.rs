@@ -6,6 +6,7 @@ use std::time::Duration;
 use anabranch_model::{Clock, Error, Nanos, Result, TaskMetrics};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use crate::console::Console;
 use crate::results::Results;
 use crate::signals::{INTERRUPTED, Signals};
 use crate::terminal::{self, Screen};
@@ -41,6 +42,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) limit: Option<Duration>,
     /// Wishes from outside.
     pub(crate) signals: &'a Signals,
+    /// Where results go: when nobody reads them any more, the job is to stop.
+    pub(crate) output: &'a Console,
 }
 
 impl Watch<'_> {
@@ -88,11 +91,11 @@ impl Watch<'_> {
         let failed = |e: std::io::Error| Error::outside(format!("the terminal failed: {e}")).remedy("add --plain");
         let mut screen = Screen::enter()?;
         let mut history = History::new(RATE_SPAN);
-        let (mut stop, mut due) = (Stop::default(), Duration::ZERO);
+        let (mut stop, mut keys, mut due) = (Stop::default(), Keys::default(), Duration::ZERO);
         while !self.job.is_finished() {
             let mut asked = self.stop_is_due();
             if event::poll(LOOK).map_err(failed)? && asks_to_stop(&event::read().map_err(failed)?) {
-                if stop.asked {
+                if keys.press(self.signals.stop_asked()) == Pressed::Again {
                     terminal::leave();
                     std::process::exit(i32::from(INTERRUPTED));
                 }
@@ -112,7 +115,8 @@ impl Watch<'_> {
     }
 
     fn stop_is_due(&self) -> bool {
-        self.signals.stop_asked() || self.limit.is_some_and(|limit| self.elapsed() >= limit)
+        let unwanted = self.signals.stop_asked() || self.output.reader_left();
+        unwanted || self.limit.is_some_and(|limit| self.elapsed() >= limit)
     }
 
     fn reading(&self) -> Reading {
@@ -135,6 +139,26 @@ impl Stop {
             job.stop();
         }
         now
+    }
+}
+
+/// The keys of a person who wants the job to end. A stop that the time limit has asked for is no wish of theirs.
+#[derive(Default)]
+struct Keys {
+    pressed: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Pressed {
+    First,
+    /// The person does not want to wait for the end of the epoch.
+    Again,
+}
+
+impl Keys {
+    /// Notes a key; `signalled` says whether the same wish has come as a signal.
+    fn press(&mut self, signalled: bool) -> Pressed {
+        if std::mem::replace(&mut self.pressed, true) || signalled { Pressed::Again } else { Pressed::First }
     }
 }
 

@@ -180,3 +180,78 @@ fn the_shell_reads_statements_from_a_pipe() {
     assert!(text(&output.stderr).contains("no column 'nothing'"), "{}", text(&output.stderr));
     assert!(!text(&output.stdout).contains("row in"), "a script ends at its first error");
 }
+
+/// Runs the shell over a script on standard input.
+fn shell(script: &str) -> Child {
+    let mut child = anabranch(&["sql", "--parallelism", "1"]).stdin(Stdio::piped()).spawn().expect("starts");
+    child.stdin.take().expect("piped").write_all(script.as_bytes()).expect("written");
+    child
+}
+
+#[test]
+fn the_last_statement_of_a_piped_script_needs_no_semicolon() {
+    let script =
+        "\u{feff}CREATE TABLE e WITH ('connector' = 'ad_events', 'number-of-rows' = '7');\nSELECT COUNT(*) AS n FROM e";
+    let output = shell(script).wait_with_output().expect("ends");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains(" n\n ─\n 7\n1 row in"), "{}", text(&output.stdout));
+    let output = shell("SHOW TABLES;\n\nSELECT nothing FROM nowhere").wait_with_output().expect("ends");
+    assert!(text(&output.stderr).contains("\n3 | SELECT nothing FROM nowhere\n"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_signal_stops_a_piped_script_in_order_and_begins_no_other_statement() {
+    for (name, rest, code) in [("INT", " SHOW TABLES;", 130), ("TERM", "\nSHOW TABLES;", 130), ("TERM", "", 0)] {
+        let script =
+            "CREATE TABLE e WITH ('connector' = 'ad_events', 'rows-per-second' = '1000');\nSELECT ad_id FROM e;";
+        let mut child = shell(&format!("{script}{rest}"));
+        let stdout = lines(child.stdout.take().expect("piped"));
+        let stderr = lines(child.stderr.take().expect("piped"));
+        while !stdout.recv_timeout(LIMIT).expect("rows").contains("──") {}
+        signal(&child, name);
+        let (status, said) = wait(child, &stderr);
+        assert_eq!(status.code(), Some(code), "{name} {rest}: {said:#?}");
+        let shown: Vec<String> = stdout.iter().collect();
+        assert!(shown.last().is_some_and(|line| line.contains(" rows in ")), "{name} {rest}: {:?}", shown.last());
+    }
+}
+
+#[test]
+fn a_reader_who_leaves_ends_a_command_without_a_word() {
+    let endless = file(&ENDLESS.replace("'1000'", "'unlimited'"));
+    let many = format!("{ENDLESS}{}", "INSERT INTO rows_out SELECT ad_id FROM events;\n".repeat(600));
+    let many = file(&many);
+    for (command, file) in [("run", &endless), ("explain", &many)] {
+        let arguments = [command, file.path().to_str().expect("path")];
+        let quiet: &[&str] = if command == "run" { &["--quiet"] } else { &[] };
+        let mut child = anabranch(&[&arguments, quiet].concat()).spawn().expect("starts");
+        let stderr = lines(child.stderr.take().expect("piped"));
+        let mut first = String::new();
+        BufReader::with_capacity(16, child.stdout.take().expect("piped")).read_line(&mut first).expect("a line");
+        let (status, said) = wait(child, &stderr);
+        assert_eq!((status.code(), said), (Some(0), Vec::new()), "{command}");
+    }
+    let mut child =
+        shell("CREATE TABLE e WITH ('connector' = 'ad_events', 'rows-per-second' = 'unlimited');\nSELECT * FROM e;");
+    let stderr = lines(child.stderr.take().expect("piped"));
+    drop(child.stdout.take());
+    let (status, said) = wait(child, &stderr);
+    assert_eq!((status.code(), said), (Some(0), Vec::new()));
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_first_statement() {
+    let output = run(&format!("\u{feff}{COUNTED}"), &["--quiet"]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "counts> 1000\n"));
+}
+
+#[test]
+fn options_of_tables_reach_the_planner() {
+    let damaged = COUNTED.replace("'ad_events',", "'ad_events', 'format' = 'json', 'malformed-every' = '10',");
+    let output = run(&damaged, &["--option", "events.on-malformed=skip"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("100 malformed"), "{}", text(&output.stderr));
+    let output = run(COUNTED, &["--option", "event.on-malformed=skip"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("its tables are: counts, events"), "{}", text(&output.stderr));
+}

@@ -7,6 +7,7 @@ use anabranch_dataflow::{BinaryOp, Expr, Literal, NamedExpr};
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::{DataFusionError, ScalarValue};
 use datafusion_expr::{AggregateUDF, ColumnarValue, Operator, ScalarUDF};
@@ -50,6 +51,8 @@ fn unknown(name: &str) -> Error {
 pub struct CompiledExpr {
     physical: Arc<dyn PhysicalExpr>,
     data_type: DataType,
+    /// For people.
+    text: String,
     constant: Option<ArrayRef>,
 }
 
@@ -58,7 +61,7 @@ impl CompiledExpr {
     pub fn new(expr: &Expr, schema: &Schema, functions: &Functions) -> Result<Self> {
         let physical = physical(expr, schema, functions)?;
         let data_type = physical.data_type(schema).map_err(|e| Error::internal(e.strip_backtrace()))?;
-        Ok(CompiledExpr { physical, data_type, constant: None })
+        Ok(CompiledExpr { physical, data_type, text: text_of(expr, schema), constant: None })
     }
 
     /// Type of the values.
@@ -77,7 +80,7 @@ impl CompiledExpr {
         if let Some(constant) = self.constant.as_ref().filter(|c| c.len() >= rows) {
             return Ok(constant.slice(0, rows));
         }
-        match self.physical.evaluate(batch).map_err(|e| runtime_error(&e))? {
+        match self.physical.evaluate(batch).map_err(|e| runtime_error(&e).at(self.text.clone()))? {
             ColumnarValue::Array(array) => Ok(array),
             ColumnarValue::Scalar(scalar) => {
                 let array = scalar.to_array_of_size(rows).map_err(|e| runtime_error(&e))?;
@@ -135,8 +138,42 @@ impl Projection {
 pub(crate) fn runtime_error(error: &DataFusionError) -> Error {
     match error {
         DataFusionError::Internal(message) => Error::internal(message.clone()),
+        DataFusionError::ArrowError(error, _) => match error.as_ref() {
+            ArrowError::CastError(message) | ArrowError::ParseError(message) => {
+                Error::user(message.clone()).remedy("TRY_CAST gives NULL for a value that does not fit")
+            }
+            ArrowError::DivideByZero => {
+                Error::user("division by zero").remedy("a / NULLIF(b, 0) gives NULL where b is 0")
+            }
+            ArrowError::ArithmeticOverflow(message) => Error::user(format!("a number is out of range: {message}"))
+                .remedy("cast the operands to a wider type, for example DECIMAL(38, 0) or DOUBLE"),
+            other => Error::user(other.to_string()),
+        },
         other => Error::user(other.strip_backtrace()),
     }
+}
+
+/// The expression with the names of its columns in the place of their numbers.
+fn text_of(expr: &Expr, schema: &Schema) -> String {
+    let numbered = expr.to_string();
+    let mut text = String::new();
+    // Every second piece is within the quotes of a text.
+    for (index, piece) in numbered.split('\'').enumerate() {
+        if index > 0 {
+            text.push('\'');
+        }
+        let mut parts = piece.split('#');
+        text.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
+            let column = part[..digits].parse::<usize>().ok().and_then(|column| schema.fields().get(column));
+            match column.filter(|_| index % 2 == 0) {
+                Some(field) => text.extend([field.name(), &part[digits..]]),
+                None => text.extend(["#", part]),
+            }
+        }
+    }
+    text
 }
 
 fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> Result<Arc<dyn PhysicalExpr>> {
@@ -213,3 +250,6 @@ fn operator(op: BinaryOp) -> Operator {
         BinaryOp::StringConcat => Operator::StringConcat,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use datafusion_expr::LogicalPlan;
 use crate::functions::Functions;
 use crate::place::nearest;
 use crate::settings::Settings;
-use crate::table::Table;
+use crate::table::{Declared, Table};
 
 /// Tables, views and options of a session. It grows by statements and is never written to disk.
 pub struct Catalog {
@@ -21,7 +21,7 @@ pub struct Catalog {
 /// A thing that FROM can name.
 #[derive(Clone)]
 pub(crate) enum Relation {
-    Table(Arc<Table>),
+    Table(Arc<Declared>),
     View(Arc<LogicalPlan>),
 }
 
@@ -43,7 +43,7 @@ impl Catalog {
 
     pub(crate) fn table(&self, name: &str) -> Result<&Arc<Table>> {
         match self.get(name)? {
-            Relation::Table(table) => Ok(table),
+            Relation::Table(declared) => Ok(&declared.table),
             Relation::View(_) => {
                 Err(Error::user(format!("'{name}' is a view, not a table")).remedy("name a table of CREATE TABLE"))
             }
@@ -56,7 +56,7 @@ impl Catalog {
 
     pub(crate) fn insert(&mut self, name: &str, relation: Relation, replace: bool) -> Result<()> {
         if let Some(existing) = self.relations.get(name)
-            && !replace
+            && (!replace || existing.kind() != relation.kind())
         {
             return Err(Error::user(format!("there is already a {} '{name}'", existing.kind()))
                 .remedy(format!("choose another name, or DROP {} {name} first", existing.kind().to_uppercase())));

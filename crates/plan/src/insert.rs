@@ -7,7 +7,7 @@ use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast};
 
 use crate::catalog::Catalog;
-use crate::lower::Output;
+use crate::lower::{Output, dead_letters};
 use crate::place::{at, nearest, planning_error};
 use crate::query::Planner;
 use crate::spelling::name_columns;
@@ -44,7 +44,9 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     }
     let plan = shape(query, table, &targets).map_err(here)?;
     let sink = SinkSpec { table: table.name.clone(), connector: table.spec.clone(), schema: table.physical.clone() };
-    Ok(Output { plan: planner.optimize(plan)?, sink, parallelism: table.options.sink_parallelism })
+    let plan = planner.optimize(plan)?;
+    let dead_letters = dead_letters(&plan, catalog)?;
+    Ok(Output { plan, sink, parallelism: table.options.sink_parallelism, dead_letters })
 }
 
 /// For each column of the query the column of the table.

@@ -12,6 +12,7 @@
 
 mod catalog;
 mod dialect;
+mod event_time;
 mod functions;
 mod insert;
 mod lower;
@@ -27,6 +28,8 @@ mod types;
 mod window_assign;
 mod window_table;
 
+use std::collections::BTreeMap;
+
 use anabranch_dataflow::{ConnectorSpec, TableTraits};
 use arrow::datatypes::SchemaRef;
 
@@ -41,7 +44,7 @@ pub trait TableResolver {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> anabranch_model::Result<TableTraits>;
 }
 
-/// How wide a plan may be.
+/// What the caller says about a plan beside its SQL.
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
     /// Number of tasks of parallel stages; wins over `SET 'parallelism'`.
@@ -50,10 +53,12 @@ pub struct PlanOptions {
     pub default_parallelism: u32,
     /// Number of key groups of the job.
     pub key_groups: u16,
+    /// Options by table that win over those of the table's `WITH` clause.
+    pub table_options: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 impl Default for PlanOptions {
     fn default() -> Self {
-        PlanOptions { parallelism: None, default_parallelism: 1, key_groups: 128 }
+        PlanOptions { parallelism: None, default_parallelism: 1, key_groups: 128, table_options: BTreeMap::new() }
     }
 }

@@ -18,17 +18,20 @@ mod states;
 mod stream;
 mod union;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anabranch_dataflow::{Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, SinkSpec, Stage};
 use anabranch_model::{Error, KeyGroups, PlanVersion, Result, StageId};
 use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
+pub(crate) use self::scan::dead_letters;
 use self::stream::{LogicalColumn, Stream, Windowed};
 use crate::PlanOptions;
 use crate::catalog::Catalog;
 use crate::place::planning_error;
+use crate::table::Table;
 use crate::window_assign::WindowAssign;
 
 /// A query with the place its rows go to.
@@ -37,6 +40,8 @@ pub(crate) struct Output {
     pub(crate) plan: LogicalPlan,
     pub(crate) sink: SinkSpec,
     pub(crate) parallelism: Option<u32>,
+    /// See [`dead_letters`].
+    pub(crate) dead_letters: BTreeMap<String, Arc<Table>>,
 }
 
 /// Indexes of the columns of a plan that are needed above it.
@@ -53,23 +58,25 @@ pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions
         ))
         .remedy("lower the parallelism"));
     }
-    let mut lowering = Lowering { catalog, parallelism, stages: Vec::new(), exchanges: Vec::new() };
+    let (mut stages, mut exchanges) = (Vec::new(), Vec::new());
     for output in outputs {
+        let mut lowering = Lowering { dead_letters: &output.dead_letters, parallelism, stages, exchanges };
         lowering.output(output)?;
+        (stages, exchanges) = (lowering.stages, lowering.exchanges);
     }
     Ok(Plan {
         format: PLAN_FORMAT,
         version: PlanVersion(1),
         key_groups: KeyGroups(options.key_groups),
         options: catalog.settings.job.clone(),
-        stages: lowering.stages,
-        exchanges: lowering.exchanges,
+        stages,
+        exchanges,
     })
 }
 
 /// The stages made so far.
 struct Lowering<'a> {
-    catalog: &'a Catalog,
+    dead_letters: &'a BTreeMap<String, Arc<Table>>,
     /// Of stages that follow a hash exchange.
     parallelism: u32,
     stages: Vec<Stage>,
@@ -110,6 +117,10 @@ impl Lowering<'_> {
     fn project(&mut self, exprs: &[Expr], input: &LogicalPlan, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
         let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
         let mut stream = self.plan(input, &columns_of(used.iter().copied(), input)?)?;
+        // Before any column is taken: settling a window moves the columns.
+        let computed = used.iter().copied().filter(|e| stream.plain_column(e, input.schema()).is_none());
+        let computed: Vec<&Expr> = computed.collect();
+        stream.settle_window_for(&computed, input.schema())?;
         stream.share(&used, input.schema())?;
         let mut columns = Vec::with_capacity(exprs.len());
         for (index, expr) in exprs.iter().enumerate() {

@@ -17,6 +17,7 @@ use datafusion_sql::sqlparser::ast::{self, Query};
 use crate::catalog::{Catalog, Relation};
 use crate::place::{nearest, planning_error, through, unknown_function};
 use crate::spelling;
+use crate::table::is_bounded;
 use crate::types::FlinkTypes;
 use crate::window_table::WindowTablePlanner;
 
@@ -81,11 +82,11 @@ impl ContextProvider for Planner<'_> {
     fn get_table_source(&self, name: TableReference) -> datafusion_common::Result<Arc<dyn TableSource>> {
         let name = name.to_string();
         match self.catalog.get(&name).map_err(through)? {
-            Relation::Table(table) => {
-                table.check_readable().map_err(through)?;
-                Ok(Arc::new(Inlined { plan: Arc::clone(&table.plan), bounded: table.traits.bounded }))
+            Relation::Table(declared) => {
+                declared.table.check_readable().map_err(through)?;
+                Ok(Arc::new(Inlined { plan: declared.plan.clone() }))
             }
-            Relation::View(plan) => Ok(Arc::new(Inlined { plan: Arc::clone(plan), bounded: false })),
+            Relation::View(plan) => Ok(Arc::new(Inlined { plan: plan.as_ref().clone() })),
         }
     }
 
@@ -144,9 +145,14 @@ impl ContextProvider for Planner<'_> {
 
 /// A table or view as the plan that stands for it.
 pub(crate) struct Inlined {
-    plan: Arc<LogicalPlan>,
-    /// Whether it is a table that ends.
-    pub(crate) bounded: bool,
+    plan: LogicalPlan,
+}
+
+impl Inlined {
+    /// Whether all tables below end.
+    pub(crate) fn is_bounded(&self) -> bool {
+        is_bounded(&self.plan)
+    }
 }
 
 impl TableSource for Inlined {

@@ -1,5 +1,6 @@
 //! Scripts and single statements: what each does to the catalog, and the jobs that come of them.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use datafusion_sql::sqlparser::ast::Query;
 
 use crate::catalog::{Catalog, Relation};
 use crate::insert::plan_insert;
-use crate::lower::{Output, lower};
+use crate::lower::{Output, dead_letters, lower};
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
 use crate::spelling::name_columns;
@@ -65,6 +66,7 @@ pub fn plan_script(
     options: &PlanOptions,
 ) -> Result<Planned> {
     let mut outputs = Vec::new();
+    let mut declared: BTreeSet<String> = BTreeSet::new();
     let mut reports = Vec::new();
     let mut first_insert = (1, 1);
     for statement in split_statements(text)? {
@@ -91,18 +93,34 @@ pub fn plan_script(
                      SELECT is for interactive use",
                 )));
             }
-            other => match perform(other, catalog, resolver, options).map_err(place)? {
-                Outcome::Report(report) => reports.push(report),
-                _ => continue,
-            },
+            other => {
+                if let Statement::CreateTable(create) = &other {
+                    declared.insert(create.name.value.clone());
+                }
+                if let Outcome::Report(report) = perform(other, catalog, resolver, options).map_err(place)? {
+                    reports.push(report);
+                }
+            }
         }
     }
+    check_overridden(options, &declared)?;
     let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
     let plan = match outputs.is_empty() {
         true => None,
         false => Some(lower(&outputs, catalog, options).map_err(|e| or_at(e, first_insert.0, first_insert.1))?),
     };
     Ok(Planned { plan, logical, reports })
+}
+
+/// An option for a table that the script does not declare would have no effect.
+fn check_overridden(options: &PlanOptions, declared: &BTreeSet<String>) -> Result<()> {
+    let Some(table) = options.table_options.keys().find(|table| !declared.contains(*table)) else { return Ok(()) };
+    let error = Error::user(format!("the script declares no table '{table}' to set an option of"));
+    let names: Vec<&str> = declared.iter().map(String::as_str).collect();
+    Err(match names.as_slice() {
+        [] => error.remedy("declare it with CREATE TABLE"),
+        names => error.remedy(format!("its tables are: {}", names.join(", "))),
+    })
 }
 
 /// Plans one statement. The rows of a bare SELECT go to a sink of connector [`COLLECT`] and table `collect_as`.
@@ -152,8 +170,9 @@ fn perform(
             if create.if_not_exists && catalog.contains(&name) {
                 return Ok(Outcome::Done(format!("table {name} exists")));
             }
-            let table = Table::declare(*create, catalog, resolver)?;
-            let inserted = catalog.insert(&name, Relation::Table(Arc::new(table)), false);
+            let or_replace = create.or_replace;
+            let table = Table::declare(*create, catalog, resolver, options)?;
+            let inserted = catalog.insert(&name, Relation::Table(Arc::new(table)), or_replace);
             inserted.map_err(|e| e.at(at(start)))?;
             Ok(Outcome::Done(format!("table {name} created")))
         }
@@ -180,7 +199,7 @@ fn perform(
             Ok(Outcome::Done(format!("{kind} {} dropped", name.value)))
         }
         Statement::Set { name, value } => {
-            catalog.settings.set(&name, &value)?;
+            catalog.settings.set(&name, &value, options.key_groups)?;
             Ok(Outcome::Done(format!("{name} = {value}")))
         }
         Statement::ShowSettings => {
@@ -256,7 +275,8 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
         connector: ConnectorSpec { connector: COLLECT.into(), options: Default::default() },
         schema: Arc::new(Schema::new(fields)),
     };
-    Ok(Collected { output: Output { plan, sink, parallelism: None }, skip, limit })
+    let dead_letters = dead_letters(&plan, catalog)?;
+    Ok(Collected { output: Output { plan, sink, parallelism: None, dead_letters }, skip, limit })
 }
 
 fn explain(statement: Statement, catalog: &Catalog, options: &PlanOptions) -> Result<String> {
@@ -284,8 +304,8 @@ fn logical_text(output: &Output) -> String {
 /// Columns with their types, and event time.
 fn describe(relation: &Relation) -> String {
     let (plan, table) = match relation {
-        Relation::Table(table) => (&table.plan, Some(table)),
-        Relation::View(plan) => (plan, None),
+        Relation::Table(declared) => (&declared.plan, Some(&declared.table)),
+        Relation::View(plan) => (plan.as_ref(), None),
     };
     let width = plan.schema().fields().iter().map(|f| f.name().chars().count()).max().unwrap_or(0);
     let mut lines = Vec::new();

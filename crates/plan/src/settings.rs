@@ -37,10 +37,13 @@ const NAMES: [&str; 11] = [
 ];
 
 impl Settings {
-    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<()> {
+    /// Sets one for a job of so many key groups.
+    pub(crate) fn set(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         let of = |error: Error| error.at(format!("option '{name}'"));
         match name {
-            "parallelism" | "parallelism.default" => self.parallelism = Some(parse_parallelism(value).map_err(of)?),
+            "parallelism" | "parallelism.default" => {
+                self.parallelism = Some(parse_parallelism(value, key_groups).map_err(of)?);
+            }
             "job-name" | "pipeline.name" => self.job.job_name = value.to_string(),
             "epoch-interval" => {
                 let interval = parse_duration(value).map_err(of)?;
@@ -108,13 +111,17 @@ impl Settings {
     }
 }
 
-/// A number of tasks.
-pub(crate) fn parse_parallelism(text: &str) -> Result<u32> {
-    text.trim()
-        .parse()
-        .ok()
-        .filter(|p| *p >= 1)
-        .ok_or_else(|| Error::user(format!("'{text}' is not a number of tasks")).remedy("use a whole number from 1"))
+/// A number of tasks of one stage. A task without a key group would have nothing to do.
+pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
+    let remedy = format!("use a whole number from 1 to {key_groups}");
+    match text.trim().parse::<u32>() {
+        Ok(tasks) if tasks > u32::from(key_groups) => {
+            Err(Error::user(format!("{tasks} tasks are more than the {key_groups} key groups of the job"))
+                .remedy(remedy))
+        }
+        Ok(tasks) if tasks > 0 => Ok(tasks),
+        _ => Err(Error::user(format!("'{text}' is not a number of tasks")).remedy(remedy)),
+    }
 }
 
 /// `5 s`, `100ms`, `1 min`.
@@ -179,12 +186,25 @@ mod tests {
     #[test]
     fn every_listed_option_can_be_set() {
         let mut settings = Settings::default();
-        settings.set("parallelism", "3").expect("set");
+        settings.set("parallelism", "3", 128).expect("set");
         for (name, value) in settings.clone().list() {
-            settings.set(&name, &value).expect("set");
+            settings.set(&name, &value, 128).expect("set");
         }
         assert!(
-            settings.set("paralelism", "3").expect_err("unknown").to_string().contains("did you mean 'parallelism'")
+            settings
+                .set("paralelism", "3", 128)
+                .expect_err("unknown")
+                .to_string()
+                .contains("did you mean 'parallelism'")
         );
+    }
+
+    #[test]
+    fn no_more_tasks_than_key_groups() {
+        assert_eq!(parse_parallelism(" 128 ", 128).expect("all key groups"), 128);
+        for text in ["129", "0", "-1", "two"] {
+            let error = parse_parallelism(text, 128).expect_err(text).to_string();
+            assert!(error.ends_with("help: use a whole number from 1 to 128"), "{error}");
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! Rewrites of parsed queries: Flink's function spellings to the functions and casts of the library.
 
+mod split_index;
+
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Spanned, Value, VisitMut, visit_expressions_mut,
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Query, SelectItem, SetExpr, Spanned, Value, VisitMut, visit_expressions_mut,
 };
 
+use self::split_index::split_index;
 use crate::place::at;
 
 /// Functions whose value would be frozen at the moment of planning.
@@ -96,12 +99,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
             Some(call(function, "to_char", vec![time.clone(), pattern]))
         }
         ("UNIX_TIMESTAMP", Some([text])) => Some(call(function, "to_unixtime", vec![text.clone()])),
-        ("SPLIT_INDEX", Some([text, separator, index])) => {
-            let one = Expr::value(Value::Number("1".into(), false));
-            let index =
-                Expr::BinaryOp { left: Box::new(index.clone()), op: BinaryOperator::Plus, right: Box::new(one) };
-            Some(call(function, "split_part", vec![text.clone(), separator.clone(), index]))
-        }
+        ("SPLIT_INDEX", Some([text, separator, index])) => Some(split_index(function, text, separator, index, &place)?),
         ("LISTAGG", Some([value])) => {
             let comma = Expr::value(Value::SingleQuotedString(",".into()));
             Some(call(function, "string_agg", vec![value.clone(), comma]))

@@ -105,7 +105,7 @@ fn create(parser: &mut Parser) -> Result<Statement> {
     let or_replace = parser.parse_keywords(&[Keyword::OR, Keyword::REPLACE]);
     let _ = parser.parse_one_of_keywords(&[Keyword::TEMPORARY, Keyword::TEMP]);
     if parser.parse_keyword(Keyword::TABLE) {
-        return Ok(Statement::CreateTable(Box::new(create_table::create_table(parser, start)?)));
+        return Ok(Statement::CreateTable(Box::new(create_table::create_table(parser, start, or_replace)?)));
     }
     if !parser.parse_keyword(Keyword::VIEW) {
         let found = parser.peek_token();

@@ -1,16 +1,17 @@
 //! Declared tables: a connector, the columns in its records, the columns computed from them, event time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::{ConnectorSpec, TableTraits};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
-use datafusion_common::{Column, DFSchema};
-use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
+use datafusion_common::tree_node::TreeNode;
+use datafusion_common::{Column, DFSchema, TableReference};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableSource};
 use datafusion_sql::sqlparser::ast;
 
-use crate::TableResolver;
 use crate::catalog::Catalog;
 use crate::place::{at, nearest, or_at, planning_error};
 use crate::query::Planner;
@@ -19,8 +20,10 @@ use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefin
 use crate::types::sql_name;
 use crate::window_assign::EVENT_TIME;
 use crate::window_table::literal_interval_ms;
+use crate::{PlanOptions, TableResolver};
 
-/// A declared table.
+/// A declared table. It is the leaf of the plans that read it, so that a plan keeps its tables whatever statements do to
+/// their names afterwards.
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) spec: ConnectorSpec,
@@ -30,8 +33,13 @@ pub(crate) struct Table {
     pub(crate) physical: SchemaRef,
     pub(crate) watermark: Option<Watermark>,
     pub(crate) primary_key: Vec<String>,
+}
+
+/// A table as FROM names it.
+pub(crate) struct Declared {
+    pub(crate) table: Arc<Table>,
     /// All columns over a scan of the physical ones.
-    pub(crate) plan: Arc<LogicalPlan>,
+    pub(crate) plan: LogicalPlan,
 }
 
 /// Event time of a table.
@@ -60,23 +68,34 @@ pub(crate) enum Malformed {
     DeadLetter(String),
 }
 
-/// The physical columns of a table, as the leaf of logical plans.
-pub(crate) struct PhysicalTable {
-    pub(crate) schema: SchemaRef,
+/// The physical columns of a table that is being declared.
+struct Columns(SchemaRef);
+
+impl TableSource for Columns {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.0)
+    }
 }
 
-impl TableSource for PhysicalTable {
+impl TableSource for Table {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        Arc::clone(&self.physical)
     }
 }
 
 impl Table {
-    pub(crate) fn declare(statement: CreateTable, catalog: &Catalog, resolver: &dyn TableResolver) -> Result<Table> {
+    pub(crate) fn declare(
+        statement: CreateTable,
+        catalog: &Catalog,
+        resolver: &dyn TableResolver,
+        planning: &PlanOptions,
+    ) -> Result<Declared> {
         let name = statement.name.value.clone();
         let place = at(statement.name.span.start);
         let here = |error: Error| error.at(format!("table {name}")).at(place.clone());
-        let (spec, options) = split_options(statement.options).map_err(here)?;
+        let mut options = statement.options;
+        options.extend(planning.table_options.get(&name).cloned().unwrap_or_default());
+        let (spec, options) = split_options(options, planning.key_groups).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
         let traits = resolver.describe(&spec, &declared).map_err(here)?;
         let physical = match (&traits.schema, declared.fields().is_empty()) {
@@ -88,10 +107,20 @@ impl Table {
             }
             (_, false) => declared,
         };
-        let (plan, watermark) =
+        let (columns, watermark) =
             plan_columns(&name, &physical, &statement.columns, statement.watermark, &Planner::new(catalog))?;
         let primary_key = statement.primary_key.into_iter().map(|ident| ident.value).collect();
-        Ok(Table { name, spec, traits, options, physical, watermark, primary_key, plan: Arc::new(plan) })
+        let table = Arc::new(Table { name, spec, traits, options, physical, watermark, primary_key });
+        let source: Arc<dyn TableSource> = Arc::clone(&table) as _;
+        let plan = scan_of(&table.name, source)?.project(columns).and_then(LogicalPlanBuilder::build);
+        Ok(Declared { table, plan: plan.map_err(planning_error)? })
+    }
+
+    /// The table that a scan reads.
+    pub(crate) fn of_scan(scan: &TableScan) -> Result<&Table> {
+        scan.source
+            .downcast_ref::<Table>()
+            .ok_or_else(|| Error::internal(format!("a scan of '{}' is not of a declared table", scan.table_name)))
     }
 
     pub(crate) fn check_readable(&self) -> Result<()> {
@@ -109,6 +138,20 @@ impl Table {
         Err(Error::user(format!("table '{}' cannot be written: its connector '{}' only reads", self.name, self.spec))
             .remedy("insert into a table of another connector, for example 'print'"))
     }
+}
+
+/// Whether every table that a plan reads ends.
+pub(crate) fn is_bounded(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(scan) => Table::of_scan(scan).is_ok_and(|table| table.traits.bounded),
+        other => other.inputs().into_iter().all(is_bounded),
+    }
+}
+
+/// Whether a plan ends and waits for no watermark: its rows can be read before a stream's first row.
+pub(crate) fn is_static(plan: &LogicalPlan) -> bool {
+    let waits = plan.exists(|node| Ok(matches!(node, LogicalPlan::Extension(_))));
+    is_bounded(plan) && !waits.unwrap_or(true)
 }
 
 fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> Result<SchemaRef> {
@@ -133,7 +176,7 @@ fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> 
 }
 
 /// Splits WITH into the connector's options and ours.
-fn split_options(mut all: std::collections::BTreeMap<String, String>) -> Result<(ConnectorSpec, TableOptions)> {
+fn split_options(mut all: BTreeMap<String, String>, key_groups: u16) -> Result<(ConnectorSpec, TableOptions)> {
     let Some(connector) = all.remove("connector") else {
         return Err(Error::user("the table has no connector").remedy("add WITH ('connector' = '...', ...)"));
     };
@@ -144,10 +187,10 @@ fn split_options(mut all: std::collections::BTreeMap<String, String>) -> Result<
         options.idle_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)).filter(|ms| *ms > 0);
     }
     if let Some(text) = all.remove("sink.parallelism") {
-        options.sink_parallelism = Some(parse_parallelism(&text).map_err(of("sink.parallelism"))?);
+        options.sink_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("sink.parallelism"))?);
     }
     if let Some(text) = all.remove("scan.parallelism") {
-        options.scan_parallelism = Some(parse_parallelism(&text).map_err(of("scan.parallelism"))?);
+        options.scan_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("scan.parallelism"))?);
     }
     let dead_letter = all.remove("dead-letter.table");
     options.malformed = match (all.remove("on-malformed").as_deref(), dead_letter) {
@@ -170,17 +213,21 @@ fn split_options(mut all: std::collections::BTreeMap<String, String>) -> Result<
     Ok((ConnectorSpec { connector, options: all }, options))
 }
 
-/// The projection that makes the table's columns from the physical ones, and its event time.
+/// Rows of physical columns. A name is taken as it is: from a text the library would make lower case, and parts of what
+/// dots separate.
+fn scan_of(name: &str, source: Arc<dyn TableSource>) -> Result<LogicalPlanBuilder> {
+    LogicalPlanBuilder::scan(TableReference::bare(name), source, None).map_err(planning_error)
+}
+
+/// The expressions that make the table's columns from the physical ones, and its event time.
 fn plan_columns(
     name: &str,
     physical: &SchemaRef,
     columns: &[ColumnDefinition],
     watermark: Option<WatermarkDefinition>,
     planner: &Planner,
-) -> Result<(LogicalPlan, Option<Watermark>)> {
-    let source = Arc::new(PhysicalTable { schema: Arc::clone(physical) });
-    let scan = LogicalPlanBuilder::scan(name, source, None).and_then(LogicalPlanBuilder::build);
-    let scan = scan.map_err(planning_error)?;
+) -> Result<(Vec<Expr>, Option<Watermark>)> {
+    let scan = scan_of(name, Arc::new(Columns(Arc::clone(physical))))?.build().map_err(planning_error)?;
     let mut exprs: Vec<(String, Expr)> = Vec::new();
     let column = |name: &str| Expr::Column(Column::new(scan.schema().qualified_field(0).0.cloned(), name));
     for definition in columns {
@@ -225,7 +272,7 @@ fn plan_columns(
             .at(place)
             .remedy(format!("add a computed column, rowtime AS {conversion}, and declare the watermark for it")));
         }
-        let mark = FieldMetadata::from(std::collections::BTreeMap::from([(EVENT_TIME.into(), "true".into())]));
+        let mark = FieldMetadata::from(BTreeMap::from([(EVENT_TIME.into(), "true".into())]));
         *expr = expr.clone().alias_with_metadata(column.as_str(), Some(mark));
         event_time = Some(Watermark { column: column.clone(), plan, delay_ms });
     }
@@ -233,8 +280,7 @@ fn plan_columns(
         Expr::Column(_) | Expr::Alias(_) => expr,
         other => other.alias(name),
     });
-    let plan = LogicalPlanBuilder::from(scan.clone()).project(exprs).and_then(LogicalPlanBuilder::build);
-    Ok((plan.map_err(planning_error)?, event_time))
+    Ok((exprs.collect(), event_time))
 }
 
 /// Peels `column - INTERVAL ..` or `column`.

@@ -14,6 +14,7 @@ use datafusion_sql::sqlparser::ast::{
     TableFactor,
 };
 
+use crate::event_time::event_time_of;
 use crate::place::{at, planning_error, through};
 use crate::query::Inlined;
 use crate::types::sql_name;
@@ -59,7 +60,7 @@ fn check_qualifiers(relation: &TableFactor, context: &dyn RelationPlannerContext
     }
     let reference = context.object_name_to_table_reference(name.clone()).map_err(planning_error)?;
     let source = context.context_provider().get_table_source(reference).map_err(planning_error)?;
-    if source.downcast_ref::<Inlined>().is_some_and(|inlined| inlined.bounded) {
+    if source.downcast_ref::<Inlined>().is_some_and(Inlined::is_bounded) {
         return Ok(());
     }
     Err(Error::user(format!("FOR SYSTEM_TIME AS OF needs a table that ends, and '{name}' does not"))
@@ -201,6 +202,13 @@ fn event_time(
             "declare it in CREATE TABLE: WATERMARK FOR {shown} AS {shown} - INTERVAL '5' SECOND (the column must be a \
              TIMESTAMP or TIMESTAMP_LTZ); after a first window, use window_time"
         )));
+    }
+    let index = input.schema().index_of_column(column).map_err(planning_error)?;
+    if event_time_of(input, index).is_none() {
+        return Err(Error::user(format!("'{shown}' is no event-time column any more")).at(place).remedy(
+            "after a join only the event time of the stream's side is one, and after an aggregation only \
+                 window_time, which must be in GROUP BY",
+        ));
     }
     Ok(time)
 }

@@ -1,8 +1,8 @@
 //! Statements one by one, as an interactive session gives them.
 
-use anabranch_dataflow::{ConnectorSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, OnMalformed, TableTraits};
 use anabranch_model::Result;
-use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, TableResolver, execute, split_statements};
+use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, TableResolver, execute, plan_script, split_statements};
 use arrow::datatypes::SchemaRef;
 
 /// Every table can be read and written; `file` ends.
@@ -102,4 +102,30 @@ fn a_failed_statement_leaves_the_catalog_as_it_was() {
     assert!(outcomes[1].is_err());
     let outcome = run("SELECT page FROM clicks", &mut catalog).pop().expect("one").expect("query");
     assert!(matches!(outcome, Outcome::Query { .. }));
+}
+
+#[test]
+fn options_of_the_caller_win_over_with_before_anything_is_planned() {
+    let sql = "CREATE TABLE t (id BIGINT) WITH ('connector' = 'stream', 'on-malformed' = 'fail');
+        CREATE TABLE u (id BIGINT) WITH ('connector' = 'stream');
+        INSERT INTO u SELECT t.id FROM t JOIN u ON t.id = u.id";
+    let plan_with = |overrides: &[(&str, &str, &str)]| {
+        let mut options = PlanOptions { default_parallelism: 4, ..PlanOptions::default() };
+        for (table, name, value) in overrides {
+            let of_table = options.table_options.entry((*table).to_owned()).or_default();
+            of_table.insert((*name).to_owned(), (*value).to_owned());
+        }
+        plan_script(sql, &mut Catalog::new(), &Anything, &options)
+    };
+    // Two streams cannot be joined, but a stream and a file can.
+    assert!(plan_with(&[]).is_err());
+    let overrides =
+        [("u", "connector", "file"), ("t", "scan.parallelism", "2"), ("t", "on-malformed", "skip"), ("t", "x", "1")];
+    let plan = plan_with(&overrides).expect("planned").plan.expect("a job");
+    let stage = plan.stages.iter().find(|s| s.source.as_ref().is_some_and(|s| s.table == "t")).expect("reads t");
+    let source = stage.source.as_ref().expect("a source");
+    assert_eq!((stage.parallelism, &source.on_malformed), (2, &OnMalformed::Skip));
+    assert_eq!(source.connector.options.get("x").map(String::as_str), Some("1"));
+    let error = plan_with(&[("u", "connector", "file"), ("w", "x", "1")]).expect_err("no such table").to_string();
+    assert!(error.contains("no table 'w'") && error.contains("its tables are: t, u"), "{error}");
 }

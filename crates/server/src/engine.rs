@@ -1,9 +1,8 @@
 //! The engine: connectors and a clock, from which plans and jobs are made.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, OnMalformed, Plan, TableTraits};
+use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, Plan, TableTraits};
 use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64};
 use anabranch_operators::{Connector, Connectors};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
@@ -67,11 +66,7 @@ impl Engine {
         for (name, value) in &settings.set {
             self.set(&mut catalog, name, value, &options)?;
         }
-        let mut planned = plan_script(sql, &mut catalog, self, &options)?;
-        if let Some(plan) = &mut planned.plan {
-            self.override_options(plan, &settings.table_options)?;
-        }
-        Ok(planned)
+        plan_script(sql, &mut catalog, self, &options)
     }
 
     /// Starts a plan. If its options name a directory of checkpoints, the job goes on from the newest one there, and does so
@@ -121,39 +116,12 @@ impl Engine {
 
     pub(crate) fn plan_options(&self, settings: &Settings) -> PlanOptions {
         let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-        PlanOptions { parallelism: settings.parallelism, default_parallelism: cores, ..PlanOptions::default() }
-    }
-
-    /// Puts the caller's options in the place of those of the `WITH` clauses, and has the connectors check them.
-    fn override_options(&self, plan: &mut Plan, overrides: &[TableOption]) -> Result<()> {
-        let mut unknown: BTreeSet<&str> = overrides.iter().map(|o| o.table.as_str()).collect();
-        let mut tables: Vec<(&str, &mut ConnectorSpec, SchemaRef)> = Vec::new();
-        for stage in &mut plan.stages {
-            if let Some(source) = &mut stage.source {
-                if let OnMalformed::DeadLetter(sink) = &mut source.on_malformed {
-                    tables.push((&sink.table, &mut sink.connector, Arc::clone(&sink.schema)));
-                }
-                tables.push((&source.table, &mut source.connector, Arc::clone(&source.declared)));
-            }
-            if let Some(sink) = &mut stage.sink {
-                tables.push((&sink.table, &mut sink.connector, Arc::clone(&sink.schema)));
-            }
+        let mut options =
+            PlanOptions { parallelism: settings.parallelism, default_parallelism: cores, ..PlanOptions::default() };
+        for TableOption { table, name, value } in &settings.table_options {
+            options.table_options.entry(table.clone()).or_default().insert(name.clone(), value.clone());
         }
-        let known: Vec<String> = tables.iter().map(|(name, ..)| (*name).to_owned()).collect();
-        for (table, spec, schema) in tables {
-            let own: Vec<_> = overrides.iter().filter(|o| o.table == table).collect();
-            if own.is_empty() {
-                continue;
-            }
-            spec.options.extend(own.iter().map(|o| (o.name.clone(), o.value.clone())));
-            self.describe(spec, &schema).map_err(|e| e.at(format!("option of table {table}")))?;
-            unknown.remove(table);
-        }
-        match unknown.first() {
-            None => Ok(()),
-            Some(table) => Err(Error::user(format!("the job has no table '{table}' to set an option of"))
-                .remedy(format!("its tables are: {}", known.join(", ")))),
-        }
+        options
     }
 }
 

@@ -1,6 +1,5 @@
 //! One statement that runs: its rows as a table while they come, until it ends, has enough, or is stopped.
 
-use std::io::{self, Write, stdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use anabranch_server::{Job, Query};
 use arrow::array::RecordBatch;
 
 use super::table::Table;
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::view::text::grouped;
@@ -42,28 +42,28 @@ impl Wanted {
 }
 
 /// Waits for an INSERT until it ends or is stopped.
-pub(super) fn insert(job: Job, signals: &Signals) -> Result<(), Failure> {
+pub(super) fn insert(job: Job, signals: &Signals, output: &mut Console) -> Result<(), Failure> {
     let clock = SystemClock::new();
-    let watch = Watch { job: &job, clock: &clock, started: clock.now(), limit: None, signals };
+    let watch = Watch { job: &job, clock: &clock, started: clock.now(), limit: None, signals, output };
     watch.quietly();
     let (view, elapsed) = (watch.view(), watch.elapsed());
     job.wait()?;
-    println!("{} written in {:.1} s", rows_text(view.results), elapsed.as_secs_f64());
+    output.line(&format!("{} written in {:.1} s", rows_text(view.results), elapsed.as_secs_f64()))?;
     Ok(())
 }
 
 /// Shows the rows of a SELECT.
-pub(super) fn select(query: Query, signals: &Signals) -> Result<(), Failure> {
+pub(super) fn select(query: Query, signals: &Signals, output: &mut Console) -> Result<(), Failure> {
     let clock = SystemClock::new();
     let started = clock.now();
     let Query { job, schema, rows, skip, limit } = query;
     let mut table = Table::new(&schema);
-    let shown = show(&job, &rows, &mut table, Wanted { skip, limit }, signals);
+    let shown = show(&job, &rows, &mut table, Wanted { skip, limit }, signals, output);
     let outcome = job.wait();
     shown?;
     outcome?;
     let seconds = Duration::from_nanos(clock.now().since(started)).as_secs_f64();
-    println!("{} in {seconds:.1} s", rows_text(table.rows()));
+    output.line(&format!("{} in {seconds:.1} s", rows_text(table.rows())))?;
     Ok(())
 }
 
@@ -79,6 +79,7 @@ fn show(
     table: &mut Table,
     mut wanted: Wanted,
     signals: &Signals,
+    output: &mut Console,
 ) -> Result<()> {
     let mut stopped = wanted.is_enough();
     let mut shown = Ok(());
@@ -90,18 +91,18 @@ fn show(
             Ok(batch) if !stopped => {
                 let rows = wanted.take(&batch);
                 if rows.num_rows() > 0 {
-                    shown = table.write(&rows, &mut stdout());
+                    shown = table.write(&rows, output);
                 }
             }
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        if !stopped && (wanted.is_enough() || signals.stop_asked() || shown.is_err()) {
+        let unwanted = signals.stop_asked() || output.reader_left();
+        if !stopped && (wanted.is_enough() || unwanted || shown.is_err()) {
             stopped = true;
             job.stop();
         }
     }
-    let _: io::Result<()> = stdout().flush();
     shown
 }
 

@@ -20,15 +20,23 @@ struct Fake {
     looks: Cell<u64>,
     ends_at: Cell<u64>,
     stops: Cell<u32>,
+    output: Console,
 }
 
 impl Fake {
     fn ending_at(looks: u64) -> Self {
-        Fake { clock: ManualClock::default(), looks: Cell::new(0), ends_at: Cell::new(looks), stops: Cell::new(0) }
+        Fake {
+            clock: ManualClock::default(),
+            looks: Cell::new(0),
+            ends_at: Cell::new(looks),
+            stops: Cell::new(0),
+            output: Console::output(),
+        }
     }
 
     fn watch<'a>(&'a self, signals: &'a Signals, limit: Option<Duration>) -> Watch<'a> {
-        Watch { job: self, clock: &self.clock, started: Nanos(0), limit, signals }
+        let output = &self.output;
+        Watch { job: self, clock: &self.clock, started: Nanos(0), limit, signals, output }
     }
 }
 
@@ -97,4 +105,12 @@ fn keys_that_stop() {
     assert!(asks_to_stop(&key(KeyCode::Char('c'), KeyModifiers::CONTROL)));
     assert!(!asks_to_stop(&key(KeyCode::Char('c'), KeyModifiers::NONE)));
     assert!(!asks_to_stop(&Event::FocusGained));
+}
+
+#[test]
+fn only_a_second_wish_of_the_person_leaves_at_once() {
+    let mut keys = Keys::default();
+    assert_eq!(keys.press(false), Pressed::First);
+    assert_eq!(keys.press(false), Pressed::Again);
+    assert_eq!(Keys::default().press(true), Pressed::Again);
 }

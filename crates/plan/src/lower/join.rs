@@ -13,6 +13,7 @@ use super::expr::convert;
 use super::stream::{LogicalColumn, Stream, Windowed};
 use super::{Lowering, Needed, columns_of};
 use crate::place::planning_error;
+use crate::table::is_static;
 
 /// A join seen from its main input.
 struct Sides<'a> {
@@ -29,7 +30,7 @@ struct Sides<'a> {
 
 impl Lowering<'_> {
     pub(super) fn join(&mut self, join: &Join, needed: &Needed) -> Result<Stream> {
-        let sides = self.sides(join)?;
+        let sides = sides(join)?;
         if join.null_equality == NullEquality::NullEqualsNull {
             return Err(
                 Error::user("IS NOT DISTINCT FROM is not supported yet as a condition of a join").remedy("use =")
@@ -83,6 +84,9 @@ impl Lowering<'_> {
         build: Stream,
         output_needed: &[Needed; 2],
     ) -> Result<Stream> {
+        // Before any key is taken: settling a window moves the columns.
+        let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(&join.filter).collect();
+        probe.settle_window_for(&read, sides.probe.schema())?;
         let mut probe_keys = Vec::new();
         let mut build_keys = Vec::new();
         for (probe_key, build_key) in &sides.keys {
@@ -90,7 +94,7 @@ impl Lowering<'_> {
             build_keys.push(build_value(build_key, sides.build.schema(), &build)?);
         }
         let filter = match &join.filter {
-            Some(filter) => Some(self.join_filter(filter, sides, &mut probe, &build)?),
+            Some(filter) => Some(join_filter(filter, sides, &probe, &build)?),
             None => None,
         };
         let offset = probe.physical.len();
@@ -130,85 +134,66 @@ impl Lowering<'_> {
         let build = self.close(build);
         Ok(probe.fed_by(build, port, ExchangeKind::Broadcast))
     }
+}
 
-    /// A condition over probe columns followed by build columns.
-    fn join_filter(&self, filter: &Logical, sides: &Sides, probe: &mut Stream, build: &Stream) -> Result<Expr> {
-        let schema = sides.probe.schema().join(sides.build.schema()).map_err(planning_error)?;
-        let probe_len = sides.probe.schema().fields().len();
-        let lazy = filter.column_refs().into_iter().filter_map(|c| schema.maybe_index_of_column(c));
-        if lazy.into_iter().any(|i| i < probe_len && probe.columns[i].value.is_none()) {
-            probe.settle_window()?;
-        }
-        let offset = probe.physical.len();
-        let missing = || Error::internal("a column of a join's condition was not needed");
-        convert(filter, &schema, &|index| match index.checked_sub(probe_len) {
-            None => probe.columns[index].value.clone().ok_or_else(missing),
-            Some(index) => match build.columns[index].value {
-                Some(Expr::Column(physical)) => Ok(Expr::Column(physical + offset)),
-                _ => Err(missing()),
-            },
-        })
+/// Decides which side is read first and kept.
+fn sides<'a>(join: &'a Join) -> Result<Sides<'a>> {
+    let (left, right) = (join.left.as_ref(), join.right.as_ref());
+    let (left_static, right_static) = (is_static(left), is_static(right));
+    let build_right = right_static;
+    if !left_static && !right_static {
+        return Err(Error::user("regular joins of two streams are not supported yet").remedy(
+            "join with a bounded table (a file, or a topic read to its end), or aggregate both sides by window first",
+        ));
     }
+    let (kind, swapped) = match join.join_type {
+        JoinType::Inner => (JoinKind::Inner, !build_right),
+        JoinType::Left if build_right => (JoinKind::Left, false),
+        JoinType::Right if left_static => (JoinKind::Left, true),
+        JoinType::LeftSemi if build_right => (JoinKind::LeftSemi, false),
+        JoinType::RightSemi if left_static => (JoinKind::LeftSemi, true),
+        JoinType::LeftAnti if build_right && !join.null_aware => (JoinKind::LeftAnti, false),
+        JoinType::RightAnti if left_static => (JoinKind::LeftAnti, true),
+        JoinType::Left | JoinType::Right => {
+            return Err(Error::user("an outer join must keep the rows of the stream, not of the static table")
+                .remedy("write stream LEFT JOIN static_table"));
+        }
+        JoinType::LeftAnti if join.null_aware => {
+            return Err(Error::user("NOT IN (SELECT ...) is not supported yet").remedy("use NOT EXISTS"));
+        }
+        other => {
+            return Err(Error::user(format!("{other} joins are not supported yet")).remedy("use JOIN or LEFT JOIN"));
+        }
+    };
+    if join.on.is_empty() {
+        return Err(
+            Error::user("a join needs an equality between columns of both sides").remedy("add ON a.column = b.column")
+        );
+    }
+    let pair = |(l, r): &'a (Logical, Logical)| if swapped { (r, l) } else { (l, r) };
+    Ok(Sides {
+        kind,
+        probe: if swapped { right } else { left },
+        build: if swapped { left } else { right },
+        keys: join.on.iter().map(pair).collect(),
+        build_first: swapped,
+        with_build: matches!(kind, JoinKind::Inner | JoinKind::Left),
+    })
+}
 
-    /// Decides which side is read first and kept.
-    fn sides<'a>(&self, join: &'a Join) -> Result<Sides<'a>> {
-        let (left, right) = (join.left.as_ref(), join.right.as_ref());
-        let (left_static, right_static) = (self.is_static(left)?, self.is_static(right)?);
-        let build_right = right_static;
-        if !left_static && !right_static {
-            return Err(Error::user("regular joins of two streams are not supported yet").remedy(
-                "join with a bounded table (a file, or a topic read to its end), or aggregate both sides by window first",
-            ));
-        }
-        let (kind, swapped) = match join.join_type {
-            JoinType::Inner => (JoinKind::Inner, !build_right),
-            JoinType::Left if build_right => (JoinKind::Left, false),
-            JoinType::Right if left_static => (JoinKind::Left, true),
-            JoinType::LeftSemi if build_right => (JoinKind::LeftSemi, false),
-            JoinType::RightSemi if left_static => (JoinKind::LeftSemi, true),
-            JoinType::LeftAnti if build_right && !join.null_aware => (JoinKind::LeftAnti, false),
-            JoinType::RightAnti if left_static => (JoinKind::LeftAnti, true),
-            JoinType::Left | JoinType::Right => {
-                return Err(Error::user("an outer join must keep the rows of the stream, not of the static table")
-                    .remedy("write stream LEFT JOIN static_table"));
-            }
-            JoinType::LeftAnti if join.null_aware => {
-                return Err(Error::user("NOT IN (SELECT ...) is not supported yet").remedy("use NOT EXISTS"));
-            }
-            other => {
-                return Err(Error::user(format!("{other} joins are not supported yet")).remedy("use JOIN or LEFT JOIN"));
-            }
-        };
-        if join.on.is_empty() {
-            return Err(Error::user("a join needs an equality between columns of both sides")
-                .remedy("add ON a.column = b.column"));
-        }
-        let pair = |(l, r): &'a (Logical, Logical)| if swapped { (r, l) } else { (l, r) };
-        Ok(Sides {
-            kind,
-            probe: if swapped { right } else { left },
-            build: if swapped { left } else { right },
-            keys: join.on.iter().map(pair).collect(),
-            build_first: swapped,
-            with_build: matches!(kind, JoinKind::Inner | JoinKind::Left),
-        })
-    }
-
-    /// Whether a plan ends and waits for no watermark.
-    fn is_static(&self, plan: &LogicalPlan) -> Result<bool> {
-        match plan {
-            LogicalPlan::TableScan(scan) => Ok(self.catalog.table(scan.table_name.table())?.traits.bounded),
-            LogicalPlan::Extension(_) => Ok(false),
-            other => {
-                for input in other.inputs() {
-                    if !self.is_static(input)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-        }
-    }
+/// A condition over probe columns followed by build columns.
+fn join_filter(filter: &Logical, sides: &Sides, probe: &Stream, build: &Stream) -> Result<Expr> {
+    let schema = sides.probe.schema().join(sides.build.schema()).map_err(planning_error)?;
+    let probe_len = sides.probe.schema().fields().len();
+    let offset = probe.physical.len();
+    let missing = || Error::internal("a column of a join's condition was not needed");
+    convert(filter, &schema, &|index| match index.checked_sub(probe_len) {
+        None => probe.columns[index].value.clone().ok_or_else(missing),
+        Some(index) => match build.columns[index].value {
+            Some(Expr::Column(physical)) => Ok(Expr::Column(physical + offset)),
+            _ => Err(missing()),
+        },
+    })
 }
 
 /// Indexes of the physical columns that values read; these become columns of the joined rows, and the values follow.

@@ -1,14 +1,19 @@
 //! Scans to sources: which columns to decode, and event time over them.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use anabranch_dataflow::{OnMalformed, SinkSpec, SourceSpec, WatermarkSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, TableScan};
 
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
-use crate::place::planning_error;
+use crate::catalog::Catalog;
+use crate::place::{planning_error, through};
 use crate::table::{Malformed, Table};
 
 impl Lowering<'_> {
@@ -16,7 +21,7 @@ impl Lowering<'_> {
         if !scan.filters.is_empty() || scan.fetch.is_some() {
             return Err(Error::internal("a scan with filters or a limit"));
         }
-        let table = self.catalog.table(scan.table_name.table())?;
+        let table = Table::of_scan(scan)?;
         // Index in the scan to index in the record.
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         let event_time = event_time(table)?;
@@ -70,34 +75,56 @@ impl Lowering<'_> {
     }
 
     fn on_malformed(&self, table: &Table) -> Result<OnMalformed> {
-        let name = match &table.options.malformed {
+        let target = match &table.options.malformed {
             Malformed::Fail => return Ok(OnMalformed::Fail),
             Malformed::Skip => return Ok(OnMalformed::Skip),
-            Malformed::DeadLetter(name) => name,
+            Malformed::DeadLetter(name) => self.dead_letters.get(name),
         };
-        let of = |error: Error| error.at(format!("table {}, option 'dead-letter.table'", table.name));
-        let target = self.catalog.table(name).map_err(of)?;
-        target.check_writable().map_err(of)?;
-        let types: Vec<&DataType> = target.physical.fields().iter().map(|f| f.data_type()).collect();
-        let fits = match types.as_slice() {
-            [a, b, c, d] => {
-                [a, b, c].iter().all(|t| **t == &DataType::Utf8View)
-                    && matches!(d, DataType::Utf8View | DataType::Binary)
-            }
-            _ => false,
-        };
-        if !fits {
-            return Err(of(Error::user(format!("table '{name}' cannot take records that could not be decoded"))
-                .remedy(format!(
-                    "declare it as CREATE TABLE {name} (source_table STRING, place STRING, error STRING, record STRING)"
-                ))));
-        }
+        let target = target.ok_or_else(|| Error::internal("a dead-letter table that was not looked up"))?;
         Ok(OnMalformed::DeadLetter(Box::new(SinkSpec {
             table: target.name.clone(),
             connector: target.spec.clone(),
             schema: target.physical.clone(),
         })))
     }
+}
+
+/// The tables, by name, that a query's tables write to what they cannot decode. Like the query's own tables they are
+/// those of the moment of the statement.
+pub(crate) fn dead_letters(plan: &LogicalPlan, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Table>>> {
+    let mut found = BTreeMap::new();
+    let walked = plan.apply(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let table = Table::of_scan(scan).map_err(through)?
+            && let Malformed::DeadLetter(name) = &table.options.malformed
+        {
+            let of = |error: Error| through(error.at(format!("table {}, option 'dead-letter.table'", table.name)));
+            let target = catalog.table(name).map_err(of)?;
+            check_dead_letter(target).map_err(of)?;
+            found.insert(name.clone(), Arc::clone(target));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    walked.map_err(planning_error)?;
+    Ok(found)
+}
+
+fn check_dead_letter(target: &Table) -> Result<()> {
+    target.check_writable()?;
+    let name = &target.name;
+    let types: Vec<&DataType> = target.physical.fields().iter().map(|f| f.data_type()).collect();
+    let fits = match types.as_slice() {
+        [a, b, c, d] => {
+            [a, b, c].iter().all(|t| **t == &DataType::Utf8View) && matches!(d, DataType::Utf8View | DataType::Binary)
+        }
+        _ => false,
+    };
+    if fits {
+        return Ok(());
+    }
+    Err(Error::user(format!("table '{name}' cannot take records that could not be decoded")).remedy(format!(
+        "declare it as CREATE TABLE {name} (source_table STRING, place STRING, error STRING, record STRING)"
+    )))
 }
 
 /// The event time of a table: its expression, the scan it is over, and the physical columns that it reads.

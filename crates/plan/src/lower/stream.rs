@@ -195,15 +195,11 @@ impl Stream {
         Arc::new(Schema::new(self.physical.clone()))
     }
 
-    /// A logical expression over the physical columns. Window columns get values if the expression reads them.
+    /// A logical expression over the physical columns. Window columns get values if the expression reads them, which
+    /// moves the physical columns: expressions made before are not valid after. Whoever makes several calls
+    /// [`Stream::settle_window_for`] with all of them first.
     pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &DFSchema) -> Result<Expr> {
-        let reads_lazy = self
-            .reads(expr, schema)?
-            .into_iter()
-            .any(|i| self.columns[i].window.is_some() && self.columns[i].value.is_none());
-        if reads_lazy {
-            self.settle_window()?;
-        }
+        self.settle_window_for(&[expr], schema)?;
         convert(expr, schema, &|index| {
             self.columns[index]
                 .value
@@ -212,13 +208,15 @@ impl Stream {
         })
     }
 
-    fn reads(&self, expr: &logical::Expr, schema: &DFSchema) -> Result<Vec<usize>> {
-        let mut indexes = Vec::new();
-        for column in expr.column_refs() {
-            indexes.push(schema.index_of_column(column).map_err(crate::place::planning_error)?);
+    /// Gives the window columns values if one of the expressions reads one that has none. The expressions may also read
+    /// columns that are not of this stream.
+    pub(super) fn settle_window_for(&mut self, exprs: &[&logical::Expr], schema: &DFSchema) -> Result<()> {
+        let is_lazy = |index: usize| self.columns[index].window.is_some() && self.columns[index].value.is_none();
+        let mut read = exprs.iter().flat_map(|e| e.column_refs());
+        if read.any(|column| schema.maybe_index_of_column(column).is_some_and(is_lazy)) {
+            self.settle_window()?;
         }
-        indexes.sort_unstable();
-        Ok(indexes)
+        Ok(())
     }
 
     /// The logical column that an expression merely names.

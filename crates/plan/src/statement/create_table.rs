@@ -18,6 +18,7 @@ use crate::types::nullable_type;
 pub(crate) struct CreateTable {
     pub(crate) name: Ident,
     pub(crate) if_not_exists: bool,
+    pub(crate) or_replace: bool,
     pub(crate) columns: Vec<ColumnDefinition>,
     pub(crate) watermark: Option<WatermarkDefinition>,
     pub(crate) primary_key: Vec<Ident>,
@@ -49,12 +50,13 @@ pub(crate) struct WatermarkDefinition {
 }
 
 /// Parses what follows `CREATE TABLE`.
-pub(super) fn create_table(parser: &mut Parser, start: Location) -> Result<CreateTable> {
+pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: bool) -> Result<CreateTable> {
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = table_name(parser)?;
     let mut table = CreateTable {
         name,
         if_not_exists,
+        or_replace,
         columns: Vec::new(),
         watermark: None,
         primary_key: Vec::new(),

@@ -1,0 +1,89 @@
+//! Which columns of a query are still event times: columns that the watermark of their rows accompanies.
+//!
+//! The planner carries the mark of a table's event-time column along with the column wherever it goes, also where rows
+//! stop being ordered by it: in the rows of a join's static side, and in the results of an aggregation, which come when
+//! their window ends and not at the time of one of their rows. So a marked column is followed down to where it comes
+//! from.
+
+use datafusion_expr::{Aggregate, Expr, Join, JoinType, LogicalPlan, Projection};
+
+use crate::table::is_static;
+use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS, WindowAssign};
+
+/// Where an event time comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventTime {
+    /// The records, or the windows of earlier rows.
+    Record,
+    /// `window_time` of the windows that the rows are in: it stays an event time when they are aggregated.
+    Window,
+}
+
+/// What a column of a plan is as an event time; `None`: it is none.
+pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTime> {
+    match plan {
+        LogicalPlan::Projection(projection) => of_projection(projection, index),
+        LogicalPlan::Filter(filter) => event_time_of(&filter.input, index),
+        LogicalPlan::SubqueryAlias(alias) => event_time_of(&alias.input, index),
+        LogicalPlan::TableScan(scan) => {
+            let inlined = scan.source.get_logical_plan()?;
+            let index = scan.projection.as_ref().map_or(Some(index), |columns| columns.get(index).copied())?;
+            event_time_of(&inlined, index)
+        }
+        LogicalPlan::Extension(extension) => {
+            let assign = extension.node.as_any().downcast_ref::<WindowAssign>()?;
+            let inputs = assign.input.schema().fields().len();
+            match index.checked_sub(inputs) {
+                None => event_time_of(&assign.input, index).map(|_| EventTime::Record),
+                Some(column) => (WINDOW_COLUMNS.get(column) == Some(&"window_time")).then_some(EventTime::Window),
+            }
+        }
+        LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate, index),
+        LogicalPlan::Distinct(distinct) => {
+            event_time_of(distinct.input(), index).filter(|time| *time == EventTime::Window)
+        }
+        LogicalPlan::Join(join) => of_join(join, index),
+        LogicalPlan::Union(union) => {
+            let all = union.inputs.iter().all(|input| event_time_of(input, index).is_some());
+            all.then_some(EventTime::Record)
+        }
+        _ => None,
+    }
+}
+
+fn of_projection(projection: &Projection, index: usize) -> Option<EventTime> {
+    let mut expr = projection.expr.get(index)?;
+    while let Expr::Alias(alias) = expr {
+        // The projection of a declared table: here event times begin.
+        if alias.metadata.as_ref().is_some_and(|metadata| metadata.inner().contains_key(EVENT_TIME)) {
+            return Some(EventTime::Record);
+        }
+        expr = &alias.expr;
+    }
+    of_column(expr, &projection.input)
+}
+
+fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<EventTime> {
+    let key = aggregate.group_expr.get(index)?;
+    of_column(key, &aggregate.input).filter(|time| *time == EventTime::Window)
+}
+
+/// Only the rows of the side that is not read first keep their order.
+fn of_join(join: &Join, index: usize) -> Option<EventTime> {
+    let left = join.left.schema().fields().len();
+    let keeps_left = is_static(&join.right) && join.join_type != JoinType::Right;
+    let keeps_right = is_static(&join.left) && !keeps_left;
+    match join.join_type {
+        JoinType::RightSemi | JoinType::RightAnti => event_time_of(&join.right, index),
+        _ if index < left && keeps_left => event_time_of(&join.left, index),
+        _ if index >= left && keeps_right => event_time_of(&join.right, index - left),
+        _ => None,
+    }
+}
+
+fn of_column(expr: &Expr, input: &LogicalPlan) -> Option<EventTime> {
+    match expr {
+        Expr::Column(column) => event_time_of(input, input.schema().maybe_index_of_column(column)?),
+        _ => None,
+    }
+}

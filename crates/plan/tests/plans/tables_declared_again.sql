@@ -1,0 +1,11 @@
+CREATE TABLE t (id BIGINT) WITH ('connector' = 'stream', 'on-malformed' = 'dead-letter', 'dead-letter.table' = 'd');
+CREATE TABLE d (source_table STRING, place STRING, error STRING, record STRING) WITH ('connector' = 'blackhole');
+CREATE TABLE results (id BIGINT) WITH ('connector' = 'print');
+CREATE VIEW v AS SELECT id + 1 AS id FROM t;
+INSERT INTO results SELECT id FROM t;
+DROP TABLE t;
+DROP TABLE d;
+CREATE TABLE t (other STRING, id BIGINT) WITH ('connector' = 'kafka', 'topic' = 't');
+INSERT INTO results SELECT id FROM t;
+CREATE TABLE d (source_table STRING, place STRING, error STRING, record STRING) WITH ('connector' = 'print');
+INSERT INTO results SELECT id FROM v;
