@@ -13,3 +13,5 @@ mod generators;
 mod memory;
 #[path = "conformance/rows.rs"]
 mod rows;
+#[path = "conformance/writers.rs"]
+mod writers;
