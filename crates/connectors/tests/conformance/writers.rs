@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use anabranch_connectors::FilesystemConnector;
 use anabranch_dataflow::ConnectorSpec;
@@ -83,4 +84,34 @@ fn writers_of_one_folder_do_not_disturb_each_other() {
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     assert_eq!(names(folder.path()).len(), 400);
     assert_eq!(visible(&table), expected(0, 4000));
+}
+
+#[test]
+fn an_ended_epoch_survives_a_killed_writer() {
+    for format in ["json", "csv", "raw", "parquet"] {
+        let folder = TempDir::new().unwrap();
+        let table = table(folder.path(), &[("format", format)]);
+        let columns = if format == "raw" { Arc::new(schema().project(&[1]).unwrap()) } else { schema() };
+        let open = || FilesystemConnector.sink(&sink_spec(&table, &columns), &context(0, 1)).unwrap();
+        let rows = |first: i64| match format {
+            // Every fifth name is NULL, which is no line.
+            "raw" => batch(first + 1, 4).project(&[1]).unwrap(),
+            _ => batch(first, 10),
+        };
+        let mut sink = open();
+        for (epoch, first) in [(1, 0), (2, 10), (3, 20)] {
+            sink.write(&rows(first)).unwrap();
+            sink.epoch_end(Epoch(epoch)).unwrap();
+        }
+        sink.epoch_end(Epoch(4)).unwrap();
+        drop(sink);
+        drop(open());
+        let all: Vec<_> = (0..columns.fields().len()).collect();
+        let drained = drain(&FilesystemConnector, &table, &columns, &all, 1);
+        let mut expected: Vec<_> = [0, 10, 20].iter().flat_map(|first| row_texts(&rows(*first))).collect();
+        expected.sort();
+        assert_eq!(drained.sorted(), expected, "{format}");
+        let hidden = names(folder.path()).into_iter().filter(|name| name.starts_with('.')).count();
+        assert_eq!(hidden, 0, "{format}");
+    }
 }

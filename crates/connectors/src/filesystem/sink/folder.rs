@@ -86,6 +86,12 @@ impl PartFolder {
         fs::rename(path, &target).map_err(|e| io_error(&target, "give the name", &e))
     }
 
+    /// Forces the names in the folder to disk.
+    pub(super) fn sync(&self) -> Result<()> {
+        let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|e| io_error(&self.folder, "force to disk", &e))
+    }
+
     /// Completes the text files that killed tasks left behind. They are shared out over the tasks of this job.
     pub(super) fn recover(&self, framing: Framing) -> Result<()> {
         let is_mine = |name: &PartName| name.in_progress && name.task % self.parallelism == self.task;
