@@ -5,17 +5,23 @@ use std::io::Write;
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use memchr::{memchr, memchr3};
 
 use super::{CsvOptions, check};
 use crate::format::Encode;
 
-/// Times as SQL writes them.
-const TEXT_FORMAT: FormatOptions<'static> = FormatOptions::new()
-    .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.3f"))
-    .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.3f%:z"));
+/// Times as SQL writes them, with every digit that the unit has.
+fn text_format(data_type: &DataType) -> FormatOptions<'static> {
+    let (time, time_with_zone) = match data_type {
+        DataType::Timestamp(TimeUnit::Second, _) => ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%:z"),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => ("%Y-%m-%d %H:%M:%S%.6f", "%Y-%m-%d %H:%M:%S%.6f%:z"),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => ("%Y-%m-%d %H:%M:%S%.9f", "%Y-%m-%d %H:%M:%S%.9f%:z"),
+        _ => ("%Y-%m-%d %H:%M:%S%.3f", "%Y-%m-%d %H:%M:%S%.3f%:z"),
+    };
+    FormatOptions::new().with_timestamp_format(Some(time)).with_timestamp_tz_format(Some(time_with_zone))
+}
 
 /// Encodes rows as lines of delimited fields.
 pub(crate) struct CsvEncoder {
@@ -70,7 +76,9 @@ impl CsvEncoder {
 impl Encode for CsvEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> Result<BinaryArray> {
         let columns = batch.columns().iter();
-        let columns = columns.map(|column| Ok((ArrayFormatter::try_new(column, &TEXT_FORMAT)?, column)));
+        let formats: Vec<_> = columns.clone().map(|column| text_format(column.data_type())).collect();
+        let columns = columns.zip(&formats);
+        let columns = columns.map(|(column, format)| Ok((ArrayFormatter::try_new(column, format)?, column)));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let mut values = Vec::with_capacity(batch.num_rows() * (1 + batch.num_columns() * 12));
         let mut offsets = Vec::with_capacity(batch.num_rows() + 1);
