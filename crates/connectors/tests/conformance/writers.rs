@@ -115,3 +115,19 @@ fn an_ended_epoch_survives_a_killed_writer() {
         assert_eq!(hidden, 0, "{format}");
     }
 }
+
+#[test]
+fn a_single_csv_column_is_written_as_it_is_read() {
+    let folder = TempDir::new().unwrap();
+    let columns = Arc::new(schema().project(&[1]).unwrap());
+    let names = batch(0, 20).project(&[1]).unwrap();
+    let table = |options: &[(&str, &str)]| table(folder.path(), &[&[("format", "csv")], options].concat());
+    let refused = FilesystemConnector.sink(&sink_spec(&table(&[]), &columns), &context(0, 1));
+    assert!(refused.err().unwrap().to_string().contains("set 'csv.null'"));
+    let table = table(&[("csv.null", "NULL")]);
+    let mut sink = FilesystemConnector.sink(&sink_spec(&table, &columns), &context(0, 1)).unwrap();
+    sink.write(&names).unwrap();
+    sink.finish().unwrap();
+    let drained = drain(&FilesystemConnector, &table, &columns, &[0], 1);
+    assert_eq!((drained.malformed.as_slice(), drained.partitions[&0].clone()), ([].as_slice(), row_texts(&names)));
+}

@@ -12,6 +12,8 @@ use memchr::{memchr, memchr3};
 use super::{CsvOptions, check};
 use crate::format::Encode;
 
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Times as SQL writes them, with every digit that the unit has.
 fn text_format(data_type: &DataType) -> FormatOptions<'static> {
     let (time, time_with_zone) = match data_type {
@@ -26,6 +28,8 @@ fn text_format(data_type: &DataType) -> FormatOptions<'static> {
 /// Encodes rows as lines of delimited fields.
 pub(crate) struct CsvEncoder {
     options: CsvOptions,
+    /// A record is one field: it must not be empty.
+    alone: bool,
     text: Vec<u8>,
 }
 
@@ -33,12 +37,22 @@ impl CsvEncoder {
     /// An encoder whose records can be read back.
     pub(crate) fn new(schema: &SchemaRef, options: &CsvOptions) -> Result<Self> {
         schema.fields().iter().try_for_each(|field| check(field))?;
-        Ok(Self::for_people(options))
+        if let [field] = schema.fields().as_ref()
+            && field.is_nullable()
+            && options.null.is_empty()
+        {
+            let name = field.name();
+            return Err(Error::user(format!(
+                "NULL in '{name}', the only column, would be a blank line, which is no row"
+            ))
+            .remedy("set 'csv.null' to what stands for NULL, for example 'NULL', or declare the column NOT NULL"));
+        }
+        Ok(CsvEncoder { alone: schema.fields().len() == 1, ..Self::for_people(options) })
     }
 
     /// An encoder that also writes nested columns, in a form for people to read.
     pub(crate) fn for_people(options: &CsvOptions) -> Self {
-        CsvEncoder { options: options.clone(), text: Vec::new() }
+        CsvEncoder { options: options.clone(), alone: false, text: Vec::new() }
     }
 
     /// The line that names the columns.
@@ -53,11 +67,12 @@ impl CsvEncoder {
         line
     }
 
-    /// Writes text in quotes if it could be misread without: it holds a delimiter, a quote or a line end, or it is
-    /// what stands for NULL.
+    /// Writes text in quotes if it could be misread without: it holds a delimiter, a quote or a line end, it is what
+    /// stands for NULL, it begins with what is no text at the beginning of a file, or it would leave the line blank.
     fn write_text(&self, text: &[u8], line: &mut Vec<u8>) {
         let special = memchr3(self.options.delimiter, b'"', b'\n', text).is_some() || memchr(b'\r', text).is_some();
-        if !special && text != self.options.null.as_bytes() {
+        let unclear = text.starts_with(BYTE_ORDER_MARK) || (self.alone && text.is_empty());
+        if !special && !unclear && text != self.options.null.as_bytes() {
             line.extend_from_slice(text);
             return;
         }

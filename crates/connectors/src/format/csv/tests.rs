@@ -89,6 +89,18 @@ fn every_text_can_be_read_back() {
 }
 
 #[test]
+fn a_single_column_is_written_only_if_its_null_is_no_blank_line() {
+    let names: ArrayRef = Arc::new(StringViewArray::from(vec![Some(""), Some("NULL"), None, Some("a")]));
+    let schema = |nullable| Arc::new(Schema::new(vec![Field::new("name", DataType::Utf8View, nullable)]));
+    let error = CsvEncoder::new(&schema(true), &CsvOptions::default()).err().unwrap().to_string();
+    assert!(error.contains("'name'") && error.contains("set 'csv.null'") && error.contains("NOT NULL"), "{error}");
+    assert!(CsvEncoder::new(&schema(false), &CsvOptions::default()).is_ok());
+    CsvDecoder::new(&schema(true), &[0], &CsvOptions::default()).unwrap();
+    let records = check_back(vec![names], &CsvOptions { null: "NULL".into(), ..CsvOptions::default() });
+    assert_eq!(records, ["\"\"", "\"NULL\"", "NULL", "a"]);
+}
+
+#[test]
 fn nested_columns_are_refused() {
     let field = Field::new("tags", DataType::new_list(DataType::Int32, true), true);
     let schema = Arc::new(Schema::new(vec![field]));
