@@ -5,6 +5,8 @@
 #[path = "conformance/suite.rs"]
 mod suite;
 
+#[path = "conformance/deletion.rs"]
+mod deletion;
 #[path = "conformance/files.rs"]
 mod files;
 #[path = "conformance/generators.rs"]
