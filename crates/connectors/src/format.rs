@@ -156,6 +156,7 @@ pub(crate) fn sql_type(data_type: &DataType) -> String {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "STRING".into(),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BYTES".into(),
         DataType::Date32 => "DATE".into(),
+        DataType::Time32(_) | DataType::Time64(_) => "TIME".into(),
         DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
         DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", digits(unit)),
         DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", digits(unit)),
@@ -166,4 +167,22 @@ pub(crate) fn sql_type(data_type: &DataType) -> String {
 /// Whether this is one of the types that hold text.
 pub(crate) fn is_string(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::datatypes::{Field, Schema};
+
+    use super::*;
+
+    #[test]
+    fn messages_name_the_types_of_sql() {
+        let time = DataType::Time64(TimeUnit::Nanosecond);
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("at", time, true)]));
+        let error = Format::Csv(CsvOptions::default()).encoder(&schema).err().unwrap().to_string();
+        assert!(error.contains("cannot hold TIME in column 'at'"), "{error}");
+        assert_eq!(sql_type(&DataType::Time32(TimeUnit::Millisecond)), "TIME");
+    }
 }

@@ -5,6 +5,8 @@
 #[path = "conformance/suite.rs"]
 mod suite;
 
+#[path = "conformance/deletion.rs"]
+mod deletion;
 #[path = "conformance/files.rs"]
 mod files;
 #[path = "conformance/generators.rs"]
@@ -13,3 +15,5 @@ mod generators;
 mod memory;
 #[path = "conformance/rows.rs"]
 mod rows;
+#[path = "conformance/writers.rs"]
+mod writers;

@@ -2,7 +2,7 @@
 //! them: bytes are copied once, from the operating system.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use anabranch_model::{Error, Result};
@@ -109,14 +109,30 @@ impl LineReader {
         }
     }
 
+    /// Whether nothing more will come.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Notes the end of a file that has been deleted while it was followed: its last line, without its end, was never
+    /// complete. A file of a table that is read once is missed.
+    fn is_gone(&mut self, error: &std::io::Error) -> bool {
+        self.ended = self.follow && error.kind() == ErrorKind::NotFound;
+        self.ended
+    }
+
     /// Opens the file where reading goes on; false if nothing more is there.
     fn open(&mut self) -> Result<bool> {
         if self.file.is_some() {
             return Ok(true);
         }
-        let failed = |doing: &str, error: &std::io::Error| io_error(&self.path, doing, error);
+        let path = self.path.clone();
+        let failed = |doing: &str, error: &std::io::Error| io_error(&path, doing, error);
         if self.position > 0 {
-            let length = self.path.metadata().map_err(|e| failed("look at", &e))?.len();
+            let length = match self.path.metadata() {
+                Err(error) if self.is_gone(&error) => return Ok(false),
+                found => found.map_err(|e| failed("look at", &e))?.len(),
+            };
             if length < self.position {
                 return Err(Error::outside(format!("{} has become shorter since it was read", self.path.display()))
                     .remedy("write new lines to new files instead of replacing old ones"));
@@ -125,7 +141,10 @@ impl LineReader {
                 return Ok(false);
             }
         }
-        let mut file = File::open(&self.path).map_err(|e| failed("open", &e))?;
+        let mut file = match File::open(&self.path) {
+            Err(error) if self.is_gone(&error) => return Ok(false),
+            opened => opened.map_err(|e| failed("open", &e))?,
+        };
         file.seek(SeekFrom::Start(self.position)).map_err(|e| failed("read", &e))?;
         self.file = Some(file);
         Ok(true)

@@ -1,10 +1,13 @@
 //! Writes the files of one task, at least once; [`exact`] is for exactly once.
 //!
 //! Rows go to a hidden file first, which gets its visible name when it is complete: a reader never sees half a file.
-//! A file is completed at the end of an epoch, so it holds whole epochs. If the program was killed, the next job that
-//! writes the table finds the hidden files and completes those of text, up to their last whole record: what an ended
-//! epoch wrote is never lost. A Parquet file in progress cannot be completed by another process; with
-//! `'sink.rolling-interval' = '0'` a file is completed with every epoch, and none is at risk for longer.
+//! A file is completed at the end of an epoch, so it holds whole epochs.
+//!
+//! An epoch that has ended is never lost, since whoever brought its rows forgets them. Text is forced to disk at the end of
+//! each epoch; if the program was killed, the next job that writes the table finds the hidden files and completes them, up
+//! to their last whole record. A Parquet file says where its rows are at its end, and nobody else can write that: so it is
+//! completed with every epoch that has rows, however small it is. With checkpoints and exactly once, rows of many epochs
+//! make one file.
 
 mod exact;
 mod file;
@@ -76,7 +79,8 @@ impl FileSink {
     fn complete(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };
         let (_locked, path) = current.file.complete()?;
-        self.folder.publish(&path)
+        self.folder.publish(&path)?;
+        self.folder.sync()
     }
 }
 
@@ -102,8 +106,10 @@ impl Sink for FileSink {
 
     fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
         let Some(current) = &mut self.current else { return Ok(()) };
-        current.file.flush()?;
-        if current.is_full(&self.options, self.clock.now()) { self.complete() } else { Ok(()) }
+        if current.file.needs_its_end() || current.is_full(&self.options, self.clock.now()) {
+            return self.complete();
+        }
+        if current.file.sync()? { self.folder.sync() } else { Ok(()) }
     }
 
     fn finish(&mut self) -> Result<()> {

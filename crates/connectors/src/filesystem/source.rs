@@ -187,9 +187,15 @@ impl FileSource {
         Ok(None)
     }
 
-    /// Whether a file that has been read to its end will not grow: Parquet files are complete when they appear.
+    /// Whether a file that has been read to its end will not grow: Parquet files are complete when they appear, and a
+    /// text file may have been deleted.
     fn is_final(&self, index: usize) -> bool {
-        self.monitor.is_none() || matches!(self.files[index].content, Some(Content::Parquet(_)))
+        let will_not_grow = match &self.files[index].content {
+            None => false,
+            Some(Content::Text(text)) => text.has_ended(),
+            Some(Content::Parquet(_)) => true,
+        };
+        self.monitor.is_none() || will_not_grow
     }
 
     fn read_file(&mut self, index: usize) -> Result<Option<Rows>> {

@@ -64,6 +64,11 @@ impl TextFile {
         }
     }
 
+    /// Whether nothing more will come, even if the table is followed.
+    pub(super) fn has_ended(&self) -> bool {
+        self.block.is_none() && self.reader.has_ended()
+    }
+
     /// The next rows, at most `batch_rows`; `None` if nothing more is there.
     pub(super) fn next(
         &mut self,

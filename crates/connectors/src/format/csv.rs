@@ -3,7 +3,8 @@
 //!
 //! Text is not copied: fields become views into the bytes that were read, and other types are cast from those views a
 //! column at a time. A field that is not quoted and equals `csv.null` (by default: is empty) is NULL; a quoted one
-//! never is, so every row can be read back as it was written.
+//! never is. A line without a character is no row, so a single column that may be NULL can only be written if something
+//! stands for NULL. So every row can be read back as it was written; dates and times within the years 0 to 9999.
 
 mod decode;
 mod encode;

@@ -92,19 +92,27 @@ impl Decode for RawDecoder {
 }
 
 /// Encodes rows of one column.
-pub(crate) struct RawEncoder;
+pub(crate) struct RawEncoder {
+    with_nulls: bool,
+}
 
 impl RawEncoder {
     pub(crate) fn new(schema: &SchemaRef) -> Result<Self> {
         check(schema)?;
-        Ok(RawEncoder)
+        Ok(RawEncoder { with_nulls: false })
+    }
+
+    /// An encoder for records that may be absent: where the column is NULL, so is the record.
+    pub(crate) fn with_nulls(schema: &SchemaRef) -> Result<Self> {
+        check(schema)?;
+        Ok(RawEncoder { with_nulls: true })
     }
 }
 
 impl Encode for RawEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> Result<BinaryArray> {
         let column = batch.column(0);
-        if column.null_count() > 0 {
+        if !self.with_nulls && column.null_count() > 0 {
             return Err(Error::user(format!(
                 "column '{}' is NULL, which the format 'raw' cannot write",
                 batch.schema_ref().field(0).name()

@@ -2,7 +2,8 @@
 //!
 //! Positions of an epoch are noted when it is cut and committed when every sink has handed over what came before. One commit
 //! is under way at a time; positions that are done meanwhile wait and go together, so that short epochs do not flood
-//! the broker. A commit that fails for a passing reason is made good by the next one.
+//! the broker. A commit that fails for a passing reason is made good by the next one. A group that has members, which get
+//! their partitions from it, takes no commits from others as long as it has them: that is told, for they may stay.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use anabranch_model::{Epoch, Error, Result};
 use rdkafka::consumer::{CommitMode, Consumer as _};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::client::{Consumer, is_permanent};
@@ -61,6 +63,15 @@ impl Commits {
             return Ok(());
         }
         if let Some(code) = reports.take_commit_error() {
+            if matches!(code, RDKafkaErrorCode::UnknownMemberId | RDKafkaErrorCode::IllegalGeneration) {
+                let group = &self.group;
+                return Err(Error::outside(format!(
+                    "positions cannot be committed to group '{group}', which has members of its own: {code}"
+                ))
+                .remedy(
+                    "set 'properties.group.id' to a group that no other program reads with, or stop that program",
+                ));
+            }
             if is_permanent(code) {
                 return Err(Error::outside(format!("positions cannot be committed to group '{}': {code}", self.group))
                     .remedy("grant the right to read with this group, or leave out 'properties.group.id'"));
@@ -98,5 +109,36 @@ impl Commits {
             }
             let _ = self.client.poll(LAST_COMMIT_LOOK);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_dataflow::ConnectorSpec;
+    use rdkafka::consumer::ConsumerContext as _;
+    use rdkafka::error::KafkaError;
+
+    use super::super::client::consumer;
+    use super::super::table::Table;
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn a_group_with_members_of_its_own_is_told() {
+        let options = [("topic", "t"), ("properties.bootstrap.servers", "localhost:1"), ("properties.group.id", "g")];
+        let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let spec = ConnectorSpec { connector: "kafka".into(), options };
+        let table = Table::parse(&mut Options::new(&spec)).unwrap();
+        let answer = |code| {
+            let client = consumer(&table).unwrap();
+            client.context().commit_callback(Err(KafkaError::ConsumerCommit(code)), &TopicPartitionList::new());
+            Commits::new(client, "g".into(), vec!["t".into()]).advance().map_err(|error| error.to_string())
+        };
+        for code in [RDKafkaErrorCode::UnknownMemberId, RDKafkaErrorCode::IllegalGeneration] {
+            let error = answer(code).unwrap_err();
+            assert!(error.contains("group 'g', which has members of its own"), "{error}");
+            assert!(error.contains("a group that no other program reads with"), "{error}");
+        }
+        assert_eq!(answer(RDKafkaErrorCode::RequestTimedOut), Ok(()));
     }
 }

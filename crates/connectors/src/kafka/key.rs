@@ -1,18 +1,22 @@
-//! Keys of the records that a sink writes.
+//! Keys of the records that a sink writes. A key that is one value, as text or bytes, is Kafka's null key where the value is
+//! NULL: such records have no key, and any partition will do.
 
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
-use arrow::array::{BinaryArray, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::{Array, BinaryArray, RecordBatch};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use super::table::Table;
+use crate::format::raw::RawEncoder;
 use crate::format::{Encode, Format};
 
 /// Encodes the columns of `key.fields`.
 pub(super) struct KeyEncoder {
     columns: Vec<usize>,
     encoder: Box<dyn Encode>,
+    /// Where the only column is NULL, so is the key.
+    may_be_null: bool,
 }
 
 impl KeyEncoder {
@@ -31,14 +35,32 @@ impl KeyEncoder {
                     .remedy("add 'key.format' = 'json'"));
             }
         };
-        let encoder = format.encoder(&key).map_err(|error| error.at("option 'key.fields'"))?;
-        Ok(Some(KeyEncoder { columns, encoder }))
+        let may_be_null = columns.len() == 1 && !matches!(format, Format::Json(_));
+        let encoder = match &format {
+            Format::Raw => RawEncoder::with_nulls(&key).map(|encoder| Box::new(encoder) as Box<dyn Encode>),
+            format if may_be_null => format.encoder(&without_null(&key)),
+            format => format.encoder(&key),
+        };
+        let encoder = encoder.map_err(|error| error.at("option 'key.fields'"))?;
+        Ok(Some(KeyEncoder { columns, encoder, may_be_null }))
     }
 
     /// One key per row.
     pub(super) fn encode(&mut self, batch: &RecordBatch) -> Result<BinaryArray> {
-        self.encoder.encode(&batch.project(&self.columns)?)
+        let key = batch.project(&self.columns)?;
+        let records = self.encoder.encode(&key)?;
+        if !self.may_be_null {
+            return Ok(records);
+        }
+        let (offsets, values, _) = records.into_parts();
+        Ok(BinaryArray::new(offsets, values, key.column(0).logical_nulls()))
     }
+}
+
+/// The columns of keys that are written.
+fn without_null(key: &SchemaRef) -> SchemaRef {
+    let fields = key.fields().iter().map(|field| field.as_ref().clone().with_nullable(false));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 fn column(schema: &SchemaRef, name: &str) -> Result<usize> {
@@ -55,4 +77,44 @@ fn is_raw(key: &SchemaRef) -> bool {
         matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
     };
     key.fields().len() == 1 && is_bytes(key.field(0).data_type())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use anabranch_dataflow::ConnectorSpec;
+    use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+    use arrow::datatypes::Field;
+
+    use super::*;
+    use crate::Options;
+
+    /// The keys of rows `7, NULL` and `NULL, b`.
+    fn keys(extra: &[(&str, &str)]) -> Vec<Option<String>> {
+        let base = [("topic", "t"), ("properties.bootstrap.servers", "localhost:1")];
+        let options: BTreeMap<String, String> =
+            base.iter().chain(extra).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let spec = ConnectorSpec { connector: "kafka".into(), options };
+        let table = Table::parse(&mut Options::new(&spec)).unwrap();
+        let fields = [Field::new("id", DataType::Int64, true), Field::new("name", DataType::Utf8View, true)];
+        let ids: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
+        let names: ArrayRef = Arc::new(StringViewArray::from(vec![None, Some("b")]));
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields.to_vec())), vec![ids, names]).unwrap();
+        let keys = KeyEncoder::new(&table, &rows.schema()).unwrap().unwrap().encode(&rows).unwrap();
+        let text = |key: Option<&[u8]>| key.map(|key| String::from_utf8(key.to_vec()).unwrap());
+        keys.iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_key_that_is_null_is_no_key() {
+        let some = |key: &str| Some(key.to_owned());
+        assert_eq!(keys(&[("key.fields", "name")]), [None, some("b")]);
+        assert_eq!(keys(&[("key.fields", "name"), ("key.format", "raw")]), [None, some("b")]);
+        assert_eq!(keys(&[("key.fields", "id"), ("key.format", "csv")]), [some("7"), None]);
+        let both = [("key.fields", "id;name"), ("key.format", "csv")];
+        assert_eq!(keys(&both), [some("7,"), some(",b")]);
+        let json = [("key.fields", "id"), ("key.format", "json")];
+        assert_eq!(keys(&json), [some(r#"{"id":7}"#), some(r#"{"id":null}"#)]);
+    }
 }

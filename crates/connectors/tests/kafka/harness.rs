@@ -10,12 +10,12 @@ use anabranch_model::{Clock, Nanos, PartitionId, Result, SystemClock};
 use anabranch_operators::{Connector, Delivery, Malformed, Polled, Positions, Sink, Source, TaskContext};
 use arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
-use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::{ClientConfig, Message};
 
 use crate::broker;
 
@@ -277,6 +277,25 @@ impl Outside {
             assert!(clock.now() < deadline, "a transaction of topic {topic} stays open");
             self.producer.poll(Duration::from_millis(5));
         }
+    }
+
+    /// The keys of the first `count` records of partition 0.
+    pub(crate) fn keys(&self, topic: &str, count: usize) -> Vec<Option<Vec<u8>>> {
+        let mut config = self.config.clone();
+        let consumer: BaseConsumer = config.set("group.id", "keys").create().expect("consumer");
+        let mut from = TopicPartitionList::new();
+        from.add_partition_offset(topic, 0, Offset::Beginning).expect("offset");
+        consumer.assign(&from).expect("assignment");
+        let clock = SystemClock::new();
+        let deadline = deadline(&clock);
+        let mut keys = Vec::new();
+        while keys.len() < count {
+            assert!(clock.now() < deadline, "topic {topic} has no {count} records");
+            if let Some(record) = consumer.poll(Duration::from_millis(20)) {
+                keys.push(record.expect("record").key().map(<[u8]>::to_vec));
+            }
+        }
+        keys
     }
 
     /// Writes records to one partition and waits until they are stored. `None` is a tombstone.

@@ -1,10 +1,12 @@
 //! Writing: everything that an epoch held has been stored when the epoch has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anabranch_model::Epoch;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 
-use crate::harness::{BOUNDED, Outside, Reader, open_sink, refusal, rows, table};
+use crate::harness::{BOUNDED, Outside, Reader, open_exact, open_sink, refusal, rows, schema, table};
 
 #[test]
 fn what_several_tasks_write_is_read_by_any_number() {
@@ -73,6 +75,26 @@ fn rows_of_one_key_stay_in_one_partition_and_in_order() {
     }
     assert_eq!(partition_of.len(), 50);
     assert_eq!(partition_of.values().collect::<BTreeSet<_>>().len(), 4, "50 keys should reach 4 partitions");
+}
+
+#[test]
+fn rows_without_a_key_are_written_without_one() {
+    let outside = Outside::shared();
+    outside.create_topic("keyless", 1);
+    let names = StringViewArray::from(vec![Some("a"), None, Some("")]);
+    let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(0..3)), Arc::new(names)];
+    let rows = RecordBatch::try_new(schema(), columns).expect("rows");
+    let options = [("key.fields", "name")];
+    let mut sink = open_sink(table("keyless", &options), 0, 1).expect("sink");
+    sink.write(&rows).expect("write");
+    sink.finish().expect("finish");
+    let mut exact = open_exact(table("keyless", &options), 0, 1, "keyless").expect("sink");
+    exact.write(&rows).expect("write");
+    let committable = exact.prepare_commit(Epoch(1)).expect("prepare").expect("rows");
+    exact.commit(&committable).expect("commit");
+    let some = |key: &str| Some(key.as_bytes().to_vec());
+    let keys = [some("a"), None, some("")];
+    assert_eq!(outside.keys("keyless", 6), [keys.clone(), keys].concat());
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) struct PartFile {
 }
 
 enum Content {
-    Text { file: File, encoder: Box<dyn Encode>, buffer: Vec<u8>, written_bytes: u64 },
+    Text { file: File, encoder: Box<dyn Encode>, buffer: Vec<u8>, written_bytes: u64, synced_bytes: u64 },
     Parquet(Box<ArrowWriter<File>>),
 }
 
@@ -44,7 +44,7 @@ impl PartFile {
                     buffer = CsvEncoder::new(schema, csv)?.header(schema);
                     buffer.push(b'\n');
                 }
-                Content::Text { file, encoder: format.encoder(schema)?, buffer, written_bytes: 0 }
+                Content::Text { file, encoder: format.encoder(schema)?, buffer, written_bytes: 0, synced_bytes: 0 }
             }
             FileFormat::Parquet => {
                 let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
@@ -74,7 +74,7 @@ impl PartFile {
         }
     }
 
-    /// Gives everything written to the operating system, as far as the format allows.
+    /// Gives what was written to the operating system, as far as the format allows.
     pub(super) fn flush(&mut self) -> Result<()> {
         if let Content::Text { file, buffer, written_bytes, .. } = &mut self.content {
             file.write_all(buffer).map_err(|e| io_error(&self.path, "write", &e))?;
@@ -82,6 +82,23 @@ impl PartFile {
             buffer.clear();
         }
         Ok(())
+    }
+
+    /// Forces what was written to disk, as far as the format allows; nothing is done if nothing was written since the last
+    /// time. True if the file is on disk for the first time, and its name may not be.
+    pub(super) fn sync(&mut self) -> Result<bool> {
+        self.flush()?;
+        let Content::Text { file, written_bytes, synced_bytes, .. } = &mut self.content else { return Ok(false) };
+        if written_bytes == synced_bytes {
+            return Ok(false);
+        }
+        file.sync_data().map_err(|e| io_error(&self.path, "force to disk", &e))?;
+        Ok(std::mem::replace(synced_bytes, *written_bytes) == 0)
+    }
+
+    /// Whether what was written can only be read once the file is complete.
+    pub(super) fn needs_its_end(&self) -> bool {
+        matches!(self.content, Content::Parquet(_))
     }
 
     /// Where the file is.
@@ -124,4 +141,42 @@ pub(super) fn cut_to_records(file: &mut File, path: &Path, framing: Framing) -> 
 
 fn parquet_error(path: &Path, error: &parquet::errors::ParquetError) -> Error {
     Error::outside(format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    use super::*;
+    use crate::format::json::JsonOptions;
+
+    fn synced(file: &PartFile) -> u64 {
+        let Content::Text { synced_bytes, .. } = &file.content else { panic!("no text") };
+        *synced_bytes
+    }
+
+    #[test]
+    fn text_is_forced_to_disk_when_asked_and_not_with_every_batch() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
+        let format = FileFormat::Text(Format::Json(JsonOptions::default()));
+        let mut file = PartFile::new(File::create(&path).unwrap(), path.clone(), &format, &schema).unwrap();
+        assert!(!file.sync().unwrap(), "nothing has been written");
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
+        let batch = RecordBatch::try_new(schema, vec![column]).unwrap();
+        for _ in 0..100 {
+            file.write(&batch).unwrap();
+            file.flush().unwrap();
+        }
+        assert!(file.bytes() > 1_000_000 && synced(&file) == 0, "{} of {}", synced(&file), file.bytes());
+        assert!(file.sync().unwrap(), "for the first time");
+        assert_eq!((synced(&file), path.metadata().unwrap().len()), (file.bytes(), file.bytes()));
+        file.write(&batch).unwrap();
+        assert!(!file.sync().unwrap(), "for the second time");
+        assert_eq!(synced(&file), file.bytes());
+    }
 }

@@ -1,8 +1,13 @@
 //! The names of a table's files: `part-<task>-<number>.<extension>`, and `.part-<task>-<number>.<extension>.inprogress`
 //! while they are written. The writer holds a lock on its file, by which a file in progress can be told from one that
 //! was left behind.
+//!
+//! Several writers may have the same task number: those of other statements and other jobs, and whatever else writes into
+//! the folder. Whoever makes the hidden file owns the number, so the visible name is looked at after that.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anabranch_model::{Error, Result};
@@ -45,15 +50,27 @@ impl PartFolder {
         Ok(names)
     }
 
-    /// Makes the next hidden file.
+    /// Makes the next hidden file, with a number that nobody else uses.
     pub(super) fn create(&mut self) -> Result<(File, PathBuf)> {
-        let name = format!(".part-{}-{}.{}{IN_PROGRESS}", self.task, self.next, self.extension);
-        let path = self.folder.join(name);
-        self.next += 1;
-        let file = OpenOptions::new().write(true).create_new(true).open(&path);
-        let file = file.map_err(|e| io_error(&path, "make the file", &e))?;
-        file.lock().map_err(|e| io_error(&path, "lock", &e))?;
-        Ok((file, path))
+        loop {
+            let visible = format!("part-{}-{}.{}", self.task, self.next, self.extension);
+            let path = self.folder.join(format!(".{visible}{IN_PROGRESS}"));
+            self.next += 1;
+            let file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                made => made.map_err(|e| io_error(&path, "make the file", &e))?,
+            };
+            file.lock().map_err(|e| io_error(&path, "lock", &e))?;
+            // Before it was locked, another writer may have taken it for one that was left behind, and removed it.
+            if !is_at(&file, &path)? {
+                continue;
+            }
+            if self.folder.join(visible).exists() {
+                fs::remove_file(&path).map_err(|e| io_error(&path, "remove", &e))?;
+                continue;
+            }
+            return Ok((file, path));
+        }
     }
 
     /// Gives a hidden file its visible name.
@@ -69,6 +86,12 @@ impl PartFolder {
         fs::rename(path, &target).map_err(|e| io_error(&target, "give the name", &e))
     }
 
+    /// Forces the names in the folder to disk.
+    pub(super) fn sync(&self) -> Result<()> {
+        let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|e| io_error(&self.folder, "force to disk", &e))
+    }
+
     /// Completes the text files that killed tasks left behind. They are shared out over the tasks of this job.
     pub(super) fn recover(&self, framing: Framing) -> Result<()> {
         let is_mine = |name: &PartName| name.in_progress && name.task % self.parallelism == self.task;
@@ -77,12 +100,18 @@ impl PartFolder {
             if !name.text.ends_with(&format!(".{}{IN_PROGRESS}", self.extension)) {
                 continue;
             }
-            let opened = OpenOptions::new().read(true).write(true).open(&path);
-            let mut file = opened.map_err(|e| io_error(&path, "open", &e))?;
+            let mut file = match OpenOptions::new().read(true).write(true).open(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                opened => opened.map_err(|e| io_error(&path, "open", &e))?,
+            };
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => continue,
                 Err(TryLockError::Error(e)) => return Err(io_error(&path, "lock", &e)),
+            }
+            // Its writer, or another that recovers, may have been done with it just before it was locked.
+            if !is_at(&file, &path)? {
+                continue;
             }
             if cut_to_records(&mut file, &path, framing)? {
                 self.publish(&path)?;
@@ -92,6 +121,16 @@ impl PartFolder {
         }
         Ok(())
     }
+}
+
+/// Whether an open file still has this name.
+fn is_at(file: &File, path: &Path) -> Result<bool> {
+    let named = match path.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        found => found.map_err(|e| io_error(path, "look at", &e))?,
+    };
+    let open = file.metadata().map_err(|e| io_error(path, "look at", &e))?;
+    Ok((open.dev(), open.ino()) == (named.dev(), named.ino()))
 }
 
 /// A file's name, taken apart.

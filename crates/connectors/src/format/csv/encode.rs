@@ -5,21 +5,31 @@ use std::io::Write;
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use memchr::{memchr, memchr3};
 
 use super::{CsvOptions, check};
 use crate::format::Encode;
 
-/// Times as SQL writes them.
-const TEXT_FORMAT: FormatOptions<'static> = FormatOptions::new()
-    .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.3f"))
-    .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.3f%:z"));
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Times as SQL writes them, with every digit that the unit has.
+fn text_format(data_type: &DataType) -> FormatOptions<'static> {
+    let (time, time_with_zone) = match data_type {
+        DataType::Timestamp(TimeUnit::Second, _) => ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%:z"),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => ("%Y-%m-%d %H:%M:%S%.6f", "%Y-%m-%d %H:%M:%S%.6f%:z"),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => ("%Y-%m-%d %H:%M:%S%.9f", "%Y-%m-%d %H:%M:%S%.9f%:z"),
+        _ => ("%Y-%m-%d %H:%M:%S%.3f", "%Y-%m-%d %H:%M:%S%.3f%:z"),
+    };
+    FormatOptions::new().with_timestamp_format(Some(time)).with_timestamp_tz_format(Some(time_with_zone))
+}
 
 /// Encodes rows as lines of delimited fields.
 pub(crate) struct CsvEncoder {
     options: CsvOptions,
+    /// A record is one field: it must not be empty.
+    alone: bool,
     text: Vec<u8>,
 }
 
@@ -27,12 +37,22 @@ impl CsvEncoder {
     /// An encoder whose records can be read back.
     pub(crate) fn new(schema: &SchemaRef, options: &CsvOptions) -> Result<Self> {
         schema.fields().iter().try_for_each(|field| check(field))?;
-        Ok(Self::for_people(options))
+        if let [field] = schema.fields().as_ref()
+            && field.is_nullable()
+            && options.null.is_empty()
+        {
+            let name = field.name();
+            return Err(Error::user(format!(
+                "NULL in '{name}', the only column, would be a blank line, which is no row"
+            ))
+            .remedy("set 'csv.null' to what stands for NULL, for example 'NULL', or declare the column NOT NULL"));
+        }
+        Ok(CsvEncoder { alone: schema.fields().len() == 1, ..Self::for_people(options) })
     }
 
     /// An encoder that also writes nested columns, in a form for people to read.
     pub(crate) fn for_people(options: &CsvOptions) -> Self {
-        CsvEncoder { options: options.clone(), text: Vec::new() }
+        CsvEncoder { options: options.clone(), alone: false, text: Vec::new() }
     }
 
     /// The line that names the columns.
@@ -47,11 +67,12 @@ impl CsvEncoder {
         line
     }
 
-    /// Writes text in quotes if it could be misread without: it holds a delimiter, a quote or a line end, or it is
-    /// what stands for NULL.
+    /// Writes text in quotes if it could be misread without: it holds a delimiter, a quote or a line end, it is what
+    /// stands for NULL, it begins with what is no text at the beginning of a file, or it would leave the line blank.
     fn write_text(&self, text: &[u8], line: &mut Vec<u8>) {
         let special = memchr3(self.options.delimiter, b'"', b'\n', text).is_some() || memchr(b'\r', text).is_some();
-        if !special && text != self.options.null.as_bytes() {
+        let unclear = text.starts_with(BYTE_ORDER_MARK) || (self.alone && text.is_empty());
+        if !special && !unclear && text != self.options.null.as_bytes() {
             line.extend_from_slice(text);
             return;
         }
@@ -70,7 +91,9 @@ impl CsvEncoder {
 impl Encode for CsvEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> Result<BinaryArray> {
         let columns = batch.columns().iter();
-        let columns = columns.map(|column| Ok((ArrayFormatter::try_new(column, &TEXT_FORMAT)?, column)));
+        let formats: Vec<_> = columns.clone().map(|column| text_format(column.data_type())).collect();
+        let columns = columns.zip(&formats);
+        let columns = columns.map(|(column, format)| Ok((ArrayFormatter::try_new(column, format)?, column)));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let mut values = Vec::with_capacity(batch.num_rows() * (1 + batch.num_columns() * 12));
         let mut offsets = Vec::with_capacity(batch.num_rows() + 1);

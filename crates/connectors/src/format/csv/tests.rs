@@ -1,6 +1,9 @@
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, Int64Array, StringViewArray, TimestampMillisecondArray};
+use arrow::array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int64Array,
+    StringViewArray, TimestampMillisecondArray,
+};
 use arrow::datatypes::{Schema, SchemaRef, TimeUnit};
 
 use super::*;
@@ -86,9 +89,77 @@ fn every_text_can_be_read_back() {
 }
 
 #[test]
+fn a_single_column_is_written_only_if_its_null_is_no_blank_line() {
+    let names: ArrayRef = Arc::new(StringViewArray::from(vec![Some(""), Some("NULL"), None, Some("a")]));
+    let schema = |nullable| Arc::new(Schema::new(vec![Field::new("name", DataType::Utf8View, nullable)]));
+    let error = CsvEncoder::new(&schema(true), &CsvOptions::default()).err().unwrap().to_string();
+    assert!(error.contains("'name'") && error.contains("set 'csv.null'") && error.contains("NOT NULL"), "{error}");
+    assert!(CsvEncoder::new(&schema(false), &CsvOptions::default()).is_ok());
+    CsvDecoder::new(&schema(true), &[0], &CsvOptions::default()).unwrap();
+    let records = check_back(vec![names], &CsvOptions { null: "NULL".into(), ..CsvOptions::default() });
+    assert_eq!(records, ["\"\"", "\"NULL\"", "NULL", "a"]);
+}
+
+#[test]
 fn nested_columns_are_refused() {
     let field = Field::new("tags", DataType::new_list(DataType::Int32, true), true);
     let schema = Arc::new(Schema::new(vec![field]));
     let error = CsvDecoder::new(&schema, &[0], &CsvOptions::default()).err().unwrap().to_string();
     assert!(error.contains("column 'tags'") && error.contains("use the format 'json'"), "{error}");
+}
+
+/// Encodes the columns, and checks that decoding gives them again.
+fn check_back(columns: Vec<ArrayRef>, options: &CsvOptions) -> Vec<String> {
+    let fields = columns.iter().map(|column| Field::new("c", column.data_type().clone(), true));
+    let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let all: Vec<_> = (0..columns.len()).collect();
+    let rows = columns[0].len();
+    let rows = batch(&schema, columns, rows).unwrap();
+    let records = CsvEncoder::new(&schema, options).unwrap().encode(&rows).unwrap();
+    let decoded = CsvDecoder::new(&schema, &all, options).unwrap().decode(&records).unwrap();
+    assert_eq!(decoded.malformed, []);
+    assert_eq!(decoded.batch, rows);
+    records.iter().flatten().map(|record| String::from_utf8(record.to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn times_keep_every_digit_of_their_unit() {
+    let check = |unit: TimeUnit, count: i64, expected: &str| {
+        for zone in [None, Some(Arc::<str>::from("+00:00"))] {
+            let suffix = zone.as_deref().unwrap_or_default().to_owned();
+            let counts: ArrayRef = Arc::new(Int64Array::from(vec![Some(count), None, Some(-count), Some(0)]));
+            let times = arrow::compute::cast(&counts, &DataType::Timestamp(unit, zone)).unwrap();
+            let records = check_back(vec![times, counts], &CsvOptions::default());
+            assert_eq!(records[0], format!("{expected}{suffix},{count}"));
+        }
+    };
+    check(TimeUnit::Second, 1_700_000_000, "2023-11-14 22:13:20");
+    check(TimeUnit::Millisecond, 1_700_000_000_123, "2023-11-14 22:13:20.123");
+    check(TimeUnit::Microsecond, 1_700_000_000_123_456, "2023-11-14 22:13:20.123456");
+    check(TimeUnit::Microsecond, 1_700_000_000_000_001, "2023-11-14 22:13:20.000001");
+    check(TimeUnit::Nanosecond, 1_700_000_000_123_456_789, "2023-11-14 22:13:20.123456789");
+}
+
+#[test]
+fn every_value_of_other_types_can_be_read_back() {
+    let numbers = [f64::MIN, -0.0, f64::MIN_POSITIVE, 0.1 + 0.2, f64::MAX, f64::INFINITY, f64::NEG_INFINITY];
+    let floats = numbers.iter().map(|number| *number as f32);
+    let count = numbers.len() as i64;
+    let decimals = Decimal128Array::from_iter_values((0..i128::from(count)).map(|i| (i - 3) * 1234 - 1));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Float64Array::from_iter_values(numbers)),
+        Arc::new(Float32Array::from_iter_values(floats)),
+        Arc::new((0..count).map(|i| (i != 2).then_some(i % 2 == 0)).collect::<BooleanArray>()),
+        Arc::new((0..count).map(|i| (i != 3).then_some(i as i32 * 9001 - 20_000)).collect::<Date32Array>()),
+        Arc::new(decimals.with_precision_and_scale(38, 3).unwrap()),
+        Arc::new(StringViewArray::from(vec!["\u{feff}mark", " ", "-", "inf", "0", "'", "\t"])),
+    ];
+    check_back(columns.clone(), &CsvOptions::default());
+    // Whatever delimits fields or stands for NULL may be part of a value.
+    check_back(columns.clone(), &CsvOptions { delimiter: b'-', ..CsvOptions::default() });
+    check_back(columns, &CsvOptions { null: "true".into(), delimiter: b'.', header: false });
+    check_back(
+        vec![Arc::new(Float64Array::from_iter_values(numbers))],
+        &CsvOptions { null: "inf".into(), ..CsvOptions::default() },
+    );
 }
