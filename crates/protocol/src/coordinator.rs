@@ -62,7 +62,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         tasks: Tasks,
     ) -> Self {
         let mut commands = VecDeque::new();
-        let mut own_log = Log::new(owner, config.checkpoints_kept, config.store_timeout, config.store_retry);
+        let mut own_log = Log::new(now, owner, &config);
         for (sequence, entry) in log {
             own_log.recover(sequence, entry, &mut commands);
         }
@@ -172,6 +172,10 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             Report::EpochEnded(epoch) => self.ended(task, epoch),
             Report::SinkFinished => self.ended(task, Epoch(u64::MAX)),
             Report::Acknowledged { epoch, snapshot, finished } => {
+                if finished {
+                    // Its own word on that may come later; until then it would be granted epochs that it never cuts.
+                    self.grants.source_finished(task);
+                }
                 self.checkpoints.acknowledged(now, task, epoch, snapshot, finished);
             }
             Report::Declined(epoch) => self.abort(now, epoch),

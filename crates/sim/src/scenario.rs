@@ -126,5 +126,6 @@ fn config(rng: &mut Rng) -> Config {
         },
         store_timeout: ms(100),
         store_retry: ms(1 + rng.below(20)),
+        fence_look: ms(500),
     }
 }

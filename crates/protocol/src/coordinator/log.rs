@@ -9,6 +9,9 @@
 //! there, the number is read. Reading nothing proves nothing either, as the put may still be under way; the same entry is put
 //! again, and whichever put arrives first wins.
 //!
+//! A coordinator that has nothing to write looks from time to time whether somebody else has: workers that a rival took
+//! over may just fall silent, and without this look it would wait for them for ever.
+//!
 //! Numbers must never become free again: what a zombie puts under a number that was once taken must be refused.
 
 use std::collections::VecDeque;
@@ -16,12 +19,14 @@ use std::time::Duration;
 
 use anabranch_model::{Incarnation, Nanos};
 
+use super::config::Config;
 use super::message::{Answer, Checkpoint, Command, Entry, Owner};
 use super::table::{Transition, row};
 
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[
     row("idle", "an entry to write", "appending", "append under the next number"),
+    row("idle", "time to look", "reading", "read the next number"),
     row("appending", "appended", "idle", "written: the next number is free"),
     row("appending", "taken", "reading", "read the number"),
     row("appending", "unknown", "resting", "-"),
@@ -30,6 +35,7 @@ pub(super) const TABLE: &[Transition] = &[
     row("reading", "timeout", "reading", "read the number"),
     row("reading", "unknown", "resting", "-"),
     row("reading", "nothing there", "appending", "append the same entry"),
+    row("reading", "nothing there, nothing to write", "idle", "-"),
     row("reading", "own entry", "idle", "written: the next number is free"),
     row("reading", "entry of an older incarnation", "appending", "take it in; append under the next number"),
     row("reading", "entry of a rival, as high or higher", "fenced", "stop without harm"),
@@ -37,7 +43,7 @@ pub(super) const TABLE: &[Transition] = &[
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Idle,
+    Idle(Nanos),
     Appending(Nanos),
     Reading(Nanos),
     Resting(Nanos),
@@ -63,20 +69,22 @@ pub(super) struct Log<S> {
     state: State,
     timeout: Duration,
     rest: Duration,
+    look: Duration,
 }
 
 impl<S: Clone + PartialEq> Log<S> {
-    pub(super) fn new(owner: Owner, kept: usize, timeout: Duration, rest: Duration) -> Self {
+    pub(super) fn new(now: Nanos, owner: Owner, config: &Config) -> Self {
         Log {
             owner,
             next: 0,
             highest: Incarnation(0),
             checkpoints: VecDeque::new(),
-            kept: kept.max(1),
+            kept: config.checkpoints_kept.max(1),
             queue: VecDeque::new(),
-            state: State::Idle,
-            timeout,
-            rest,
+            state: State::Idle(now),
+            timeout: config.store_timeout,
+            rest: config.store_retry,
+            look: config.fence_look,
         }
     }
 
@@ -107,13 +115,13 @@ impl<S: Clone + PartialEq> Log<S> {
     /// Writes an entry after those in hand.
     pub(super) fn append(&mut self, now: Nanos, entry: Entry<S>, commands: &mut VecDeque<Command<S>>) {
         self.queue.push_back(entry);
-        if self.state == State::Idle {
+        if matches!(self.state, State::Idle(_)) {
             self.put(now, commands);
         }
     }
 
     fn put(&mut self, now: Nanos, commands: &mut VecDeque<Command<S>>) {
-        self.state = State::Idle;
+        self.state = State::Idle(now.plus(self.look));
         if let Some(entry) = self.queue.front() {
             commands.push_back(Command::Append(self.next, entry.clone()));
             self.state = State::Appending(now.plus(self.timeout));
@@ -150,11 +158,11 @@ impl<S: Clone + PartialEq> Log<S> {
     }
 
     fn found(&mut self, now: Nanos, found: Entry<S>, commands: &mut VecDeque<Command<S>>) -> Option<Outcome<S>> {
-        let own = self.queue.front()?;
-        if *own == found {
+        let own = self.queue.front();
+        if own == Some(&found) {
             return self.written(now, commands);
         }
-        if found.incarnation() >= own.incarnation() {
+        if found.incarnation() >= own.map_or(self.highest, Entry::incarnation) {
             self.state = State::Fenced;
             return Some(Outcome::Fenced);
         }
@@ -172,8 +180,8 @@ impl<S: Clone + PartialEq> Log<S> {
 
     pub(super) fn deadline(&self) -> Option<Nanos> {
         match self.state {
-            State::Appending(at) | State::Reading(at) | State::Resting(at) => Some(at),
-            State::Idle | State::Fenced => None,
+            State::Idle(at) | State::Appending(at) | State::Reading(at) | State::Resting(at) => Some(at),
+            State::Fenced => None,
         }
     }
 

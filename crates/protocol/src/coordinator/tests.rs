@@ -37,6 +37,7 @@ fn config() -> Config {
         },
         store_timeout: Duration::from_millis(50),
         store_retry: Duration::from_millis(5),
+        fence_look: Duration::from_secs(1),
     }
 }
 
@@ -172,6 +173,19 @@ fn sources_that_end_leave_a_last_checkpoint_of_their_last_snapshots() {
 }
 
 #[test]
+fn nothing_is_granted_to_sources_whose_last_acknowledgement_overtakes_their_word_that_they_finished() {
+    let mut bench = Bench::new(Config { checkpoint_interval: Some(Duration::ZERO), ..config() });
+    bench.commands();
+    (0..3).for_each(|index| bench.acknowledge(index, 1, true));
+    assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(1))]);
+    bench.all_report(&Report::Started);
+    (0..2).for_each(|index| bench.report(index, Report::SourceFinished));
+    assert_eq!(bench.commands(), []);
+    bench.all_report(&Report::Gone);
+    assert_eq!(bench.commands(), [Command::Finish(ONE)]);
+}
+
+#[test]
 fn a_finished_task_counts_for_later_checkpoints_and_not_for_earlier_ones() {
     let mut bench = Bench::checkpointing();
     bench.acknowledge(0, 9, true);
@@ -288,6 +302,17 @@ fn an_open_answer_is_settled_by_reading_whether_the_entry_is_there_or_not() {
         assert_eq!(bench.commands(), [Command::Start { incarnation: ONE, from: None }]);
         assert_eq!(bench.log.len(), 1);
     }
+}
+
+#[test]
+fn a_coordinator_with_nothing_to_write_learns_all_the_same_that_a_rival_has_taken_over() {
+    let mut bench = Bench::running(config());
+    bench.pass(1_000);
+    assert_eq!(bench.commands(), []);
+    assert_eq!(bench.coordinator.phase(), Phase::Running);
+    bench.log.insert(1, Entry::Begins(Incarnation(2), Owner(2)));
+    bench.pass(1_000);
+    assert_eq!(bench.commands(), [Command::Cancel(ONE), Command::Fenced(ONE)]);
 }
 
 #[test]
