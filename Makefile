@@ -11,13 +11,15 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/anabranch/target
 RATE ?= 100000
 PARALLELISM ?=
 DURATION ?=
+# First seed of the simulation.
+SEED ?= $(shell date +%s)000
 # Of the tests, after they are built. Each test that waits has its own, shorter limit.
 TEST_TIME_LIMIT ?= 20m
 
 ANABRANCH := $(CARGO_TARGET_DIR)/release/anabranch
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test bench lint clean release need-build need-kafka
+.PHONY: help demo demo-kafka sql test bench sim lint clean release need-build need-kafka
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +37,9 @@ sql: release ## an interactive SQL shell
 test: need-build need-kafka ## every test, against a real Kafka broker where one is due
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) cargo test --locked --workspace --no-fail-fast
+
+sim: need-build ## simulate one seed after the other, from SEED on, until one fails or Ctrl-C
+	cargo run --locked --release --package anabranch-sim -- $(SEED)
 
 lint: need-build ## format, clippy without warnings, and the repository's own rules
 	cargo fmt --all --check

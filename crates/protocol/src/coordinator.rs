@@ -7,8 +7,17 @@
 //!
 //! A driver makes a [`Coordinator`] of what it read from the job's log, then calls [`Coordinator::handle`] for
 //! everything that happens and at [`Coordinator::next_deadline`], and after each call carries out all that
-//! [`Coordinator::poll`] gives. Commands for tasks carry an incarnation: a worker refuses those that are older than the newest it
-//! has heard of, and so do tasks' reports here.
+//! [`Coordinator::poll`] gives. What it owes besides:
+//!
+//! * Commands for tasks carry an incarnation: a worker refuses those older than the newest it has heard of, as reports of other
+//!   incarnations are refused here, and ends the tasks of an older one before it starts those of a newer.
+//! * Commands and reports arrive at least once while both processes live, in any order, possibly twice. If that cannot
+//!   be kept up, the tasks concerned are reported as failed. A command is meant for one life of a worker's process: a
+//!   repeated start must not reach its successor.
+//! * Sources take grants in the order of their epochs, and stop only when the epoch to stop after is granted.
+//! * A task that finishes acknowledges once more with `finished`, also if its last epoch is no checkpoint; a sink reports
+//!   that it is gone only when a checkpoint that covers its last epoch is done.
+//! * An acknowledgement speaks for all that the snapshot refers to: also for what a sink prepared at earlier ends of epochs.
 
 mod checkpoints;
 mod config;

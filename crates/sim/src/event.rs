@@ -46,6 +46,9 @@ pub(crate) enum Fate {
     Unanswered,
 }
 
+/// Rows that a sink has prepared.
+pub(crate) type Prepared = (Committable, Vec<(u8, u64)>);
+
 /// A snapshot on its way to the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Upload {
@@ -53,8 +56,8 @@ pub(crate) struct Upload {
     pub(crate) epoch: Epoch,
     pub(crate) finished: bool,
     pub(crate) state: State,
-    /// A sink's rows of the last checkpoint interval.
-    pub(crate) prepared: Option<(Committable, Vec<(u8, u64)>)>,
+    /// A sink's rows that the state speaks of and that are not known to be safe yet.
+    pub(crate) prepared: Vec<Prepared>,
 }
 
 /// A sink's commit on its way.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_model::{Nanos, TaskId};
-use anabranch_protocol::coordinator::{Command, Coordinator, Entry, Input, Owner, Phase, Report};
+use anabranch_model::{Incarnation, Nanos, TaskId};
+use anabranch_protocol::coordinator::{Answer, Command, Coordinator, Entry, Input, Owner, Phase, Report};
 
 use crate::Mutation;
 use crate::event::{Event, Handle, Message, Place, Process};
@@ -116,13 +116,13 @@ impl World {
                 }
             }
             Command::Grant { incarnation, group, checkpoint } => {
-                self.to_workers(host, incarnation, &Message::Grant { group, checkpoint });
+                self.tell_workers(host, incarnation, &Message::Grant { group, checkpoint });
             }
-            Command::StopAfter(incarnation, epoch) => self.to_workers(host, incarnation, &Message::StopAfter(epoch)),
+            Command::StopAfter(incarnation, epoch) => self.tell_workers(host, incarnation, &Message::StopAfter(epoch)),
             Command::CheckpointDone(incarnation, epoch) => {
-                self.to_workers(host, incarnation, &Message::CheckpointDone(epoch));
+                self.tell_workers(host, incarnation, &Message::CheckpointDone(epoch));
             }
-            Command::Cancel(incarnation) => self.to_workers(host, incarnation, &Message::Cancel),
+            Command::Cancel(incarnation) => self.tell_workers(host, incarnation, &Message::Cancel),
             // Nothing here waits for an epoch alone, and objects of no checkpoint are left to lie.
             Command::EpochDone(..) => {}
             Command::AbortCheckpoint(..) => self.seen.aborted += 1,
@@ -149,7 +149,7 @@ impl World {
         self.hosts[host].placement = chosen.collect();
     }
 
-    fn to_workers(&mut self, host: usize, incarnation: anabranch_model::Incarnation, message: &Message) {
+    fn tell_workers(&mut self, host: usize, incarnation: Incarnation, message: &Message) {
         let mut processes: Vec<Process> = self.hosts[host].placement.values().copied().collect();
         processes.sort();
         processes.dedup();
@@ -159,11 +159,11 @@ impl World {
     }
 
     /// A task reports.
-    pub(crate) fn reported(&mut self, host: usize, place: Place, report: Report<Handle>) {
+    pub(crate) fn reported(&mut self, host: usize, place: Place, report: &Report<Handle>) {
         self.note(|| {
             format!("coordinator {host} hears {} of incarnation {}: {report:?}", place.task, place.incarnation.0)
         });
-        let forged = match (&report, self.options.mutation) {
+        let forged = match (report, self.options.mutation) {
             (Report::Acknowledged { .. }, Some(Mutation::CommitBeforeAllAcknowledged)) => self.scenario.tasks().all,
             _ => [place.task].into(),
         };
@@ -222,7 +222,7 @@ impl World {
                 _ => {}
             }
             if self.rng.below(2) == 0 {
-                let answer = anabranch_protocol::coordinator::Answer::Unknown;
+                let answer = Answer::Unknown;
                 self.after_store(Event::LogAnswer { host, sequence, answer });
             }
         }

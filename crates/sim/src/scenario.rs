@@ -11,7 +11,7 @@ pub(crate) const MS: u64 = 1_000_000;
 /// Faults happen until then.
 pub(crate) const FAULTS_END: u64 = 3_000 * MS;
 /// How long a job may take from then on.
-pub(crate) const PROGRESS_WITHIN: u64 = 60_000 * MS;
+pub(crate) const PROGRESS_WITHIN: u64 = 20_000 * MS;
 /// Different keys.
 pub(crate) const KEYS: u64 = 7;
 

@@ -7,7 +7,7 @@ use anabranch_model::{Epoch, Incarnation, TaskId};
 use anabranch_protocol::coordinator::Report;
 
 use crate::Mutation;
-use crate::event::Handle;
+use crate::event::{Handle, Prepared};
 use crate::scenario::Scenario;
 use crate::store::Committable;
 
@@ -47,7 +47,7 @@ pub(crate) enum Output {
         epoch: Epoch,
         finished: bool,
         state: State,
-        prepared: Option<(Committable, Vec<(u8, u64)>)>,
+        prepared: Vec<Prepared>,
     },
 }
 
@@ -89,9 +89,20 @@ struct Input {
 
 #[derive(Debug)]
 enum Kind {
-    Source { position: usize, batch_start: usize },
-    Counter { counts: BTreeMap<u8, u64> },
-    Sink { rows: Vec<(u8, u64)>, pending: Vec<Committable> },
+    Source {
+        position: usize,
+        batch_start: usize,
+    },
+    Counter {
+        counts: BTreeMap<u8, u64>,
+    },
+    Sink {
+        rows: Vec<(u8, u64)>,
+        pending: Vec<Committable>,
+        /// Of the pending ones, those that no write is known to have made safe. An acknowledgement speaks for all that the
+        /// snapshot names, also for what was prepared for a checkpoint whose own write still goes on.
+        unsafe_yet: Vec<Prepared>,
+    },
 }
 
 /// One task while it runs.
@@ -116,7 +127,7 @@ impl Task {
         let kind = match id.stage.0 {
             0 => Kind::Source { position: 0, batch_start: 0 },
             1 => Kind::Counter { counts: BTreeMap::new() },
-            _ => Kind::Sink { rows: Vec::new(), pending: Vec::new() },
+            _ => Kind::Sink { rows: Vec::new(), pending: Vec::new(), unsafe_yet: Vec::new() },
         };
         Task {
             id,
@@ -157,6 +168,13 @@ impl Task {
         match &self.kind {
             Kind::Sink { pending, .. } => pending.iter().filter(|c| c.epoch <= upto).copied().collect(),
             _ => Vec::new(),
+        }
+    }
+
+    /// A write has made these safe.
+    pub(crate) fn safe(&mut self, prepared: &[Prepared]) {
+        if let Kind::Sink { unsafe_yet, .. } = &mut self.kind {
+            unsafe_yet.retain(|kept| !prepared.contains(kept));
         }
     }
 
@@ -213,7 +231,7 @@ impl Task {
             out.push(Output::Report(Report::SourceFinished));
         }
         let saved = if mutation == Some(Mutation::PositionOneBatchLate) { batch_start } else { position };
-        self.end_epoch(marker, || State::Source { position: saved }, None, out);
+        self.end_epoch(marker, || State::Source { position: saved }, Vec::new(), out);
     }
 
     /// Passes the marker on, and snapshots where it asks for that or nothing follows.
@@ -221,7 +239,7 @@ impl Task {
         &mut self,
         marker: Marker,
         state: impl FnOnce() -> State,
-        prepared: Option<(Committable, Vec<(u8, u64)>)>,
+        prepared: Vec<Prepared>,
         out: &mut Vec<Output>,
     ) {
         out.extend(self.downstream.iter().map(|to| Output::Send(*to, Envelope::Marker(marker))));
@@ -290,17 +308,18 @@ impl Task {
         }
         let closes = self.inputs.values().all(|input| input.closed);
         let marker = Marker { epoch: self.epoch, snapshot, closes };
-        let mut prepared = None;
+        let mut prepared = Vec::new();
         let state = match &mut self.kind {
             Kind::Counter { counts } => State::Counter { counts: counts.clone() },
-            Kind::Sink { rows, pending } => {
+            Kind::Sink { rows, pending, unsafe_yet } => {
                 out.push(Output::Report(Report::EpochEnded(marker.epoch)));
                 if (snapshot || closes) && !rows.is_empty() {
                     let committable =
                         Committable { epoch: marker.epoch, incarnation: self.incarnation, task: self.id.index };
                     pending.push(committable);
-                    prepared = Some((committable, std::mem::take(rows)));
+                    unsafe_yet.push((committable, std::mem::take(rows)));
                 }
+                prepared.clone_from(unsafe_yet);
                 if closes {
                     out.push(Output::Report(Report::SinkFinished));
                 }

@@ -261,8 +261,8 @@ impl World {
         let name = self.store.name();
         let whole = (fate != Fate::Torn).then(|| upload.state.clone());
         self.seen.torn += u64::from(whole.is_none());
-        if let Some((committable, rows)) = upload.prepared.clone().filter(|_| whole.is_some()) {
-            self.store.prepare(committable, rows);
+        for (committable, rows) in upload.prepared.iter().filter(|_| whole.is_some()) {
+            self.store.prepare(*committable, rows.clone());
         }
         self.store.objects.insert(name, whole);
         self.after_store(Event::Uploaded(upload, (fate == Fate::Written).then_some(name)));
@@ -272,6 +272,7 @@ impl World {
         let (place, epoch, finished) = (upload.place, upload.epoch, upload.finished);
         let Some(task) = self.task(place) else { return };
         let Some(snapshot) = snapshot else { return self.upload(upload) };
+        task.safe(&upload.prepared);
         task.acknowledged_end |= finished;
         self.truth.acknowledged(place.incarnation, place.task, epoch, snapshot, finished);
         self.report_of(place, Report::Acknowledged { epoch, snapshot, finished });

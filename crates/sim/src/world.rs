@@ -6,7 +6,7 @@ use anabranch_model::{Incarnation, Nanos, Rng, TaskId};
 use anabranch_protocol::coordinator::{Answer, Entry, Input, Report};
 
 use crate::check::{Truth, Violation};
-use crate::event::{Event, Process, Queue};
+use crate::event::{Event, Handle, Process, Queue};
 use crate::host::Host;
 use crate::scenario::{FAULTS_END, MS, PROGRESS_WITHIN, Scenario};
 use crate::store::Store;
@@ -111,7 +111,7 @@ impl World {
                 if report == Report::Gone {
                     self.left.insert((host, place.incarnation, place.task));
                 }
-                self.reported(host, place, report);
+                self.reported(host, place, &report);
             }
             Event::Beat(process) => self.beat(process),
             Event::BeatArrives { host, process } => self.beat_arrives(host, process),
@@ -119,7 +119,7 @@ impl World {
             Event::HostTick(host) => self.tick(host),
             Event::HostReady { host, log } => self.host_ready(host, log),
             Event::Supervise => self.supervise(),
-            Event::LogPut { host, sequence, entry, answered } => self.log_put(host, sequence, entry, answered),
+            Event::LogPut { host, sequence, entry, answered } => self.log_put(host, sequence, &entry, answered),
             Event::LogRead { host, sequence } => {
                 let answer = Answer::Entry(self.store.log.get(&sequence).cloned());
                 self.after_store(Event::LogAnswer { host, sequence, answer });
@@ -184,8 +184,9 @@ impl World {
             _ => return Some(event),
         };
         let cut = self.cut_links.get(&link).is_some_and(|until| *until > self.now);
-        let lost = self.scenario.lost;
-        if !cut && !(self.faulty() && self.chance(lost)) {
+        let of_1000 = self.scenario.lost;
+        let lost = cut || (self.faulty() && self.chance(of_1000));
+        if !lost {
             return Some(event);
         }
         let sender_lives = match &event {
@@ -226,10 +227,10 @@ impl World {
         self.later(BEAT_EVERY, Event::Beat(process));
     }
 
-    fn log_put(&mut self, host: usize, sequence: u64, entry: Entry<u64>, answered: bool) {
-        let answer = self.store.put(sequence, &entry, self.options.mutation);
+    fn log_put(&mut self, host: usize, sequence: u64, entry: &Entry<Handle>, answered: bool) {
+        let answer = self.store.put(sequence, entry, self.options.mutation);
         if answer == Answer::Appended {
-            let checked = self.truth.logged(sequence, &entry, &self.scenario, &self.store);
+            let checked = self.truth.logged(sequence, entry, &self.scenario, &self.store);
             self.check(checked);
             self.seen.open_answers += u64::from(!answered);
             match entry {

@@ -2,7 +2,7 @@
 
 use anabranch_sim::{Mutation, Options, Run, Seen, run};
 
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 10_000;
 
 fn one_seed() -> Option<u64> {
     let seed = std::env::var("ANABRANCH_SEED").ok()?;

@@ -1,8 +1,9 @@
 //! The life of a job over its incarnations: start, run, stop, and after a failure all of it again from the last
 //! committed checkpoint.
 //!
-//! The tasks of an incarnation are cancelled before the next one begins, and waited for, but not for ever: a task that is not heard of any more
-//! may be cut off and running. It can do no harm: its reports and its checkpoints carry an incarnation that is over.
+//! The tasks of an incarnation are cancelled before the next one begins, and waited for, but not for ever: a task that
+//! is not heard of any more may be cut off and running. It can do no harm: its reports and its checkpoints carry an
+//! incarnation that is over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -142,6 +143,8 @@ impl Life {
     }
 
     fn enter(&mut self, phase: Phase, deadline: Option<Nanos>) {
+        let (from, to) = (self.phase.name(), phase.name());
+        debug_assert!(TABLE.iter().any(|row| row.state == from && row.next == to), "not in the table: {from} to {to}");
         self.phase = phase;
         self.deadline = deadline;
     }

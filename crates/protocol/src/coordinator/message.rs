@@ -154,9 +154,11 @@ pub enum Command<S> {
     EpochDone(Incarnation, Epoch),
     /// The checkpoint is committed: sinks make visible what they prepared, sources may give up input.
     CheckpointDone(Incarnation, Epoch),
-    /// Nobody waits for this checkpoint any more. What sinks prepared for it stays for the next one.
+    /// Nobody waits for this checkpoint any more. What sinks prepared for it stays for the next one, and a snapshot that was
+    /// acknowledged as finished stays for all.
     AbortCheckpoint(Incarnation, Epoch),
-    /// A committed checkpoint that will not be needed again: its data may be deleted, its entry in the log stays.
+    /// A committed checkpoint that will not be needed again: what no later one refers to may be deleted. Its entry in the
+    /// log stays, for numbers must not become free.
     Forget(Epoch, Incarnation),
     /// End all tasks of this incarnation at once, and report each as gone.
     Cancel(Incarnation),
