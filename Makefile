@@ -11,16 +11,17 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/anabranch/target
 RATE ?= 100000
 PARALLELISM ?=
 DURATION ?=
+# Of the chaos and the simulation: the (first) seed.
+SEED ?= $(shell date +%s)000
 # Of the tests, after they are built. Each test that waits has its own, shorter limit.
 TEST_TIME_LIMIT ?= 20m
-# Of the chaos: how often the job is killed, and the seed of when.
+# Of the chaos: how often the job is killed.
 KILLS ?= 20
-SEED ?= 1
 
 ANABRANCH := $(CARGO_TARGET_DIR)/release/anabranch
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test chaos bench lint clean release need-build need-kafka
+.PHONY: help demo demo-kafka sql test chaos sim bench lint clean release need-build need-kafka
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,8 +40,11 @@ test: need-build need-kafka ## every test, against a real Kafka broker where one
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) cargo test --locked --workspace --no-fail-fast
 
-chaos: need-build need-kafka ## kill a job between Kafka and Kafka, 20 times (KILLS=20 SEED=1)
+chaos: need-build need-kafka ## kill a job between Kafka and Kafka, 20 times (KILLS=20 SEED=7)
 	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test chaos -- --nocapture
+
+sim: need-build ## simulate one seed after the other, from SEED on, until one fails or Ctrl-C
+	cargo run --locked --release --package anabranch-sim -- $(SEED)
 
 lint: need-build ## format, clippy without warnings, and the repository's own rules
 	cargo fmt --all --check

@@ -1,0 +1,307 @@
+//! A job's coordinator as a value: reports, answers of the store and the time go in, commands and the next deadline
+//! come out. What runs it (threads of one process, a server, the simulator) only carries out.
+//!
+//! One machine per concern, each with its transitions as a table: `life` of the job over its incarnations, the `log`
+//! that fences, `grants` of groups of epochs, `group_size`, and `checkpoints`. Here they are composed.
+//! `docs/protocol/coordinator.md` shows them all.
+//!
+//! A driver makes a [`Coordinator`] of what it read from the job's log, then calls [`Coordinator::handle`] for
+//! everything that happens and at [`Coordinator::next_deadline`], and after each call carries out all that
+//! [`Coordinator::poll`] gives. What it owes besides:
+//!
+//! * Commands for tasks carry an incarnation: a worker refuses those older than the newest it has heard of, as reports of other
+//!   incarnations are refused here, and ends the tasks of an older one before it starts those of a newer.
+//! * Commands and reports arrive at least once while both processes live, in any order, possibly twice. If that cannot
+//!   be kept up, the tasks concerned are reported as failed. A command is meant for one life of a worker's process: a
+//!   repeated start must not reach its successor.
+//! * Sources take grants in the order of their epochs, and stop only when the epoch to stop after is granted.
+//! * A task that finishes acknowledges once more with `finished`, also if its last epoch is no checkpoint; a sink reports
+//!   that it is gone only when a checkpoint that covers its last epoch is done.
+//! * An acknowledgement speaks for all that the snapshot refers to: also for what a sink prepared at earlier ends of epochs.
+
+mod checkpoints;
+mod config;
+mod grants;
+mod group_size;
+mod life;
+mod log;
+mod message;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
+
+pub use config::{Adaptive, Config, GroupSizing, Restart};
+pub use life::Phase;
+pub use message::{Answer, Cause, Checkpoint, Command, Entry, Input, Owner, Report, Tasks};
+pub use table::{MACHINES, Transition, document};
+
+use checkpoints::{Checkpoints, Step};
+use grants::Grants;
+use group_size::GroupSize;
+use life::{Due, Life};
+use log::{Log, Outcome};
+
+/// The coordinator of one job. `S` is what a task's snapshot is known by: a handle, never the state itself.
+#[derive(Debug)]
+pub struct Coordinator<S> {
+    config: Config,
+    tasks: Tasks,
+    incarnation: Incarnation,
+    life: Life,
+    log: Log<S>,
+    grants: Grants,
+    group_size: GroupSize,
+    checkpoints: Checkpoints<S>,
+    refused: u64,
+    commands: VecDeque<Command<S>>,
+}
+
+impl<S: Clone + PartialEq> Coordinator<S> {
+    /// A coordinator that takes the job over: `log` are the entries found in the store, in order, with their numbers;
+    /// older ones may be left out. An entry that was missed costs only a detour.
+    pub fn new(
+        now: Nanos,
+        config: Config,
+        owner: Owner,
+        log: impl IntoIterator<Item = (u64, Entry<S>)>,
+        tasks: Tasks,
+    ) -> Self {
+        let mut commands = VecDeque::new();
+        let mut own_log = Log::new(now, owner, &config);
+        for (sequence, entry) in log {
+            own_log.recover(sequence, entry, &mut commands);
+        }
+        own_log.begin(now, &mut commands);
+        let none = Epoch(0);
+        let interval = config.checkpoint_interval;
+        Coordinator {
+            incarnation: Incarnation(0),
+            life: Life::new(&config),
+            log: own_log,
+            grants: Grants::new(&tasks, none),
+            group_size: GroupSize::new(&config.group_size),
+            checkpoints: Checkpoints::new(now, tasks.all.clone(), interval, config.checkpoint_timeout, none),
+            refused: 0,
+            commands,
+            config,
+            tasks,
+        }
+    }
+
+    /// Takes something in; what follows from it is then in [`Coordinator::poll`].
+    pub fn handle(&mut self, now: Nanos, input: Input<S>) {
+        if self.phase().is_over() {
+            self.refused += u64::from(matches!(input, Input::Task(..)));
+            return;
+        }
+        match input {
+            Input::Task(incarnation, task, report) => self.task(now, incarnation, task, report),
+            Input::Store(sequence, answer) => {
+                let outcome = self.log.answer(now, sequence, answer, &mut self.commands);
+                self.logged(now, outcome);
+            }
+            Input::Overhead { coordinating, group } => self.group_size.measured(coordinating, group),
+            Input::Stop => self.life.stop_wanted = true,
+            Input::Tick => {}
+        }
+        self.elapse(now);
+        self.settle(now);
+    }
+
+    /// The next command, if any.
+    pub fn poll(&mut self) -> Option<Command<S>> {
+        self.commands.pop_front()
+    }
+
+    /// When [`Coordinator::handle`] is to be called at the latest, with [`Input::Tick`] if nothing else comes.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        if self.phase().is_over() {
+            return None;
+        }
+        let checkpoints = self.checkpoints.deadline().filter(|_| self.phase().is_active());
+        [self.life.deadline(), self.log.deadline(), checkpoints].into_iter().flatten().min()
+    }
+
+    /// Where the job is in its life.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.life.phase()
+    }
+
+    /// The present incarnation; 0 before the first has begun.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// How many reports of other incarnations were refused.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The newest committed checkpoint that this coordinator knows of.
+    #[must_use]
+    pub fn newest_checkpoint(&self) -> Option<&Checkpoint<S>> {
+        self.log.newest()
+    }
+
+    /// Epochs of the next group.
+    #[must_use]
+    pub fn group_epochs(&self) -> u64 {
+        self.group_size.epochs()
+    }
+
+    fn task(&mut self, now: Nanos, incarnation: Incarnation, task: TaskId, report: Report<S>) {
+        let listens = self.phase().is_active() || self.phase() == Phase::Cancelling;
+        if incarnation != self.incarnation || !listens || !self.tasks.all.contains(&task) {
+            self.refused += 1;
+            return;
+        }
+        match report {
+            Report::Failed { retry } => {
+                self.life.gone(task);
+                self.fail(now, Cause::Task(task), retry);
+            }
+            Report::Gone => self.life.gone(task),
+            _ if !self.phase().is_active() => {}
+            Report::Started => {
+                self.life.started(now, task);
+            }
+            Report::EpochCut(epoch) => {
+                self.grants.cut(task, epoch);
+                self.checkpoints.reached(now, epoch);
+            }
+            Report::SourceFinished => self.grants.source_finished(task),
+            Report::EpochEnded(epoch) => self.ended(task, epoch),
+            Report::SinkFinished => self.ended(task, Epoch(u64::MAX)),
+            Report::Acknowledged { epoch, snapshot, finished } => {
+                if finished {
+                    // Its own word on that may come later; until then it would be granted epochs that it never cuts.
+                    self.grants.source_finished(task);
+                }
+                self.checkpoints.acknowledged(now, task, epoch, snapshot, finished);
+            }
+            Report::Declined(epoch) => self.abort(now, epoch),
+        }
+    }
+
+    fn ended(&mut self, task: TaskId, epoch: Epoch) {
+        if let Some(done) = self.grants.ended(task, epoch) {
+            self.commands.push_back(Command::EpochDone(self.incarnation, done));
+        }
+    }
+
+    fn fail(&mut self, now: Nanos, cause: Cause, retry: bool) {
+        if self.life.failed(now, cause, retry) {
+            self.commands.push_back(Command::Cancel(self.incarnation));
+        }
+    }
+
+    fn abort(&mut self, now: Nanos, epoch: Epoch) {
+        if !self.checkpoints.declined(epoch) {
+            return;
+        }
+        self.commands.push_back(Command::AbortCheckpoint(self.incarnation, epoch));
+        // Without a next group there is no next checkpoint either: only a restart leads on.
+        if self.checkpoints.failures() > self.config.checkpoint_failures_max || self.grants.is_over() {
+            self.fail(now, Cause::Checkpoints, true);
+        }
+    }
+
+    fn logged(&mut self, now: Nanos, outcome: Option<Outcome<S>>) {
+        match outcome {
+            None => {}
+            Some(Outcome::Fenced) => {
+                if self.phase().is_active() || self.phase() == Phase::Cancelling {
+                    self.commands.push_back(Command::Cancel(self.incarnation));
+                }
+                self.life.end(Phase::Fenced);
+                self.commands.push_back(Command::Fenced(self.incarnation));
+            }
+            Some(Outcome::Written(Entry::Begins(incarnation, _))) => self.begin(now, incarnation),
+            Some(Outcome::Written(Entry::Checkpoint(checkpoint)))
+                if self.phase().is_active() && checkpoint.incarnation == self.incarnation =>
+            {
+                self.checkpoints.committed(checkpoint.epoch);
+                self.commands.push_back(Command::CheckpointDone(self.incarnation, checkpoint.epoch));
+            }
+            // Of an incarnation that is being cancelled: the next one goes on from it.
+            Some(Outcome::Written(Entry::Checkpoint(_))) => {}
+        }
+    }
+
+    fn begin(&mut self, now: Nanos, incarnation: Incarnation) {
+        let from = self.log.newest().cloned();
+        let epoch = from.as_ref().map_or(Epoch(0), |checkpoint| checkpoint.epoch);
+        let (interval, timeout) = (self.config.checkpoint_interval, self.config.checkpoint_timeout);
+        self.incarnation = incarnation;
+        self.grants = Grants::new(&self.tasks, epoch);
+        self.checkpoints = Checkpoints::new(now, self.tasks.all.clone(), interval, timeout, epoch);
+        self.life.begun(now, &self.tasks.all);
+        self.commands.push_back(Command::Start { incarnation, from });
+    }
+
+    fn elapse(&mut self, now: Nanos) {
+        self.log.elapse(now, &mut self.commands);
+        while self.phase().is_active()
+            && let Some(epoch) = self.checkpoints.expired(now)
+        {
+            self.abort(now, epoch);
+        }
+        while let Some(due) = self.life.due(now) {
+            match due {
+                Due::Begin => self.log.begin(now, &mut self.commands),
+                Due::StartTimeout => self.fail(now, Cause::StartTimeout, true),
+                Due::Fail(cause) => self.commands.push_back(Command::Fail(self.incarnation, cause)),
+            }
+        }
+    }
+
+    /// What follows from the machines' states together.
+    fn settle(&mut self, now: Nanos) {
+        if !self.phase().is_active() {
+            return;
+        }
+        for step in self.checkpoints.steps() {
+            match step {
+                Step::Abort(epoch) => self.commands.push_back(Command::AbortCheckpoint(self.incarnation, epoch)),
+                Step::Commit(epoch, tasks) => {
+                    let (incarnation, version) = (self.incarnation, self.tasks.version);
+                    let entry = Entry::Checkpoint(Checkpoint { epoch, incarnation, version, tasks });
+                    self.log.append(now, entry, &mut self.commands);
+                }
+            }
+        }
+        if self.life.all_gone() && (self.checkpoints.is_final() || !self.checkpoints.is_enabled()) {
+            self.life.end(Phase::Finished);
+            self.commands.push_back(Command::Finish(self.incarnation));
+            return;
+        }
+        if self.phase() != Phase::Running {
+            return;
+        }
+        if self.life.stop_wanted {
+            self.life.stopping();
+            if let Some(group) = self.grants.stop() {
+                self.granted(now, group, self.checkpoints.is_enabled());
+                self.commands.push_back(Command::StopAfter(self.incarnation, group.last));
+            }
+        } else if self.grants.is_due() {
+            let group = self.grants.grant(self.group_size.epochs());
+            self.granted(now, group, self.checkpoints.is_due(now));
+        }
+    }
+
+    fn granted(&mut self, now: Nanos, group: Group, checkpoint: bool) {
+        if checkpoint {
+            self.checkpoints.trigger(now, group.last);
+        }
+        self.commands.push_back(Command::Grant { incarnation: self.incarnation, group, checkpoint });
+    }
+}

@@ -1,0 +1,184 @@
+//! Checkpoints within one incarnation: from the grant that asks for one to the word to all tasks that it is committed.
+//!
+//! A task that has finished acknowledges once more, at the end of its last epoch; from that epoch on its last snapshot
+//! counts for every checkpoint. When all have finished and no checkpoint covers their ends yet, one is made of just
+//! these snapshots, so that a stream which ends leaves nothing invisible.
+//!
+//! A later checkpoint that is complete first makes earlier ones superfluous: what they covered, it covers. One is committed at
+//! a time; from then on it is the log's, cannot be aborted, and is either committed or this coordinator is fenced.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anabranch_model::{Epoch, Nanos, TaskId};
+
+use super::table::{Transition, row};
+
+/// The machine as a table.
+pub(super) const TABLE: &[Transition] = &[
+    row("none", "a group is granted whose last epoch is a checkpoint", "pending", "-"),
+    row("none", "every task has finished, and no checkpoint covers that", "committing", "append to the log"),
+    row("pending", "a source cuts the epoch, or a task acknowledges it", "pending", "the timeout begins"),
+    row("pending", "some acknowledgements", "pending", "-"),
+    row("pending", "the last acknowledgement", "committing", "append to the log"),
+    row("pending", "a later checkpoint is complete", "aborted", "abort"),
+    row("pending", "timeout, or a task declines", "aborted", "abort; again with the next group, or restart"),
+    row("committing", "written to the log", "committed", "checkpoint done; forget those beyond the kept number"),
+    row("aborted", "an acknowledgement", "aborted", "-"),
+];
+
+#[derive(Debug)]
+struct Pending<S> {
+    acknowledged: BTreeMap<TaskId, S>,
+    /// From the first sign that the epoch has ended somewhere.
+    deadline: Option<Nanos>,
+}
+
+/// What a step of the machine leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step<S> {
+    Commit(Epoch, BTreeMap<TaskId, S>),
+    Abort(Epoch),
+}
+
+/// The checkpointing machine.
+#[derive(Debug)]
+pub(super) struct Checkpoints<S> {
+    tasks: BTreeSet<TaskId>,
+    interval: Option<Duration>,
+    timeout: Duration,
+    began: Nanos,
+    pending: BTreeMap<Epoch, Pending<S>>,
+    finished: BTreeMap<TaskId, (Epoch, S)>,
+    committing: Option<Epoch>,
+    committed: Epoch,
+    /// Checkpoints in a row that were aborted.
+    failures: u32,
+}
+
+impl<S: Clone> Checkpoints<S> {
+    pub(super) fn new(
+        now: Nanos,
+        tasks: BTreeSet<TaskId>,
+        interval: Option<Duration>,
+        timeout: Duration,
+        from: Epoch,
+    ) -> Self {
+        Checkpoints {
+            tasks,
+            interval,
+            timeout,
+            began: now,
+            pending: BTreeMap::new(),
+            finished: BTreeMap::new(),
+            committing: None,
+            committed: from,
+            failures: 0,
+        }
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        self.interval.is_some()
+    }
+
+    /// Whether the next group shall end with a checkpoint.
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        let Some(interval) = self.interval else { return false };
+        let rested = self.failures > 0 || now >= self.began.plus(interval);
+        rested && self.pending.is_empty() && self.committing.is_none()
+    }
+
+    /// The end of this epoch is granted as a checkpoint.
+    pub(super) fn trigger(&mut self, now: Nanos, epoch: Epoch) {
+        self.began = now;
+        self.pending.insert(epoch, Pending { acknowledged: BTreeMap::new(), deadline: None });
+    }
+
+    /// Some task has got to the end of the epoch.
+    pub(super) fn reached(&mut self, now: Nanos, epoch: Epoch) {
+        for pending in self.pending.range_mut(..=epoch).map(|(_, pending)| pending) {
+            pending.deadline.get_or_insert(now.plus(self.timeout));
+        }
+    }
+
+    pub(super) fn acknowledged(&mut self, now: Nanos, task: TaskId, epoch: Epoch, snapshot: S, finished: bool) {
+        if !self.tasks.contains(&task) {
+            return;
+        }
+        self.reached(now, epoch);
+        if finished {
+            self.finished.entry(task).or_insert_with(|| (epoch, snapshot.clone()));
+        }
+        if let Some(pending) = self.pending.get_mut(&epoch) {
+            pending.acknowledged.entry(task).or_insert(snapshot);
+        }
+    }
+
+    /// The snapshots of all tasks for this epoch, if all are there.
+    fn complete(&self, epoch: Epoch, acknowledged: &BTreeMap<TaskId, S>) -> Option<BTreeMap<TaskId, S>> {
+        let snapshot = |task: &TaskId| {
+            let last = || self.finished.get(task).filter(|(end, _)| *end <= epoch).map(|(_, snapshot)| snapshot);
+            Some((*task, acknowledged.get(task).or_else(last)?.clone()))
+        };
+        self.tasks.iter().map(snapshot).collect()
+    }
+
+    /// The epoch at whose end the last task finished, once all have.
+    fn end(&self) -> Option<Epoch> {
+        let all = self.finished.len() == self.tasks.len();
+        self.finished.values().map(|(epoch, _)| *epoch).max().filter(|_| all)
+    }
+
+    /// Whether every task has finished and a committed checkpoint says so.
+    pub(super) fn is_final(&self) -> bool {
+        self.end().is_some_and(|end| end <= self.committed)
+    }
+
+    /// What is to be done now: the checkpoint to commit, and those that it makes superfluous.
+    pub(super) fn steps(&mut self) -> Vec<Step<S>> {
+        if self.committing.is_some() || !self.is_enabled() {
+            return Vec::new();
+        }
+        let newest = self.pending.iter().rev();
+        let mut ready = newest.filter_map(|(epoch, p)| Some((*epoch, self.complete(*epoch, &p.acknowledged)?))).next();
+        if ready.is_none() && self.pending.is_empty() {
+            let end = self.end().filter(|end| *end > self.committed);
+            ready = end.and_then(|end| Some((end, self.complete(end, &BTreeMap::new())?)));
+        }
+        let Some((epoch, tasks)) = ready else { return Vec::new() };
+        self.committing = Some(epoch);
+        let later = self.pending.split_off(&epoch.next());
+        let mut steps: Vec<_> =
+            self.pending.keys().filter(|earlier| **earlier < epoch).map(|e| Step::Abort(*e)).collect();
+        self.pending = later;
+        steps.push(Step::Commit(epoch, tasks));
+        steps
+    }
+
+    pub(super) fn committed(&mut self, epoch: Epoch) {
+        self.committing = None;
+        self.committed = epoch;
+        self.failures = 0;
+    }
+
+    /// A task cannot snapshot the epoch. Whether that aborts a checkpoint.
+    pub(super) fn declined(&mut self, epoch: Epoch) -> bool {
+        let aborted = self.pending.remove(&epoch).is_some();
+        self.failures += u32::from(aborted);
+        aborted
+    }
+
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        self.pending.values().filter_map(|pending| pending.deadline).min()
+    }
+
+    /// A checkpoint whose time is over.
+    pub(super) fn expired(&self, now: Nanos) -> Option<Epoch> {
+        let over = |pending: &Pending<S>| pending.deadline.is_some_and(|at| at <= now);
+        self.pending.iter().find(|(_, pending)| over(pending)).map(|(epoch, _)| *epoch)
+    }
+}

@@ -1,0 +1,110 @@
+//! Grants of groups of epochs within one incarnation (Drizzle's group scheduling), and the stop at an epoch boundary.
+//!
+//! Sources may cut epochs only as far as they were granted, and are granted the next group when all of them are in
+//! the second half of the last one, so that in steady state none ever waits. A source that has used up its grant
+//! goes on reading in its last epoch; it only cuts later.
+//!
+//! Whether the last epoch of a group is a checkpoint is said with the grant: by then some source may be about to cut it.
+//! For the same reason a job stops after one more epoch, granted for that: the last one granted before may have been
+//! cut already, by a source that did not know that it ends there.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Epoch, Group, TaskId};
+
+use super::message::Tasks;
+use super::table::{Transition, row};
+
+/// The machine as a table.
+pub(super) const TABLE: &[Transition] = &[
+    row("running", "every task has started", "running", "grant the first group"),
+    row(
+        "running",
+        "every live source has cut half of the group",
+        "running",
+        "grant the next group; with a checkpoint if one is due",
+    ),
+    row("running", "a source finished", "running", "it no longer counts"),
+    row("running", "stop", "stopping", "grant one more epoch with a checkpoint; stop after it"),
+    row("running", "the slowest sink ended a later epoch", "running", "epoch done"),
+    row("stopping", "the slowest sink ended a later epoch", "stopping", "epoch done"),
+];
+
+/// The granting machine.
+#[derive(Debug)]
+pub(super) struct Grants {
+    granted: Epoch,
+    /// Epochs of the last group.
+    group_epochs: u64,
+    /// Last epoch cut by each source that still runs.
+    sources: BTreeMap<TaskId, Epoch>,
+    /// Last epoch ended by each sink.
+    sinks: BTreeMap<TaskId, Epoch>,
+    done: Epoch,
+    stopping: bool,
+}
+
+impl Grants {
+    /// Nothing is granted yet beyond the checkpoint's epoch.
+    pub(super) fn new(tasks: &Tasks, from: Epoch) -> Self {
+        Grants {
+            granted: from,
+            group_epochs: 0,
+            sources: tasks.sources.iter().map(|task| (*task, from)).collect(),
+            sinks: tasks.sinks.iter().map(|task| (*task, from)).collect(),
+            done: from,
+            stopping: false,
+        }
+    }
+
+    pub(super) fn cut(&mut self, task: TaskId, epoch: Epoch) {
+        if let Some(cut) = self.sources.get_mut(&task) {
+            *cut = epoch.max(*cut);
+        }
+    }
+
+    pub(super) fn source_finished(&mut self, task: TaskId) {
+        self.sources.remove(&task);
+    }
+
+    /// A sink ended an epoch; which epoch is done by that, if a later one.
+    pub(super) fn ended(&mut self, task: TaskId, epoch: Epoch) -> Option<Epoch> {
+        if let Some(ended) = self.sinks.get_mut(&task) {
+            *ended = epoch.max(*ended);
+        }
+        let done = self.sinks.values().copied().min()?;
+        (done > self.done).then(|| {
+            self.done = done;
+            done
+        })
+    }
+
+    /// Whether the next group is due.
+    pub(super) fn is_due(&self) -> bool {
+        let slowest = self.sources.values().min();
+        !self.stopping && slowest.is_some_and(|slowest| slowest.0 + self.group_epochs.div_ceil(2) >= self.granted.0)
+    }
+
+    /// Whether no group will be granted any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.stopping || self.sources.is_empty()
+    }
+
+    /// Grants the next group.
+    pub(super) fn grant(&mut self, epochs: u64) -> Group {
+        let group = Group { first: self.granted.next(), last: Epoch(self.granted.0 + epochs.max(1)) };
+        self.granted = group.last;
+        self.group_epochs = group.len();
+        group
+    }
+
+    /// Grants the last group, of the one epoch after which the job stops; nothing if all sources have ended by themselves.
+    pub(super) fn stop(&mut self) -> Option<Group> {
+        if self.is_over() {
+            return None;
+        }
+        let group = self.grant(1);
+        self.stopping = true;
+        Some(group)
+    }
+}

@@ -1,0 +1,236 @@
+//! The life of a job over its incarnations: start, run, stop, and after a failure all of it again from the last
+//! committed checkpoint.
+//!
+//! The tasks of an incarnation are cancelled before the next one begins, and waited for, but not for ever: a task that
+//! is not heard of any more may be cut off and running. It can do no harm: its reports and its checkpoints carry an
+//! incarnation that is over.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anabranch_model::{Nanos, TaskId};
+
+use super::config::{Config, Restart};
+use super::message::Cause;
+use super::table::{Transition, row};
+
+/// The machine as a table.
+pub(super) const TABLE: &[Transition] = &[
+    row("starting", "the incarnation is in the log", "restoring", "start all tasks from the newest checkpoint"),
+    row("restoring", "every task has started", "running", "grant the first group"),
+    row("restoring", "a failure, or the time to start is over", "cancelling", "cancel"),
+    row("restoring", "every task is gone, the last checkpoint committed", "finished", "finish"),
+    row("running", "stop", "stopping", "grant the last epoch, stop after it"),
+    row("running", "a failure", "cancelling", "cancel"),
+    row("running", "every task is gone, the last checkpoint committed", "finished", "finish"),
+    row("stopping", "a failure", "cancelling", "cancel"),
+    row("stopping", "every task is gone, the last checkpoint committed", "finished", "finish"),
+    row("cancelling", "every task is gone, or the time for it is over", "pausing", "-"),
+    row("cancelling", "the same, and no attempt is left or none makes sense", "failed", "fail"),
+    row("pausing", "the pause is over", "starting", "append the next incarnation to the log"),
+    row("starting", "a rival has taken over", "fenced", "fenced"),
+    row("restoring", "a rival has taken over", "fenced", "cancel; fenced"),
+    row("running", "a rival has taken over", "fenced", "cancel; fenced"),
+    row("stopping", "a rival has taken over", "fenced", "cancel; fenced"),
+    row("cancelling", "a rival has taken over", "fenced", "cancel; fenced"),
+    row("pausing", "a rival has taken over", "fenced", "fenced"),
+];
+
+/// Where a job is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The incarnation is being written to the log.
+    Starting,
+    /// Tasks are told to start and take up their state.
+    Restoring,
+    /// Every task runs.
+    Running,
+    /// The last epoch is granted.
+    Stopping,
+    /// The tasks shall end at once.
+    Cancelling,
+    /// The next attempt waits.
+    Pausing,
+    /// Ended as it should.
+    Finished,
+    /// Ended by a failure.
+    Failed,
+    /// Another coordinator has the job.
+    Fenced,
+}
+
+impl Phase {
+    /// As in the transition table.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Starting => "starting",
+            Phase::Restoring => "restoring",
+            Phase::Running => "running",
+            Phase::Stopping => "stopping",
+            Phase::Cancelling => "cancelling",
+            Phase::Pausing => "pausing",
+            Phase::Finished => "finished",
+            Phase::Failed => "failed",
+            Phase::Fenced => "fenced",
+        }
+    }
+
+    /// Whether the job is over for this coordinator.
+    #[must_use]
+    pub fn is_over(self) -> bool {
+        matches!(self, Phase::Finished | Phase::Failed | Phase::Fenced)
+    }
+
+    /// Whether the tasks of the incarnation are at work, or shall be.
+    pub(super) fn is_active(self) -> bool {
+        matches!(self, Phase::Restoring | Phase::Running | Phase::Stopping)
+    }
+}
+
+/// What a step of time leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Begin,
+    StartTimeout,
+    Fail(Cause),
+}
+
+/// The machine of a job's life.
+#[derive(Debug)]
+pub(super) struct Life {
+    phase: Phase,
+    deadline: Option<Nanos>,
+    /// Tasks that have not started yet.
+    unstarted: BTreeSet<TaskId>,
+    /// Tasks that are not gone yet.
+    alive: BTreeSet<TaskId>,
+    running_since: Option<Nanos>,
+    /// Restarts since the failures were last forgotten.
+    attempts: u32,
+    /// Why the job fails when all tasks are gone.
+    verdict: Option<Cause>,
+    /// The job was asked to stop; holds over restarts.
+    pub(super) stop_wanted: bool,
+    restart: Restart,
+    start_timeout: Duration,
+    cancel_timeout: Duration,
+}
+
+impl Life {
+    pub(super) fn new(config: &Config) -> Self {
+        Life {
+            phase: Phase::Starting,
+            deadline: None,
+            unstarted: BTreeSet::new(),
+            alive: BTreeSet::new(),
+            running_since: None,
+            attempts: 0,
+            verdict: None,
+            stop_wanted: false,
+            restart: config.restart.clone(),
+            start_timeout: config.start_timeout,
+            cancel_timeout: config.cancel_timeout,
+        }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        self.deadline
+    }
+
+    fn enter(&mut self, phase: Phase, deadline: Option<Nanos>) {
+        let (from, to) = (self.phase.name(), phase.name());
+        debug_assert!(TABLE.iter().any(|row| row.state == from && row.next == to), "not in the table: {from} to {to}");
+        self.phase = phase;
+        self.deadline = deadline;
+    }
+
+    /// The incarnation is in the log: its tasks are to start.
+    pub(super) fn begun(&mut self, now: Nanos, tasks: &BTreeSet<TaskId>) {
+        self.unstarted = tasks.clone();
+        self.alive = tasks.clone();
+        self.running_since = None;
+        self.enter(Phase::Restoring, Some(now.plus(self.start_timeout)));
+    }
+
+    /// A task is ready. Whether all are by that.
+    pub(super) fn started(&mut self, now: Nanos, task: TaskId) -> bool {
+        self.unstarted.remove(&task);
+        let all = self.phase == Phase::Restoring && self.unstarted.is_empty();
+        if all {
+            self.running_since = Some(now);
+            self.enter(Phase::Running, None);
+        }
+        all
+    }
+
+    pub(super) fn stopping(&mut self) {
+        self.enter(Phase::Stopping, None);
+    }
+
+    /// A task does nothing any more.
+    pub(super) fn gone(&mut self, task: TaskId) {
+        self.alive.remove(&task);
+    }
+
+    pub(super) fn all_gone(&self) -> bool {
+        self.alive.is_empty()
+    }
+
+    /// Something has failed. Whether the tasks are to be cancelled for it.
+    pub(super) fn failed(&mut self, now: Nanos, cause: Cause, retry: bool) -> bool {
+        if !self.phase.is_active() {
+            if self.phase == Phase::Cancelling && !retry {
+                self.verdict.get_or_insert(cause);
+            }
+            return false;
+        }
+        if self.running_since.is_some_and(|since| now >= since.plus(self.restart.forget_after)) {
+            self.attempts = 0;
+        }
+        self.attempts += 1;
+        self.verdict = (!retry || self.attempts > self.restart.attempts_max).then_some(cause);
+        self.enter(Phase::Cancelling, Some(now.plus(self.cancel_timeout)));
+        true
+    }
+
+    /// Ends the job.
+    pub(super) fn end(&mut self, phase: Phase) {
+        self.enter(phase, None);
+    }
+
+    /// What is due now.
+    pub(super) fn due(&mut self, now: Nanos) -> Option<Due> {
+        let over = self.deadline.is_some_and(|at| at <= now);
+        match self.phase {
+            Phase::Restoring if over => Some(Due::StartTimeout),
+            Phase::Cancelling if over || self.alive.is_empty() => match self.verdict {
+                Some(cause) => {
+                    self.enter(Phase::Failed, None);
+                    Some(Due::Fail(cause))
+                }
+                None => {
+                    self.enter(Phase::Pausing, Some(now.plus(self.pause())));
+                    None
+                }
+            },
+            Phase::Pausing if over => {
+                self.enter(Phase::Starting, None);
+                Some(Due::Begin)
+            }
+            _ => None,
+        }
+    }
+
+    /// Before the present attempt: growing, up to the longest.
+    fn pause(&self) -> Duration {
+        let grown = (1..self.attempts).try_fold(self.restart.pause_start, |pause, _| {
+            pause.checked_mul(self.restart.pause_factor).filter(|pause| *pause < self.restart.pause_max)
+        });
+        grown.unwrap_or(self.restart.pause_max).min(self.restart.pause_max)
+    }
+}

@@ -1,0 +1,182 @@
+//! What goes into a coordinator and what comes out: the whole surface between decision and execution.
+//!
+//! Reports and commands may be repeated and may overtake each other: each says something that stays true. What the
+//! driver owes is that each arrives at least once while its incarnation lives, or that it reports the task as failed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anabranch_model::{Epoch, Group, Incarnation, PlanVersion, TaskId};
+
+/// The tasks of a plan version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tasks {
+    /// Which version.
+    pub version: PlanVersion,
+    /// Every task, sources and sinks among them.
+    pub all: BTreeSet<TaskId>,
+    /// Those that read a source and cut epochs.
+    pub sources: BTreeSet<TaskId>,
+    /// Those that write a sink. A task may be source and sink.
+    pub sinks: BTreeSet<TaskId>,
+}
+
+/// A committed checkpoint: every task's snapshot at the end of one epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint<S> {
+    /// The epoch that ended.
+    pub epoch: Epoch,
+    /// The incarnation that committed it.
+    pub incarnation: Incarnation,
+    /// The plan version whose tasks these are.
+    pub version: PlanVersion,
+    /// What each task acknowledged with.
+    pub tasks: BTreeMap<TaskId, S>,
+}
+
+/// Names one coordinator process among all that ever serve the job: a number that the shell draws at random. It tells the
+/// own entry from that of a rival who reached for the same incarnation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner(pub u64);
+
+/// A numbered entry of the job's durable log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry<S> {
+    /// From here on this incarnation is the job's; no entry of an older one follows.
+    Begins(Incarnation, Owner),
+    /// A checkpoint is committed by being here.
+    Checkpoint(Checkpoint<S>),
+}
+
+impl<S> Entry<S> {
+    /// The incarnation that wrote the entry.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        match self {
+            Entry::Begins(incarnation, _) => *incarnation,
+            Entry::Checkpoint(checkpoint) => checkpoint.incarnation,
+        }
+    }
+}
+
+/// What the driver tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input<S> {
+    /// A task of an incarnation reports.
+    Task(Incarnation, TaskId, Report<S>),
+    /// The store's answer to [`Command::Append`] or [`Command::Read`] of this sequence number.
+    Store(u64, Answer<S>),
+    /// A group was coordinated: the time that took, and the time of the whole group.
+    Overhead {
+        /// Time in which the coordination kept workers from processing.
+        coordinating: Duration,
+        /// Time from the group's first marker to its last.
+        group: Duration,
+    },
+    /// The job shall stop, with a last checkpoint.
+    Stop,
+    /// Nothing but that time has passed.
+    Tick,
+}
+
+/// What a task reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report<S> {
+    /// It is restored and ready.
+    Started,
+    /// A source cut this epoch.
+    EpochCut(Epoch),
+    /// A source has cut its last epoch: it no longer takes grants.
+    SourceFinished,
+    /// A sink handed over everything up to the end of this epoch.
+    EpochEnded(Epoch),
+    /// A sink has handed over everything that it will ever get.
+    SinkFinished,
+    /// The task's state at the end of the epoch is durable.
+    Acknowledged {
+        /// Which epoch.
+        epoch: Epoch,
+        /// Where the state lies.
+        snapshot: S,
+        /// Nothing changes any more: this snapshot counts for every later checkpoint too.
+        finished: bool,
+    },
+    /// The task cannot snapshot this epoch, but lives on.
+    Declined(Epoch),
+    /// The task has failed, or its worker is lost.
+    Failed {
+        /// Whether the same again may go well. Not so for an error of the user's query or data.
+        retry: bool,
+    },
+    /// The task has ended, by itself after its last snapshot or because it was cancelled. It does nothing any more.
+    Gone,
+}
+
+/// What the store answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer<S> {
+    /// The put-if-absent wrote the entry.
+    Appended,
+    /// The put-if-absent found an entry under this number.
+    Taken,
+    /// Nobody knows: a timeout or an error after which the entry may be there, or come to be there.
+    Unknown,
+    /// What was read: nothing, or an entry.
+    Entry(Option<Entry<S>>),
+}
+
+/// What the driver shall do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command<S> {
+    /// Put the entry under this number if there is none yet, and answer.
+    Append(u64, Entry<S>),
+    /// Read the entry of this number, and answer.
+    Read(u64),
+    /// Start every task, each from its snapshot; sinks first make visible what the checkpoint holds.
+    Start {
+        /// Of all that follows.
+        incarnation: Incarnation,
+        /// Where to go on; `None`: at the beginning, with epoch 1.
+        from: Option<Checkpoint<S>>,
+    },
+    /// Sources may cut the epochs of this group.
+    Grant {
+        /// For tasks of this incarnation.
+        incarnation: Incarnation,
+        /// The epochs; they follow on those granted before.
+        group: Group,
+        /// Whether the marker of the last one asks for a snapshot.
+        checkpoint: bool,
+    },
+    /// Sources cut at once up to the end of this epoch, and end there. It was granted just before.
+    StopAfter(Incarnation, Epoch),
+    /// Every sink has handed over everything up to the end of this epoch.
+    EpochDone(Incarnation, Epoch),
+    /// The checkpoint is committed: sinks make visible what they prepared, sources may give up input.
+    CheckpointDone(Incarnation, Epoch),
+    /// Nobody waits for this checkpoint any more. What sinks prepared for it stays for the next one, and a snapshot that was
+    /// acknowledged as finished stays for all.
+    AbortCheckpoint(Incarnation, Epoch),
+    /// A committed checkpoint that will not be needed again: what no later one refers to may be deleted. Its entry in the
+    /// log stays, for numbers must not become free.
+    Forget(Epoch, Incarnation),
+    /// End all tasks of this incarnation at once, and report each as gone.
+    Cancel(Incarnation),
+    /// The job has ended; the last command.
+    Finish(Incarnation),
+    /// The job has failed for good; the last command.
+    Fail(Incarnation, Cause),
+    /// Another coordinator has taken over; the last command.
+    Fenced(Incarnation),
+}
+
+/// Why a job failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A task failed; whether its failure could have been retried.
+    Task(TaskId),
+    /// A task did not start in time.
+    StartTimeout,
+    /// Too many checkpoints in a row failed, or the last one did.
+    Checkpoints,
+}

@@ -1,0 +1,69 @@
+//! Transitions as data: what the code does, listed, so that a change of the protocol shows in the document.
+
+/// One transition of one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// State before.
+    pub state: &'static str,
+    /// What comes.
+    pub input: &'static str,
+    /// State after.
+    pub next: &'static str,
+    /// What is done.
+    pub action: &'static str,
+}
+
+pub(super) const fn row(
+    state: &'static str,
+    input: &'static str,
+    next: &'static str,
+    action: &'static str,
+) -> Transition {
+    Transition { state, input, next, action }
+}
+
+/// The machines of a coordinator by name, with what each is for and its transitions.
+pub const MACHINES: &[(&str, &str, &[Transition])] = &[
+    ("life", "the job from its start to its end, over all incarnations", super::life::TABLE),
+    ("log", "the durable log: put-if-absent of numbered entries; also the fence", super::log::TABLE),
+    ("grants", "groups of epochs, within one incarnation", super::grants::TABLE),
+    ("group size", "the number of epochs of the next group", super::group_size::TABLE),
+    ("checkpoints", "each checkpoint on its own, within one incarnation", super::checkpoints::TABLE),
+];
+
+/// The machines as a document: for each a diagram of its states and the table.
+#[must_use]
+pub fn document() -> String {
+    let mut out = String::from(HEAD);
+    for (name, purpose, transitions) in MACHINES {
+        out += &format!("\n## {name}\n\n{}{}.\n\n```mermaid\nstateDiagram-v2\n", upper(purpose), &purpose[1..]);
+        let mut edges: Vec<(String, String, Vec<&str>)> = Vec::new();
+        for t in *transitions {
+            let (from, to) = (t.state.replace(' ', "_"), t.next.replace(' ', "_"));
+            match edges.iter_mut().find(|(f, n, _)| (f, n) == (&from, &to)) {
+                Some((_, _, inputs)) => inputs.push(t.input),
+                None => edges.push((from, to, vec![t.input])),
+            }
+        }
+        for (from, to, inputs) in edges {
+            out += &format!("    {from} --> {to}: {}\n", inputs.join(" / "));
+        }
+        out += "```\n\n| state | input | next | action |\n|---|---|---|---|\n";
+        for t in *transitions {
+            out += &format!("| {} | {} | {} | {} |\n", t.state, t.input, t.next, t.action);
+        }
+    }
+    out
+}
+
+fn upper(text: &str) -> String {
+    text.chars().take(1).flat_map(char::to_uppercase).collect()
+}
+
+const HEAD: &str = "\
+# The coordinator
+
+Generated from the transition tables in `crates/protocol/src/coordinator/`; `UPDATE_GOLDEN=1 cargo test -p
+anabranch-protocol` writes it anew. The machines are composed in `crates/protocol/src/coordinator.rs`: a report of a
+task passes the fence (its incarnation must be the present one) and then reaches every machine that it concerns.
+";

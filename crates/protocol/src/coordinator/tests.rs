@@ -1,0 +1,342 @@
+//! The coordinator against a driver written out by hand; the simulator has the runs at random.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, StageId, TaskId};
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+fn task(index: u32) -> TaskId {
+    TaskId { stage: StageId(0), index }
+}
+
+/// Two sources and a sink.
+fn tasks() -> Tasks {
+    let set = |indexes: std::ops::Range<u32>| indexes.map(task).collect::<BTreeSet<_>>();
+    Tasks { version: PlanVersion(1), all: set(0..3), sources: set(0..2), sinks: set(2..3) }
+}
+
+fn config() -> Config {
+    Config {
+        group_size: GroupSizing::Fixed(4),
+        checkpoint_interval: Some(Duration::from_millis(100)),
+        checkpoint_timeout: Duration::from_millis(500),
+        checkpoint_failures_max: 1,
+        checkpoints_kept: 1,
+        start_timeout: Duration::from_millis(500),
+        cancel_timeout: Duration::from_millis(100),
+        restart: Restart {
+            attempts_max: 2,
+            pause_start: Duration::from_millis(10),
+            pause_factor: 4,
+            pause_max: Duration::from_millis(30),
+            forget_after: Duration::from_secs(10),
+        },
+        store_timeout: Duration::from_millis(50),
+        store_retry: Duration::from_millis(5),
+        fence_look: Duration::from_secs(1),
+    }
+}
+
+/// A coordinator, its clock and its store.
+struct Bench {
+    coordinator: Coordinator<u32>,
+    now: Nanos,
+    log: BTreeMap<u64, Entry<u32>>,
+}
+
+impl Bench {
+    fn new(config: Config) -> Self {
+        Self::on(config, BTreeMap::new(), Owner(1))
+    }
+
+    fn on(config: Config, log: BTreeMap<u64, Entry<u32>>, owner: Owner) -> Self {
+        let coordinator = Coordinator::new(Nanos(0), config, owner, log.clone(), tasks());
+        Bench { coordinator, now: Nanos(0), log }
+    }
+
+    /// All commands, after the store has done its part.
+    fn commands(&mut self) -> Vec<Command<u32>> {
+        let mut commands = Vec::new();
+        while let Some(command) = self.coordinator.poll() {
+            match command {
+                Command::Append(sequence, entry) => {
+                    let free = !self.log.contains_key(&sequence);
+                    self.log.entry(sequence).or_insert(entry);
+                    self.tell(Input::Store(sequence, if free { Answer::Appended } else { Answer::Taken }));
+                }
+                Command::Read(sequence) => {
+                    let entry = self.log.get(&sequence).cloned();
+                    self.tell(Input::Store(sequence, Answer::Entry(entry)));
+                }
+                other => commands.push(other),
+            }
+        }
+        commands
+    }
+
+    fn tell(&mut self, input: Input<u32>) {
+        self.coordinator.handle(self.now, input);
+    }
+
+    fn report(&mut self, index: u32, report: Report<u32>) {
+        self.tell(Input::Task(self.coordinator.incarnation(), task(index), report));
+    }
+
+    fn acknowledge(&mut self, index: u32, epoch: u64, finished: bool) {
+        let snapshot = index * 1000 + epoch as u32;
+        self.report(index, Report::Acknowledged { epoch: Epoch(epoch), snapshot, finished });
+    }
+
+    fn all_report(&mut self, report: &Report<u32>) {
+        (0..3).for_each(|index| self.report(index, report.clone()));
+    }
+
+    /// Lets time pass, deadline by deadline.
+    fn pass(&mut self, ms: u64) {
+        let end = Nanos(self.now.0 + ms * MS);
+        while let Some(at) = self.coordinator.next_deadline().filter(|at| *at <= end) {
+            self.now = at.max(self.now);
+            self.tell(Input::Tick);
+        }
+        self.now = end;
+        self.tell(Input::Tick);
+    }
+
+    fn running(config: Config) -> Self {
+        let mut bench = Bench::new(config);
+        let start = bench.commands();
+        assert_eq!(start, [Command::Start { incarnation: Incarnation(1), from: None }]);
+        bench.all_report(&Report::Started);
+        assert_eq!(bench.commands(), [grant(1, 1, 4, false)]);
+        bench
+    }
+
+    /// Running, with the end of epoch 8 granted as a checkpoint.
+    fn checkpointing() -> Self {
+        let mut bench = Bench::running(config());
+        bench.pass(100);
+        bench.report(0, Report::EpochCut(Epoch(2)));
+        bench.report(1, Report::EpochCut(Epoch(2)));
+        assert_eq!(bench.commands(), [grant(1, 5, 8, true)]);
+        bench
+    }
+}
+
+fn grant(incarnation: u64, first: u64, last: u64, checkpoint: bool) -> Command<u32> {
+    let group = Group { first: Epoch(first), last: Epoch(last) };
+    Command::Grant { incarnation: Incarnation(incarnation), group, checkpoint }
+}
+
+const ONE: Incarnation = Incarnation(1);
+
+#[test]
+fn a_checkpoint_is_committed_with_the_last_acknowledgement_and_not_before() {
+    let mut bench = Bench::checkpointing();
+    for index in [0, 2, 0, 2] {
+        bench.acknowledge(index, 8, false);
+        assert_eq!(bench.commands(), []);
+    }
+    bench.acknowledge(1, 7, false);
+    assert_eq!(bench.commands(), []);
+    bench.acknowledge(1, 8, false);
+    assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(8))]);
+    let checkpoint = bench.coordinator.newest_checkpoint().unwrap();
+    assert_eq!(checkpoint.tasks, BTreeMap::from([(task(0), 8), (task(1), 1008), (task(2), 2008)]));
+    assert_eq!(bench.log.len(), 2);
+}
+
+#[test]
+fn a_stop_grants_one_epoch_more_and_ends_when_its_checkpoint_is_done_and_all_tasks_are_gone() {
+    let mut bench = Bench::running(config());
+    bench.tell(Input::Stop);
+    bench.tell(Input::Stop);
+    assert_eq!(bench.commands(), [grant(1, 5, 5, true), Command::StopAfter(ONE, Epoch(5))]);
+    (0..3).for_each(|index| bench.acknowledge(index, 5, true));
+    assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(5))]);
+    bench.all_report(&Report::Gone);
+    assert_eq!(bench.commands(), [Command::Finish(ONE)]);
+    assert_eq!(bench.coordinator.next_deadline(), None);
+}
+
+#[test]
+fn sources_that_end_leave_a_last_checkpoint_of_their_last_snapshots() {
+    let mut bench = Bench::running(config());
+    for (index, epoch) in [(0, 2), (1, 3), (2, 3)] {
+        bench.report(index, Report::SourceFinished);
+        bench.acknowledge(index, epoch, true);
+    }
+    assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(3))]);
+}
+
+#[test]
+fn nothing_is_granted_to_sources_whose_last_acknowledgement_overtakes_their_word_that_they_finished() {
+    let mut bench = Bench::new(Config { checkpoint_interval: Some(Duration::ZERO), ..config() });
+    bench.commands();
+    (0..3).for_each(|index| bench.acknowledge(index, 1, true));
+    assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(1))]);
+    bench.all_report(&Report::Started);
+    (0..2).for_each(|index| bench.report(index, Report::SourceFinished));
+    assert_eq!(bench.commands(), []);
+    bench.all_report(&Report::Gone);
+    assert_eq!(bench.commands(), [Command::Finish(ONE)]);
+}
+
+#[test]
+fn a_finished_task_counts_for_later_checkpoints_and_not_for_earlier_ones() {
+    let mut bench = Bench::checkpointing();
+    bench.acknowledge(0, 9, true);
+    bench.acknowledge(1, 8, false);
+    bench.acknowledge(2, 8, false);
+    assert_eq!(bench.commands(), []);
+    let mut bench = Bench::checkpointing();
+    bench.acknowledge(0, 3, true);
+    bench.acknowledge(1, 8, false);
+    bench.acknowledge(2, 8, false);
+    assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(8))]);
+}
+
+#[test]
+fn a_checkpoint_out_of_time_is_aborted_and_tried_again_with_the_next_group() {
+    let mut bench = Bench::checkpointing();
+    bench.report(0, Report::EpochCut(Epoch(8)));
+    bench.pass(499);
+    assert_eq!(bench.commands(), []);
+    bench.pass(1);
+    assert_eq!(bench.commands(), [Command::AbortCheckpoint(ONE, Epoch(8))]);
+    (0..3).for_each(|index| bench.acknowledge(index, 8, false));
+    assert_eq!(bench.commands(), []);
+    bench.report(1, Report::EpochCut(Epoch(8)));
+    assert_eq!(bench.commands(), [grant(1, 9, 12, true)]);
+    bench.report(2, Report::Declined(Epoch(12)));
+    let twice = [Command::AbortCheckpoint(ONE, Epoch(12)), Command::Cancel(ONE)];
+    assert_eq!(bench.commands()[..2], twice, "one failure is borne, not two");
+}
+
+#[test]
+fn a_failure_restarts_from_the_newest_checkpoint_with_growing_pauses_until_no_attempt_is_left() {
+    let mut bench = Bench::checkpointing();
+    (0..3).for_each(|index| bench.acknowledge(index, 8, false));
+    bench.commands();
+    let newest = bench.coordinator.newest_checkpoint().cloned();
+    for (incarnation, pause) in [(2, 10), (3, 30)] {
+        bench.report(0, Report::Failed { retry: true });
+        assert_eq!(bench.commands(), [Command::Cancel(Incarnation(incarnation - 1))]);
+        bench.report(1, Report::Gone);
+        bench.report(2, Report::Gone);
+        bench.pass(pause - 1);
+        assert_eq!(bench.commands(), []);
+        bench.pass(1);
+        let start = Command::Start { incarnation: Incarnation(incarnation), from: newest.clone() };
+        assert_eq!(bench.commands(), [start]);
+        bench.tell(Input::Task(ONE, task(0), Report::Failed { retry: true }));
+        bench.all_report(&Report::Started);
+        assert_eq!(bench.commands(), [grant(incarnation, 9, 12, false)]);
+    }
+    assert_eq!(bench.coordinator.refused(), 2);
+    bench.report(2, Report::Failed { retry: true });
+    bench.pass(100);
+    let three = Incarnation(3);
+    assert_eq!(bench.commands(), [Command::Cancel(three), Command::Fail(three, Cause::Task(task(2)))]);
+}
+
+#[test]
+fn failures_are_forgotten_after_running_well_and_a_users_error_is_not_retried() {
+    let mut bench = Bench::running(config());
+    for _ in 0..5 {
+        bench.pass(10_000);
+        bench.report(0, Report::Failed { retry: true });
+        bench.pass(110);
+        bench.commands();
+        bench.all_report(&Report::Started);
+        assert_eq!(bench.coordinator.phase(), Phase::Running);
+        bench.commands();
+    }
+    bench.report(0, Report::Failed { retry: true });
+    bench.report(1, Report::Failed { retry: false });
+    bench.report(2, Report::Gone);
+    let six = Incarnation(6);
+    assert_eq!(bench.commands(), [Command::Cancel(six), Command::Fail(six, Cause::Task(task(1)))]);
+}
+
+#[test]
+fn a_second_coordinator_takes_over_and_the_first_is_fenced_at_its_next_entry() {
+    let mut first = Bench::checkpointing();
+    let mut second = Bench::on(config(), first.log.clone(), Owner(2));
+    assert_eq!(second.commands(), [Command::Start { incarnation: Incarnation(2), from: None }]);
+    first.log = second.log.clone();
+    (0..3).for_each(|index| first.acknowledge(index, 8, false));
+    assert_eq!(first.commands(), [Command::Cancel(ONE), Command::Fenced(ONE)]);
+    assert_eq!(first.coordinator.next_deadline(), None);
+}
+
+#[test]
+fn of_two_that_reach_for_one_incarnation_one_is_fenced_and_a_missed_checkpoint_is_taken_in() {
+    let mut first = Bench::checkpointing();
+    let stale = first.log.clone();
+    (0..3).for_each(|index| first.acknowledge(index, 8, false));
+    first.commands();
+    let checkpoint = first.coordinator.newest_checkpoint().cloned();
+    let mut second = Bench::on(config(), stale.clone(), Owner(2));
+    second.log = first.log.clone();
+    assert_eq!(second.commands(), [Command::Start { incarnation: Incarnation(2), from: checkpoint }]);
+    let mut third = Bench::on(config(), stale, Owner(3));
+    third.log = second.log.clone();
+    assert_eq!(third.commands(), [Command::Fenced(Incarnation(0))]);
+}
+
+#[test]
+fn an_open_answer_is_settled_by_reading_whether_the_entry_is_there_or_not() {
+    for written in [false, true] {
+        let mut bench = Bench::new(config());
+        let Some(Command::Append(0, entry)) = bench.coordinator.poll() else { panic!("the incarnation is written") };
+        if written {
+            bench.log.insert(0, entry);
+        }
+        bench.tell(Input::Store(0, Answer::Unknown));
+        assert_eq!(bench.commands(), []);
+        bench.pass(5);
+        assert_eq!(bench.commands(), [Command::Start { incarnation: ONE, from: None }]);
+        assert_eq!(bench.log.len(), 1);
+    }
+}
+
+#[test]
+fn a_coordinator_with_nothing_to_write_learns_all_the_same_that_a_rival_has_taken_over() {
+    let mut bench = Bench::running(config());
+    bench.pass(1_000);
+    assert_eq!(bench.commands(), []);
+    assert_eq!(bench.coordinator.phase(), Phase::Running);
+    bench.log.insert(1, Entry::Begins(Incarnation(2), Owner(2)));
+    bench.pass(1_000);
+    assert_eq!(bench.commands(), [Command::Cancel(ONE), Command::Fenced(ONE)]);
+}
+
+#[test]
+fn only_the_kept_number_of_checkpoints_stays() {
+    let mut bench = Bench::checkpointing();
+    (0..3).for_each(|index| bench.acknowledge(index, 8, false));
+    bench.commands();
+    bench.pass(100);
+    bench.report(0, Report::EpochCut(Epoch(6)));
+    bench.report(1, Report::EpochCut(Epoch(6)));
+    assert_eq!(bench.commands(), [grant(1, 9, 12, true)]);
+    (0..3).for_each(|index| bench.acknowledge(index, 12, false));
+    let done = [Command::Forget(Epoch(8), ONE), Command::CheckpointDone(ONE, Epoch(12))];
+    assert_eq!(bench.commands(), done);
+}
+
+#[test]
+fn without_checkpoints_epochs_are_done_by_the_slowest_sink_and_a_job_ends_when_its_tasks_are_gone() {
+    let mut bench = Bench::running(Config { checkpoint_interval: None, ..config() });
+    bench.report(2, Report::EpochEnded(Epoch(1)));
+    bench.report(2, Report::EpochEnded(Epoch(1)));
+    assert_eq!(bench.commands(), [Command::EpochDone(ONE, Epoch(1))]);
+    bench.tell(Input::Stop);
+    assert_eq!(bench.commands(), [grant(1, 5, 5, false), Command::StopAfter(ONE, Epoch(5))]);
+    bench.all_report(&Report::Gone);
+    assert_eq!(bench.commands(), [Command::Finish(ONE)]);
+}

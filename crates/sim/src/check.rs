@@ -1,0 +1,218 @@
+//! The truth about a run, as no process in it knows it, and the checks against it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
+use anabranch_protocol::coordinator::{Checkpoint, Entry};
+
+use crate::event::Handle;
+use crate::scenario::Scenario;
+use crate::store::Store;
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which: `prefix`, `commit`, `fencing`, `progress`, `restore`.
+    pub invariant: &'static str,
+    /// What was wrong.
+    pub message: String,
+    /// When, in virtual time.
+    pub at: Nanos,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} violated at {} us: {}", self.invariant, self.at.0 / 1000, self.message)
+    }
+}
+
+type Acknowledgements = BTreeMap<Epoch, (Handle, bool)>;
+
+/// What is so.
+#[derive(Debug)]
+pub(crate) struct Truth {
+    /// Entries of the log as first written.
+    log: BTreeMap<u64, Entry<Handle>>,
+    /// The newest incarnation in the log.
+    pub(crate) newest: Incarnation,
+    committed: BTreeSet<Epoch>,
+    /// Positions of the sources at each committed checkpoint.
+    positions: BTreeMap<(Incarnation, Epoch), Vec<usize>>,
+    cuts: BTreeMap<(Incarnation, TaskId), BTreeMap<Epoch, usize>>,
+    acknowledged: BTreeMap<(Incarnation, TaskId), Acknowledgements>,
+    /// The newest checkpoint that each sink has made visible.
+    shown: BTreeMap<u32, Epoch>,
+}
+
+type Checked = Result<(), (&'static str, String)>;
+
+impl Truth {
+    pub(crate) fn new() -> Self {
+        Truth {
+            log: BTreeMap::new(),
+            newest: Incarnation(0),
+            committed: BTreeSet::new(),
+            positions: BTreeMap::new(),
+            cuts: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
+            shown: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn cut(&mut self, incarnation: Incarnation, source: TaskId, epoch: Epoch, position: usize) -> Checked {
+        let before = self.cuts.entry((incarnation, source)).or_default().insert(epoch, position);
+        match before {
+            None => Ok(()),
+            Some(_) => Err(("fencing", format!("{source} ran twice in incarnation {} ({epoch})", incarnation.0))),
+        }
+    }
+
+    pub(crate) fn acknowledged(
+        &mut self,
+        incarnation: Incarnation,
+        task: TaskId,
+        epoch: Epoch,
+        snapshot: Handle,
+        finished: bool,
+    ) {
+        self.acknowledged.entry((incarnation, task)).or_default().entry(epoch).or_insert((snapshot, finished));
+    }
+
+    /// An entry has got into the log.
+    pub(crate) fn logged(
+        &mut self,
+        sequence: u64,
+        entry: &Entry<Handle>,
+        scenario: &Scenario,
+        store: &Store,
+    ) -> Checked {
+        if let Some(first) = self.log.get(&sequence) {
+            return match first == entry {
+                true => Ok(()),
+                false => Err(("commit", format!("entry {sequence} was written twice: {first:?}, then {entry:?}"))),
+            };
+        }
+        self.log.insert(sequence, entry.clone());
+        if entry.incarnation() < self.newest {
+            return Err(("fencing", format!("after incarnation {} came {entry:?}", self.newest.0)));
+        }
+        match entry {
+            Entry::Begins(incarnation, _) => {
+                if *incarnation == self.newest {
+                    return Err(("fencing", format!("incarnation {} began twice", incarnation.0)));
+                }
+                self.newest = *incarnation;
+                Ok(())
+            }
+            Entry::Checkpoint(checkpoint) => self.checkpoint(checkpoint, scenario, store),
+        }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &Checkpoint<Handle>, scenario: &Scenario, store: &Store) -> Checked {
+        let Checkpoint { epoch, incarnation, tasks, .. } = checkpoint;
+        if !self.committed.insert(*epoch) || self.committed.last() != Some(epoch) {
+            return Err(("commit", format!("{epoch} is committed again or after a later one")));
+        }
+        for task in scenario.tasks().all {
+            let said = self.acknowledged.get(&(*incarnation, task));
+            let last = said.and_then(|said| said.range(..=*epoch).next_back());
+            let counts = |(at, (_, finished)): &(&Epoch, &(Handle, bool))| *at == epoch || *finished;
+            let Some((_, (snapshot, _))) = last.filter(counts) else {
+                return Err(("commit", format!("{task} has not acknowledged {epoch}, which is committed")));
+            };
+            if tasks.get(&task) != Some(snapshot) {
+                return Err(("commit", format!("the checkpoint of {epoch} has not what {task} acknowledged")));
+            }
+            if !matches!(store.objects.get(snapshot), Some(Some(_))) {
+                return Err(("commit", format!("the snapshot of {task} at {epoch} is not whole")));
+            }
+        }
+        let position = |source| {
+            let cuts = self.cuts.get(&(*incarnation, Scenario::source(source)))?;
+            cuts.range(..=*epoch).next_back().map(|(_, position)| *position)
+        };
+        let positions: Option<Vec<usize>> = (0..scenario.sources).map(position).collect();
+        let Some(positions) = positions else {
+            return Err(("commit", format!("a source has not cut {epoch}, which is committed")));
+        };
+        self.positions.insert((*incarnation, *epoch), positions);
+        Ok(())
+    }
+
+    /// A sink has made visible what a checkpoint holds: its part of the table must be what the inputs up to the cuts give.
+    pub(crate) fn published(
+        &mut self,
+        sink: u32,
+        checkpoint: (Incarnation, Epoch),
+        new_rows: usize,
+        scenario: &Scenario,
+        store: &Store,
+    ) -> Checked {
+        let Some(positions) = self.positions.get(&checkpoint) else {
+            return Err(("prefix", format!("sink {sink} shows {}, which is not committed", checkpoint.1)));
+        };
+        let shown = self.shown.entry(sink).or_insert(checkpoint.1);
+        if checkpoint.1 < *shown {
+            return match new_rows {
+                0 => Ok(()),
+                _ => Err(("prefix", format!("sink {sink} shows rows of {} after {shown}", checkpoint.1))),
+            };
+        }
+        *shown = checkpoint.1;
+        compare(scenario, positions, Some(sink), store, &format!("sink {sink} after {}", checkpoint.1))
+    }
+
+    /// An incarnation says that the job has ended: its last checkpoint is visible at every sink, and if the job was not
+    /// stopped, all that there is to come. (A stopped job may be taken up again by a coordinator that has not heard of the
+    /// stop.)
+    pub(crate) fn finished(
+        &self,
+        incarnation: Incarnation,
+        stopped: bool,
+        scenario: &Scenario,
+        store: &Store,
+    ) -> Checked {
+        let last = self.positions.range((incarnation, Epoch(0))..=(incarnation, Epoch(u64::MAX))).next_back();
+        let Some(((_, epoch), positions)) = last else {
+            return Err(("prefix", format!("incarnation {} ended without a checkpoint", incarnation.0)));
+        };
+        // A rival may have shown more already.
+        for sink in (0..scenario.sinks).filter(|sink| self.shown.get(sink).is_none_or(|shown| shown <= epoch)) {
+            compare(scenario, positions, Some(sink), store, &format!("sink {sink} at the end"))?;
+        }
+        let all: Vec<usize> = scenario.records.iter().map(Vec::len).collect();
+        if stopped { Ok(()) } else { compare(scenario, &all, None, store, "the end") }
+    }
+
+    /// Whether an incarnation is over for good.
+    pub(crate) fn is_old(&self, incarnation: Incarnation) -> bool {
+        incarnation < self.newest
+    }
+}
+
+/// Compares the visible rows, of one sink or of all, with what the records up to these positions give.
+fn compare(scenario: &Scenario, positions: &[usize], sink: Option<u32>, store: &Store, place: &str) -> Checked {
+    let of_sink = |key: u8| sink.is_none_or(|sink| u32::from(key) % scenario.sinks == sink);
+    let mut expected: BTreeMap<u8, u64> = BTreeMap::new();
+    for (records, position) in scenario.records.iter().zip(positions) {
+        for key in records[..*position].iter().filter(|key| of_sink(**key)) {
+            *expected.entry(*key).or_default() += 1;
+        }
+    }
+    let mut visible: BTreeMap<u8, BTreeSet<u64>> = BTreeMap::new();
+    for (key, count) in store.visible.iter().filter(|(key, _)| of_sink(*key)) {
+        if !visible.entry(*key).or_default().insert(*count) {
+            return Err(("prefix", format!("{place}: key {key} has its count {count} twice")));
+        }
+    }
+    for key in expected.keys().chain(visible.keys()) {
+        let due = expected.get(key).copied().unwrap_or(0);
+        let counts = visible.get(key);
+        let (number, last) = (counts.map_or(0, BTreeSet::len) as u64, counts.and_then(BTreeSet::last).unwrap_or(&0));
+        if number != due || *last != due {
+            return Err(("prefix", format!("{place}: key {key} has {number} counts up to {last}, not {due}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! What can happen at a point of virtual time.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
+use anabranch_protocol::coordinator::{Answer, Checkpoint, Entry, Report};
+
+use crate::store::Committable;
+use crate::task::State;
+
+/// What a task's snapshot is known by: the number of an object.
+pub(crate) type Handle = u64;
+
+/// A life of a worker process: a restarted process is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Process {
+    pub(crate) worker: usize,
+    pub(crate) boot: u64,
+}
+
+/// A task of an incarnation in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) process: Process,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) task: TaskId,
+}
+
+/// From a coordinator's process to a worker's.
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    Start { tasks: Vec<TaskId>, from: Option<Checkpoint<Handle>> },
+    Grant { group: Group, checkpoint: bool },
+    StopAfter(Epoch),
+    CheckpointDone(Epoch),
+    Cancel,
+}
+
+/// How a write of an object ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Written,
+    /// Written in part, and said to have failed.
+    Torn,
+    /// Written, but nobody says so.
+    Unanswered,
+}
+
+/// Rows that a sink has prepared.
+pub(crate) type Prepared = (Committable, Vec<(u8, u64)>);
+
+/// A snapshot on its way to the store.
+#[derive(Clone, Debug)]
+pub(crate) struct Upload {
+    pub(crate) place: Place,
+    pub(crate) epoch: Epoch,
+    pub(crate) finished: bool,
+    pub(crate) state: State,
+    /// A sink's rows that the state speaks of and that are not known to be safe yet.
+    pub(crate) prepared: Vec<Prepared>,
+}
+
+/// A sink's commit on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Publish {
+    pub(crate) place: Place,
+    /// The checkpoint that allows it.
+    pub(crate) checkpoint: (Incarnation, Epoch),
+    pub(crate) committables: Vec<Committable>,
+    pub(crate) restoring: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    ToWorker { process: Process, host: usize, incarnation: Incarnation, message: Message },
+    ToHost { host: usize, place: Place, report: Report<Handle> },
+    Beat(Process),
+    BeatArrives { host: usize, process: Process },
+    HostCheck(usize),
+    HostTick(usize),
+    HostReady { host: usize, log: BTreeMap<u64, Entry<Handle>> },
+    Supervise,
+    LogPut { host: usize, sequence: u64, entry: Entry<Handle>, answered: bool },
+    LogRead { host: usize, sequence: u64 },
+    LogAnswer { host: usize, sequence: u64, answer: Answer<Handle> },
+    Source(Place),
+    Deliver { incarnation: Incarnation, from: TaskId, to: TaskId },
+    Restored { place: Place, snapshot: Option<Handle>, checkpoint: Option<(Incarnation, Epoch)> },
+    Upload(Box<Upload>, Fate),
+    Uploaded(Box<Upload>, Option<Handle>),
+    Publish(Publish),
+    Published(Publish),
+    Fault,
+    WorkerUp(usize),
+    Stop,
+}
+
+/// Events in the order of their times; those of one time in the order in which they were made.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    events: BTreeMap<(Nanos, u64), Event>,
+    made: u64,
+}
+
+impl Queue {
+    pub(crate) fn push(&mut self, at: Nanos, event: Event) {
+        self.made += 1;
+        self.events.insert((at, self.made), event);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(Nanos, Event)> {
+        self.events.pop_first().map(|((at, _), event)| (at, event))
+    }
+}

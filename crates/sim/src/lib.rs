@@ -1,0 +1,131 @@
+//! Tier 1 of the simulation: the real coordinator, with everything around it simulated on one thread in virtual time.
+//!
+//! Workers with tasks, channels with aligned markers, an object store, a network and whole processes are small models
+//! here; what they may do wrong is drawn from one seed. The models of tasks follow the contract that the runtime has:
+//! they show what the coordinator and this contract together guarantee, not that the runtime keeps it.
+//!
+//! * `world`: the queue of events, the processes, and the faults that befall them.
+//! * `scenario`: what a seed stands for.
+//! * `host`: a process with a coordinator; `worker`: a process with tasks; `task`: what one task does.
+//! * `store`: the log with put-if-absent, and the objects; the sink's outside is here too.
+//! * `check`: the truth about a run, and the checks against it.
+//!
+//! A run depends on nothing but its seed and options: no hash map with a random order, no clock, no thread.
+
+mod check;
+mod event;
+mod host;
+mod scenario;
+mod store;
+mod task;
+mod worker;
+mod world;
+
+use std::fmt;
+
+pub use check::Violation;
+
+/// A bug that is put in on purpose, to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// The driver reports every task's acknowledgement when the first one has come.
+    CommitBeforeAllAcknowledged,
+    /// The store writes an entry of the log also where there is one.
+    LateWriteAccepted,
+    /// On a channel, a marker passes the records that were sent last before it.
+    MarkerOvertakes,
+    /// A source saves the position that it had one batch before.
+    PositionOneBatchLate,
+    /// A sink makes visible again, after a restore, what is visible already.
+    CommittedTwice,
+}
+
+/// How to run a seed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// A planted bug.
+    pub mutation: Option<Mutation>,
+    /// Whether to write down what happens.
+    pub trace: bool,
+}
+
+/// What a run has seen: a simulator whose faults never strike proves nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Events handled.
+    pub events: u64,
+    /// Checkpoints committed.
+    pub checkpoints: u64,
+    /// Checkpoints aborted.
+    pub aborted: u64,
+    /// Incarnations begun.
+    pub incarnations: u64,
+    /// Coordinators that were fenced.
+    pub fenced: u64,
+    /// Crashes of workers.
+    pub worker_crashes: u64,
+    /// Crashes of coordinators.
+    pub coordinator_crashes: u64,
+    /// Reports of other incarnations that coordinators refused.
+    pub refused_reports: u64,
+    /// Commands of older incarnations that workers refused.
+    pub refused_commands: u64,
+    /// Entries that took effect although no answer said so.
+    pub open_answers: u64,
+    /// Objects that were written in part.
+    pub torn: u64,
+    /// Commits repeated by a sink, without effect.
+    pub repeated_commits: u64,
+    /// Virtual milliseconds until the job ended.
+    pub ended_ms: u64,
+}
+
+impl Seen {
+    /// Adds up runs.
+    pub fn add(&mut self, other: &Seen) {
+        self.events += other.events;
+        self.checkpoints += other.checkpoints;
+        self.aborted += other.aborted;
+        self.incarnations += other.incarnations;
+        self.fenced += other.fenced;
+        self.worker_crashes += other.worker_crashes;
+        self.coordinator_crashes += other.coordinator_crashes;
+        self.refused_reports += other.refused_reports;
+        self.refused_commands += other.refused_commands;
+        self.open_answers += other.open_answers;
+        self.torn += other.torn;
+        self.repeated_commits += other.repeated_commits;
+        self.ended_ms = self.ended_ms.max(other.ended_ms);
+    }
+}
+
+/// A run, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// From which everything follows.
+    pub seed: u64,
+    /// What has happened in numbers.
+    pub seen: Seen,
+    /// The invariant that was broken, if any was.
+    pub violation: Option<Violation>,
+    /// What has happened in words, if asked for.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.trace {
+            writeln!(f, "{line}")?;
+        }
+        match &self.violation {
+            None => write!(f, "seed {}: {:?}", self.seed, self.seen),
+            Some(violation) => write!(f, "seed {}: {violation}\nagain: ANABRANCH_SEED={}", self.seed, self.seed),
+        }
+    }
+}
+
+/// Simulates one seed.
+#[must_use]
+pub fn run(seed: u64, options: Options) -> Run {
+    world::World::new(seed, options).run()
+}

@@ -1,0 +1,131 @@
+//! What a seed stands for: the job, how well its surroundings behave, and the settings of its coordinator.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anabranch_model::{PlanVersion, Rng, StageId, TaskId};
+use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Restart, Tasks};
+
+/// One millisecond of virtual time.
+pub(crate) const MS: u64 = 1_000_000;
+/// Faults happen until then.
+pub(crate) const FAULTS_END: u64 = 3_000 * MS;
+/// How long a job may take from then on.
+pub(crate) const PROGRESS_WITHIN: u64 = 20_000 * MS;
+/// Different keys.
+pub(crate) const KEYS: u64 = 7;
+
+/// Drawn from the seed before the run.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) sources: u32,
+    pub(crate) counters: u32,
+    pub(crate) sinks: u32,
+    pub(crate) workers: usize,
+    /// Keys of the records of each source, in order.
+    pub(crate) records: Vec<Vec<u8>>,
+    /// When the job is asked to stop; `None`: it ends with its sources.
+    pub(crate) stop_at: Option<u64>,
+    /// Mean time between faults; `None`: nothing goes wrong.
+    pub(crate) fault_every: Option<u64>,
+    /// Of 1000 messages so many are lost, and have to be sent again.
+    pub(crate) lost: u64,
+    /// Of 1000 messages so many come twice.
+    pub(crate) repeated: u64,
+    /// Of 1000 commands and reports, so many are followed by a crash of who sent them.
+    pub(crate) crash_at_step: u64,
+    /// Longest way of a message.
+    pub(crate) delay: u64,
+    /// Of 1000 requests to the store so many end in doubt.
+    pub(crate) open: u64,
+    /// Longest time of a request to the store.
+    pub(crate) store_delay: u64,
+    pub(crate) config: Config,
+}
+
+impl Scenario {
+    pub(crate) fn draw(rng: &mut Rng) -> Self {
+        let sources = 1 + rng.below(2) as u32;
+        let faulty = rng.below(8) > 0;
+        let upto = |rng: &mut Rng, most: u64| if faulty { rng.below(most + 1) } else { 0 };
+        Scenario {
+            sources,
+            counters: 1 + rng.below(2) as u32,
+            sinks: 1 + rng.below(2) as u32,
+            workers: 1 + rng.below(3) as usize,
+            records: (0..sources).map(|_| records(rng)).collect(),
+            stop_at: (rng.below(3) == 0).then(|| rng.below(2_500) * MS),
+            fault_every: faulty.then(|| (80 + rng.below(700)) * MS),
+            lost: upto(rng, 200),
+            repeated: upto(rng, 200),
+            crash_at_step: upto(rng, 4),
+            delay: (1 + rng.below(20)) * MS,
+            open: upto(rng, 250),
+            store_delay: (1 + rng.below(30)) * MS,
+            config: config(rng),
+        }
+    }
+
+    pub(crate) fn source(index: u32) -> TaskId {
+        TaskId { stage: StageId(0), index }
+    }
+
+    fn stage(stage: u32, tasks: u32) -> impl Iterator<Item = TaskId> {
+        (0..tasks).map(move |index| TaskId { stage: StageId(stage), index })
+    }
+
+    pub(crate) fn tasks(&self) -> Tasks {
+        let stage = |stage, tasks| Self::stage(stage, tasks).collect::<BTreeSet<_>>();
+        let (sources, sinks) = (stage(0, self.sources), stage(2, self.sinks));
+        let all = sources.iter().chain(&sinks).copied().chain(Self::stage(1, self.counters)).collect();
+        Tasks { version: PlanVersion(1), all, sources, sinks }
+    }
+
+    pub(crate) fn upstream(&self, task: TaskId) -> Vec<TaskId> {
+        match task.stage.0 {
+            1 => Self::stage(0, self.sources).collect(),
+            2 => Self::stage(1, self.counters).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn downstream(&self, task: TaskId) -> Vec<TaskId> {
+        match task.stage.0 {
+            0 => Self::stage(1, self.counters).collect(),
+            1 => Self::stage(2, self.sinks).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn records(rng: &mut Rng) -> Vec<u8> {
+    let count = rng.below(300);
+    (0..count).map(|_| rng.below(KEYS) as u8).collect()
+}
+
+fn config(rng: &mut Rng) -> Config {
+    let ms = Duration::from_millis;
+    let group_size = match rng.below(3) {
+        0 => GroupSizing::Adaptive(Adaptive { max: 8, ..Adaptive::default() }),
+        _ => GroupSizing::Fixed(1 + rng.below(6)),
+    };
+    Config {
+        group_size,
+        checkpoint_interval: Some(ms(rng.below(300))),
+        checkpoint_timeout: ms(200 + rng.below(400)),
+        checkpoint_failures_max: rng.below(3) as u32,
+        checkpoints_kept: 1 + rng.below(3) as usize,
+        start_timeout: ms(800),
+        cancel_timeout: ms(50 + rng.below(300)),
+        restart: Restart {
+            attempts_max: 10_000,
+            pause_start: ms(5),
+            pause_factor: 2,
+            pause_max: ms(100),
+            forget_after: ms(1_000),
+        },
+        store_timeout: ms(100),
+        store_retry: ms(1 + rng.below(20)),
+        fence_look: ms(500),
+    }
+}

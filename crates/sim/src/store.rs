@@ -1,0 +1,80 @@
+//! What outlives every process: the log, the objects, and the table that the sinks write to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_model::{Epoch, Incarnation};
+use anabranch_protocol::coordinator::{Answer, Entry};
+
+use crate::Mutation;
+use crate::event::Handle;
+use crate::task::State;
+
+/// What a sink prepared at the end of an epoch, named so that no two are the same and that the same is known again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Committable {
+    pub(crate) epoch: Epoch,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) task: u32,
+}
+
+/// The durable things.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    pub(crate) log: BTreeMap<u64, Entry<Handle>>,
+    /// Snapshots; `None` are those written in part.
+    pub(crate) objects: BTreeMap<Handle, Option<State>>,
+    next_object: Handle,
+    prepared: BTreeMap<Committable, Vec<(u8, u64)>>,
+    committed: BTreeSet<Committable>,
+    /// The rows that a reader of the sink's table sees.
+    pub(crate) visible: Vec<(u8, u64)>,
+    pub(crate) repeated_commits: u64,
+}
+
+impl Store {
+    /// Puts an entry if there is none. With [`Mutation::LateWriteAccepted`], puts it anyhow.
+    pub(crate) fn put(&mut self, sequence: u64, entry: &Entry<Handle>, mutation: Option<Mutation>) -> Answer<Handle> {
+        if self.log.contains_key(&sequence) && mutation != Some(Mutation::LateWriteAccepted) {
+            return Answer::Taken;
+        }
+        self.log.insert(sequence, entry.clone());
+        Answer::Appended
+    }
+
+    /// A name that was never used.
+    pub(crate) fn name(&mut self) -> Handle {
+        self.next_object += 1;
+        self.next_object
+    }
+
+    pub(crate) fn prepare(&mut self, committable: Committable, rows: Vec<(u8, u64)>) {
+        self.prepared.insert(committable, rows);
+    }
+
+    /// Makes a committable's rows visible, once; gives the rows that were made visible. `None`: never prepared.
+    pub(crate) fn commit(&mut self, committable: Committable, again: bool) -> Option<Vec<(u8, u64)>> {
+        let rows = self.prepared.get(&committable)?;
+        if !self.committed.insert(committable) {
+            self.repeated_commits += 1;
+            if !again {
+                return Some(Vec::new());
+            }
+        }
+        self.visible.extend(rows);
+        Some(rows.clone())
+    }
+
+    /// Deletes the objects of a checkpoint that no other one in the log refers to.
+    pub(crate) fn forget(&mut self, epoch: Epoch, incarnation: Incarnation) {
+        let (mut gone, mut needed) = (BTreeSet::new(), BTreeSet::new());
+        for entry in self.log.values() {
+            let Entry::Checkpoint(checkpoint) = entry else { continue };
+            let this = checkpoint.epoch == epoch && checkpoint.incarnation == incarnation;
+            let set = if this { &mut gone } else { &mut needed };
+            set.extend(checkpoint.tasks.values().copied());
+        }
+        for object in gone.difference(&needed) {
+            self.objects.remove(object);
+        }
+    }
+}

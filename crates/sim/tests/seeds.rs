@@ -1,0 +1,75 @@
+//! Thousands of seeds; each failure names its own. `ANABRANCH_SEED=n` runs one and shows what happens in it.
+
+use anabranch_sim::{Mutation, Options, Run, Seen, run};
+
+const SEEDS: u64 = 10_000;
+
+fn one_seed() -> Option<u64> {
+    let seed = std::env::var("ANABRANCH_SEED").ok()?;
+    Some(seed.parse().expect("ANABRANCH_SEED is a number"))
+}
+
+#[test]
+fn every_invariant_holds_whatever_goes_wrong() {
+    if let Some(seed) = one_seed() {
+        let run = run(seed, Options { trace: true, ..Options::default() });
+        assert!(run.violation.is_none(), "{run}");
+        println!("{run}");
+        return;
+    }
+    let mut seen = Seen::default();
+    for seed in 0..SEEDS {
+        let run = run(seed, Options::default());
+        assert!(run.violation.is_none(), "{run}");
+        seen.add(&run.seen);
+    }
+    println!("{seen:?}");
+    // What never happened was not tested.
+    let happened = [
+        seen.checkpoints,
+        seen.aborted,
+        seen.incarnations,
+        seen.fenced,
+        seen.worker_crashes,
+        seen.coordinator_crashes,
+        seen.refused_reports,
+        seen.refused_commands,
+        seen.open_answers,
+        seen.torn,
+        seen.repeated_commits,
+    ];
+    assert!(happened.iter().all(|times| *times > SEEDS / 10), "{seen:?}");
+}
+
+#[test]
+fn a_seed_gives_the_same_run_each_time() {
+    for seed in [1, 2, 3] {
+        let options = Options { trace: true, ..Options::default() };
+        let (first, second) = (run(seed, options), run(seed, options));
+        assert_eq!(first.seen, second.seen);
+        assert_eq!(first.trace, second.trace, "seed {seed}");
+    }
+}
+
+/// The first seed that finds a planted bug.
+fn found(mutation: Mutation) -> Run {
+    let options = Options { mutation: Some(mutation), trace: false };
+    let runs = (0..SEEDS).map(|seed| run(seed, options));
+    runs.into_iter().find(|run| run.violation.is_some()).unwrap_or_else(|| panic!("{mutation:?} is not found"))
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    let planted = [
+        (Mutation::CommitBeforeAllAcknowledged, "commit"),
+        (Mutation::LateWriteAccepted, "commit"),
+        (Mutation::MarkerOvertakes, "prefix"),
+        (Mutation::PositionOneBatchLate, "prefix"),
+        (Mutation::CommittedTwice, "prefix"),
+    ];
+    for (mutation, invariant) in planted {
+        let run = found(mutation);
+        println!("{mutation:?}: {run}");
+        assert_eq!(run.violation.as_ref().map(|v| v.invariant), Some(invariant), "{mutation:?}: {run}");
+    }
+}
