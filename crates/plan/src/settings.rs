@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_dataflow::{CheckpointOptions, JobOptions};
+use anabranch_dataflow::{CheckpointOptions, JobOptions, StateBackendKind};
 use anabranch_model::{Error, Result};
 
 use crate::place::nearest;
@@ -22,14 +22,16 @@ impl Default for Settings {
     }
 }
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "parallelism",
     "job-name",
     "epoch-interval",
     "buffer-timeout",
     "batch-rows",
     "channel-bytes",
+    "state-backend",
     "state-bytes",
+    "state-directory",
     "checkpoint-directory",
     "checkpoint-interval",
     "checkpoint-timeout",
@@ -62,7 +64,12 @@ impl Settings {
                 self.job.batch_rows = rows;
             }
             "channel-bytes" => self.job.channel_bytes = parse_bytes(value).map_err(of)?,
+            "state-backend" | "state.backend.type" => self.job.state_backend = parse_backend(value).map_err(of)?,
             "state-bytes" => self.job.state_bytes = parse_bytes(value).map_err(of)?,
+            "state-directory" => {
+                let directory = value.trim();
+                self.job.state_directory = (!directory.is_empty()).then(|| directory.into());
+            }
             "checkpoint-directory" | "state.checkpoints.dir" => {
                 self.checkpoints.directory = value.trim().to_string();
                 self.job.checkpoints = (!value.trim().is_empty()).then(|| self.checkpoints.clone());
@@ -101,7 +108,12 @@ impl Settings {
             format!("{} ms", self.job.buffer_timeout.as_millis()),
             self.job.batch_rows.to_string(),
             self.job.channel_bytes.to_string(),
+            match self.job.state_backend {
+                StateBackendKind::Memory => "memory".into(),
+                StateBackendKind::Disk => "disk".into(),
+            },
             self.job.state_bytes.to_string(),
+            self.job.state_directory.as_ref().map_or_else(String::new, |directory| directory.display().to_string()),
             self.checkpoints.directory.clone(),
             format!("{} ms", self.checkpoints.interval.as_millis()),
             format!("{} ms", self.checkpoints.timeout.as_millis()),
@@ -121,6 +133,15 @@ pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
         }
         Ok(tasks) if tasks > 0 => Ok(tasks),
         _ => Err(Error::user(format!("'{text}' is not a number of tasks")).remedy(remedy)),
+    }
+}
+
+/// `memory` or `disk`, and what those who know other systems call them.
+fn parse_backend(text: &str) -> Result<StateBackendKind> {
+    match text.trim().to_lowercase().as_str() {
+        "memory" | "hashmap" => Ok(StateBackendKind::Memory),
+        "disk" | "rocksdb" => Ok(StateBackendKind::Disk),
+        _ => Err(Error::user(format!("'{text}' is not a state backend")).remedy("use 'memory' or 'disk'")),
     }
 }
 

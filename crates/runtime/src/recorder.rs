@@ -4,6 +4,7 @@
 //! operator's files grows until it gives everything at once, or until the panes of the oldest are gone. When all tasks have
 //! acknowledged an epoch, the manifest is written, then the entry in the job's log: with it the checkpoint exists.
 
+use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -36,9 +37,18 @@ pub(crate) struct Recorder {
     pub(crate) sequence: u64,
     /// Checkpoints that are kept, oldest first.
     pub(crate) kept: Vec<Kept>,
-    files: BTreeMap<(TaskId, usize), Vec<StateFile>>,
+    files: BTreeMap<(TaskId, usize), OperatorFiles>,
     /// What sinks have prepared and not made visible, as stored.
     prepared: BTreeMap<(TaskId, bool, Epoch), Blob>,
+}
+
+/// State files of one operator in one task.
+#[derive(Default)]
+struct OperatorFiles {
+    /// Of the runs that lie outside of its tables, by their numbers.
+    runs: BTreeMap<u64, StateFile>,
+    /// Of its tables: all at once, and what has changed since. Oldest first.
+    changes: Vec<StateFile>,
 }
 
 /// A committed checkpoint, and the names of everything that belongs to it.
@@ -46,6 +56,12 @@ pub(crate) struct Recorder {
 pub(crate) struct Kept {
     pub(crate) sequence: u64,
     pub(crate) names: BTreeSet<String>,
+}
+
+impl OperatorFiles {
+    fn all(&self) -> impl Iterator<Item = &StateFile> {
+        self.runs.values().chain(&self.changes)
+    }
 }
 
 impl Recorder {
@@ -128,11 +144,20 @@ impl Recorder {
         shape: &StateShape,
         change: &StateChange,
     ) -> Result<Vec<StateFile>> {
+        let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
+        let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}", epoch.0);
         let files = self.files.entry((task, operator)).or_default();
-        if change.complete {
-            files.clear();
+        files.runs.retain(|id, _| change.runs.iter().any(|run| run.id == *id));
+        for run in &change.runs {
+            if let btree_map::Entry::Vacant(vacant) = files.runs.entry(run.id) {
+                let blob = self.store.put(&format!("{name}-{}.arrow", run.id), run.content()?.into())?;
+                vacant.insert(StateFile { blob, rows: run.rows, last_pane_ms: shape.pane.map(|_| run.pane) });
+            }
         }
-        files.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
+        if change.complete {
+            files.changes.clear();
+        }
+        files.changes.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
         if !change.rows.is_empty() {
             let mut last_pane_ms = None;
             for batch in &change.rows {
@@ -142,12 +167,10 @@ impl Recorder {
             }
             let rows = change.rows.iter().map(|batch| batch.num_rows() as u64).sum();
             let content = encode_rows(&shape.schema, &change.rows)?;
-            let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
-            let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}.arrow", epoch.0);
-            let blob = self.store.put(&name, content.into())?;
-            files.push(StateFile { blob, rows, last_pane_ms });
+            let blob = self.store.put(&format!("{name}.arrow"), content.into())?;
+            files.changes.push(StateFile { blob, rows, last_pane_ms });
         }
-        Ok(files.clone())
+        Ok(files.all().cloned().collect())
     }
 
     fn record_prepared(&mut self, task: TaskId, dead: bool, prepared: Vec<Committable>) -> Result<Vec<Prepared>> {
@@ -213,7 +236,7 @@ impl Recorder {
         while self.kept.len() > KEPT {
             let old = self.kept.remove(0);
             let mut needed: BTreeSet<&String> = self.kept.iter().flat_map(|kept| &kept.names).collect();
-            needed.extend(self.files.values().flatten().map(|file| &file.blob.name));
+            needed.extend(self.files.values().flat_map(OperatorFiles::all).map(|file| &file.blob.name));
             needed.extend(self.prepared.values().map(|blob| &blob.name));
             self.log.remove(old.sequence)?;
             for name in old.names.iter().filter(|name| !needed.contains(name)) {
