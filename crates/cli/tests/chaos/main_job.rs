@@ -44,7 +44,7 @@ fn no_result_is_lost_or_doubled_however_often_the_process_is_killed() {
         arguments.extend(with_checkpoints(folder.path(), parallelism));
         start(&example("ad_campaigns_kafka.sql"), &arguments)
     };
-    kill_often(kills, &mut rng, |rng| job(false, 1 + rng.below(3)));
+    kill_often(kills, &mut rng, folder.path(), |rng| job(false, 1 + rng.below(3)));
     finish(fill);
     finish(job(true, 2));
 

@@ -49,13 +49,21 @@ pub(crate) fn with_checkpoints(folder: &Path, parallelism: u64) -> Vec<String> {
     ["--set".to_owned(), directory, "--set".to_owned(), interval, "--parallelism".to_owned(), parallelism].into()
 }
 
-/// Starts a job and kills it (SIGKILL) at a random moment, again and again.
-pub(crate) fn kill_often(kills: u64, rng: &mut Rng, job: impl Fn(&mut Rng) -> Child) {
+/// Starts a job and kills it (SIGKILL) at a random moment, again and again. Every other time it has got further than the
+/// job before by then: there are checkpoints of its own.
+pub(crate) fn kill_often(kills: u64, rng: &mut Rng, checkpoints: &Path, job: impl Fn(&mut Rng) -> Child) {
     let (mut killed, mut attempts) = (0, 0);
     while killed < kills {
         attempts += 1;
         assert!(attempts < kills + 100, "the job does not come to life");
+        let entries = entries(checkpoints);
         let mut child = job(rng);
+        // One entry says that it has begun, the others are checkpoints.
+        let mut patience = if killed % 2 == 0 { 600 } else { 0 };
+        while patience > 0 && self::entries(checkpoints) < entries + 4 && child.try_wait().expect("status").is_none() {
+            std::thread::park_timeout(Duration::from_millis(50));
+            patience -= 1;
+        }
         std::thread::park_timeout(Duration::from_millis(300 + rng.below(LIFE_MS_MAX - 300)));
         // The topic of events may not have been there yet: then the job has ended by itself, and is started again.
         let alive = child.try_wait().expect("status").is_none();
@@ -65,4 +73,11 @@ pub(crate) fn kill_often(kills: u64, rng: &mut Rng, job: impl Fn(&mut Rng) -> Ch
         assert!(alive || error.contains("does not exist"), "{error}");
         killed += u64::from(alive);
     }
+}
+
+/// Entries that the log of the job there has ever had.
+fn entries(checkpoints: &Path) -> u64 {
+    let files = std::fs::read_dir(checkpoints.join("log")).into_iter().flatten().flatten();
+    let number = |file: std::fs::DirEntry| file.file_name().to_str()?.split_once('.')?.0.parse().ok();
+    files.filter_map(number).max().unwrap_or(0)
 }

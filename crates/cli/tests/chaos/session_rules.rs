@@ -136,7 +136,7 @@ fn there_is_no_false_alert_and_no_lost_or_doubled_count_however_often_the_proces
     let windows = (kills * LIFE_MS_MAX / 2 + 3000) / PAUSE_MS;
     let expected = std::thread::scope(|scope| {
         let produced = scope.spawn(|| produce(broker.servers(), windows as i64, seed));
-        kill_often(kills, &mut Rng::new(seed), |rng| job(false, 1 + rng.below(3)));
+        kill_often(kills, &mut Rng::new(seed), folder.path(), |rng| job(false, 1 + rng.below(3)));
         produced.join().expect("produced")
     });
     assert!(!records(broker.servers(), "session-counts").is_empty(), "nothing was visible before the last run");
