@@ -40,8 +40,10 @@ impl Default for JobOptions {
 /// Checkpoints of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointOptions {
-    /// A directory of the job's own.
+    /// A directory of the job's own, or a place in an object store.
     pub directory: String,
+    /// `state-directory`: a local directory for copies of state that is kept far away.
+    pub state_directory: Option<String>,
     /// Time between the beginnings of two checkpoints.
     pub interval: Duration,
     /// Time that one may take before it is given up.
@@ -55,6 +57,12 @@ impl CheckpointOptions {
     #[must_use]
     pub fn new(directory: impl Into<String>) -> Self {
         let (interval, timeout) = (Duration::from_secs(1), Duration::from_secs(600));
-        CheckpointOptions { directory: directory.into(), interval, timeout, restart_attempts: 10 }
+        CheckpointOptions {
+            directory: directory.into(),
+            state_directory: None,
+            interval,
+            timeout,
+            restart_attempts: 10,
+        }
     }
 }

@@ -22,7 +22,7 @@ impl Default for Settings {
     }
 }
 
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 12] = [
     "parallelism",
     "job-name",
     "epoch-interval",
@@ -34,6 +34,7 @@ const NAMES: [&str; 11] = [
     "checkpoint-interval",
     "checkpoint-timeout",
     "restart-attempts",
+    "state-directory",
 ];
 
 impl Settings {
@@ -66,6 +67,11 @@ impl Settings {
             "checkpoint-directory" | "state.checkpoints.dir" => {
                 self.checkpoints.directory = value.trim().to_string();
                 self.job.checkpoints = (!value.trim().is_empty()).then(|| self.checkpoints.clone());
+            }
+            "state-directory" => {
+                let directory = value.trim();
+                self.checkpoints.state_directory = (!directory.is_empty()).then(|| directory.to_string());
+                self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
             }
             "checkpoint-interval" | "execution.checkpointing.interval" => {
                 self.checkpoints.interval = parse_duration(value).map_err(of)?;
@@ -106,6 +112,7 @@ impl Settings {
             format!("{} ms", self.checkpoints.interval.as_millis()),
             format!("{} ms", self.checkpoints.timeout.as_millis()),
             self.checkpoints.restart_attempts.to_string(),
+            self.checkpoints.state_directory.clone().unwrap_or_default(),
         ];
         NAMES.iter().map(ToString::to_string).zip(values).collect()
     }

@@ -135,7 +135,9 @@ fn begin(log: &Log) -> Result<(Incarnation, u64)> {
         let next = Incarnation(entries.iter().map(|(_, entry)| incarnation(entry)).max().unwrap_or(0) + 1);
         let sequence = entries.last().map_or(1, |(sequence, _)| sequence + 1);
         // Somebody else may be as quick: then the log is longer, and the next number is tried.
-        if log.append(sequence, &Entry::Begins { incarnation: next })? == Appended::Last {
+        let entry = Entry::Begins { incarnation: next };
+        if log.append(sequence, &entry)? == Appended::Last {
+            log.check_refusal(sequence, &entry)?;
             return Ok((next, sequence + 1));
         }
     }
@@ -239,10 +241,11 @@ fn remove_strays(store: &Store, kept: &[Kept], own: Incarnation) -> Result<()> {
         let file = name.rsplit('/').next()?;
         Some(file.split_once('-')?.0.parse::<u64>().ok()? < own.0)
     };
-    let needed: BTreeSet<&String> = kept.iter().flat_map(|kept| &kept.names).collect();
+    let needed: BTreeSet<&str> = kept.iter().flat_map(|kept| &kept.names).map(String::as_str).collect();
+    store.keep_copies(|name| needed.contains(name));
     for folder in ["state", "prepared", "manifests"] {
         let names = store.list(folder)?;
-        for name in names.iter().filter(|name| !needed.contains(name) && earlier(name) == Some(true)) {
+        for name in names.iter().filter(|name| !needed.contains(name.as_str()) && earlier(name) == Some(true)) {
             store.delete(name)?;
         }
     }

@@ -7,7 +7,7 @@ use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64};
 use anabranch_operators::{Connector, Connectors};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
 use anabranch_runtime::{Checkpointing, TakenOver};
-use anabranch_state::Store;
+use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
 
 use crate::Job;
@@ -17,6 +17,7 @@ use crate::Job;
 pub struct Engine {
     connectors: Connectors,
     clock: Arc<dyn Clock>,
+    access: Access,
 }
 
 /// What the caller sets for a script, beside what the script says itself.
@@ -48,10 +49,16 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// An engine with these connectors and the machine's clock. [`Engine::default`] has the standard connectors.
+    /// An engine with these connectors, the machine's clock, and access to object stores as the environment says.
+    /// [`Engine::default`] has the standard connectors.
     #[must_use]
     pub fn new(connectors: Connectors) -> Self {
-        Engine { connectors, clock: Arc::new(SystemClock::new()) }
+        Engine { connectors, clock: Arc::new(SystemClock::new()), access: Access::from_environment() }
+    }
+
+    /// Gives access to object stores in place of what the environment says.
+    pub fn set_access(&mut self, access: Access) {
+        self.access = access;
     }
 
     /// Makes a connector known to SQL under a name: tables of the embedder's own, in memory or elsewhere.
@@ -88,8 +95,13 @@ impl Engine {
     }
 
     fn take_over(&self, plan: &Plan, options: &CheckpointOptions) -> Result<TakenOver> {
+        let mut store =
+            Store::open(&options.directory, &self.access).map_err(|e| e.at("option 'checkpoint-directory'"))?;
+        if let Some(directory) = &options.state_directory {
+            store = store.with_copies(directory).map_err(|e| e.at("option 'state-directory'"))?;
+        }
         let checkpointing = Checkpointing {
-            store: Store::directory(&options.directory).map_err(|e| e.at("option 'checkpoint-directory'"))?,
+            store,
             interval: options.interval,
             timeout: options.timeout,
             new_job: new_job_name(&plan.options.job_name),

@@ -12,4 +12,4 @@ pub use manifest::{
     FORMAT, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
     encode_manifest,
 };
-pub use store::{Blob, Store};
+pub use store::{Access, Blob, Store};

@@ -75,9 +75,7 @@ impl Log {
 
     /// Appends under this number, which is to follow on the last one.
     pub fn append(&self, sequence: u64, entry: &Entry) -> Result<Appended> {
-        let text = serde_json::to_vec(entry)
-            .map_err(|error| Error::internal(format!("an entry of the log cannot be encoded: {error}")))?;
-        if !self.store.put_new(&name(sequence), text.into())? {
+        if !self.put_new(sequence, entry)? {
             return Ok(Appended::Taken);
         }
         // Whoever slept for long may find a number free again, whose entry was removed; later ones are there then.
@@ -85,6 +83,23 @@ impl Log {
             Some(last) if *last > sequence => self.remove(sequence).map(|()| Appended::Taken),
             _ => Ok(Appended::Last),
         }
+    }
+
+    /// Makes sure that the store refuses an entry of this number, which is there: with one that does not, two processes could
+    /// have the job.
+    pub fn check_refusal(&self, sequence: u64, entry: &Entry) -> Result<()> {
+        match self.put_new(sequence, entry)? {
+            false => Ok(()),
+            true => Err(Error::user("the store does not honour conditional writes (If-None-Match on PUT)")
+                .at(self.store.place().to_owned())
+                .remedy("keep checkpoints in a directory, or in an object store that does")),
+        }
+    }
+
+    fn put_new(&self, sequence: u64, entry: &Entry) -> Result<bool> {
+        let text = serde_json::to_vec(entry)
+            .map_err(|error| Error::internal(format!("an entry of the log cannot be encoded: {error}")))?;
+        self.store.put_new(&name(sequence), text.into())
     }
 
     /// Numbers of the entries that are there, ascending.
@@ -107,11 +122,12 @@ fn name(sequence: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Access;
 
     #[test]
     fn entries_are_appended_once_and_read_in_order() {
         let folder = tempfile::tempdir().expect("folder");
-        let store = Store::directory(folder.path().to_str().expect("text")).expect("store");
+        let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
         let log = Log::new(store.clone());
         assert_eq!(log.entries().expect("none"), []);
         let begins = |n| Entry::Begins { incarnation: Incarnation(n) };
