@@ -175,6 +175,7 @@ impl Recorder {
             format: FORMAT,
             job: self.job.clone(),
             outline: self.outline.lines.clone(),
+            lineage: Vec::new(),
             epoch,
             incarnation: self.incarnation,
             tasks: tasks.into_values().collect(),

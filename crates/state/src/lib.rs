@@ -1,15 +1,21 @@
 //! Where checkpoints lie: state files, manifests and the job's log in an object store. Formats are types of their own,
 //! versioned and checked by checksums; what is damaged is told apart from what is missing.
 
+mod contents;
 mod file;
 mod log;
 mod manifest;
+mod request;
+mod savepoint;
 mod store;
 
+pub use contents::{Contents, Stored};
 pub use file::{decode_rows, encode_rows};
 pub use log::{Appended, Entry, Log};
 pub use manifest::{
-    FORMAT, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
+    FORMAT, Lineage, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
     encode_manifest,
 };
+pub use request::{Answer, Asked, REQUEST_FORGOTTEN_MS, Request};
+pub use savepoint::{Savepoint, check_empty};
 pub use store::{Access, Blob, Store};

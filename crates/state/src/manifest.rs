@@ -21,12 +21,26 @@ pub struct Manifest {
     pub job: String,
     /// What the plan consists of that has state, a line each: a restore compares them with its own.
     pub outline: Vec<String>,
+    /// For each line of the outline, the tables from which rows come to it and those to which they go on: by these a
+    /// changed query tells states apart that are alike. Manifests of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lineage: Vec<Lineage>,
     /// The epoch at whose end the snapshots were taken.
     pub epoch: Epoch,
     /// Who wrote it.
     pub incarnation: Incarnation,
     /// One entry per task.
     pub tasks: Vec<TaskState>,
+}
+
+/// The tables around a part of the plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lineage {
+    /// Names of the tables that are read for it.
+    pub from: Vec<String>,
+    /// Names of the tables that are written by it.
+    pub to: Vec<String>,
 }
 
 /// One task's snapshot. Its parts are numbered over the whole plan, by kind, so that they are found again when stages
@@ -162,6 +176,7 @@ mod tests {
             format: FORMAT,
             job: "ads-1a2b".into(),
             outline: vec!["source 0: events".into(), "state 0: count".into(), "sink 0: results".into()],
+            lineage: Vec::new(),
             epoch: Epoch(7),
             incarnation: Incarnation(1),
             tasks: vec![TaskState {

@@ -56,6 +56,11 @@ pub struct Blob {
 }
 
 impl Store {
+    /// A store of the caller's own, for simulation and for services with credentials of their own.
+    pub fn new(objects: Arc<dyn ObjectStore>, place: impl Into<String>) -> Store {
+        Store { objects, requests: Requests::Local, directory: None, copies: None, place: place.into() }
+    }
+
     /// Keeps copies of state files in a local directory, if this store is not one itself. What was copied by jobs that are gone
     /// is removed.
     pub fn with_copies(mut self, directory: &str) -> Result<Store> {
