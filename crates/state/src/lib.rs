@@ -7,7 +7,7 @@ mod manifest;
 mod store;
 
 pub use file::{decode_rows, encode_rows};
-pub use log::{Appended, Entry, Log};
+pub use log::{Appended, Entry, Found, Log};
 pub use manifest::{
     FORMAT, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
     encode_manifest,
