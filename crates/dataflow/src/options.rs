@@ -11,6 +11,9 @@ pub struct JobOptions {
     pub job_name: String,
     /// `epoch-interval`: time between two markers at a source.
     pub epoch_interval: Duration,
+    /// How many epochs are granted at a time.
+    #[serde(default)]
+    pub group: GroupOptions,
     /// `buffer-timeout`: the longest time that rows wait in an exchange's buffer for company. 0 sends at once.
     pub buffer_timeout: Duration,
     /// `batch-rows`: rows that a source reads, and that an exchange gathers, at most in one batch.
@@ -28,12 +31,30 @@ impl Default for JobOptions {
         JobOptions {
             job_name: "job".into(),
             epoch_interval: Duration::from_millis(100),
+            group: GroupOptions::default(),
             buffer_timeout: Duration::from_millis(10),
             batch_rows: 8192,
             channel_bytes: 4 << 20,
             state_bytes: 4 << 30,
             checkpoints: None,
         }
+    }
+}
+
+/// Groups of epochs, which the coordinator grants at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupOptions {
+    /// `group-epochs`: epochs of a group; `None` ('auto'): as few as keep the share of coordination within the bounds.
+    pub epochs: Option<u64>,
+    /// `coordination-percent-min`: share of the time of a group below which groups shrink.
+    pub overhead_percent_min: f64,
+    /// `coordination-percent-max`: share above which they grow.
+    pub overhead_percent_max: f64,
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        GroupOptions { epochs: None, overhead_percent_min: 5.0, overhead_percent_max: 10.0 }
     }
 }
 

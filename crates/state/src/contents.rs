@@ -34,11 +34,21 @@ pub struct Contents {
 impl Contents {
     /// Reads what lies at a place. A job may be running there.
     pub fn read(store: &Store) -> Result<Contents> {
+        Contents::read_if_any(store)?.ok_or_else(|| {
+            Error::user("there are no checkpoints")
+                .at(store.place().to_owned())
+                .remedy("give the 'checkpoint-directory' of a job that keeps checkpoints, or the place of a savepoint")
+        })
+    }
+
+    /// Reads what lies at a place, if anything does.
+    pub fn read_if_any(store: &Store) -> Result<Option<Contents>> {
         if let Some(savepoint) = Savepoint::read(store)? {
             let Savepoint { from, blob, manifest, .. } = savepoint;
             let written_ms = store.written_ms(&blob.name)?.unwrap_or_default();
             let checkpoint = Stored { number: None, blob, written_ms, manifest };
-            return Ok(Contents { savepoint_from: Some(from), checkpoints: vec![checkpoint], damaged: Vec::new() });
+            let (savepoint_from, checkpoints) = (Some(from), vec![checkpoint]);
+            return Ok(Some(Contents { savepoint_from, checkpoints, damaged: Vec::new() }));
         }
         let mut contents = read_log(store)?;
         for _ in 1..LOOKS {
@@ -47,12 +57,7 @@ impl Contents {
             }
             contents = read_log(store)?;
         }
-        if contents.checkpoints.is_empty() && contents.damaged.is_empty() {
-            return Err(Error::user("there are no checkpoints").at(store.place().to_owned()).remedy(
-                "give the 'checkpoint-directory' of a job that keeps checkpoints, or the place of a savepoint",
-            ));
-        }
-        Ok(contents)
+        Ok((!contents.checkpoints.is_empty() || !contents.damaged.is_empty()).then_some(contents))
     }
 
     /// The newest checkpoint that can be read.

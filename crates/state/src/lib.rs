@@ -11,7 +11,7 @@ mod store;
 
 pub use contents::{Contents, Stored};
 pub use file::{decode_rows, encode_rows};
-pub use log::{Appended, Entry, Log};
+pub use log::{Appended, Entry, Found, Log};
 pub use manifest::{
     FORMAT, Lineage, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
     encode_manifest,
