@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Result, SystemClock};
-use anabranch_server::Job;
+use anabranch_server::{Engine, Job, Plan};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments::Run;
@@ -67,7 +67,10 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     let clock = SystemClock::new();
     let (started, cpu_before) = (clock.now(), process::cpu_time());
-    let job = engine.start(&plan)?;
+    let job = match &arguments.from {
+        Some(place) => begin_with(&engine, &plan, place, arguments, &mut progress)?,
+        None => engine.start(&plan)?,
+    };
     let limit = arguments.duration;
     let watch = Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output };
     let watched = match display {
@@ -86,6 +89,24 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let progress = (display != Display::Nothing).then_some(progress);
     finish(job, shown, output.clone(), progress, &Ended { view, elapsed, cpu_before })?;
     watched.map_err(Failure::from)
+}
+
+/// Starts a new job with a savepoint, having said what becomes of what.
+fn begin_with(
+    engine: &Engine,
+    plan: &Plan,
+    place: &str,
+    arguments: &Run,
+    progress: &mut Console,
+) -> Result<Job, Failure> {
+    let wrong = |error: Error| Failure::planning(&error, "");
+    let savepoint = engine.savepoint(place).map_err(wrong)?;
+    if !arguments.quiet {
+        for change in savepoint.compare(plan).map_err(wrong)? {
+            progress.line(&change.to_string())?;
+        }
+    }
+    engine.start_from(plan, &savepoint, arguments.allow_lost_state).map_err(wrong)
 }
 
 fn nothing_to_run(arguments: &Run) -> Error {

@@ -1,7 +1,7 @@
 //! Finding again, in a query that has changed, what a savepoint has state of.
 //!
-//! A part with state is the same if its description is. Where several parts are alike, those of the same tables belong
-//! together; if that does not decide either, their order does, unless their number has changed too: then nobody can tell
+//! A part with state is the same if its description is. Where several parts are alike, those between the same tables and
+//! other states belong together; if that does not decide either, their order does, unless their number has changed too: then nobody can tell
 //! which is which, and a guess would give wrong results without a word.
 
 use std::collections::BTreeMap;
@@ -57,20 +57,29 @@ pub(crate) fn parts(lines: &[String], lineage: &[Lineage]) -> Result<Vec<Part>> 
     })
 }
 
-/// What of the lineage has to be the same: all, where rows come from, where they go, nothing.
-const PASSES: [(bool, bool); 4] = [(true, true), (true, false), (false, true), (false, false)];
+/// What of the lineage has to be the same, in one pass after the other: where rows come from, what they come through, where
+/// they go.
+const PASSES: [(bool, bool, bool); 7] = [
+    (true, true, true),
+    (true, true, false),
+    (true, false, true),
+    (false, true, false),
+    (true, false, false),
+    (false, false, true),
+    (false, false, false),
+];
 
 /// Pairs the parts then with the parts now.
 pub(crate) fn pair(then: &[Part], now: &[Part]) -> Matching {
     let mut matching = Matching::default();
-    for (from, to) in PASSES {
+    for (from, through, to) in PASSES {
         let mut groups: BTreeMap<_, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
         let taken: Vec<usize> = matching.pairs.values().copied().collect();
         let key = |part: &Part| {
             let lineage = part.lineage.clone().unwrap_or_default();
-            let known = part.lineage.is_some() || !(from || to);
-            let tables = (from.then_some(lineage.from), to.then_some(lineage.to));
-            known.then(|| (part.kind, part.description.clone(), tables))
+            let known = part.lineage.is_some() || !(from || through || to);
+            let around = (from.then_some(lineage.from), through.then_some(lineage.through), to.then_some(lineage.to));
+            known.then(|| (part.kind, part.description.clone(), around))
         };
         for (index, part) in then.iter().enumerate().filter(|(index, _)| !matching.pairs.contains_key(index)) {
             key(part).into_iter().for_each(|key| groups.entry(key).or_default().0.push(index));
@@ -98,12 +107,12 @@ pub(crate) fn pair(then: &[Part], now: &[Part]) -> Matching {
 mod tests {
     use super::*;
 
-    /// `count events > results`: a description, the tables before it and those behind it.
+    /// `count events > results`: a description, the tables before it, other states, the tables behind it.
     fn of(texts: &[&str]) -> Vec<Part> {
         let part = |(number, text): (usize, &&str)| {
             let words: Vec<&str> = text.split(' ').collect();
             let list = |at: usize| vec![words[at].to_owned()];
-            let lineage = (words.len() > 1).then(|| Lineage { from: list(1), to: list(3) });
+            let lineage = (words.len() > 1).then(|| Lineage { from: list(1), through: list(2), to: list(3) });
             Part { kind: Kind::State, number, description: words[0].to_owned(), lineage }
         };
         texts.iter().enumerate().map(part).collect()
@@ -129,6 +138,8 @@ mod tests {
         check(&["count e > r", "count f > r"], &["count g > r", "count f > r"], &[(0, 0), (1, 1)], &[]);
         check(&["count e > r"], &["count f > s"], &[(0, 0)], &[]);
         check(&["count e > r", "count e > s"], &["count e > x", "count e > s"], &[(0, 0), (1, 1)], &[]);
+        // One goes and another's sink is renamed, but what is between tells them apart.
+        check(&["e e count r", "e e sum s", "e e max t"], &["e e count r", "e e max x"], &[(0, 0), (2, 1)], &[]);
         // Changed.
         check(&["count e > r"], &["sum e > r"], &[], &[]);
     }
@@ -145,7 +156,7 @@ mod tests {
     #[test]
     fn lines_of_an_outline_are_read_back() {
         let lines = ["source 0: events (kafka)", "state 12: aggregate, by [a: b]: []"].map(str::to_owned);
-        let lineage = Lineage { from: vec!["events".into()], to: Vec::new() };
+        let lineage = Lineage { from: vec!["events".into()], ..Lineage::default() };
         let found = parts(&lines, std::slice::from_ref(&lineage)).expect("parts");
         assert_eq!((found[0].kind, found[0].number, &*found[0].description), (Kind::Source, 0, "events (kafka)"));
         assert_eq!((&found[0].lineage, &found[1].lineage), (&Some(lineage), &None));

@@ -96,8 +96,13 @@ fn lineage(plan: &Plan, stage: StageId) -> Lineage {
     }
     let read = before.iter().filter_map(|id| Some(plan.stage(*id).source.as_ref()?.table.clone()));
     let written = behind.iter().filter_map(|id| Some(plan.stage(*id).sink.as_ref()?.table.clone()));
-    let sorted = |tables: BTreeSet<String>| tables.into_iter().collect();
-    Lineage { from: sorted(read.collect()), to: sorted(written.collect()) }
+    let stages = before.union(&behind).flat_map(|id| &plan.stage(*id).operators);
+    let states = stages.filter_map(|operator| match operator {
+        OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial => Some(describe(spec)),
+        _ => None,
+    });
+    let sorted = |names: BTreeSet<String>| names.into_iter().collect();
+    Lineage { from: sorted(read.collect()), through: sorted(states.collect()), to: sorted(written.collect()) }
 }
 
 /// Stages from which rows only reach static sides.

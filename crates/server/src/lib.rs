@@ -4,6 +4,7 @@ mod engine;
 mod job;
 mod session;
 
+pub use anabranch_dataflow::Plan;
 pub use anabranch_model::{Error, ErrorKind, EventTime, LatencySummary, Result, TaskMetrics};
 pub use anabranch_operators::{Connector, Connectors};
 pub use anabranch_plan::{Planned, StatementText, split_statements};

@@ -33,12 +33,14 @@ pub struct Manifest {
     pub tasks: Vec<TaskState>,
 }
 
-/// The tables around a part of the plan.
+/// What is around a part of the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lineage {
     /// Names of the tables that are read for it.
     pub from: Vec<String>,
+    /// Descriptions of the states that its rows come through, its own included.
+    pub through: Vec<String>,
     /// Names of the tables that are written by it.
     pub to: Vec<String>,
 }
