@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use anabranch_dataflow::{CheckpointOptions, JobOptions};
+use anabranch_dataflow::{CheckpointOptions, JobOptions, StateBackendKind};
 use anabranch_model::{Error, Result};
 
 use crate::place::nearest;
@@ -26,7 +26,7 @@ impl Default for Settings {
 /// More epochs than anybody waits for.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 16] = [
     "parallelism",
     "job-name",
     "epoch-interval",
@@ -36,7 +36,9 @@ const NAMES: [&str; 14] = [
     "buffer-timeout",
     "batch-rows",
     "channel-bytes",
+    "state-backend",
     "state-bytes",
+    "state-directory",
     "checkpoint-directory",
     "checkpoint-interval",
     "checkpoint-timeout",
@@ -59,16 +61,8 @@ impl Settings {
                 }
                 self.job.epoch_interval = interval;
             }
-            "group-epochs" => self.job.group.epochs = parse_group_epochs(value).map_err(of)?,
-            "coordination-percent-min" => {
-                self.job.group.overhead_percent_min = parse_percent(value, 0.0..=self.job.group.overhead_percent_max)
-                    .map_err(|error| {
-                    of(error.remedy("stay below 'coordination-percent-max', or raise that first"))
-                })?;
-            }
-            "coordination-percent-max" => {
-                self.job.group.overhead_percent_max = parse_percent(value, self.job.group.overhead_percent_min..=100.0)
-                    .map_err(|error| of(error.remedy("stay above 'coordination-percent-min', or lower that first")))?;
+            "group-epochs" | "coordination-percent-min" | "coordination-percent-max" => {
+                self.set_group(name, value).map_err(of)?;
             }
             "buffer-timeout" | "execution.buffer-timeout" => {
                 self.job.buffer_timeout = parse_duration(value).map_err(of)?;
@@ -80,7 +74,12 @@ impl Settings {
                 self.job.batch_rows = rows;
             }
             "channel-bytes" => self.job.channel_bytes = parse_bytes(value).map_err(of)?,
+            "state-backend" | "state.backend.type" => self.job.state_backend = parse_backend(value).map_err(of)?,
             "state-bytes" => self.job.state_bytes = parse_bytes(value).map_err(of)?,
+            "state-directory" => {
+                let directory = value.trim();
+                self.job.state_directory = (!directory.is_empty()).then(|| directory.into());
+            }
             "checkpoint-directory" | "state.checkpoints.dir" => {
                 self.checkpoints.directory = value.trim().to_string();
                 self.job.checkpoints = (!value.trim().is_empty()).then(|| self.checkpoints.clone());
@@ -110,6 +109,23 @@ impl Settings {
         Ok(())
     }
 
+    fn set_group(&mut self, name: &str, value: &str) -> Result<()> {
+        let group = &mut self.job.group;
+        let (min, max) = (group.overhead_percent_min, group.overhead_percent_max);
+        match name {
+            "group-epochs" => group.epochs = parse_group_epochs(value)?,
+            "coordination-percent-min" => {
+                group.overhead_percent_min = parse_percent(value, 0.0..=max)
+                    .map_err(|e| e.remedy("stay below 'coordination-percent-max', or raise that first"))?;
+            }
+            _ => {
+                group.overhead_percent_max = parse_percent(value, min..=100.0)
+                    .map_err(|e| e.remedy("stay above 'coordination-percent-min', or lower that first"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The options with their values, for people.
     pub(crate) fn list(&self) -> Vec<(String, String)> {
         let values = [
@@ -122,7 +138,12 @@ impl Settings {
             format!("{} ms", self.job.buffer_timeout.as_millis()),
             self.job.batch_rows.to_string(),
             self.job.channel_bytes.to_string(),
+            match self.job.state_backend {
+                StateBackendKind::Memory => "memory".into(),
+                StateBackendKind::Disk => "disk".into(),
+            },
             self.job.state_bytes.to_string(),
+            self.job.state_directory.as_ref().map_or_else(String::new, |directory| directory.display().to_string()),
             self.checkpoints.directory.clone(),
             format!("{} ms", self.checkpoints.interval.as_millis()),
             format!("{} ms", self.checkpoints.timeout.as_millis()),
@@ -167,6 +188,15 @@ fn parse_percent(text: &str, allowed: RangeInclusive<f64>) -> Result<f64> {
             Err(Error::user(format!("'{text}' is not between {low} and {high} percent")))
         }
         Err(_) => Err(Error::user(format!("'{text}' is not a percentage")).remedy("use a number like 5 or '7.5 %'")),
+    }
+}
+
+/// `memory` or `disk`, and what those who know other systems call them.
+fn parse_backend(text: &str) -> Result<StateBackendKind> {
+    match text.trim().to_lowercase().as_str() {
+        "memory" | "hashmap" => Ok(StateBackendKind::Memory),
+        "disk" | "rocksdb" => Ok(StateBackendKind::Disk),
+        _ => Err(Error::user(format!("'{text}' is not a state backend")).remedy("use 'memory' or 'disk'")),
     }
 }
 

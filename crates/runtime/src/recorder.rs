@@ -5,6 +5,7 @@
 //! acknowledged an epoch, the coordinator has the manifest and the entry in the job's log written: with it the checkpoint
 //! exists.
 
+use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -35,9 +36,24 @@ pub(crate) struct Recorder {
     journal: Journal,
     outline: Outline,
     incarnation: Incarnation,
-    files: BTreeMap<(TaskId, usize), Vec<StateFile>>,
+    files: BTreeMap<(TaskId, usize), OperatorFiles>,
     /// What sinks have prepared and not made visible, as stored.
     prepared: BTreeMap<(TaskId, bool, Epoch), Blob>,
+}
+
+/// State files of one operator in one task.
+#[derive(Default)]
+struct OperatorFiles {
+    /// Of the runs that lie outside of its tables, by their numbers.
+    runs: BTreeMap<u64, StateFile>,
+    /// Of its tables: all at once, and what has changed since. Oldest first.
+    changes: Vec<StateFile>,
+}
+
+impl OperatorFiles {
+    fn all(&self) -> impl Iterator<Item = &StateFile> {
+        self.runs.values().chain(&self.changes)
+    }
 }
 
 impl Recorder {
@@ -85,7 +101,7 @@ impl Recorder {
             Command::Append(sequence, _) | Command::Read(sequence) => Some(*sequence),
             _ => None,
         };
-        let files = self.files.values().flatten().map(|file| &file.blob);
+        let files = self.files.values().flat_map(OperatorFiles::all).map(|file| &file.blob);
         let in_use: BTreeSet<String> = match command {
             Command::Forget(..) => files.chain(self.prepared.values()).map(|blob| blob.name.clone()).collect(),
             _ => BTreeSet::new(),
@@ -132,11 +148,20 @@ impl Recorder {
         shape: &StateShape,
         change: &StateChange,
     ) -> Result<Vec<StateFile>> {
+        let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
+        let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}", epoch.0);
         let files = self.files.entry((task, operator)).or_default();
-        if change.complete {
-            files.clear();
+        files.runs.retain(|id, _| change.runs.iter().any(|run| run.id == *id));
+        for run in &change.runs {
+            if let btree_map::Entry::Vacant(vacant) = files.runs.entry(run.id) {
+                let blob = self.store.put(&format!("{name}-{}.arrow", run.id), run.content()?.into())?;
+                vacant.insert(StateFile { blob, rows: run.rows, last_pane_ms: shape.pane.map(|_| run.pane) });
+            }
         }
-        files.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
+        if change.complete {
+            files.changes.clear();
+        }
+        files.changes.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
         if !change.rows.is_empty() {
             let mut last_pane_ms = None;
             for batch in &change.rows {
@@ -146,12 +171,10 @@ impl Recorder {
             }
             let rows = change.rows.iter().map(|batch| batch.num_rows() as u64).sum();
             let content = encode_rows(&shape.schema, &change.rows)?;
-            let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
-            let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}.arrow", epoch.0);
-            let blob = self.store.put(&name, content.into())?;
-            files.push(StateFile { blob, rows, last_pane_ms });
+            let blob = self.store.put(&format!("{name}.arrow"), content.into())?;
+            files.changes.push(StateFile { blob, rows, last_pane_ms });
         }
-        Ok(files.clone())
+        Ok(files.all().cloned().collect())
     }
 
     fn record_prepared(&mut self, task: TaskId, dead: bool, prepared: Vec<Committable>) -> Result<Vec<Prepared>> {
