@@ -212,6 +212,7 @@ impl Driver {
             (Command::NoneDone(_), Some(control)) => control.set_none_done(),
             (Command::CheckpointDone(incarnation, epoch), Some(control)) => {
                 control.set_done(epoch);
+                control.wake();
                 self.committed(Committed { incarnation, epoch });
             }
             (Command::Cancel(_), Some(control)) => control.cancel(),
