@@ -169,7 +169,7 @@ impl Job {
             None => {
                 let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], members);
                 let Begun::Start(incarnation, _) =
-                    begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(command)))?
+                    begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?
                 else {
                     return Err(Error::internal("a job without a log does not begin"));
                 };

@@ -73,8 +73,10 @@ impl Recorder {
                     None
                 }
             };
-            // Whoever listens is gone only when the job is over.
-            message.map_or(Ok(()), |message| messages.send(message)).unwrap_or_default();
+            if let Some(message) = message {
+                // Whoever listens is gone only when the job is over.
+                let _ = messages.send(message);
+            }
         }
     }
 
