@@ -22,6 +22,10 @@ use crate::watch::Watch;
 /// Results that stay on the screen after the live view is gone.
 const LEFT_LINES: usize = 10;
 
+/// What there is to say of a job that is started again after its end.
+pub(crate) const HAD_ENDED: &str = "the job has ended before: its checkpoints cover all of its input, and nothing was done\n  \
+    help: to run it anew, set another 'checkpoint-directory', or remove that one";
+
 /// How a job is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Display {
@@ -71,6 +75,9 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         Some(place) => begin_with(&engine, &plan, place, arguments, &mut progress)?,
         None => engine.start(&plan)?,
     };
+    if job.had_ended() {
+        return Ok(progress.line(HAD_ENDED)?);
+    }
     let limit = arguments.duration;
     let watch = Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output };
     let watched = match display {
@@ -135,6 +142,7 @@ fn finish(
     ended: &Ended,
 ) -> Result<(), Failure> {
     let restarts = job.restarts();
+    let coordination = job.coordination();
     let outcome = job.wait();
     let cpu = process::cpu_time().zip(ended.cpu_before).map(|(now, before)| now.saturating_sub(before));
     for line in results.map(|results| results.latest(LEFT_LINES)).unwrap_or_default() {
@@ -149,6 +157,7 @@ fn finish(
         for line in summary::lines(&summary) {
             progress.line(&line)?;
         }
+        progress.line(&summary::coordination(&coordination))?;
     }
     outcome.map(|_| ()).map_err(Failure::from)
 }

@@ -1,5 +1,6 @@
 //! Options of a job, set by `SET 'name' = 'value'` or by the command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -20,8 +21,14 @@ pub struct JobOptions {
     pub batch_rows: usize,
     /// `channel-bytes`: bytes in flight at most on one channel between two tasks (one batch always passes).
     pub channel_bytes: usize,
-    /// `state-bytes`: bytes of state that one task may hold; beyond it the job stops with an error.
+    /// `state-backend`: where the state of operators lies.
+    pub state_backend: StateBackendKind,
+    /// `state-bytes`: bytes of state that one operator of one task may hold in memory. Beyond it the job stops with an error,
+    /// or state goes to the local disk, as the backend says.
     pub state_bytes: usize,
+    /// `state-directory`: local directory for state, and for copies of state whose checkpoints lie far away. `None`: the
+    /// system's folder for temporary files, and no copies.
+    pub state_directory: Option<PathBuf>,
     /// Where the job keeps checkpoints, and when. `None`: it keeps none, and begins anew at every start.
     pub checkpoints: Option<CheckpointOptions>,
 }
@@ -35,7 +42,9 @@ impl Default for JobOptions {
             buffer_timeout: Duration::from_millis(10),
             batch_rows: 8192,
             channel_bytes: 4 << 20,
+            state_backend: StateBackendKind::Memory,
             state_bytes: 4 << 30,
+            state_directory: None,
             checkpoints: None,
         }
     }
@@ -58,13 +67,21 @@ impl Default for GroupOptions {
     }
 }
 
+/// Where the state of operators lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateBackendKind {
+    /// `memory`: all of it in memory.
+    Memory,
+    /// `disk`: what does not fit into `state-bytes` on a local disk.
+    Disk,
+}
+
 /// Checkpoints of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointOptions {
     /// A directory of the job's own, or a place in an object store.
     pub directory: String,
-    /// `state-directory`: a local directory for copies of state that is kept far away.
-    pub state_directory: Option<String>,
     /// Time between the beginnings of two checkpoints.
     pub interval: Duration,
     /// Time that one may take before it is given up.
@@ -78,12 +95,6 @@ impl CheckpointOptions {
     #[must_use]
     pub fn new(directory: impl Into<String>) -> Self {
         let (interval, timeout) = (Duration::from_secs(1), Duration::from_secs(600));
-        CheckpointOptions {
-            directory: directory.into(),
-            state_directory: None,
-            interval,
-            timeout,
-            restart_attempts: 10,
-        }
+        CheckpointOptions { directory: directory.into(), interval, timeout, restart_attempts: 10 }
     }
 }

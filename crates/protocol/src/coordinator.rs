@@ -12,7 +12,8 @@
 //! * Commands for tasks carry an incarnation: a worker refuses those older than the newest it has heard of, as reports of other
 //!   incarnations are refused here, and ends the tasks of an older one before it starts those of a newer.
 //! * Commands and reports arrive at least once while both processes live, in any order, possibly twice. If that cannot
-//!   be kept up, the tasks concerned are reported as failed. A command is meant for one life of a worker's process: a
+//!   be kept up, the tasks concerned are reported as failed: also one that said that it is gone, if its last acknowledgement
+//!   has not come. A command is meant for one life of a worker's process: a
 //!   repeated start must not reach its successor.
 //! * Sources take grants in the order of their epochs, and stop only when the epoch to stop after is granted.
 //! * A task that drops rows because the job stops says so, and acknowledges nothing from then on.

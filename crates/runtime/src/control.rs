@@ -91,9 +91,13 @@ impl Control {
         self.stop_after.store(after.0, SeqCst);
     }
 
-    /// Everything up to the end of this epoch is done: sinks make visible what they prepared.
+    /// Everything up to the end of this epoch is done.
     pub(crate) fn set_done(&self, epoch: Epoch) {
         self.change(|| self.done.store(epoch.0, SeqCst));
+    }
+
+    /// Sinks that sleep shall look at what is done, and make visible what they prepared.
+    pub(crate) fn wake(&self) {
         self.inboxes.iter().for_each(|inbox| inbox.wake());
     }
 

@@ -199,7 +199,7 @@ impl Driver {
         let control = self.running.as_ref().map(|running| &running.control);
         match (command, control) {
             (command @ (Command::Append(..) | Command::Read(_) | Command::Remove(_) | Command::Forget(..)), _) => {
-                self.log(command)
+                self.log(command);
             }
             (Command::Start { incarnation, from }, _) => self.start(incarnation, from.as_ref()),
             (Command::Grant { group, checkpoint, .. }, Some(control)) => {
@@ -215,6 +215,7 @@ impl Driver {
             (Command::NoneDone(_), Some(control)) => control.set_none_done(),
             (Command::CheckpointDone(incarnation, epoch), Some(control)) => {
                 control.set_done(epoch);
+                control.wake();
                 self.committed(Committed { incarnation, epoch });
             }
             (Command::Cancel(_), Some(control)) => control.cancel(),
@@ -244,7 +245,7 @@ impl Driver {
                 // The recorder leaves after the driver only.
                 let _ = durable.work.send(Work::Log(Box::new(command)));
             }
-            None => self.inputs.extend(in_memory(command).map(|(sequence, answer)| Input::Store(sequence, answer))),
+            None => self.inputs.extend(in_memory(&command).map(|(sequence, answer)| Input::Store(sequence, answer))),
         }
     }
 

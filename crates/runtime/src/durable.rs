@@ -9,7 +9,7 @@ use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, Pa
 use anabranch_operators::{Committable, Positions};
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Input, Owner, Tasks};
-use anabranch_state::{Prepared, Savepoint, Store, TaskState, decode_rows};
+use anabranch_state::{Blob, Prepared, Savepoint, Store, TaskState, decode_rows};
 use arrow::array::RecordBatch;
 
 use crate::journal::{CheckpointId, Journal};
@@ -195,7 +195,18 @@ pub(crate) struct RestoredSource {
 pub(crate) struct RestoredOperator {
     /// Event time that every task had reached.
     pub(crate) watermark: EventTime,
-    pub(crate) rows: Vec<RecordBatch>,
+    store: Store,
+    files: Vec<Blob>,
+}
+
+impl RestoredOperator {
+    /// Its rows, a file at a time: there may be more of them than fit into memory.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Result<Vec<RecordBatch>>> {
+        self.files.iter().map(|file| {
+            let content = self.store.get_blob(file)?;
+            decode_rows(&content).map_err(|error| error.at(format!("{}/{}", self.store.place(), file.name)))
+        })
+    }
 }
 
 /// Reads a checkpoint as a whole.
@@ -227,13 +238,13 @@ pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState) ->
     }
     for operator in &task.operators {
         let watermark = EventTime(operator.watermark_ms);
-        let none = RestoredOperator { watermark, rows: Vec::new() };
+        let none = RestoredOperator { watermark, store: store.clone(), files: Vec::new() };
         let restored = state.operators.entry(operator.number).or_insert(none);
         restored.watermark = restored.watermark.min(watermark);
         for file in &operator.files {
-            let content = store.get_blob(&file.blob)?;
-            let rows = decode_rows(&content).map_err(|e| e.at(format!("{}/{}", store.place(), file.blob.name)))?;
-            restored.rows.extend(rows);
+            // Whether it is whole is seen now, while there is an older checkpoint to turn to.
+            store.get_blob(&file.blob)?;
+            restored.files.push(file.blob.clone());
         }
     }
     if let Some(sink) = &task.sink {

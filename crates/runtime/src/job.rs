@@ -171,7 +171,7 @@ impl Job {
             None => {
                 let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], members);
                 let Begun::Start(incarnation, _) =
-                    begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(command)))?
+                    begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?
                 else {
                     return Err(Error::internal("a job without a log does not begin"));
                 };
@@ -190,6 +190,12 @@ impl Job {
         Ok(Job { handle, driver: Some(thread.map_err(|error| no_thread(&error))?) })
     }
 
+    /// Whether the job had ended before it was started this time: then nothing is done.
+    #[must_use]
+    pub fn had_ended(&self) -> bool {
+        self.driver.is_none()
+    }
+
     /// The job for observers.
     #[must_use]
     pub fn handle(&self) -> JobHandle {
@@ -198,7 +204,7 @@ impl Job {
 
     /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure that is not to be repaired.
     pub fn wait(mut self) -> Result<Summary> {
-        let had_ended = self.driver.is_none();
+        let had_ended = self.had_ended();
         if let Some(driver) = self.driver.take() {
             driver.join().map_err(|panic| panicked(panic.as_ref()))??;
         }

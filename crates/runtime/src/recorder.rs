@@ -5,6 +5,7 @@
 //! acknowledged an epoch, the coordinator has the manifest and the entry in the job's log written: with it the checkpoint
 //! exists.
 
+use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -40,7 +41,7 @@ pub(crate) struct Recorder {
     journal: Journal,
     outline: Outline,
     incarnation: Incarnation,
-    files: BTreeMap<(TaskId, usize), Vec<StateFile>>,
+    files: BTreeMap<(TaskId, usize), OperatorFiles>,
     /// What sinks have prepared and not made visible, as stored.
     prepared: BTreeMap<(TaskId, bool, Epoch), Blob>,
     clock: Arc<dyn Clock>,
@@ -48,11 +49,26 @@ pub(crate) struct Recorder {
 
 /// Names of what the next checkpoint may refer to.
 fn in_use(
-    files: &BTreeMap<(TaskId, usize), Vec<StateFile>>,
+    files: &BTreeMap<(TaskId, usize), OperatorFiles>,
     prepared: &BTreeMap<(TaskId, bool, Epoch), Blob>,
 ) -> BTreeSet<String> {
-    let files = files.values().flatten().map(|file| &file.blob);
+    let files = files.values().flat_map(OperatorFiles::all).map(|file| &file.blob);
     files.chain(prepared.values()).map(|blob| blob.name.clone()).collect()
+}
+
+/// State files of one operator in one task.
+#[derive(Default)]
+struct OperatorFiles {
+    /// Of the runs that lie outside of its tables, by their numbers.
+    runs: BTreeMap<u64, StateFile>,
+    /// Of its tables: all at once, and what has changed since. Oldest first.
+    changes: Vec<StateFile>,
+}
+
+impl OperatorFiles {
+    fn all(&self) -> impl Iterator<Item = &StateFile> {
+        self.runs.values().chain(&self.changes)
+    }
 }
 
 impl Recorder {
@@ -81,8 +97,10 @@ impl Recorder {
                     None
                 }
             };
-            // Whoever listens is gone only when the job is over.
-            message.map_or(Ok(()), |message| messages.send(message)).unwrap_or_default();
+            if let Some(message) = message {
+                // Whoever listens is gone only when the job is over.
+                let _ = messages.send(message);
+            }
         }
         self.journal.ended();
     }
@@ -156,11 +174,20 @@ impl Recorder {
         shape: &StateShape,
         change: &StateChange,
     ) -> Result<Vec<StateFile>> {
+        let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
+        let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}", epoch.0);
         let files = self.files.entry((task, operator)).or_default();
-        if change.complete {
-            files.clear();
+        files.runs.retain(|id, _| change.runs.iter().any(|run| run.id == *id));
+        for run in &change.runs {
+            if let btree_map::Entry::Vacant(vacant) = files.runs.entry(run.id) {
+                let blob = self.store.put(&format!("{name}-{}.arrow", run.id), run.content()?.into())?;
+                vacant.insert(StateFile { blob, rows: run.rows, last_pane_ms: shape.pane.map(|_| run.pane) });
+            }
         }
-        files.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
+        if change.complete {
+            files.changes.clear();
+        }
+        files.changes.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
         if !change.rows.is_empty() {
             let mut last_pane_ms = None;
             for batch in &change.rows {
@@ -170,12 +197,10 @@ impl Recorder {
             }
             let rows = change.rows.iter().map(|batch| batch.num_rows() as u64).sum();
             let content = encode_rows(&shape.schema, &change.rows)?;
-            let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
-            let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}.arrow", epoch.0);
-            let blob = self.store.put(&name, content.into())?;
-            files.push(StateFile { blob, rows, last_pane_ms });
+            let blob = self.store.put(&format!("{name}.arrow"), content.into())?;
+            files.changes.push(StateFile { blob, rows, last_pane_ms });
         }
-        Ok(files.clone())
+        Ok(files.all().cloned().collect())
     }
 
     fn record_prepared(&mut self, task: TaskId, dead: bool, prepared: Vec<Committable>) -> Result<Vec<Prepared>> {

@@ -96,7 +96,7 @@ impl Engine {
             .remedy("change the query so that it has, or allow it to be lost (--allow-lost-state)"));
         }
         if let Some(options) = &plan.options.checkpoints {
-            let store = self.store(options)?;
+            let store = self.store(plan, options)?;
             if Contents::read_if_any(&store)?.is_some() {
                 return Err(Error::user("a job that begins with a savepoint needs a new place for its checkpoints")
                     .at(format!("option 'checkpoint-directory': {}", options.directory))
@@ -118,9 +118,9 @@ impl Engine {
         anabranch_runtime::Job::start(plan, &self.connectors, clock, checkpointing.as_ref(), origin).map(Job::new)
     }
 
-    fn store(&self, options: &CheckpointOptions) -> Result<Store> {
+    fn store(&self, plan: &Plan, options: &CheckpointOptions) -> Result<Store> {
         let store = Store::open(&options.directory, &self.access).map_err(|e| e.at("option 'checkpoint-directory'"))?;
-        match &options.state_directory {
+        match &plan.options.state_directory {
             Some(directory) => store.with_copies(directory).map_err(|e| e.at("option 'state-directory'")),
             None => Ok(store),
         }
@@ -128,7 +128,7 @@ impl Engine {
 
     fn checkpointing(&self, plan: &Plan, options: &CheckpointOptions) -> Result<Checkpointing> {
         Ok(Checkpointing {
-            store: self.store(options)?,
+            store: self.store(plan, options)?,
             interval: options.interval,
             timeout: options.timeout,
             restart_attempts: options.restart_attempts,

@@ -16,6 +16,12 @@ impl Job {
         Job { handle: job.handle(), job }
     }
 
+    /// Whether the job had ended before it was started this time, as its checkpoints say: then nothing is done.
+    #[must_use]
+    pub fn had_ended(&self) -> bool {
+        self.job.had_ended()
+    }
+
     /// Asks the job to stop at the end of an epoch: what was read is processed, open windows stay open.
     pub fn stop(&self) {
         self.handle.stop();

@@ -1,6 +1,8 @@
-//! Where checkpoints lie: state files, manifests and the job's log in an object store. Formats are types of their own,
-//! versioned and checked by checksums; what is damaged is told apart from what is missing.
+//! Where state lies: beyond an operator's tables on a local disk, and in checkpoints, which are state files, manifests and
+//! the job's log in an object store. Formats are types of their own, versioned and checked by checksums; what is damaged
+//! is told apart from what is missing.
 
+mod backend;
 mod contents;
 mod file;
 mod log;
@@ -9,6 +11,7 @@ mod request;
 mod savepoint;
 mod store;
 
+pub use backend::{BUCKETS, Buckets, DiskBackend, MemoryBackend, Merge, Run, StateBackend};
 pub use contents::{Contents, Stored};
 pub use file::{decode_rows, encode_rows};
 pub use log::{Appended, Entry, Found, Log};

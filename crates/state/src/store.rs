@@ -63,7 +63,7 @@ impl Store {
 
     /// Keeps copies of state files in a local directory, if this store is not one itself. What was copied by jobs that are gone
     /// is removed.
-    pub fn with_copies(mut self, directory: &str) -> Result<Store> {
+    pub fn with_copies(mut self, directory: &std::path::Path) -> Result<Store> {
         if self.directory.is_none() {
             self.copies = Some(Arc::new(Copies::open(directory, &self.place)?));
         }

@@ -85,7 +85,7 @@ fn wrong_credentials_and_places_are_told_without_repeating_them() {
 #[test]
 fn what_a_restore_needs_may_lie_nearby() {
     let nearby = tempfile::tempdir().expect("folder");
-    let open = || store("copied").with_copies(nearby.path().to_str().expect("text")).expect("copies");
+    let open = || store("copied").with_copies(nearby.path()).expect("copies");
     let blob = open().put("state/a", Bytes::from_static(b"content")).expect("put");
     std::fs::remove_file(shared().file("copied/state/a")).expect("removed");
     assert_eq!(open().get_blob(&blob).expect("from the copy"), "content");

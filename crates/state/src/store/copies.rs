@@ -25,20 +25,14 @@ pub(super) struct Copies {
 
 impl Copies {
     /// Copies of what lies at `place`, in a folder of `directory`.
-    pub(super) fn open(directory: &str, place: &str) -> Result<Copies> {
-        let path = directory.strip_prefix("file://").unwrap_or(directory);
-        if path.contains("://") {
-            return Err(Error::user("copies of state are kept in local directories only")
-                .at(directory.to_owned())
-                .remedy("use the path of a directory"));
-        }
-        let copies = PathBuf::from(path).join("copies");
+    pub(super) fn open(directory: &Path, place: &str) -> Result<Copies> {
+        let copies = directory.join("copies");
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let readable: String = place.chars().map(plain).take(80).collect();
         let folder = copies.join(format!("{readable}-{:08x}", crc32fast::hash(place.as_bytes())));
         fs::create_dir_all(&folder).map_err(|error| {
             Error::outside(format!("the directory cannot be made: {error}"))
-                .at(directory.to_owned())
+                .at(directory.display().to_string())
                 .remedy("use a directory that can be written")
         })?;
         remove_unused(&copies, &folder);
