@@ -52,13 +52,14 @@ fn start(script: &Path, place: &str) -> Child {
     let (directory, interval) = (format!("checkpoint-directory={place}"), "checkpoint-interval=50 ms");
     let arguments =
         ["run", script.to_str().expect("text"), "--plain", "-p", "2", "--set", &directory, "--set", interval];
-    let child = anabranch(&arguments).spawn().expect("runs");
+    let mut child = anabranch(&arguments).spawn().expect("runs");
     for _ in 0..LIMIT.as_millis() / 20 {
         if run(&["state", place]).2 == 0 {
             return child;
         }
         std::thread::park_timeout(Duration::from_millis(20));
     }
+    child.kill().and_then(|()| child.wait()).expect("ended");
     panic!("there are no checkpoints");
 }
 

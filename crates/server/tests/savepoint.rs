@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch_model::Error;
 use anabranch_server::{Engine, Fate, Job, Plan, Settings};
-use anabranch_state::{Access, Answer, Asked, Savepoint, Store};
+use anabranch_state::{Access, Answer, Asked, Contents, Savepoint, Store};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -61,17 +61,18 @@ fn store(path: &Path) -> Store {
     Store::open(path.to_str().expect("text"), &Access::default()).expect("store")
 }
 
+fn wait_for(what: &str, condition: &dyn Fn() -> bool) {
+    for _ in 0..6000 {
+        if condition() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    panic!("{what} in vain");
+}
+
 /// Asks the running job for a savepoint once some results are visible, as the command does.
 fn take_savepoint(checkpoints: &Path, visible: impl Fn() -> bool, to: &Path) -> Savepoint {
-    let wait_for = |what: &str, condition: &dyn Fn() -> bool| {
-        for _ in 0..6000 {
-            if condition() {
-                return;
-            }
-            std::thread::park_timeout(Duration::from_millis(10));
-        }
-        panic!("{what} in vain");
-    };
     wait_for("waited for results", &visible);
     let from = store(checkpoints);
     let asked = Asked::ask(&from, "test".into(), 0).expect("asked");
@@ -117,6 +118,33 @@ fn a_job_that_begins_with_a_savepoint_gives_exactly_the_rest() {
         finish(engine.start_from(&plan, &origin, false).expect("a job"));
         check_rest(&all, &rows(&at(name), "results"));
     }
+}
+
+#[test]
+fn a_stopped_job_is_replaced_without_a_result_lost_or_doubled() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let engine = Engine::default();
+    let sql = format!("{EVENTS}{}", counts(&at("alone"), "results", "event_type", "TRUE"));
+    let alone = engine.run(&sql, &settings(None, 2)).expect("a job");
+
+    let sql = format!("{EVENTS}{}", counts(&at("both"), "results", "event_type", "TRUE"));
+    let job = engine.run(&sql, &settings(Some(&at("checkpoints")), 2)).expect("a job");
+    wait_for("waited for results", &|| rows(&at("both"), "results").len() > 3);
+    job.stop();
+    finish(job);
+    let visible = rows(&at("both"), "results").len();
+    let from = store(&at("checkpoints"));
+    let newest = Contents::read(&from).expect("contents").newest().expect("a checkpoint").blob.clone();
+    Savepoint::copy(&from, &newest, &store(&at("savepoint")), &mut || Ok(())).expect("copied");
+
+    let plan = engine.plan(&sql, &settings(Some(&at("own")), 3)).expect("planned").plan.expect("a plan");
+    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    finish(engine.start_from(&plan, &origin, false).expect("a job"));
+    finish(alone);
+    let all = rows(&at("alone"), "results");
+    assert!(visible < all.len(), "it was stopped too late");
+    assert_eq!(rows(&at("both"), "results"), all);
 }
 
 #[test]
