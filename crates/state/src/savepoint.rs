@@ -129,3 +129,90 @@ fn copy_all(
     }
     Ok(Savepoint { from: mark.from, blob, manifest, left_out })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use anabranch_model::{Epoch, Incarnation, StageId, TaskId};
+
+    use super::*;
+    use crate::{Access, OperatorState, Prepared, SinkState, StateFile, TaskState};
+
+    fn store(path: &Path) -> Store {
+        Store::open(path.to_str().expect("text"), &Access::default()).expect("store")
+    }
+
+    /// A checkpoint of one task with a file of state and something prepared; its manifest.
+    fn checkpoint(store: &Store) -> Blob {
+        let file = StateFile {
+            blob: store.put("state/1-7-2.0-0.arrow", b"rows".to_vec().into()).expect("put"),
+            rows: 4,
+            last_pane_ms: None,
+        };
+        let blob = store.put("prepared/1-7-2.0-rows.bin", b"results".to_vec().into()).expect("put");
+        let task = TaskState {
+            task: TaskId { stage: StageId(2), index: 0 },
+            finished: false,
+            source: None,
+            operators: vec![OperatorState { number: 0, watermark_ms: 5, files: vec![file] }],
+            sink: Some(SinkState { number: 0, prepared: vec![Prepared { epoch: Epoch(7), task: 0, blob }] }),
+        };
+        let manifest = Manifest {
+            format: crate::FORMAT,
+            job: "ads-1".into(),
+            outline: Vec::new(),
+            lineage: Vec::new(),
+            epoch: Epoch(7),
+            incarnation: Incarnation(1),
+            tasks: vec![task],
+        };
+        store.put("manifests/1-7.txt", encode_manifest(&manifest).expect("encoded").into()).expect("put")
+    }
+
+    #[test]
+    fn a_copy_stands_for_itself_and_leaves_to_the_job_what_sinks_had_prepared() {
+        let (from, to) = (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
+        let (job, place) = (store(from.path()), store(to.path()));
+        let blob = checkpoint(&job);
+        let copy = Savepoint::copy(&job, &blob, &place, &mut || Ok(())).expect("copied");
+        drop(from);
+        assert_eq!(Savepoint::read(&place).expect("read").as_ref(), Some(&copy));
+        let names: Vec<String> = copy.manifest.names().collect();
+        assert_eq!((names.as_slice(), copy.left_out), (["state/1-7-2.0-0.arrow".to_owned()].as_slice(), 1));
+        assert_eq!(place.list("").expect("list"), ["manifests/savepoint.txt", "savepoint.json", &names[0]]);
+        let error = Savepoint::copy(&place, &copy.blob, &place, &mut || Ok(())).expect_err("full").to_string();
+        assert!(error.contains("must be empty") && error.contains("manifests/savepoint.txt"), "{error}");
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_copy_that_failed() {
+        let (from, to) = (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
+        let (job, place) = (store(from.path()), store(to.path()));
+        let blob = checkpoint(&job);
+        let mut interrupted = || Err(Error::user("interrupted"));
+        assert!(Savepoint::copy(&job, &blob, &place, &mut interrupted).is_err());
+        assert_eq!(place.list("").expect("list"), [""; 0]);
+        std::fs::write(from.path().join("state/1-7-2.0-0.arrow"), "rowz").expect("damaged");
+        let error = Savepoint::copy(&job, &blob, &place, &mut || Ok(())).expect_err("damaged").to_string();
+        assert!(error.contains("checksum") && error.contains("state/1-7-2.0-0.arrow"), "{error}");
+        assert_eq!((place.list("").expect("list"), Savepoint::read(&place).expect("read")), (Vec::new(), None));
+    }
+
+    /// Written by the first version of the format, and never rewritten.
+    #[test]
+    fn the_first_format_of_the_mark_is_read_forever() {
+        let fixture = include_str!("../fixtures/savepoint-1.json");
+        let mark: Mark = serde_json::from_str(fixture).expect("readable");
+        let manifest = Blob { name: MANIFEST.into(), bytes: 4711, crc32: 0xdead_beef };
+        assert_eq!((mark.savepoint, mark.from.as_str(), mark.left_out), (1, "/ads", 2));
+        assert_eq!(mark.manifest, manifest);
+        assert_eq!(serde_json::to_string_pretty(&mark).expect("writable") + "\n", fixture);
+        let folder = tempfile::tempdir().expect("folder");
+        for (content, said) in [(fixture.replace(": 1,", ": 2,"), "has format 2"), ("{}".into(), "cannot be read")] {
+            std::fs::write(folder.path().join(MARK), content).expect("written");
+            let error = Savepoint::read(&store(folder.path())).expect_err("unknown").to_string();
+            assert!(error.contains(said) && error.contains(MARK), "{error}");
+        }
+    }
+}

@@ -21,9 +21,12 @@ use super::{Store, failed};
 /// Time that one request may take, unless `AWS_TIMEOUT` says otherwise. Larger objects are written and read in parts.
 const REQUEST: &str = "30s";
 const CONNECT: &str = "5s";
-/// Requests that fail for reasons that may pass are repeated for so long.
-const RETRY: Duration = Duration::from_secs(60);
-const RETRIES: usize = 8;
+/// Requests that fail for reasons that may pass are repeated for so long, with pauses that become longer. Jobs have restarts
+/// for what lasts longer than that.
+const RETRY: Duration = Duration::from_secs(30);
+const RETRIES: usize = 20;
+const BACKOFF: BackoffConfig =
+    BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(5), base: 3.0 };
 const PLACES: &str =
     "use a directory, s3://BUCKET/PREFIX, or http(s)://HOST:PORT/BUCKET/PREFIX of an S3-compatible store";
 
@@ -144,8 +147,7 @@ impl Place {
 
 impl Bucket {
     fn open(self, place: &str, access: &Access) -> Result<Store> {
-        let backoff = BackoffConfig { init_backoff: Duration::from_millis(100), ..BackoffConfig::default() };
-        let retry = RetryConfig { backoff, max_retries: RETRIES, retry_timeout: RETRY };
+        let retry = RetryConfig { backoff: BACKOFF, max_retries: RETRIES, retry_timeout: RETRY };
         let client = AmazonS3ConfigKey::Client;
         let mut builder = AmazonS3Builder::new()
             .with_config(client(ClientConfigKey::Timeout), REQUEST)
