@@ -4,7 +4,6 @@
 //! lock; it says it once for all of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use anabranch_model::{Epoch, Error, Group, Incarnation, TaskId};
@@ -13,11 +12,12 @@ use anabranch_state::TaskState;
 
 use crate::driver::Message;
 use crate::inbox::Inbox;
+use crate::mailbox::Mailbox;
 
 /// Shared by all tasks of an incarnation.
 pub(crate) struct Control {
     incarnation: Incarnation,
-    reports: Sender<Message>,
+    mailbox: Arc<Mailbox>,
     granted: AtomicU64,
     stop_after: AtomicU64,
     /// The epoch that ends, or ended, with the last checkpoint that was granted.
@@ -38,12 +38,12 @@ impl Control {
     pub(crate) fn new(
         incarnation: Incarnation,
         after: Epoch,
-        reports: Sender<Message>,
+        mailbox: Arc<Mailbox>,
         inboxes: Vec<Arc<Inbox>>,
     ) -> Arc<Self> {
         Arc::new(Control {
             incarnation,
-            reports,
+            mailbox,
             granted: AtomicU64::new(after.0),
             stop_after: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
@@ -59,13 +59,12 @@ impl Control {
 
     /// A task tells the coordinator.
     pub(crate) fn report(&self, task: TaskId, report: Report<TaskState>) {
-        // Whoever listened is gone only when the job is over.
-        let _ = self.reports.send(Message::Task(self.incarnation, task, report));
+        self.mailbox.send(Message::Task(self.incarnation, task, report));
     }
 
     /// A task has failed.
     pub(crate) fn failed(&self, task: TaskId, error: Error) {
-        let _ = self.reports.send(Message::Failed(self.incarnation, task, error));
+        self.mailbox.send(Message::Failed(self.incarnation, task, error));
     }
 
     /// A source would have cut an epoch, but was not granted it for so long.

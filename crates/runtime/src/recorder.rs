@@ -7,7 +7,7 @@
 
 use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 
 use anabranch_model::{Epoch, Incarnation, Result, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
@@ -18,6 +18,7 @@ use anabranch_state::{
 
 use crate::driver::Message;
 use crate::journal::Journal;
+use crate::mailbox::Mailbox;
 use crate::outline::Outline;
 use crate::snapshot::Snapshot;
 
@@ -63,7 +64,7 @@ impl Recorder {
     }
 
     /// Works until nobody has anything to write any more.
-    pub(crate) fn run(mut self, work: &Receiver<Work>, messages: &Sender<Message>) {
+    pub(crate) fn run(mut self, work: &Receiver<Work>, mailbox: &Mailbox) {
         for work in work {
             let message = match work {
                 Work::Snapshot(snapshot) => Some(self.take(*snapshot)),
@@ -74,8 +75,7 @@ impl Recorder {
                 }
             };
             if let Some(message) = message {
-                // Whoever listens is gone only when the job is over.
-                let _ = messages.send(message);
+                mailbox.send(message);
             }
         }
     }
