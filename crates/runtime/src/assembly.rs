@@ -182,6 +182,7 @@ impl Builder<'_> {
             control: Arc::clone(&self.control),
             snapshots: self.durable.as_ref().map(|durable| durable.work.clone()),
             after: self.durable.as_ref().map_or(Epoch(0), |durable| durable.after),
+            told_under: Epoch(0),
         };
         let inbox = main.map(|entry| Arc::clone(&entry.inboxes[id.index as usize]));
         let view = TaskView {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use anabranch_model::{Epoch, Error, Group, Incarnation, TaskId};
-use anabranch_protocol::coordinator::Report;
+use anabranch_protocol::coordinator::{Report, turn};
 use anabranch_state::TaskState;
 
 use crate::driver::Message;
@@ -19,6 +19,8 @@ pub(crate) struct Control {
     incarnation: Incarnation,
     mailbox: Arc<Mailbox>,
     granted: AtomicU64,
+    /// When all sources have cut this epoch, the coordinator grants the next group.
+    turn: AtomicU64,
     stop_after: AtomicU64,
     /// The epoch that ends, or ended, with the last checkpoint that was granted.
     checkpoint: AtomicU64,
@@ -45,6 +47,7 @@ impl Control {
             incarnation,
             mailbox,
             granted: AtomicU64::new(after.0),
+            turn: AtomicU64::new(after.0),
             stop_after: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
             done: AtomicU64::new(after.0),
@@ -82,7 +85,17 @@ impl Control {
         if checkpoint {
             self.checkpoint.store(group.last.0, SeqCst);
         }
+        self.turn.store(turn(group).0, SeqCst);
         self.granted.store(group.last.0, SeqCst);
+    }
+
+    /// A source has cut an epoch. The coordinator wants to hear of two in a group. Whoever has cut the turn of a group before
+    /// that was granted has cut the last epoch of the one before.
+    pub(crate) fn cut(&self, task: TaskId, epoch: Epoch) {
+        let granted = self.granted();
+        if epoch == granted || epoch.0 == self.turn.load(SeqCst) {
+            self.report(task, Report::EpochCut(epoch));
+        }
     }
 
     /// Sources are to end after this epoch.

@@ -148,6 +148,7 @@ impl Job {
     /// Starts a plan: one thread per task, and one that coordinates them. With `checkpointing` the job goes on from the
     /// newest checkpoint, takes checkpoints, and starts its tasks again from them after failures that may pass; without, it begins
     /// anew, leaves nothing, and ends with its first failure.
+    #[expect(clippy::needless_pass_by_value, reason = "callers have no further use for their handle of the clock")]
     pub fn start(
         plan: &Plan,
         connectors: &Connectors,
