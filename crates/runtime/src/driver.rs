@@ -17,14 +17,15 @@ use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Report};
 use anabranch_state::{Store, TaskState};
 
-use crate::assembly::{DurableParts, assemble};
+use crate::assembly::{Assembly, DurableParts, assemble};
 use crate::durable::{beginning, load};
 use crate::job::{Committed, Shared};
 use crate::journal::{Journal, in_memory};
+use crate::mailbox::Mailbox;
 use crate::origin::Origin;
 use crate::outline::Outline;
 use crate::recorder::Work;
-use crate::running::Running;
+use crate::running::{Running, Threads};
 use crate::settings::all_tasks;
 
 /// What the driver is told. Tasks say a few things per epoch that was granted, so no more than these ever wait.
@@ -36,8 +37,8 @@ pub(crate) enum Message {
     /// Somebody waits for a checkpoint that begins from now on.
     Checkpoint(Sender<Committed>),
     Stop,
-    /// Ends the job where it is, as a crash would.
-    Cancel,
+    /// Ends the job where it is, as a crash would, for this reason.
+    Cancel(Error),
 }
 
 /// What a job with checkpoints has beyond others: it writes them, and can be started again from them.
@@ -64,7 +65,7 @@ struct Waiting {
 pub(crate) struct Driver {
     coordinator: Coordinator<TaskState>,
     messages: Receiver<Message>,
-    sender: Sender<Message>,
+    mailbox: Arc<Mailbox>,
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
     running: Option<Running>,
@@ -86,7 +87,7 @@ impl Driver {
     /// For a coordinator that has begun, and its tasks.
     pub(crate) fn new(
         coordinator: Coordinator<TaskState>,
-        (sender, messages): (Sender<Message>, Receiver<Message>),
+        (mailbox, messages): (Arc<Mailbox>, Receiver<Message>),
         clock: Arc<dyn Clock>,
         shared: Arc<Shared>,
         running: Running,
@@ -94,7 +95,7 @@ impl Driver {
         Driver {
             coordinator,
             messages,
-            sender,
+            mailbox,
             clock,
             shared,
             running: Some(running),
@@ -115,11 +116,16 @@ impl Driver {
         self.durable = Some(durable);
     }
 
-    /// The tasks are there. They were given what they go on from when they were made.
+    /// The tasks are there, though they may not run yet. They were given what they go on from when they were made.
     pub(crate) fn started(&mut self, tasks: impl IntoIterator<Item = TaskId>) {
         let incarnation = self.coordinator.incarnation();
         self.inputs.extend(tasks.into_iter().map(|task| Input::Task(incarnation, task, Report::Started)));
         self.settle();
+    }
+
+    /// Where the tasks run.
+    pub(crate) fn threads(&self) -> Option<Arc<Threads>> {
+        self.running.as_ref().map(Running::threads)
     }
 
     /// Drives the job to its end.
@@ -166,7 +172,7 @@ impl Driver {
                 self.stopping = true;
                 self.inputs.push_back(Input::Stop);
             }
-            Message::Cancel => self.outcome = Some(Err(Error::user("the job was dropped"))),
+            Message::Cancel(why) => self.outcome = Some(Err(why)),
         }
     }
 
@@ -273,7 +279,7 @@ impl Driver {
         self.last_grant = None;
         self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
         let tasks = all_tasks(&durable.plan);
-        match durable.start(incarnation, from, &self.clock, &self.sender, &self.shared) {
+        match durable.start(incarnation, from, &self.clock, &self.mailbox, &self.shared) {
             Ok(running) => {
                 self.running = Some(running);
                 self.inputs.extend(tasks.into_iter().map(|task| Input::Task(incarnation, task, Report::Started)));
@@ -321,7 +327,7 @@ impl Durable {
         incarnation: Incarnation,
         from: Option<&Checkpoint<TaskState>>,
         clock: &Arc<dyn Clock>,
-        reports: &Sender<Message>,
+        mailbox: &Arc<Mailbox>,
         shared: &Shared,
     ) -> Result<Running> {
         // The recorder leaves after the driver only.
@@ -338,9 +344,12 @@ impl Durable {
             work: Some(self.work.clone()),
         };
         let (plan, connectors) = (&self.plan, &self.connectors);
-        let assembly = assemble(plan, connectors, Arc::clone(clock), incarnation, reports.clone(), Some(parts))?;
-        let (running, views) = Running::start(assembly)?;
-        shared.show(views);
+        let (clock, mailbox) = (Arc::clone(clock), Arc::clone(mailbox));
+        let assembly = assemble(plan, connectors, clock, incarnation, mailbox, Some(parts))?;
+        let Assembly { control, views, bodies } = assembly;
+        let running = Running::new(control);
+        running.threads().start(&views, bodies)?;
+        shared.show(views.into());
         Ok(running)
     }
 }

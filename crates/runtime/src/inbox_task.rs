@@ -33,6 +33,8 @@ pub(crate) struct TaskParts {
     pub(crate) snapshots: Option<Sender<Work>>,
     /// The epoch behind which the job begins.
     pub(crate) after: Epoch,
+    /// The last epoch that was granted when a sink last told of an ended one.
+    pub(crate) told_under: Epoch,
 }
 
 /// Whether a static side was read completely.
@@ -105,16 +107,18 @@ impl TaskParts {
         self.chain.finish(done.then_some(last))
     }
 
-    /// A sink has handed over an epoch.
-    fn tell_ended(&self, marker: Marker) {
+    /// A sink has handed over an epoch. Of those that end under one grant, the coordinator hears of the first.
+    fn tell_ended(&mut self, marker: Marker) {
         if !self.chain.is_sink() {
             return;
         }
-        let report = match marker.kind.closes() {
-            true => Report::SinkFinished,
-            false => Report::EpochEnded(marker.epoch),
-        };
-        self.control.report(self.id, report);
+        let granted = self.control.granted();
+        if marker.kind.closes() {
+            self.control.report(self.id, Report::SinkFinished);
+        } else if granted > self.told_under {
+            self.told_under = granted;
+            self.control.report(self.id, Report::EpochEnded(marker.epoch));
+        }
     }
 
     fn count_in(&self, envelope: &Envelope) {

@@ -1,40 +1,38 @@
 //! A job seen from outside: started, watched, asked to stop, waited for.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::{PLAN_FORMAT, Plan};
 use anabranch_model::{Clock, Epoch, Error, EventTime, Incarnation, Nanos, Result, TaskCounters, TaskId, TaskMetrics};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
-use anabranch_protocol::coordinator::Owner;
+use anabranch_protocol::coordinator::{Config, Owner, Tasks};
 
-use crate::assembly::{DurableParts, assemble};
+use crate::assembly::{Assembly, DurableParts, assemble};
 use crate::driver::{Driver, Durable, Message};
 use crate::durable::{Begun, Checkpointing, TakenOver, begin, beginning};
 use crate::inbox::{Inbox, QueueStats};
 use crate::journal::in_memory;
+use crate::mailbox::Mailbox;
 use crate::origin::Origin;
 use crate::outline::Outline;
-use crate::running::{Running, no_thread, panicked};
+use crate::running::{Running, no_thread};
 use crate::settings::{all_tasks, config, tasks};
 
 /// A job whose tasks run on threads of this process. Whoever holds it holds the threads.
 pub struct Job {
     handle: JobHandle,
-    driver: Option<JoinHandle<Result<()>>>,
+    had_ended: bool,
 }
 
 /// A job seen from outside, by any number of observers.
 #[derive(Clone)]
 pub struct JobHandle {
     shared: Arc<Shared>,
-    messages: Sender<Message>,
-    clock: Arc<dyn Clock>,
+    mailbox: Arc<Mailbox>,
     keeps_checkpoints: bool,
 }
 
@@ -73,6 +71,7 @@ pub struct Committed {
 
 /// What the driver shows of a job.
 pub(crate) struct Shared {
+    clock: Arc<dyn Clock>,
     started: Nanos,
     state: Mutex<State>,
     changed: Condvar,
@@ -84,6 +83,8 @@ struct State {
     coordination: Coordination,
     /// Since when.
     ended: Option<Nanos>,
+    /// How the job has ended, until somebody has asked.
+    outcome: Option<Result<()>>,
 }
 
 /// A task seen from outside.
@@ -97,10 +98,10 @@ pub(crate) struct TaskView {
 }
 
 impl Shared {
-    fn new(started: Nanos) -> Arc<Shared> {
+    fn new(clock: Arc<dyn Clock>) -> Arc<Shared> {
         let (tasks, coordination) = (Arc::from([]), Coordination::default());
-        let state = State { tasks, restarts: Vec::new(), coordination, ended: None };
-        Arc::new(Shared { started, state: Mutex::new(state), changed: Condvar::new() })
+        let state = State { tasks, restarts: Vec::new(), coordination, ended: None, outcome: None };
+        Arc::new(Shared { started: clock.now(), clock, state: Mutex::new(state), changed: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -123,9 +124,24 @@ impl Shared {
         self.lock().restarts.push(failure);
     }
 
-    fn ended(&self, now: Nanos) {
-        self.lock().ended = Some(now);
+    /// The job has ended: no task runs any more.
+    pub(crate) fn end(&self, outcome: Result<()>) {
+        let mut state = self.lock();
+        state.ended = Some(self.clock.now());
+        state.outcome = Some(outcome);
+        drop(state);
         self.changed.notify_all();
+    }
+
+    /// Waits for the end: how long the job ran, and how it ended, unless somebody has asked before.
+    fn wait(&self) -> (Duration, Option<Result<()>>) {
+        let mut state = self.lock();
+        loop {
+            match state.ended {
+                Some(ended) => return (ended.after(self.started), state.outcome.take()),
+                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
     }
 }
 
@@ -133,6 +149,7 @@ impl Job {
     /// Starts a plan: one thread per task, and one that coordinates them. With `checkpointing` the job goes on from the
     /// newest checkpoint, takes checkpoints, and starts its tasks again from them after failures that may pass; without, it begins
     /// anew, leaves nothing, and ends with its first failure. A job without a checkpoint begins with `origin`, if it is given.
+    #[expect(clippy::needless_pass_by_value, reason = "callers have no further use for their handle of the clock")]
     pub fn start(
         plan: &Plan,
         connectors: &Connectors,
@@ -144,56 +161,40 @@ impl Job {
             return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", plan.format))
                 .remedy("plan the query again with this version"));
         }
-        let (messages, received) = channel();
-        let shared = Shared::new(clock.now());
-        let keeps_checkpoints = checkpointing.is_some();
-        let handle = JobHandle {
-            shared: Arc::clone(&shared),
-            messages: messages.clone(),
-            clock: Arc::clone(&clock),
-            keeps_checkpoints,
-        };
-        let (config, members) = (config(&plan.options, checkpointing), tasks(plan));
-        let taken = match checkpointing {
-            None => None,
-            Some(checkpointing) => match checkpointing.take_over(plan, &config, &members, &clock, origin)? {
-                Some(taken) => Some((checkpointing, taken)),
+        let (sender, received) = channel();
+        let shared = Shared::new(Arc::clone(&clock));
+        let mailbox = Mailbox::new(sender, Arc::clone(&shared));
+        let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
+        let (config, tasks) = (config(&plan.options, checkpointing), tasks(plan));
+        let (assembly, mut driver) = match checkpointing {
+            None => volatile(plan, connectors, &handle, received, (config, tasks), origin)?,
+            Some(checkpointing) => match checkpointing.take_over(plan, &config, &tasks, &clock, origin)? {
+                Some(taken) => durable(plan, connectors, &handle, received, checkpointing, taken)?,
                 None => {
-                    shared.ended(clock.now());
-                    return Ok(Job { handle, driver: None });
+                    handle.shared.end(Ok(()));
+                    return Ok(Job { handle, had_ended: true });
                 }
             },
         };
-        let mut driver = match taken {
-            Some((checkpointing, taken)) => {
-                start_durable(plan, connectors, &handle, (messages, received), checkpointing, taken)?
-            }
-            None => {
-                let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], members);
-                let Begun::Start(incarnation, _) =
-                    begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?
-                else {
-                    return Err(Error::internal("a job without a log does not begin"));
-                };
-                let running = start_once(plan, connectors, &handle, incarnation, origin)?;
-                Driver::new(coordinator, (messages, received), Arc::clone(&clock), Arc::clone(&shared), running)
-            }
-        };
+        let Assembly { views, bodies, .. } = assembly;
+        let views: Arc<[TaskView]> = views.into();
+        handle.shared.show(Arc::clone(&views));
         driver.started(all_tasks(plan));
-        let run = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| driver.run()));
-            let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-            shared.ended(clock.now());
-            outcome
-        };
-        let thread = std::thread::Builder::new().name("coordinator".into()).spawn(run);
-        Ok(Job { handle, driver: Some(thread.map_err(|error| no_thread(&error))?) })
+        let threads = driver.threads();
+        handle.mailbox.set_driver(driver);
+        let job = Job { handle, had_ended: false };
+        threads.map_or(Ok(()), |threads| threads.start(&views, bodies))?;
+        if checkpointing.is_some() {
+            // It has to look after the log, though no task says anything.
+            job.handle.mailbox.start();
+        }
+        Ok(job)
     }
 
     /// Whether the job had ended before it was started this time: then nothing is done.
     #[must_use]
     pub fn had_ended(&self) -> bool {
-        self.driver.is_none()
+        self.had_ended
     }
 
     /// The job for observers.
@@ -203,25 +204,32 @@ impl Job {
     }
 
     /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure that is not to be repaired.
-    pub fn wait(mut self) -> Result<Summary> {
-        let had_ended = self.had_ended();
-        if let Some(driver) = self.driver.take() {
-            driver.join().map_err(|panic| panicked(panic.as_ref()))??;
-        }
-        let (tasks, state) = (self.handle.metrics(), self.handle.shared.lock());
-        let elapsed = state.ended.map_or(Duration::ZERO, |ended| ended.after(self.handle.shared.started));
-        Ok(Summary { tasks, elapsed, coordination: state.coordination, had_ended })
+    pub fn wait(self) -> Result<Summary> {
+        let JobHandle { shared, mailbox, .. } = &self.handle;
+        let (elapsed, outcome) = shared.wait();
+        mailbox.join();
+        outcome.unwrap_or(Ok(()))?;
+        let (tasks, coordination) = (self.handle.metrics(), self.handle.coordination());
+        Ok(Summary { tasks, elapsed, coordination, had_ended: self.had_ended })
     }
 }
 
-/// Starts the tasks of a job that keeps no checkpoints.
-fn start_once(
+/// The tasks and the driver of a job without checkpoints.
+fn volatile(
     plan: &Plan,
     connectors: &Connectors,
     handle: &JobHandle,
-    incarnation: Incarnation,
+    received: Receiver<Message>,
+    (config, tasks): (Config, Tasks),
     origin: Option<&Origin>,
-) -> Result<Running> {
+) -> Result<(Assembly, Driver)> {
+    let JobHandle { shared, mailbox, .. } = handle;
+    let clock = Arc::clone(&shared.clock);
+    let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], tasks);
+    let begun = begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?;
+    let Begun::Start(incarnation, _) = begun else {
+        return Err(Error::internal("a job without a log does not begin"));
+    };
     let outline = Outline::new(plan);
     let parts = match origin {
         Some(_) => {
@@ -230,48 +238,48 @@ fn start_once(
         }
         None => None,
     };
-    let (clock, messages) = (Arc::clone(&handle.clock), handle.messages.clone());
-    let (running, views) = Running::start(assemble(plan, connectors, clock, incarnation, messages, parts)?)?;
-    handle.shared.show(views);
-    Ok(running)
+    let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), parts)?;
+    let running = Running::new(Arc::clone(&assembly.control));
+    let driver = Driver::new(coordinator, (Arc::clone(mailbox), received), clock, Arc::clone(shared), running);
+    Ok((assembly, driver))
 }
 
-/// Starts the tasks of a job that was taken over, and the recorder.
-fn start_durable(
+/// The tasks, the driver and the recorder of a job that was taken over.
+fn durable(
     plan: &Plan,
     connectors: &Connectors,
     handle: &JobHandle,
-    (messages, received): (Sender<Message>, std::sync::mpsc::Receiver<Message>),
+    received: Receiver<Message>,
     checkpointing: &Checkpointing,
     taken: TakenOver,
-) -> Result<Driver> {
+) -> Result<(Assembly, Driver)> {
+    let JobHandle { shared, mailbox, .. } = handle;
     let TakenOver { coordinator, incarnation, after, state, recorder, job, origin } = taken;
     let (work, to_do) = channel();
     let outline = Outline::new(plan);
     let parts = DurableParts { after, scope: &job, outline: &outline, state, work: Some(work.clone()) };
-    let clock = Arc::clone(&handle.clock);
-    let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, messages.clone(), Some(parts))?;
-    let (running, views) = Running::start(assembly)?;
-    handle.shared.show(views);
-    let reports = messages.clone();
+    let clock = Arc::clone(&shared.clock);
+    let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), Some(parts))?;
+    let running = Running::new(Arc::clone(&assembly.control));
+    let reports = Arc::clone(mailbox);
     let run = move || recorder.run(&to_do, &reports);
     let recorder = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
     let recorder = recorder.map_err(|error| no_thread(&error))?;
+    let mut driver = Driver::new(coordinator, (Arc::clone(mailbox), received), clock, Arc::clone(shared), running);
     let (plan, connectors, store) = (plan.clone(), connectors.clone(), checkpointing.store.clone());
-    let mut driver = Driver::new(coordinator, (messages, received), clock, Arc::clone(&handle.shared), running);
     driver.set_durable(Durable { plan, connectors, outline, origin, store, job, work, recorder });
-    Ok(driver)
+    Ok((assembly, driver))
 }
 
 impl JobHandle {
     /// Asks the job to stop at the end of an epoch: what was read is processed, open windows stay open.
     pub fn stop(&self) {
-        self.tell(Message::Stop);
+        self.mailbox.send(Message::Stop);
     }
 
     /// Tears the job down where it is, as a crash would.
     pub fn cancel(&self) {
-        self.tell(Message::Cancel);
+        self.mailbox.send(Message::Cancel(Error::user("the job was dropped")));
     }
 
     /// Takes a checkpoint now, whatever the interval: the next group of epochs ends with one. Waits until it is committed.
@@ -281,13 +289,8 @@ impl JobHandle {
                 .remedy("start it with a place for them: SET 'checkpoint-directory' = '...'"));
         }
         let (told, committed) = channel();
-        self.tell(Message::Checkpoint(told));
+        self.mailbox.send(Message::Checkpoint(told));
         committed.recv().map_err(|_| Error::outside("the job ended before the checkpoint was complete"))
-    }
-
-    fn tell(&self, message: Message) {
-        // Whoever listened is gone only when the job is over.
-        let _ = self.messages.send(message);
     }
 
     /// Waits until the job has ended, at most for `timeout`. Whether it has.
@@ -300,7 +303,7 @@ impl JobHandle {
     /// A reading of every task, in order of stages.
     #[must_use]
     pub fn metrics(&self) -> Vec<TaskMetrics> {
-        let (now, tasks) = (self.clock.now(), Arc::clone(&self.shared.lock().tasks));
+        let (now, tasks) = (self.shared.clock.now(), Arc::clone(&self.shared.lock().tasks));
         tasks.iter().map(|task| task.metrics(now)).collect()
     }
 
@@ -329,10 +332,11 @@ impl JobHandle {
 /// A job that is dropped without [`Job::wait`] is torn down; no thread outlives it.
 impl Drop for Job {
     fn drop(&mut self) {
-        if let Some(driver) = self.driver.take() {
+        if !self.handle.wait_timeout(Duration::ZERO) {
             self.handle.cancel();
-            let _ = driver.join();
+            self.handle.shared.wait();
         }
+        self.handle.mailbox.join();
     }
 }
 

@@ -18,6 +18,7 @@ mod inbox;
 mod inbox_task;
 mod job;
 mod journal;
+mod mailbox;
 mod matching;
 mod origin;
 mod outline;

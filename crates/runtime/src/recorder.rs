@@ -8,7 +8,7 @@
 use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Incarnation, Result, TaskId};
@@ -20,6 +20,7 @@ use anabranch_state::{
 
 use crate::driver::Message;
 use crate::journal::Journal;
+use crate::mailbox::Mailbox;
 use crate::outline::Outline;
 use crate::snapshot::Snapshot;
 
@@ -78,11 +79,11 @@ impl Recorder {
     }
 
     /// Works until nobody has anything to write any more.
-    pub(crate) fn run(mut self, work: &Receiver<Work>, messages: &Sender<Message>) {
+    pub(crate) fn run(mut self, work: &Receiver<Work>, mailbox: &Mailbox) {
         loop {
             if self.journal.look_for_requests(self.clock.now(), || in_use(&self.files, &self.prepared)) {
                 // The answer is the checkpoint itself; nobody waits for this word of it.
-                let _ = messages.send(Message::Checkpoint(channel().0));
+                mailbox.send(Message::Checkpoint(channel().0));
             }
             let work = match work.recv_timeout(LOOK) {
                 Ok(work) => work,
@@ -98,8 +99,7 @@ impl Recorder {
                 }
             };
             if let Some(message) = message {
-                // Whoever listens is gone only when the job is over.
-                let _ = messages.send(message);
+                mailbox.send(message);
             }
         }
         self.journal.ended();

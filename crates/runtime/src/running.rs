@@ -1,34 +1,55 @@
 //! The threads of an incarnation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anabranch_model::{Error, Result};
 use anabranch_protocol::coordinator::Report;
 
-use crate::assembly::{Assembly, TaskBody};
+use crate::assembly::TaskBody;
 use crate::control::Control;
 use crate::job::TaskView;
 
 /// Tasks at work. Whoever drops them ends them, and waits until they have ended.
 pub(crate) struct Running {
     pub(crate) control: Arc<Control>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Arc<Threads>,
+}
+
+/// The threads of tasks that run under one [`Control`].
+pub(crate) struct Threads {
+    control: Arc<Control>,
+    handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Running {
-    /// Starts the tasks: one thread each, named after its stage.
-    pub(crate) fn start(assembly: Assembly) -> Result<(Running, Arc<[TaskView]>)> {
-        let Assembly { control, views, bodies } = assembly;
-        let mut running = Running { control, threads: Vec::with_capacity(bodies.len()) };
-        for (view, body) in views.iter().zip(bodies) {
-            running.spawn(view, body)?;
-        }
-        Ok((running, views.into()))
+    /// No task runs yet: they are started by [`Threads::start`].
+    pub(crate) fn new(control: Arc<Control>) -> Running {
+        let threads = Threads { control: Arc::clone(&control), handles: Mutex::default() };
+        Running { control, threads: Arc::new(threads) }
     }
 
-    fn spawn(&mut self, view: &TaskView, body: TaskBody) -> Result<()> {
+    pub(crate) fn threads(&self) -> Arc<Threads> {
+        Arc::clone(&self.threads)
+    }
+}
+
+impl Threads {
+    /// Starts the tasks: one thread each, named after its stage.
+    pub(crate) fn start(&self, views: &[TaskView], bodies: Vec<TaskBody>) -> Result<()> {
+        let started = views.iter().zip(bodies).try_for_each(|(view, body)| self.spawn(view, body));
+        if started.is_err() {
+            self.control.cancel();
+        }
+        // Whoever has cancelled them meanwhile does not know of all.
+        if self.control.is_cancelled() {
+            self.join();
+        }
+        started
+    }
+
+    fn spawn(&self, view: &TaskView, body: TaskBody) -> Result<()> {
         let task = view.id;
         let place = format!("{} task {} ({})", task.stage, task.index, view.stage_name);
         let control = Arc::clone(&self.control);
@@ -41,18 +62,26 @@ impl Running {
         };
         // Linux shows 15 bytes of a thread's name.
         let name: String = format!("{}.{} {}", task.stage.0, task.index, view.stage_name);
-        self.threads.push(std::thread::Builder::new().name(name).spawn(run).map_err(|error| no_thread(&error))?);
+        let handle = std::thread::Builder::new().name(name).spawn(run).map_err(|error| no_thread(&error))?;
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
         Ok(())
+    }
+
+    fn join(&self) {
+        let handles = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
+        let own = std::thread::current().id();
+        // A task that could not start the coordinator's thread drops the driver, and must not wait for itself.
+        for handle in handles.into_iter().filter(|handle| handle.thread().id() != own) {
+            // A panic of the body was caught inside and has become the task's failure.
+            let _ = handle.join();
+        }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.control.cancel();
-        for thread in self.threads.drain(..) {
-            // A panic of the body was caught inside and has become the task's failure.
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 }
 
