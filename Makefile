@@ -21,7 +21,7 @@ KILLS ?= 20
 ANABRANCH := $(CARGO_TARGET_DIR)/release/anabranch
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test chaos sim bench lint clean release need-build need-kafka
+.PHONY: help demo demo-kafka sql test chaos sim bench lint clean release need-build need-kafka need-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ demo-kafka: release need-kafka ## the same through a real Kafka broker, which is
 sql: release ## an interactive SQL shell
 	$(ANABRANCH) sql $(if $(PARALLELISM),--parallelism $(PARALLELISM))
 
-test: need-build need-kafka ## every test, against a real Kafka broker where one is due
+test: need-build need-kafka need-s3 ## every test, against a real Kafka broker or S3 server where one is due
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) cargo test --locked --workspace --no-fail-fast
 
@@ -68,3 +68,6 @@ need-build:
 need-kafka:
 	@.ci/need kafka
 	@tests/kafka/fetch.sh
+
+need-s3: need-kafka
+	@tests/s3/fetch.sh

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_server::TableOption;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// SQL over streams that do not end.
 #[derive(Debug, Parser)]
@@ -22,6 +22,10 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Type statements and see results as they come
     Sql(Sql),
+    /// Show a job's checkpoints, or a savepoint: sizes, positions, and state as tables
+    State(State),
+    /// Copy the state of a running job to a place of its own, from which other jobs can begin
+    Savepoint(Savepoint),
 }
 
 #[derive(Debug, Args)]
@@ -32,6 +36,12 @@ pub(crate) struct Run {
     pub(crate) settings: Settings,
     #[command(flatten)]
     pub(crate) tables: TableOptions,
+    /// Begin a new job with this savepoint, a directory or a place in an object store
+    #[arg(long, value_name = "PATH")]
+    pub(crate) from: Option<String>,
+    /// Begin even if the query has no place for all that the savepoint holds
+    #[arg(long, requires = "from")]
+    pub(crate) allow_lost_state: bool,
     /// Stop after this time: 30s, 5min, 500ms
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
@@ -59,6 +69,49 @@ pub(crate) struct Sql {
     pub(crate) settings: Settings,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct State {
+    /// Where a job's checkpoints or a savepoint lie: a directory, s3://BUCKET/PREFIX, http(s)://HOST:PORT/BUCKET/PREFIX
+    pub(crate) place: String,
+    /// Show the state of this operator, by its number in the overview
+    #[arg(long, value_name = "N")]
+    pub(crate) operator: Option<usize>,
+    /// Only rows with this value in a column; may be repeated
+    #[arg(long = "key", value_name = "COLUMN=VALUE", value_parser = column_value, requires = "operator")]
+    pub(crate) keys: Vec<(String, String)>,
+    /// Show so many rows at most
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "operator")]
+    pub(crate) limit: usize,
+    /// How to show it
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// How something is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Table,
+    /// For programs; rows as a line each
+    Json,
+    /// Rows for spreadsheets
+    Csv,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Savepoint {
+    /// Where the job's checkpoints lie
+    pub(crate) job: String,
+    /// Where the savepoint shall lie: an empty or new directory, or such a place in an object store
+    pub(crate) path: String,
+    /// If no job runs there, take its newest checkpoint
+    #[arg(long)]
+    pub(crate) last: bool,
+    /// Wait so long for the job's checkpoint
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10min")]
+    pub(crate) timeout: Duration,
+}
+
 /// What changes a plan without changing its text.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Settings {
@@ -83,6 +136,14 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
         _ => Err("give NAME=VALUE, such as buffer-timeout='10 ms'".into()),
+    }
+}
+
+/// `column=value`; the value may be empty, and nothing of it is trimmed.
+fn column_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("give COLUMN=VALUE, such as campaign_id=7".into()),
     }
 }
 
@@ -150,6 +211,12 @@ mod tests {
             "anabranch run a.sql --set name",
             "anabranch run a.sql --option rate=5",
             "anabranch run a.sql --option .rate=5",
+            "anabranch run a.sql --allow-lost-state",
+            "anabranch state",
+            "anabranch state d --key a=1",
+            "anabranch state d --operator 0 --key a",
+            "anabranch state d --format yaml",
+            "anabranch savepoint d",
             "anabranch fly",
         ] {
             assert!(Arguments::try_parse_from(line.split_whitespace()).is_err(), "{line}");

@@ -13,8 +13,10 @@ mod process;
 mod report;
 mod results;
 mod run;
+mod savepoint;
 mod shell;
 mod signals;
+mod state;
 mod summary;
 mod terminal;
 mod view;
@@ -33,6 +35,8 @@ fn main() -> ExitCode {
         Command::Run(run) => run::run(&run),
         Command::Explain(explain) => explain::explain(&explain),
         Command::Sql(sql) => shell::run(&sql),
+        Command::State(arguments) => state::state(&arguments),
+        Command::Savepoint(arguments) => savepoint::savepoint(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Result, SystemClock};
-use anabranch_server::Job;
+use anabranch_server::{Engine, Job, Plan};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments::Run;
@@ -21,6 +21,10 @@ use crate::watch::Watch;
 
 /// Results that stay on the screen after the live view is gone.
 const LEFT_LINES: usize = 10;
+
+/// What there is to say of a job that is started again after its end.
+pub(crate) const HAD_ENDED: &str = "the job has ended before: its checkpoints cover all of its input, and nothing was done\n  \
+    help: to run it anew, set another 'checkpoint-directory', or remove that one";
 
 /// How a job is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,7 +71,13 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     let clock = SystemClock::new();
     let (started, cpu_before) = (clock.now(), process::cpu_time());
-    let job = engine.start(&plan)?;
+    let job = match &arguments.from {
+        Some(place) => begin_with(&engine, &plan, place, arguments, &mut progress)?,
+        None => engine.start(&plan)?,
+    };
+    if job.had_ended() {
+        return Ok(progress.line(HAD_ENDED)?);
+    }
     let limit = arguments.duration;
     let watch = Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output };
     let watched = match display {
@@ -86,6 +96,24 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let progress = (display != Display::Nothing).then_some(progress);
     finish(job, shown, output.clone(), progress, &Ended { view, elapsed, cpu_before })?;
     watched.map_err(Failure::from)
+}
+
+/// Starts a new job with a savepoint, having said what becomes of what.
+fn begin_with(
+    engine: &Engine,
+    plan: &Plan,
+    place: &str,
+    arguments: &Run,
+    progress: &mut Console,
+) -> Result<Job, Failure> {
+    let wrong = |error: Error| Failure::planning(&error, "");
+    let savepoint = engine.savepoint(place).map_err(wrong)?;
+    if !arguments.quiet {
+        for change in savepoint.compare(plan).map_err(wrong)? {
+            progress.line(&change.to_string())?;
+        }
+    }
+    engine.start_from(plan, &savepoint, arguments.allow_lost_state).map_err(wrong)
 }
 
 fn nothing_to_run(arguments: &Run) -> Error {
@@ -114,6 +142,7 @@ fn finish(
     ended: &Ended,
 ) -> Result<(), Failure> {
     let restarts = job.restarts();
+    let coordination = job.coordination();
     let outcome = job.wait();
     let cpu = process::cpu_time().zip(ended.cpu_before).map(|(now, before)| now.saturating_sub(before));
     for line in results.map(|results| results.latest(LEFT_LINES)).unwrap_or_default() {
@@ -128,6 +157,7 @@ fn finish(
         for line in summary::lines(&summary) {
             progress.line(&line)?;
         }
+        progress.line(&summary::coordination(&coordination))?;
     }
     outcome.map(|_| ()).map_err(Failure::from)
 }

@@ -3,7 +3,7 @@
 pub(crate) mod history;
 pub(crate) mod input;
 mod query;
-mod table;
+pub(crate) mod table;
 
 use std::io::{IsTerminal, Read, stdin};
 

@@ -12,6 +12,9 @@ pub struct JobOptions {
     pub job_name: String,
     /// `epoch-interval`: time between two markers at a source.
     pub epoch_interval: Duration,
+    /// How many epochs are granted at a time.
+    #[serde(default)]
+    pub group: GroupOptions,
     /// `buffer-timeout`: the longest time that rows wait in an exchange's buffer for company. 0 sends at once.
     pub buffer_timeout: Duration,
     /// `batch-rows`: rows that a source reads, and that an exchange gathers, at most in one batch.
@@ -23,7 +26,8 @@ pub struct JobOptions {
     /// `state-bytes`: bytes of state that one operator of one task may hold in memory. Beyond it the job stops with an error,
     /// or state goes to the local disk, as the backend says.
     pub state_bytes: usize,
-    /// `state-directory`: local directory for state. `None`: a folder of the system's for temporary files.
+    /// `state-directory`: local directory for state, and for copies of state whose checkpoints lie far away. `None`: a
+    /// folder of the system's for temporary files, and no copies.
     pub state_directory: Option<PathBuf>,
     /// Where the job keeps checkpoints, and when. `None`: it keeps none, and begins anew at every start.
     pub checkpoints: Option<CheckpointOptions>,
@@ -34,6 +38,7 @@ impl Default for JobOptions {
         JobOptions {
             job_name: "job".into(),
             epoch_interval: Duration::from_millis(100),
+            group: GroupOptions::default(),
             buffer_timeout: Duration::from_millis(10),
             batch_rows: 8192,
             channel_bytes: 4 << 20,
@@ -42,6 +47,23 @@ impl Default for JobOptions {
             state_directory: None,
             checkpoints: None,
         }
+    }
+}
+
+/// Groups of epochs, which the coordinator grants at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupOptions {
+    /// `group-epochs`: epochs of a group; `None` ('auto'): as few as keep the share of coordination within the bounds.
+    pub epochs: Option<u64>,
+    /// `coordination-percent-min`: share of the time of a group below which groups shrink.
+    pub overhead_percent_min: f64,
+    /// `coordination-percent-max`: share above which they grow.
+    pub overhead_percent_max: f64,
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        GroupOptions { epochs: None, overhead_percent_min: 5.0, overhead_percent_max: 10.0 }
     }
 }
 
@@ -58,7 +80,7 @@ pub enum StateBackendKind {
 /// Checkpoints of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointOptions {
-    /// A directory of the job's own.
+    /// A directory of the job's own, or a place in an object store.
     pub directory: String,
     /// Time between the beginnings of two checkpoints.
     pub interval: Duration,

@@ -1,16 +1,17 @@
 //! A task whose rows come from channels: receives, aligns, drives its chain.
 
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Envelope, Epoch, Marker, MarkerKind, Result, TaskCounters, TaskId, batch_bytes};
-use anabranch_protocol::Input;
+use anabranch_protocol::coordinator::Report;
 
 use crate::alignment::{Alignment, Event};
 use crate::chain::{Chain, ChainSnapshot};
 use crate::control::Control;
 use crate::inbox::{Inbox, Received};
+use crate::recorder::Work;
 use crate::snapshot::{Snapshot, SourceSnapshot};
 
 /// The static side of one operator: an inbox that is read to its end before the main input.
@@ -29,9 +30,11 @@ pub(crate) struct TaskParts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) control: Arc<Control>,
     /// Where snapshots go, if the job has checkpoints.
-    pub(crate) snapshots: Option<SyncSender<Snapshot>>,
+    pub(crate) snapshots: Option<Sender<Work>>,
     /// The epoch behind which the job begins.
     pub(crate) after: Epoch,
+    /// The last epoch that was granted when a sink last told of an ended one.
+    pub(crate) told_under: Epoch,
 }
 
 /// Whether a static side was read completely.
@@ -44,12 +47,13 @@ pub(crate) enum SideEnd {
 
 impl TaskParts {
     /// Reads the static sides to their ends. Their rows are not counted: the counters tell of the stream. If that is cut
-    /// short, rows of the stream will be dropped unprocessed: nothing from here on counts as done.
+    /// short, rows of the stream will be dropped unprocessed: nothing from here on counts as done, and no snapshot says so.
     pub(crate) fn read_sides(&mut self) -> Result<SideEnd> {
         let sides = std::mem::take(&mut self.sides);
         for side in &sides {
             if self.read_side(side)? == SideEnd::Cut {
-                self.control.tell(Input::Dropped);
+                self.control.report(self.id, Report::Dropped);
+                self.snapshots = None;
                 // Nobody will read the others; who sends there must not wait for it.
                 sides.iter().for_each(|side| side.inbox.close());
                 return Ok(SideEnd::Cut);
@@ -83,7 +87,7 @@ impl TaskParts {
             let (task, epoch, finished) = (self.id, marker.epoch, marker.kind.closes());
             let snapshot = Snapshot { task, epoch, finished, watermark, source, operators, prepared };
             // Whoever took snapshots is gone only when the job has failed.
-            let _ = snapshots.send(snapshot);
+            let _ = snapshots.send(Work::Snapshot(Box::new(snapshot)));
         }
         self.tell_ended(marker);
         Ok(())
@@ -103,15 +107,18 @@ impl TaskParts {
         self.chain.finish(done.then_some(last))
     }
 
-    /// A sink has handed over an epoch.
-    fn tell_ended(&self, marker: Marker) {
+    /// A sink has handed over an epoch. Of those that end under one grant, the coordinator hears of the first.
+    fn tell_ended(&mut self, marker: Marker) {
         if !self.chain.is_sink() {
             return;
         }
-        self.control.tell(match marker.kind.closes() {
-            true => Input::SinkFinished(self.id),
-            false => Input::EpochEnded(self.id, marker.epoch),
-        });
+        let granted = self.control.granted();
+        if marker.kind.closes() {
+            self.control.report(self.id, Report::SinkFinished);
+        } else if granted > self.told_under {
+            self.told_under = granted;
+            self.control.report(self.id, Report::EpochEnded(marker.epoch));
+        }
     }
 
     fn count_in(&self, envelope: &Envelope) {

@@ -1,57 +1,39 @@
-//! A running job: makes the tasks of a plan, starts their threads, watches them end.
+//! A job seen from outside: started, watched, asked to stop, waited for.
 
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, PLAN_FORMAT, Plan, Port, SinkSpec, Stage};
-use anabranch_model::{Clock, Epoch, Error, EventTime, Nanos, Result, StageId, TaskCounters, TaskId, TaskMetrics};
-use anabranch_operators::{Committable, Connectors, Delivery, Functions, TaskContext};
-use anabranch_protocol::Input;
+use anabranch_dataflow::{PLAN_FORMAT, Plan};
+use anabranch_model::{Clock, Epoch, Error, EventTime, Incarnation, Nanos, Result, TaskCounters, TaskId, TaskMetrics};
+use anabranch_operators::Connectors;
+use anabranch_protocol::Coordinator;
+use anabranch_protocol::coordinator::{Config, Owner, Tasks};
 
-use crate::chain::{Chain, SinkTail, Tail};
-use crate::control::{Control, Members};
-use crate::durable::{JobState, TakenOver};
-use crate::exchange::{ChannelSender, ExchangeWriter};
+use crate::assembly::{Assembly, DurableParts, assemble};
+use crate::driver::{Driver, Durable, Message};
+use crate::durable::{Begun, Checkpointing, TakenOver, begin, beginning};
 use crate::inbox::{Inbox, QueueStats};
-use crate::inbox_task::{self, Side, TaskParts};
+use crate::journal::in_memory;
+use crate::mailbox::Mailbox;
+use crate::origin::Origin;
 use crate::outline::Outline;
-use crate::recorder;
-use crate::snapshot::Snapshot;
-use crate::source_task::{SourceParts, SourceTask};
-
-impl DurableParts {
-    /// The scope of what a stage writes: two inserts into one table must not take each other's for their own.
-    fn scope_of(&self, stage: StageId) -> String {
-        match (self.outline.sink(stage), self.outline.source(stage)) {
-            (Some(number), _) => format!("{}-{number}", self.scope),
-            // A table of malformed records.
-            (None, Some(number)) => format!("{}-malformed-{number}", self.scope),
-            (None, None) => self.scope.clone(),
-        }
-    }
-}
-
-/// Epochs of one group at most.
-const GROUP_EPOCHS: u64 = 10;
+use crate::running::{Running, no_thread};
+use crate::settings::{all_tasks, config, tasks};
 
 /// A job whose tasks run on threads of this process. Whoever holds it holds the threads.
 pub struct Job {
     handle: JobHandle,
-    threads: Vec<JoinHandle<()>>,
+    had_ended: bool,
 }
 
 /// A job seen from outside, by any number of observers.
 #[derive(Clone)]
 pub struct JobHandle {
-    control: Arc<Control>,
-    clock: Arc<dyn Clock>,
-    started: Nanos,
-    tasks: Arc<[TaskView]>,
+    shared: Arc<Shared>,
+    mailbox: Arc<Mailbox>,
+    keeps_checkpoints: bool,
 }
 
 /// What a finished job did.
@@ -61,135 +43,158 @@ pub struct Summary {
     pub tasks: Vec<TaskMetrics>,
     /// From start to the end of the last task.
     pub elapsed: Duration,
+    /// What its coordination came to.
+    pub coordination: Coordination,
+    /// The job had ended before it was started this time: nothing was done.
+    pub had_ended: bool,
+}
+
+/// The coordination of a job in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Coordination {
+    /// Groups of epochs that were granted.
+    pub groups: u64,
+    /// Epochs of the next group.
+    pub group_epochs: u64,
+    /// Share of the groups' time that coordination took, 0 to 1, averaged exponentially; `None` before the second group.
+    pub overhead: Option<f64>,
+}
+
+/// A checkpoint that is in the job's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Who committed it.
+    pub incarnation: Incarnation,
+    /// The epoch at whose end it was taken.
+    pub epoch: Epoch,
+}
+
+/// What the driver shows of a job.
+pub(crate) struct Shared {
+    clock: Arc<dyn Clock>,
+    started: Nanos,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    tasks: Arc<[TaskView]>,
+    restarts: Vec<String>,
+    coordination: Coordination,
+    /// Since when.
+    ended: Option<Nanos>,
+    /// How the job has ended, until somebody has asked.
+    outcome: Option<Result<()>>,
 }
 
 /// A task seen from outside.
-struct TaskView {
-    id: TaskId,
-    stage_name: String,
-    is_source: bool,
-    is_sink: bool,
-    counters: Arc<TaskCounters>,
-    inbox: Option<Arc<Inbox>>,
+pub(crate) struct TaskView {
+    pub(crate) id: TaskId,
+    pub(crate) stage_name: String,
+    pub(crate) is_source: bool,
+    pub(crate) is_sink: bool,
+    pub(crate) counters: Arc<TaskCounters>,
+    pub(crate) inbox: Option<Arc<Inbox>>,
 }
 
-/// The inboxes of a stage's tasks for one port, with the first channel of each sending stage.
-struct Entry {
-    inboxes: Vec<Arc<Inbox>>,
-    channels: usize,
-    first_channel: BTreeMap<StageId, usize>,
-}
+impl Shared {
+    fn new(clock: Arc<dyn Clock>) -> Arc<Shared> {
+        let (tasks, coordination) = (Arc::from([]), Coordination::default());
+        let state = State { tasks, restarts: Vec::new(), coordination, ended: None, outcome: None };
+        Arc::new(Shared { started: clock.now(), clock, state: Mutex::new(state), changed: Condvar::new() })
+    }
 
-/// Everything that the making of tasks looks up.
-struct Builder<'a> {
-    plan: &'a Plan,
-    connectors: &'a Connectors,
-    functions: &'a Functions,
-    clock: Arc<dyn Clock>,
-    control: Arc<Control>,
-    entries: BTreeMap<(StageId, Option<usize>), Entry>,
-    durable: Option<DurableParts>,
-}
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-/// What tasks of a job with checkpoints have beyond the others.
-struct DurableParts {
-    after: Epoch,
-    scope: String,
-    outline: Outline,
-    state: JobState,
-    snapshots: SyncSender<Snapshot>,
-}
+    /// These are the tasks now.
+    pub(crate) fn show(&self, tasks: Arc<[TaskView]>) {
+        self.lock().tasks = tasks;
+    }
 
-type TaskBody = Box<dyn FnOnce() -> Result<()> + Send>;
+    /// A group was granted.
+    pub(crate) fn granted(&self, group_epochs: u64, overhead: Option<f64>) {
+        let coordination = &mut self.lock().coordination;
+        *coordination = Coordination { groups: coordination.groups + 1, group_epochs, overhead };
+    }
+
+    /// The tasks are started again after this failure.
+    pub(crate) fn restarted(&self, failure: String) {
+        self.lock().restarts.push(failure);
+    }
+
+    /// The job has ended: no task runs any more.
+    pub(crate) fn end(&self, outcome: Result<()>) {
+        let mut state = self.lock();
+        state.ended = Some(self.clock.now());
+        state.outcome = Some(outcome);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits for the end: how long the job ran, and how it ended, unless somebody has asked before.
+    fn wait(&self) -> (Duration, Option<Result<()>>) {
+        let mut state = self.lock();
+        loop {
+            match state.ended {
+                Some(ended) => return (ended.after(self.started), state.outcome.take()),
+                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
 
 impl Job {
-    /// Starts a plan: one thread per task, named after its stage. With `taken_over` it goes on from the checkpoint and takes
-    /// checkpoints; without, it begins anew and leaves nothing.
+    /// Starts a plan: one thread per task, and one that coordinates them. With `checkpointing` the job goes on from the
+    /// newest checkpoint, takes checkpoints, and starts its tasks again from them after failures that may pass; without, it begins
+    /// anew, leaves nothing, and ends with its first failure. A job without a checkpoint begins with `origin`, if it is given.
+    #[expect(clippy::needless_pass_by_value, reason = "callers have no further use for their handle of the clock")]
     pub fn start(
         plan: &Plan,
         connectors: &Connectors,
         clock: Arc<dyn Clock>,
-        taken_over: Option<TakenOver>,
+        checkpointing: Option<&Checkpointing>,
+        origin: Option<&Origin>,
     ) -> Result<Job> {
         if plan.format != PLAN_FORMAT {
             return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", plan.format))
                 .remedy("plan the query again with this version"));
         }
-        let of = |wanted: fn(&Stage) -> bool| -> Vec<TaskId> {
-            plan.stages.iter().filter(|s| wanted(s)).flat_map(tasks_of).collect()
+        let (sender, received) = channel();
+        let shared = Shared::new(Arc::clone(&clock));
+        let mailbox = Mailbox::new(sender, Arc::clone(&shared));
+        let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
+        let (config, tasks) = (config(&plan.options, checkpointing), tasks(plan));
+        let (assembly, mut driver) = match checkpointing {
+            None => volatile(plan, connectors, &handle, received, (config, tasks), origin)?,
+            Some(checkpointing) => match checkpointing.take_over(plan, &config, &tasks, &clock, origin)? {
+                Some(taken) => durable(plan, connectors, &handle, received, checkpointing, taken)?,
+                None => {
+                    handle.shared.end(Ok(()));
+                    return Ok(Job { handle, had_ended: true });
+                }
+            },
         };
-        let epoch_interval = plan.options.epoch_interval;
-        let checkpoints = taken_over.as_ref().map(|taken| taken.checkpointing.config());
-        let control = Control::new(
-            Members { sources: of(|s| s.source.is_some()), sinks: of(|s| s.sink.is_some()), all: of(|_| true) },
-            checkpoints.map_or(GROUP_EPOCHS, |config| group_epochs(config.interval_ns, epoch_interval)),
-            checkpoints,
-            taken_over.as_ref().map_or(Epoch(0), |taken| taken.after),
-            Arc::clone(&clock),
-        );
-        let (durable, recorder) = match taken_over {
-            None => (None, None),
-            Some(TakenOver { recorder, after, state, .. }) => {
-                let (snapshots, received) = sync_channel(plan.task_count() as usize);
-                let (scope, outline) = (recorder.job.clone(), recorder.outline.clone());
-                (Some(DurableParts { after, scope, outline, state, snapshots }), Some((recorder, received)))
-            }
-        };
-        let entries = entries(plan);
-        control.watch(entries.values().flat_map(|e| e.inboxes.iter().cloned()));
-        let functions = Functions::default();
-        let builder = Builder { plan, connectors, functions: &functions, clock, control, entries, durable };
-        let mut tasks = Vec::new();
-        let mut bodies = Vec::new();
-        for stage in &plan.stages {
-            for id in tasks_of(stage) {
-                let place = |e: Error| e.at(format!("{} ({})", stage.id, stage.name));
-                let (view, body) = builder.task(stage, id).map_err(place)?;
-                tasks.push(view);
-                bodies.push(body);
-            }
-        }
-        let Builder { clock, control, .. } = builder;
-        let started = clock.now();
-        let mut job = Job { handle: JobHandle { control, clock, started, tasks: tasks.into() }, threads: Vec::new() };
-        if let Some((recorder, received)) = recorder {
-            let thread = recorder::spawn(recorder, received, Arc::clone(&job.handle.control));
-            job.threads.push(thread.map_err(|error| no_thread(&error))?);
-        }
-        for (index, body) in bodies.into_iter().enumerate() {
-            job.spawn(index, body)?;
+        let Assembly { views, bodies, .. } = assembly;
+        let views: Arc<[TaskView]> = views.into();
+        handle.shared.show(Arc::clone(&views));
+        driver.started(all_tasks(plan));
+        let threads = driver.threads();
+        handle.mailbox.set_driver(driver);
+        let job = Job { handle, had_ended: false };
+        threads.map_or(Ok(()), |threads| threads.start(&views, bodies))?;
+        if checkpointing.is_some() {
+            // It has to look after the log, though no task says anything.
+            job.handle.mailbox.start();
         }
         Ok(job)
     }
 
-    fn spawn(&mut self, index: usize, body: TaskBody) -> Result<()> {
-        let view = &self.handle.tasks[index];
-        let place = format!("{} task {} ({})", view.id.stage, view.id.index, view.stage_name);
-        let control = Arc::clone(&self.handle.control);
-        let run = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text =
-                    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
-                Err(Error::internal(format!("panic: {text}")))
-            });
-            if let Err(error) = outcome {
-                control.fail(error.at(place));
-            }
-            control.task_ended();
-        };
-        // Linux shows 15 bytes of a thread's name.
-        let name: String = format!("{}.{} {}", view.id.stage.0, view.id.index, view.stage_name);
-        match std::thread::Builder::new().name(name).spawn(run) {
-            Ok(thread) => {
-                self.threads.push(thread);
-                Ok(())
-            }
-            Err(error) => {
-                self.handle.control.fail(Error::outside("thread"));
-                Err(no_thread(&error))
-            }
-        }
+    /// Whether the job had ended before it was started this time: then nothing is done.
+    #[must_use]
+    pub fn had_ended(&self) -> bool {
+        self.had_ended
     }
 
     /// The job for observers.
@@ -198,50 +203,126 @@ impl Job {
         self.handle.clone()
     }
 
-    /// Waits for the end of the job: all sources exhausted, the stop carried out, or the first failure.
-    pub fn wait(mut self) -> Result<Summary> {
-        self.handle.control.wait_ended(None);
-        for thread in self.threads.drain(..) {
-            // A panic of the body was caught inside and has become the job's failure.
-            let _ = thread.join();
-        }
-        match self.handle.control.take_failure() {
-            Some(error) => Err(error),
-            None => {
-                let elapsed = Duration::from_nanos(self.handle.clock.now().since(self.handle.started));
-                Ok(Summary { tasks: self.handle.metrics(), elapsed })
-            }
-        }
+    /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure that is not to be repaired.
+    pub fn wait(self) -> Result<Summary> {
+        let JobHandle { shared, mailbox, .. } = &self.handle;
+        let (elapsed, outcome) = shared.wait();
+        mailbox.join();
+        outcome.unwrap_or(Ok(()))?;
+        let (tasks, coordination) = (self.handle.metrics(), self.handle.coordination());
+        Ok(Summary { tasks, elapsed, coordination, had_ended: self.had_ended })
     }
+}
+
+/// The tasks and the driver of a job without checkpoints.
+fn volatile(
+    plan: &Plan,
+    connectors: &Connectors,
+    handle: &JobHandle,
+    received: Receiver<Message>,
+    (config, tasks): (Config, Tasks),
+    origin: Option<&Origin>,
+) -> Result<(Assembly, Driver)> {
+    let JobHandle { shared, mailbox, .. } = handle;
+    let clock = Arc::clone(&shared.clock);
+    let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], tasks);
+    let begun = begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?;
+    let Begun::Start(incarnation, _) = begun else {
+        return Err(Error::internal("a job without a log does not begin"));
+    };
+    let outline = Outline::new(plan);
+    let parts = match origin {
+        Some(_) => {
+            let state = beginning(origin, &outline)?;
+            Some(DurableParts { after: Epoch(0), scope: "", outline: &outline, state, work: None })
+        }
+        None => None,
+    };
+    let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), parts)?;
+    let running = Running::new(Arc::clone(&assembly.control));
+    let driver = Driver::new(coordinator, (Arc::clone(mailbox), received), clock, Arc::clone(shared), running);
+    Ok((assembly, driver))
+}
+
+/// The tasks, the driver and the recorder of a job that was taken over.
+fn durable(
+    plan: &Plan,
+    connectors: &Connectors,
+    handle: &JobHandle,
+    received: Receiver<Message>,
+    checkpointing: &Checkpointing,
+    taken: TakenOver,
+) -> Result<(Assembly, Driver)> {
+    let JobHandle { shared, mailbox, .. } = handle;
+    let TakenOver { coordinator, incarnation, after, state, recorder, job, origin } = taken;
+    let (work, to_do) = channel();
+    let outline = Outline::new(plan);
+    let parts = DurableParts { after, scope: &job, outline: &outline, state, work: Some(work.clone()) };
+    let clock = Arc::clone(&shared.clock);
+    let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), Some(parts))?;
+    let running = Running::new(Arc::clone(&assembly.control));
+    let reports = Arc::clone(mailbox);
+    let run = move || recorder.run(&to_do, &reports);
+    let recorder = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
+    let recorder = recorder.map_err(|error| no_thread(&error))?;
+    let mut driver = Driver::new(coordinator, (Arc::clone(mailbox), received), clock, Arc::clone(shared), running);
+    let (plan, connectors, store) = (plan.clone(), connectors.clone(), checkpointing.store.clone());
+    driver.set_durable(Durable { plan, connectors, outline, origin, store, job, work, recorder });
+    Ok((assembly, driver))
 }
 
 impl JobHandle {
     /// Asks the job to stop at the end of an epoch: what was read is processed, open windows stay open.
     pub fn stop(&self) {
-        self.control.tell(Input::Stop);
+        self.mailbox.send(Message::Stop);
     }
 
     /// Tears the job down where it is, as a crash would.
     pub fn cancel(&self) {
-        self.control.fail(Error::user("the job was dropped"));
+        self.mailbox.send(Message::Cancel(Error::user("the job was dropped")));
     }
 
-    /// Waits until all tasks have ended, at most for `timeout`. Whether they have.
+    /// Takes a checkpoint now, whatever the interval: the next group of epochs ends with one. Waits until it is committed.
+    pub fn checkpoint_now(&self) -> Result<Committed> {
+        if !self.keeps_checkpoints {
+            return Err(Error::user("the job keeps no checkpoints")
+                .remedy("start it with a place for them: SET 'checkpoint-directory' = '...'"));
+        }
+        let (told, committed) = channel();
+        self.mailbox.send(Message::Checkpoint(told));
+        committed.recv().map_err(|_| Error::outside("the job ended before the checkpoint was complete"))
+    }
+
+    /// Waits until the job has ended, at most for `timeout`. Whether it has.
     #[must_use]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
-        self.control.wait_ended(Some(timeout))
+        let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), timeout, |state| state.ended.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.ended.is_some()
     }
 
     /// A reading of every task, in order of stages.
     #[must_use]
     pub fn metrics(&self) -> Vec<TaskMetrics> {
-        let now = self.clock.now();
-        self.tasks.iter().map(|task| task.metrics(now)).collect()
+        let (now, tasks) = (self.shared.clock.now(), Arc::clone(&self.shared.lock().tasks));
+        tasks.iter().map(|task| task.metrics(now)).collect()
+    }
+
+    /// The coordination so far.
+    #[must_use]
+    pub fn coordination(&self) -> Coordination {
+        self.shared.lock().coordination
+    }
+
+    /// Failures after which the tasks were started again, oldest first.
+    #[must_use]
+    pub fn restarts(&self) -> Vec<String> {
+        self.shared.lock().restarts.clone()
     }
 
     /// Forgets the latencies recorded so far: what a measurement calls after its warm-up.
     pub fn reset_latencies(&self) {
-        for task in self.tasks.iter() {
+        let tasks = Arc::clone(&self.shared.lock().tasks);
+        for task in tasks.iter() {
             task.counters.latency.reset();
             task.counters.result_latency.reset();
         }
@@ -251,12 +332,11 @@ impl JobHandle {
 /// A job that is dropped without [`Job::wait`] is torn down; no thread outlives it.
 impl Drop for Job {
     fn drop(&mut self) {
-        if !self.threads.is_empty() {
+        if !self.handle.wait_timeout(Duration::ZERO) {
             self.handle.cancel();
-            for thread in self.threads.drain(..) {
-                let _ = thread.join();
-            }
+            self.handle.shared.wait();
         }
+        self.handle.mailbox.join();
     }
 }
 
@@ -286,166 +366,5 @@ impl TaskView {
             latency: counters.latency.summary(),
             result_latency: counters.result_latency.summary(),
         }
-    }
-}
-
-/// Epochs of a group: so many that checkpoints, which end groups, come about as often as they should.
-fn group_epochs(checkpoint_interval_ns: u64, epoch_interval: Duration) -> u64 {
-    let epoch_ns = u64::try_from(epoch_interval.as_nanos()).unwrap_or(u64::MAX).max(1);
-    (checkpoint_interval_ns / epoch_ns / 2).clamp(1, GROUP_EPOCHS)
-}
-
-fn no_thread(error: &std::io::Error) -> Error {
-    Error::outside(format!("cannot start a thread: {error}"))
-        .remedy("lower the parallelism, or raise the limit of threads (ulimit -u)")
-}
-
-fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
-    let id = stage.id;
-    (0..stage.parallelism).map(move |index| TaskId { stage: id, index })
-}
-
-fn port_key(port: Port) -> Option<usize> {
-    match port {
-        Port::Main => None,
-        Port::Side(operator) => Some(operator),
-    }
-}
-
-/// Channels that an exchange makes to one receiving task.
-fn channels_of(plan: &Plan, exchange: &Exchange) -> usize {
-    match exchange.kind {
-        ExchangeKind::Forward => 1,
-        _ => plan.stage(exchange.from).parallelism as usize,
-    }
-}
-
-fn entries(plan: &Plan) -> BTreeMap<(StageId, Option<usize>), Entry> {
-    let mut entries: BTreeMap<(StageId, Option<usize>), Entry> = BTreeMap::new();
-    for exchange in &plan.exchanges {
-        let key = (exchange.to, port_key(exchange.port));
-        let none = Entry { inboxes: Vec::new(), channels: 0, first_channel: BTreeMap::new() };
-        let entry = entries.entry(key).or_insert(none);
-        entry.first_channel.insert(exchange.from, entry.channels);
-        entry.channels += channels_of(plan, exchange);
-    }
-    for ((to, _), entry) in &mut entries {
-        let inbox = || Arc::new(Inbox::new(entry.channels, plan.options.channel_bytes));
-        entry.inboxes = (0..plan.stage(*to).parallelism).map(|_| inbox()).collect();
-    }
-    entries
-}
-
-impl Builder<'_> {
-    fn task(&self, stage: &Stage, id: TaskId) -> Result<(TaskView, TaskBody)> {
-        let context = TaskContext {
-            index: id.index,
-            parallelism: stage.parallelism,
-            batch_rows: self.plan.options.batch_rows,
-            delivery: match &self.durable {
-                Some(durable) => Delivery::ExactlyOnce { scope: durable.scope_of(stage.id) },
-                None => Delivery::AtLeastOnce,
-            },
-            clock: Arc::clone(&self.clock),
-        };
-        let counters = Arc::new(TaskCounters::default());
-        let tail = match &stage.sink {
-            Some(sink) => {
-                let durable = self.durable.as_ref();
-                let prepared = durable.and_then(|d| d.state.sinks.get(&d.outline.sink(stage.id)?));
-                Tail::Sink(self.sink(sink, &context, prepared)?)
-            }
-            None => Tail::Exchanges(self.plan.outputs(stage.id).map(|e| self.writer(e, id)).collect::<Result<_>>()?),
-        };
-        let main = self.entries.get(&(stage.id, None));
-        let input = match (&stage.source, self.plan.inputs(stage.id).find(|e| e.port == Port::Main)) {
-            (Some(source), None) => SourceParts::schema(source, self.functions)?,
-            (None, Some(exchange)) => Arc::clone(&self.plan.stage(exchange.from).schema),
-            _ => return Err(Error::internal("a stage has either a source or exchanges into its main port")),
-        };
-        let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
-        let mut chain = Chain::new(stage, input, tail, options, self.functions, Arc::clone(&counters), clock)?;
-        if let Some(DurableParts { outline, state, .. }) = &self.durable {
-            let states = (0..stage.operators.len())
-                .filter_map(|place| Some((place, state.operators.get(&outline.operator(stage.id, place)?)?)));
-            chain.restore(&states.collect(), id, stage.parallelism, self.plan.key_groups)?;
-        }
-        let sides = self.entries.iter().filter(|((to, _), _)| *to == stage.id).filter_map(|((_, port), entry)| {
-            let inbox = Arc::clone(&entry.inboxes[id.index as usize]);
-            port.map(|operator| Side { operator, inbox, channels: entry.channels })
-        });
-        let parts = TaskParts {
-            id,
-            chain,
-            sides: sides.collect(),
-            counters: Arc::clone(&counters),
-            clock: Arc::clone(&self.clock),
-            control: Arc::clone(&self.control),
-            snapshots: self.durable.as_ref().map(|durable| durable.snapshots.clone()),
-            after: self.durable.as_ref().map_or(Epoch(0), |durable| durable.after),
-        };
-        let inbox = main.map(|entry| Arc::clone(&entry.inboxes[id.index as usize]));
-        let view = TaskView {
-            id,
-            stage_name: stage.name.clone(),
-            is_source: stage.source.is_some(),
-            is_sink: stage.sink.is_some(),
-            counters,
-            inbox: inbox.clone(),
-        };
-        let body: TaskBody = match (&stage.source, inbox, main) {
-            (Some(_), ..) => self.source_body(stage, parts, &context)?,
-            (None, Some(inbox), Some(entry)) => {
-                let channels = entry.channels;
-                Box::new(move || inbox_task::run(parts, &inbox, channels))
-            }
-            _ => return Err(Error::internal("a stage without input")),
-        };
-        Ok((view, body))
-    }
-
-    /// Opens a sink, which first makes visible what is its own of what was `prepared` before.
-    fn sink(&self, spec: &SinkSpec, context: &TaskContext, prepared: Option<&Vec<Committable>>) -> Result<SinkTail> {
-        let place = |e: Error| e.at(format!("table {}", spec.table));
-        let connector = self.connectors.get(&spec.connector.connector)?;
-        let mut tail = SinkTail::new(connector.sink(spec, context).map_err(place)?, self.durable.is_some());
-        tail.restore(prepared.map_or(&[], Vec::as_slice), context.index, context.parallelism).map_err(place)?;
-        Ok(tail)
-    }
-
-    fn source_body(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<TaskBody> {
-        let Some(spec) = &stage.source else { return Err(Error::internal("not a source")) };
-        let place = |e: Error| e.at(format!("table {}", spec.table));
-        let restored = self.durable.as_ref().and_then(|durable| {
-            let number = durable.outline.source(stage.id)?;
-            durable.state.sources.get(&number)
-        });
-        let positions = restored.map(|restored| &restored.positions);
-        let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
-        let dead_letter = match &spec.on_malformed {
-            OnMalformed::DeadLetter(sink) => {
-                Some(self.sink(sink, context, restored.map(|restored| &restored.dead_letters))?)
-            }
-            _ => None,
-        };
-        let source = SourceParts::new(spec, source, dead_letter, restored, self.functions).map_err(place)?;
-        let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
-        Ok(Box::new(move || SourceTask::new(parts, source, version, interval).run()))
-    }
-
-    /// The sending side of an exchange for one task.
-    fn writer(&self, exchange: &Exchange, from: TaskId) -> Result<ExchangeWriter> {
-        let entry = self.entries.get(&(exchange.to, port_key(exchange.port)));
-        let entry = entry.ok_or_else(|| Error::internal("an exchange without receiver"))?;
-        let first = entry.first_channel[&exchange.from];
-        let forward = exchange.kind == ExchangeKind::Forward;
-        if forward && entry.inboxes.len() != self.plan.stage(exchange.from).parallelism as usize {
-            return Err(Error::internal("a forward exchange between stages of different parallelism"));
-        }
-        let channel = if forward { first } else { first + from.index as usize };
-        let all = entry.inboxes.iter().enumerate().filter(|(to, _)| !forward || *to == from.index as usize);
-        let senders = all.map(|(_, inbox)| ChannelSender { inbox: Arc::clone(inbox), channel }).collect();
-        let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
-        Ok(ExchangeWriter::new(exchange.kind.clone(), senders, self.plan.key_groups, options, clock))
     }
 }

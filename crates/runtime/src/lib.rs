@@ -3,20 +3,33 @@
 //! A task is a chain of operators between an input and an output. `source_task` drives a chain from a source,
 //! `inbox_task` from channels; both share `chain` and `exchange`. `alignment`, `watermarks` and `exchange` decide
 //! without waiting or reading a clock, and are tested so.
+//!
+//! `driver` drives the job's coordinator on a thread of its own, `control` is between it and the tasks; `recorder` writes
+//! snapshots and the log on another.
 
 mod alignment;
+mod assembly;
 mod chain;
 mod control;
+mod driver;
 mod durable;
 mod exchange;
 mod inbox;
 mod inbox_task;
 mod job;
+mod journal;
+mod mailbox;
+mod matching;
+mod origin;
 mod outline;
 mod recorder;
+mod requests;
+mod running;
+mod settings;
 mod snapshot;
 mod source_task;
 mod watermarks;
 
-pub use durable::{Checkpointing, TakenOver};
-pub use job::{Job, JobHandle, Summary};
+pub use durable::Checkpointing;
+pub use job::{Committed, Coordination, Job, JobHandle, Summary};
+pub use origin::{Change, Fate, Origin};

@@ -7,11 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::{AggregatePhase, OperatorSpec, Plan, Port, WindowAggregateSpec};
 use anabranch_model::StageId;
+use anabranch_state::Lineage;
 
 /// The numbers, and a line of text for each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outline {
     pub(crate) lines: Vec<String>,
+    /// Of each line.
+    pub(crate) lineage: Vec<Lineage>,
     sources: BTreeMap<StageId, usize>,
     operators: BTreeMap<(StageId, usize), usize>,
     sinks: BTreeMap<StageId, usize>,
@@ -26,6 +29,7 @@ impl Outline {
             if let Some(source) = &stage.source {
                 let number = outline.sources.len();
                 outline.sources.insert(stage.id, number);
+                outline.lineage.push(lineage(plan, stage.id));
                 outline.lines.push(format!("source {number}: {} ({})", source.table, source.connector.connector));
             }
         }
@@ -36,6 +40,7 @@ impl Outline {
                 {
                     let number = outline.operators.len();
                     outline.operators.insert((stage.id, place), number);
+                    outline.lineage.push(lineage(plan, stage.id));
                     outline.lines.push(format!("state {number}: {}", describe(spec)));
                 }
             }
@@ -44,6 +49,7 @@ impl Outline {
             if let Some(sink) = &stage.sink {
                 let number = outline.sinks.len();
                 outline.sinks.insert(stage.id, number);
+                outline.lineage.push(lineage(plan, stage.id));
                 outline.lines.push(format!("sink {number}: {} ({})", sink.table, sink.connector.connector));
             }
         }
@@ -72,6 +78,31 @@ fn describe(spec: &WindowAggregateSpec) -> String {
     });
     let aggregates: Vec<String> = aggregates.collect();
     format!("aggregate, window {}, by [{}]: [{}]", spec.window, keys.join(", "), aggregates.join(", "))
+}
+
+/// The tables before a stage and behind it, itself included.
+fn lineage(plan: &Plan, stage: StageId) -> Lineage {
+    let (mut before, mut behind) = (BTreeSet::from([stage]), BTreeSet::from([stage]));
+    // A round for each exchange is enough for the longest way.
+    for _ in &plan.exchanges {
+        for exchange in &plan.exchanges {
+            if before.contains(&exchange.to) {
+                before.insert(exchange.from);
+            }
+            if behind.contains(&exchange.from) {
+                behind.insert(exchange.to);
+            }
+        }
+    }
+    let read = before.iter().filter_map(|id| Some(plan.stage(*id).source.as_ref()?.table.clone()));
+    let written = behind.iter().filter_map(|id| Some(plan.stage(*id).sink.as_ref()?.table.clone()));
+    let stages = before.union(&behind).flat_map(|id| &plan.stage(*id).operators);
+    let states = stages.filter_map(|operator| match operator {
+        OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial => Some(describe(spec)),
+        _ => None,
+    });
+    let sorted = |names: BTreeSet<String>| names.into_iter().collect();
+    Lineage { from: sorted(read.collect()), through: sorted(states.collect()), to: sorted(written.collect()) }
 }
 
 /// Stages from which rows only reach static sides.

@@ -1,45 +1,60 @@
-//! Writes snapshots and commits checkpoints, on a thread of its own while the tasks go on.
+//! Writes snapshots and the job's log, on a thread of its own while the tasks go on.
 //!
 //! A task's snapshot becomes files: of each operator what has changed, of its sink what it has prepared. The list of an
 //! operator's files grows until it gives everything at once, or until the panes of the oldest are gone. When all tasks have
-//! acknowledged an epoch, the manifest is written, then the entry in the job's log: with it the checkpoint exists.
+//! acknowledged an epoch, the coordinator has the manifest and the entry in the job's log written: with it the checkpoint
+//! exists.
 
 use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use anabranch_model::{Epoch, Error, Incarnation, Result, TaskId};
+use anabranch_model::{Clock, Epoch, Incarnation, Result, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
+use anabranch_protocol::coordinator::{Answer, Command, Report};
 use anabranch_state::{
-    Appended, Blob, Entry, FORMAT, Log, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, Store,
-    TaskState, encode_manifest, encode_rows,
+    Blob, OperatorState, Prepared, SinkState, SourceState, StateFile, Store, TaskState, encode_rows,
 };
 
-use crate::control::{Commit, Control};
+use crate::driver::Message;
+use crate::journal::Journal;
+use crate::mailbox::Mailbox;
 use crate::outline::Outline;
 use crate::snapshot::Snapshot;
 
-/// Time between two looks whether a checkpoint takes too long.
-const LOOK: Duration = Duration::from_millis(100);
-/// Checkpoints that are kept: the last one, and one before it in case the last is damaged.
-const KEPT: usize = 2;
+/// Time between two moments at which a request for a savepoint may be noticed while there is nothing to write.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Something to write. Snapshots wait here in memory: no more than one of each task and checkpoint that is under way.
+pub(crate) enum Work {
+    Snapshot(Box<Snapshot>),
+    /// What the coordinator wants of the log.
+    Log(Box<Command<TaskState>>),
+    /// The tasks of this incarnation follow; those before are gone.
+    Begin(Incarnation),
+}
 
 /// The writing side of a job's checkpoints.
 pub(crate) struct Recorder {
-    pub(crate) store: Store,
-    pub(crate) log: Log,
-    pub(crate) job: String,
-    pub(crate) outline: Outline,
-    pub(crate) incarnation: Incarnation,
-    /// Number of the next entry of the log.
-    pub(crate) sequence: u64,
-    /// Checkpoints that are kept, oldest first.
-    pub(crate) kept: Vec<Kept>,
+    store: Store,
+    journal: Journal,
+    outline: Outline,
+    incarnation: Incarnation,
     files: BTreeMap<(TaskId, usize), OperatorFiles>,
     /// What sinks have prepared and not made visible, as stored.
     prepared: BTreeMap<(TaskId, bool, Epoch), Blob>,
+    clock: Arc<dyn Clock>,
+}
+
+/// Names of what the next checkpoint may refer to.
+fn in_use(
+    files: &BTreeMap<(TaskId, usize), OperatorFiles>,
+    prepared: &BTreeMap<(TaskId, bool, Epoch), Blob>,
+) -> BTreeSet<String> {
+    let files = files.values().flat_map(OperatorFiles::all).map(|file| &file.blob);
+    files.chain(prepared.values()).map(|blob| blob.name.clone()).collect()
 }
 
 /// State files of one operator in one task.
@@ -51,13 +66,6 @@ struct OperatorFiles {
     changes: Vec<StateFile>,
 }
 
-/// A committed checkpoint, and the names of everything that belongs to it.
-#[derive(Clone, Debug)]
-pub(crate) struct Kept {
-    pub(crate) sequence: u64,
-    pub(crate) names: BTreeSet<String>,
-}
-
 impl OperatorFiles {
     fn all(&self) -> impl Iterator<Item = &StateFile> {
         self.runs.values().chain(&self.changes)
@@ -65,49 +73,71 @@ impl OperatorFiles {
 }
 
 impl Recorder {
-    pub(crate) fn new(
-        store: Store,
-        job: String,
-        outline: Outline,
-        incarnation: Incarnation,
-        sequence: u64,
-        kept: Vec<Kept>,
-    ) -> Recorder {
-        let log = Log::new(store.clone());
+    pub(crate) fn new(journal: Journal, outline: Outline, incarnation: Incarnation, clock: Arc<dyn Clock>) -> Recorder {
         let (files, prepared) = (BTreeMap::new(), BTreeMap::new());
-        Recorder { store, log, job, outline, incarnation, sequence, kept, files, prepared }
+        Recorder { store: journal.store.clone(), journal, outline, incarnation, files, prepared, clock }
     }
 
-    /// Works until every task has gone.
-    pub(crate) fn run(mut self, snapshots: &Receiver<Snapshot>, control: &Control) {
+    /// Works until nobody has anything to write any more.
+    pub(crate) fn run(mut self, work: &Receiver<Work>, mailbox: &Mailbox) {
         loop {
-            match snapshots.recv_timeout(LOOK) {
-                Ok(snapshot) => {
-                    if let Err(error) = self.take(snapshot, control) {
-                        control.fail(error.at("checkpoint"));
-                    }
+            if self.journal.look_for_requests(self.clock.now(), || in_use(&self.files, &self.prepared)) {
+                // The answer is the checkpoint itself; nobody waits for this word of it.
+                mailbox.send(Message::Checkpoint(channel().0));
+            }
+            let work = match work.recv_timeout(LOOK) {
+                Ok(work) => work,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            let message = match work {
+                Work::Snapshot(snapshot) => Some(self.take(*snapshot)),
+                Work::Log(command) => self.log(*command),
+                Work::Begin(incarnation) => {
+                    self.begin(incarnation);
+                    None
                 }
-                Err(RecvTimeoutError::Timeout) => control.look_at_checkpoint(),
-                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            if let Some(message) = message {
+                mailbox.send(message);
             }
         }
+        self.journal.ended();
     }
 
-    /// Stores a snapshot, acknowledges it, and commits what is complete by it. A file that cannot be written fails the job:
-    /// the operator will not give the same change again.
-    fn take(&mut self, snapshot: Snapshot, control: &Control) -> Result<()> {
-        let epoch = snapshot.epoch;
-        let state = self.record(snapshot)?;
-        let mut next = control.acknowledge(epoch, state);
-        while let Some(Commit { epoch, tasks }) = next {
-            next = match self.commit(epoch, tasks) {
-                Ok(()) => control.committed(epoch, true),
-                // Somebody else goes on with the job: nothing of this one may take effect any more.
-                Err(error) if error.kind() == anabranch_model::ErrorKind::User => return Err(error),
-                Err(_) => control.committed(epoch, false),
-            };
+    fn begin(&mut self, incarnation: Incarnation) {
+        self.incarnation = incarnation;
+        self.files.clear();
+        self.prepared.clear();
+        // What cannot be removed now only takes room, and is removed with the next start.
+        let _ = self.journal.remove_strays(incarnation);
+    }
+
+    /// Stores a snapshot and acknowledges it. A file that cannot be written fails the task: its operators will not give the
+    /// same change again.
+    fn take(&mut self, snapshot: Snapshot) -> Message {
+        let (task, epoch, finished) = (snapshot.task, snapshot.epoch, snapshot.finished);
+        match self.record(snapshot) {
+            Ok(snapshot) => Message::Task(self.incarnation, task, Report::Acknowledged { epoch, snapshot, finished }),
+            Err(error) => Message::Failed(self.incarnation, task, error.at("checkpoint")),
         }
-        Ok(())
+    }
+
+    fn log(&mut self, command: Command<TaskState>) -> Option<Message> {
+        let asked = match &command {
+            Command::Append(sequence, _) | Command::Read(sequence) => Some(*sequence),
+            _ => None,
+        };
+        let in_use = match command {
+            Command::Forget(..) => in_use(&self.files, &self.prepared),
+            _ => BTreeSet::new(),
+        };
+        match (self.journal.carry_out(command, &in_use), asked) {
+            (Ok(answer), _) => answer.map(|(sequence, answer)| Message::Store(sequence, answer, None)),
+            (Err(error), Some(sequence)) => Some(Message::Store(sequence, Answer::Unknown, Some(error))),
+            // What cannot be removed now only takes room, and is removed with the next start.
+            (Err(_), None) => None,
+        }
     }
 
     fn record(&mut self, snapshot: Snapshot) -> Result<TaskState> {
@@ -192,67 +222,4 @@ impl Recorder {
         }
         Ok(stored)
     }
-
-    fn commit(&mut self, epoch: Epoch, tasks: BTreeMap<TaskId, TaskState>) -> Result<()> {
-        let manifest = Manifest {
-            format: FORMAT,
-            job: self.job.clone(),
-            outline: self.outline.lines.clone(),
-            epoch,
-            incarnation: self.incarnation,
-            tasks: tasks.into_values().collect(),
-        };
-        let name = format!("manifests/{}-{}.txt", self.incarnation.0, epoch.0);
-        let blob = self.store.put(&name, encode_manifest(&manifest)?.into())?;
-        let entry = Entry::Checkpoint { incarnation: self.incarnation, epoch, manifest: blob };
-        self.append(&entry)?;
-        self.kept.push(Kept { sequence: self.sequence - 1, names: manifest.names().chain([name]).collect() });
-        self.forget_old()
-    }
-
-    /// Appends to the log. An answer that did not come is found out about by reading.
-    fn append(&mut self, entry: &Entry) -> Result<()> {
-        let appended = self.log.append(self.sequence, entry);
-        if !matches!(appended, Ok(Appended::Last)) {
-            match self.log.read(self.sequence)? {
-                Some(found) if found == *entry => {}
-                Some(_) => return Err(self.lost()),
-                None if matches!(appended, Ok(Appended::Taken)) => return Err(self.lost()),
-                None => return appended.map(|_| ()),
-            }
-        }
-        self.sequence += 1;
-        Ok(())
-    }
-
-    fn lost(&self) -> Error {
-        Error::user("another process has taken the job over")
-            .at(self.store.place().to_owned())
-            .remedy("let only one process run the job, or give each a place of its own for checkpoints")
-    }
-
-    /// Removes checkpoints that are no longer kept, and what belongs to them alone.
-    fn forget_old(&mut self) -> Result<()> {
-        while self.kept.len() > KEPT {
-            let old = self.kept.remove(0);
-            let mut needed: BTreeSet<&String> = self.kept.iter().flat_map(|kept| &kept.names).collect();
-            needed.extend(self.files.values().flat_map(OperatorFiles::all).map(|file| &file.blob.name));
-            needed.extend(self.prepared.values().map(|blob| &blob.name));
-            self.log.remove(old.sequence)?;
-            for name in old.names.iter().filter(|name| !needed.contains(name)) {
-                self.store.delete(name)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Starts the recorder's thread.
-pub(crate) fn spawn(
-    recorder: Recorder,
-    snapshots: Receiver<Snapshot>,
-    control: Arc<Control>,
-) -> std::io::Result<std::thread::JoinHandle<()>> {
-    let run = move || recorder.run(&snapshots, &control);
-    std::thread::Builder::new().name("checkpoints".into()).spawn(run)
 }

@@ -12,7 +12,7 @@ use anabranch_model::{
 use anabranch_operators::{
     CompiledExpr, Functions, Malformed, Polled, Projection, Rows, Source, event_times, latest_time,
 };
-use anabranch_protocol::Input;
+use anabranch_protocol::coordinator::Report;
 use arrow::array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -148,6 +148,8 @@ pub(crate) struct SourceTask {
     /// The epoch that rows read now belong to.
     epoch: Epoch,
     next_cut: Nanos,
+    /// Since when the next cut waits for its grant.
+    ungranted_since: Option<Nanos>,
     done: Epoch,
 }
 
@@ -155,7 +157,7 @@ impl SourceTask {
     pub(crate) fn new(task: TaskParts, parts: SourceParts, version: PlanVersion, epoch_interval: Duration) -> Self {
         let next_cut = task.clock.now().plus(epoch_interval);
         let (epoch, done) = (task.after.next(), task.after);
-        SourceTask { task, parts, version, epoch_interval, epoch, next_cut, done }
+        SourceTask { task, parts, version, epoch_interval, epoch, next_cut, ungranted_since: None, done }
     }
 
     /// Reads until the source ends or the job stops or fails.
@@ -173,7 +175,7 @@ impl SourceTask {
             if sides == SideEnd::Cut {
                 return Err(Error::internal("the static side was cut, but the job does not stop"));
             }
-            if now >= self.next_cut && self.epoch <= self.task.control.granted() {
+            if now >= self.next_cut && self.is_granted(now) {
                 self.cut(MarkerKind::Cut)?;
                 self.next_cut = now.plus(self.epoch_interval);
             }
@@ -192,11 +194,30 @@ impl SourceTask {
                 return self.exhausted();
             }
             self.parts.watermarks.look(born);
+            let opened = matches!(polled, Polled::Opened(_));
             self.take(polled, born)?;
-            self.progress(born)?;
+            // Partitions are announced one after the other. Those that go on from a checkpoint stand at different times, and
+            // what the first ones say would be too much for the rows of the others.
+            if !opened {
+                self.progress(born)?;
+            }
             self.task.chain.flush_due(self.task.clock.now())?;
             now = self.task.chain.account(now);
         }
+    }
+
+    /// Whether the epoch may be cut that ends now. A wait for that is coordination, and is told.
+    fn is_granted(&mut self, now: Nanos) -> bool {
+        let granted = self.epoch <= self.task.control.granted();
+        match granted {
+            true => {
+                if let Some(since) = self.ungranted_since.take() {
+                    self.task.control.waited_for_grant(now.since(since));
+                }
+            }
+            false => self.ungranted_since = self.ungranted_since.or(Some(now)),
+        }
+        granted
     }
 
     /// How long the source may wait: until the next thing that the task has to do.
@@ -262,7 +283,7 @@ impl SourceTask {
             state.partition_watermarks = self.parts.watermarks.partitions();
         }
         self.task.marker(marker, state)?;
-        self.task.control.tell(Input::EpochCut(self.task.id, epoch));
+        self.task.control.cut(self.task.id, epoch);
         self.epoch = epoch.next();
         Ok(())
     }
@@ -299,7 +320,7 @@ impl SourceTask {
         let start = self.task.clock.now();
         self.cut(kind)?;
         self.task.chain.account(start);
-        self.task.control.tell(Input::SourceFinished(self.task.id));
+        self.task.control.report(self.task.id, Report::SourceFinished);
         self.task.counters.epoch.store(last.0, Relaxed);
         let done = self.task.control.wait_done(last);
         if done {

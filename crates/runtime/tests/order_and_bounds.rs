@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn start(tables: &Tables, plan: &Plan) -> Job {
     let mut connectors = Connectors::default();
     connectors.register("log", Arc::new(tables.clone()));
-    Job::start(plan, &connectors, Arc::new(SystemClock::new()), None).expect("the plan starts")
+    Job::start(plan, &connectors, Arc::new(SystemClock::new()), None, None).expect("the plan starts")
 }
 
 fn finish(job: Job) -> anabranch_model::Result<Summary> {

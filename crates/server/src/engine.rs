@@ -6,8 +6,8 @@ use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, Plan, TableTraits};
 use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64};
 use anabranch_operators::{Connector, Connectors};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
-use anabranch_runtime::{Checkpointing, TakenOver};
-use anabranch_state::Store;
+use anabranch_runtime::{Checkpointing, Fate, Origin};
+use anabranch_state::{Access, Contents, Store};
 use arrow::datatypes::SchemaRef;
 
 use crate::Job;
@@ -17,6 +17,7 @@ use crate::Job;
 pub struct Engine {
     connectors: Connectors,
     clock: Arc<dyn Clock>,
+    access: Access,
 }
 
 /// What the caller sets for a script, beside what the script says itself.
@@ -48,10 +49,16 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// An engine with these connectors and the machine's clock. [`Engine::default`] has the standard connectors.
+    /// An engine with these connectors, the machine's clock, and access to object stores as the environment says.
+    /// [`Engine::default`] has the standard connectors.
     #[must_use]
     pub fn new(connectors: Connectors) -> Self {
-        Engine { connectors, clock: Arc::new(SystemClock::new()) }
+        Engine { connectors, clock: Arc::new(SystemClock::new()), access: Access::from_environment() }
+    }
+
+    /// Gives access to object stores in place of what the environment says.
+    pub fn set_access(&mut self, access: Access) {
+        self.access = access;
     }
 
     /// Makes a connector known to SQL under a name: tables of the embedder's own, in memory or elsewhere.
@@ -72,29 +79,61 @@ impl Engine {
     /// Starts a plan. If its options name a directory of checkpoints, the job goes on from the newest one there, and does so
     /// again after failures that may pass.
     pub fn start(&self, plan: &Plan) -> Result<Job> {
-        Job::new(self.start_once(plan)?, self, plan)
+        self.start_with(plan, None)
     }
 
-    pub(crate) fn clock(&self) -> &dyn Clock {
-        self.clock.as_ref()
+    /// Starts a plan as a new job that begins with a savepoint: with its state and its positions, as far as the plan has a place
+    /// for them. If it has not for all, that is an error unless `allow_lost_state`. A job that keeps checkpoints needs a place
+    /// for them that has none yet.
+    pub fn start_from(&self, plan: &Plan, savepoint: &Origin, allow_lost_state: bool) -> Result<Job> {
+        let lost = savepoint.compare(plan)?.into_iter().filter(|change| change.fate == Fate::Lost);
+        let lost: Vec<String> = lost.map(|change| change.what).collect();
+        if !lost.is_empty() && !allow_lost_state {
+            return Err(Error::user(format!(
+                "the query has no place for all that the savepoint holds: {}",
+                lost.join("; ")
+            ))
+            .remedy("change the query so that it has, or allow it to be lost (--allow-lost-state)"));
+        }
+        if let Some(options) = &plan.options.checkpoints {
+            let store = self.store(plan, options)?;
+            if Contents::read_if_any(&store)?.is_some() {
+                return Err(Error::user("a job that begins with a savepoint needs a new place for its checkpoints")
+                    .at(format!("option 'checkpoint-directory': {}", options.directory))
+                    .remedy("give an empty one; or leave the savepoint out, and the job there goes on from its last checkpoint"));
+            }
+        }
+        self.start_with(plan, Some(savepoint))
     }
 
-    pub(crate) fn start_once(&self, plan: &Plan) -> Result<anabranch_runtime::Job> {
-        let taken_over = match &plan.options.checkpoints {
-            Some(options) => Some(self.take_over(plan, options)?),
-            None => None,
-        };
-        anabranch_runtime::Job::start(plan, &self.connectors, Arc::clone(&self.clock), taken_over)
+    /// The savepoint at a place: a directory, or a place in an object store.
+    pub fn savepoint(&self, place: &str) -> Result<Origin> {
+        Origin::open(Store::open_existing(place, &self.access)?)
     }
 
-    fn take_over(&self, plan: &Plan, options: &CheckpointOptions) -> Result<TakenOver> {
-        let checkpointing = Checkpointing {
-            store: Store::directory(&options.directory).map_err(|e| e.at("option 'checkpoint-directory'"))?,
+    fn start_with(&self, plan: &Plan, origin: Option<&Origin>) -> Result<Job> {
+        let options = plan.options.checkpoints.as_ref();
+        let checkpointing = options.map(|options| self.checkpointing(plan, options)).transpose()?;
+        let clock = Arc::clone(&self.clock);
+        anabranch_runtime::Job::start(plan, &self.connectors, clock, checkpointing.as_ref(), origin).map(Job::new)
+    }
+
+    fn store(&self, plan: &Plan, options: &CheckpointOptions) -> Result<Store> {
+        let store = Store::open(&options.directory, &self.access).map_err(|e| e.at("option 'checkpoint-directory'"))?;
+        match &plan.options.state_directory {
+            Some(directory) => store.with_copies(directory).map_err(|e| e.at("option 'state-directory'")),
+            None => Ok(store),
+        }
+    }
+
+    fn checkpointing(&self, plan: &Plan, options: &CheckpointOptions) -> Result<Checkpointing> {
+        Ok(Checkpointing {
+            store: self.store(plan, options)?,
             interval: options.interval,
             timeout: options.timeout,
+            restart_attempts: options.restart_attempts,
             new_job: new_job_name(&plan.options.job_name),
-        };
-        checkpointing.take_over(plan)
+        })
     }
 
     /// Plans a script and starts its job.

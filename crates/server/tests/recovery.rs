@@ -1,6 +1,9 @@
 //! Golden queries killed and restored: at random moments, again and again, at another parallelism each time, until they
 //! come to their end. What is visible then is what a run without failures gives.
 
+#[path = "../../state/tests/support/s3.rs"]
+mod s3;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +14,7 @@ use std::time::Duration;
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Epoch, Error, Result, Rng};
 use anabranch_operators::{Committable, Connector, Delivery, Positions, Sink, Source, TaskContext};
-use anabranch_server::{Engine, Settings};
+use anabranch_server::{Access, Engine, Settings};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -105,16 +108,24 @@ impl Sink for OutsideSink {
     }
 }
 
+/// Where a job that is killed keeps its checkpoints, and how long it lives at most.
+struct Kept {
+    directory: String,
+    state_directory: String,
+    life: Duration,
+}
+
 /// Runs until the query ends by itself, killing it meanwhile. Returns the visible rows and how often it was killed.
-fn run(sql: &str, seed: u64) -> (String, u32) {
+fn run(sql: &str, seed: u64, kept: &Kept) -> (String, u32) {
     let mut rng = Rng::new(seed);
-    let folder = tempfile::tempdir().expect("folder");
     let outside = Outside::default();
     let engine = engine(&outside);
+    let life_us = kept.life.as_micros() as u64;
     let mut kills = 0;
     loop {
         let set = [
-            ("checkpoint-directory", folder.path().to_str().expect("text").to_owned()),
+            ("checkpoint-directory", kept.directory.clone()),
+            ("state-directory", kept.state_directory.clone()),
             ("checkpoint-interval", ["0", "3 ms"][rng.below(2) as usize].to_owned()),
             ("epoch-interval", "1 ms".to_owned()),
             ("batch-rows", (1 + rng.below(4)).to_string()),
@@ -129,7 +140,7 @@ fn run(sql: &str, seed: u64) -> (String, u32) {
         }
         let settings = Settings { parallelism: Some(1 + rng.below(3) as u32), set, ..Settings::default() };
         let job = engine.run(sql, &settings).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        let patience = if kills < 25 { Duration::from_micros(rng.below(30_000)) } else { Duration::from_secs(60) };
+        let patience = if kills < 25 { Duration::from_micros(rng.below(life_us)) } else { Duration::from_secs(60) };
         if job.wait_timeout(patience) {
             job.wait().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             break;
@@ -154,12 +165,36 @@ fn golden_queries_survive_being_killed_anywhere() {
         let expected = fs::read_to_string(path.with_extension("out")).expect("readable");
         for seed in only.map_or(0..6, |seed| seed..seed + 1) {
             println!("{} seed {seed}", path.display());
-            let (rows, killed) = run(&sql, seed);
+            let folder = tempfile::tempdir().expect("folder");
+            let directory = folder.path().to_str().expect("text").to_owned();
+            let life = Duration::from_millis(30);
+            let (rows, killed) = run(&sql, seed, &Kept { directory, state_directory: String::new(), life });
             assert_eq!(rows, expected, "{} seed {seed}, killed {killed} times", path.display());
             kills += killed;
         }
     }
     assert!(kills > 20, "nothing was killed: {kills}");
+}
+
+/// As above, in an object store with copies nearby.
+#[test]
+fn a_golden_query_survives_with_its_checkpoints_in_s3() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let path = golden.join("tumble_all_aggregates.sql");
+    let data = golden.join("data").display().to_string();
+    let sql = fs::read_to_string(&path).expect("readable").replace("$DATA", &data);
+    let expected = fs::read_to_string(path.with_extension("out")).expect("readable");
+    let mut kills = 0;
+    for seed in 0..6 {
+        let nearby = tempfile::tempdir().expect("folder");
+        let state_directory = nearby.path().to_str().expect("text").to_owned();
+        let directory = s3::shared().place(&format!("golden-{seed}"));
+        let (rows, killed) = run(&sql, seed, &Kept { directory, state_directory, life: Duration::from_millis(15) });
+        assert_eq!(rows, expected, "seed {seed}, killed {killed} times");
+        assert!(nearby.path().join("copies").exists(), "nothing is copied");
+        kills += killed;
+    }
+    assert!(kills > 3, "nothing was killed: {kills}");
 }
 
 #[test]
@@ -222,6 +257,7 @@ fn unending(directory: &Path) -> Settings {
 fn engine(outside: &Outside) -> Engine {
     let mut engine = Engine::default();
     engine.register("collect", Arc::new(outside.clone()));
+    engine.set_access(Access::new(s3::Server::variables()));
     engine
 }
 

@@ -3,16 +3,22 @@
 //! is told apart from what is missing.
 
 mod backend;
+mod contents;
 mod file;
 mod log;
 mod manifest;
+mod request;
+mod savepoint;
 mod store;
 
 pub use backend::{BUCKETS, Buckets, DiskBackend, MemoryBackend, Merge, Run, StateBackend};
+pub use contents::{Contents, Stored};
 pub use file::{decode_rows, encode_rows};
-pub use log::{Appended, Entry, Log};
+pub use log::{Appended, Entry, Found, Log};
 pub use manifest::{
-    FORMAT, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
+    FORMAT, Lineage, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
     encode_manifest,
 };
-pub use store::{Blob, Store};
+pub use request::{Answer, Asked, REQUEST_FORGOTTEN_MS, Request};
+pub use savepoint::{Savepoint, check_empty};
+pub use store::{Access, Blob, Store};

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::Blob;
 
-/// Version of the format. A reader refuses versions that it does not know.
-pub const FORMAT: u32 = 1;
+/// Version of the format that is written: 2 added the lineage. A reader refuses versions that it does not know.
+pub const FORMAT: u32 = 2;
+const FORMATS: [&str; 2] = ["1", "2"];
 
 /// All of a job's snapshots at one epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,12 +22,28 @@ pub struct Manifest {
     pub job: String,
     /// What the plan consists of that has state, a line each: a restore compares them with its own.
     pub outline: Vec<String>,
+    /// For each line of the outline, the tables from which rows come to it and those to which they go on: by these a
+    /// changed query tells states apart that are alike. Manifests of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lineage: Vec<Lineage>,
     /// The epoch at whose end the snapshots were taken.
     pub epoch: Epoch,
     /// Who wrote it.
     pub incarnation: Incarnation,
     /// One entry per task.
     pub tasks: Vec<TaskState>,
+}
+
+/// What is around a part of the plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lineage {
+    /// Names of the tables that are read for it.
+    pub from: Vec<String>,
+    /// Descriptions of the states that its rows come through, its own included.
+    pub through: Vec<String>,
+    /// Names of the tables that are written by it.
+    pub to: Vec<String>,
 }
 
 /// One task's snapshot. Its parts are numbered over the whole plan, by kind, so that they are found again when stages
@@ -124,7 +141,8 @@ impl Manifest {
 pub fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>> {
     let text = serde_json::to_string_pretty(manifest)
         .map_err(|error| Error::internal(format!("a manifest cannot be encoded: {error}")))?;
-    Ok(format!("anabranch checkpoint {FORMAT} {:08x}\n{text}\n", crc32fast::hash(text.as_bytes())).into_bytes())
+    let checksum = crc32fast::hash(text.as_bytes());
+    Ok(format!("anabranch checkpoint {} {checksum:08x}\n{text}\n", manifest.format).into_bytes())
 }
 
 /// Reads what [`encode_manifest`] wrote. Damage and versions of other programs are errors.
@@ -139,9 +157,12 @@ pub fn decode_manifest(content: &[u8]) -> Result<Manifest> {
     let ["anabranch", "checkpoint", format, checksum] = words.as_slice() else {
         return Err(damaged(format!("it begins with '{}'", head.chars().take(40).collect::<String>())));
     };
-    if *format != FORMAT.to_string() {
-        return Err(Error::user(format!("the checkpoint has format {format}; this version reads {FORMAT}"))
-            .remedy("use the version of Anabranch that wrote it"));
+    if !FORMATS.contains(format) {
+        return Err(Error::user(format!(
+            "the checkpoint has format {format}; this version reads {}",
+            FORMATS.join(", ")
+        ))
+        .remedy("use the version of Anabranch that wrote it"));
     }
     let body = body.strip_suffix('\n').ok_or_else(|| damaged("its end is missing".into()))?;
     if u32::from_str_radix(checksum, 16) != Ok(crc32fast::hash(body.as_bytes())) {
@@ -162,6 +183,14 @@ mod tests {
             format: FORMAT,
             job: "ads-1a2b".into(),
             outline: vec!["source 0: events".into(), "state 0: count".into(), "sink 0: results".into()],
+            lineage: vec![
+                Lineage {
+                    from: vec!["events".into()],
+                    through: vec!["count".into()],
+                    to: vec!["results".into()]
+                };
+                3
+            ],
             epoch: Epoch(7),
             incarnation: Incarnation(1),
             tasks: vec![TaskState {
@@ -183,12 +212,18 @@ mod tests {
         }
     }
 
-    /// The fixture was written by the first version of the format and is never rewritten.
+    /// The fixtures were written by the first version of each format and are never rewritten.
     #[test]
-    fn the_first_format_is_read_forever() {
+    fn each_format_is_read_forever() {
         let fixture = include_bytes!("../fixtures/manifest-1.txt");
+        let first = Manifest { format: 1, lineage: Vec::new(), ..manifest() };
+        assert_eq!(decode_manifest(fixture).expect("readable"), first);
+        let fixture = include_bytes!("../fixtures/manifest-2.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), manifest());
         assert_eq!(encode_manifest(&manifest()).expect("writable"), fixture);
+        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 2", "checkpoint 3", 1);
+        let error = decode_manifest(later.as_bytes()).expect_err("unknown").to_string();
+        assert!(error.contains("has format 3; this version reads 1, 2"), "{error}");
     }
 
     #[test]

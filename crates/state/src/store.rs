@@ -3,25 +3,45 @@
 //! Only two of them decide anything: `put_new`, which succeeds for one caller at most, and `get`. So the same protocol is
 //! right on a local directory and on every object store with a conditional put.
 
-use std::future::Future;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use bytes::Bytes;
 use futures::TryStreamExt;
-use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
+mod copies;
+mod open;
+mod requests;
+
+use copies::Copies;
+pub use open::Access;
+use requests::Requests;
+
+/// How often a refused conditional put is tried again while there is nothing under its name.
+const CONFLICTS: usize = 5;
+
 /// A place for the checkpoints of one job.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Store {
     objects: Arc<dyn ObjectStore>,
+    requests: Requests,
     /// The directory, if it is one: what is written there is brought to the disk before it counts as written.
     directory: Option<PathBuf>,
+    /// Files of state nearby, of a store that is far away.
+    copies: Option<Arc<Copies>>,
     /// For messages.
     place: String,
+}
+
+/// Without the client behind it, which knows credentials.
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("place", &self.place).finish_non_exhaustive()
+    }
 }
 
 /// An object that was written: its name in the store, its size and its checksum.
@@ -36,29 +56,18 @@ pub struct Blob {
 }
 
 impl Store {
-    /// A local directory, made if it does not exist. A `file://` before the path is allowed.
-    pub fn directory(place: &str) -> Result<Store> {
-        if let Some((scheme, _)) = place.split_once("://")
-            && scheme != "file"
-        {
-            return Err(Error::user(format!("checkpoints cannot be kept at {place}: '{scheme}' is not known"))
-                .remedy("use a directory: a path, or file:// and a path"));
-        }
-        let path = PathBuf::from(place.strip_prefix("file://").unwrap_or(place));
-        let made = std::fs::create_dir_all(&path).and_then(|()| path.canonicalize());
-        let path = made.map_err(|error| {
-            Error::outside(format!("the directory cannot be made: {error}"))
-                .at(place.to_owned())
-                .remedy("use a directory that can be written")
-        })?;
-        let objects = LocalFileSystem::new_with_prefix(&path).map_err(|error| failed("opened", place, &error))?;
-        let place = path.display().to_string();
-        Ok(Store { objects: Arc::new(objects), directory: Some(path), place })
-    }
-
     /// A store of the caller's own, for simulation and for services with credentials of their own.
     pub fn new(objects: Arc<dyn ObjectStore>, place: impl Into<String>) -> Store {
-        Store { objects, directory: None, place: place.into() }
+        Store { objects, requests: Requests::Local, directory: None, copies: None, place: place.into() }
+    }
+
+    /// Keeps copies of state files in a local directory, if this store is not one itself. What was copied by jobs that are gone
+    /// is removed.
+    pub fn with_copies(mut self, directory: &std::path::Path) -> Result<Store> {
+        if self.directory.is_none() {
+            self.copies = Some(Arc::new(Copies::open(directory, &self.place)?));
+        }
+        Ok(self)
     }
 
     /// Where the objects lie, for messages.
@@ -67,33 +76,70 @@ impl Store {
         &self.place
     }
 
+    /// Whether requests go over a network.
+    #[must_use]
+    pub fn is_remote(&self) -> bool {
+        self.directory.is_none()
+    }
+
     /// Writes an object, or writes it again.
+    #[expect(clippy::needless_pass_by_value, reason = "callers hand over what they have made for this")]
     pub fn put(&self, name: &str, content: Bytes) -> Result<Blob> {
         let blob = Blob { name: name.into(), bytes: content.len() as u64, crc32: crc32fast::hash(&content) };
-        let written = wait(self.objects.put(&Path::from(name), content.into()));
+        let path = Path::from(name);
+        let written = if self.requests.in_parts(blob.bytes) {
+            self.requests.wait(requests::put_parts(self.objects.as_ref(), &path, &content))
+        } else {
+            self.requests.wait(self.objects.put(&path, content.clone().into())).map(|_| ())
+        };
         written.map_err(|error| failed("written", &self.at(name), &error))?;
         self.sync(name)?;
+        if let Some(copies) = &self.copies {
+            copies.put(name, &content);
+        }
         Ok(blob)
     }
 
     /// Writes an object unless there is one of this name: false if there is.
+    #[expect(clippy::needless_pass_by_value, reason = "callers hand over what they have made for this")]
     pub fn put_new(&self, name: &str, content: Bytes) -> Result<bool> {
-        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        match wait(self.objects.put_opts(&Path::from(name), content.into(), options)) {
-            Ok(_) => self.sync(name).map(|()| true),
-            Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
-            Err(error) => Err(failed("written", &self.at(name), &error)),
+        let path = Path::from(name);
+        for _ in 0..CONFLICTS {
+            let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+            match self.requests.wait(self.objects.put_opts(&path, content.clone().into(), options)) {
+                Ok(_) => return self.sync(name).map(|()| true),
+                Err(object_store::Error::AlreadyExists { .. }) => {}
+                Err(error) => return Err(failed("written", &self.at(name), &error)),
+            }
+            // S3 also refuses while somebody else's request for this name is under way, and that one may fail.
+            match self.requests.wait(self.objects.head(&path)) {
+                Ok(_) => return Ok(false),
+                Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(failed("read", &self.at(name), &error)),
+            }
         }
+        Err(Error::outside("the store refuses a new object, and there is none").at(self.at(name)))
     }
 
     /// An object's content, `None` if there is no such object.
     pub fn get(&self, name: &str) -> Result<Option<Bytes>> {
-        let read = async { self.objects.get(&Path::from(name)).await?.bytes().await };
-        match wait(read) {
+        let path = Path::from(name);
+        let read = async { self.objects.get(&path).await?.bytes().await };
+        self.found(name, self.requests.wait(read))
+    }
+
+    fn found<T>(&self, name: &str, read: object_store::Result<T>) -> Result<Option<T>> {
+        match read {
             Ok(content) => Ok(Some(content)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(failed("read", &self.at(name), &error)),
         }
+    }
+
+    /// When an object was written, in milliseconds since 1970; `None` if there is no such object.
+    pub fn written_ms(&self, name: &str) -> Result<Option<i64>> {
+        let head = self.requests.wait(self.objects.head(&Path::from(name)));
+        Ok(self.found(name, head)?.map(|object| object.last_modified.timestamp_millis()))
     }
 
     /// An object as it was written: missing, shorter or changed content is an error.
@@ -103,7 +149,17 @@ impl Store {
                 .at(self.at(&blob.name))
                 .remedy("start from an older checkpoint, or restore the file from a copy")
         };
-        let content = self.get(&blob.name)?.ok_or_else(|| damaged("a file of the checkpoint is missing".into()))?;
+        if let Some(content) = self.copies.as_ref().and_then(|copies| copies.get(blob)) {
+            return Ok(content);
+        }
+        let content = if self.requests.in_parts(blob.bytes) {
+            let path = Path::from(blob.name.as_str());
+            let read = requests::get_parts(self.objects.as_ref(), &path, blob.bytes);
+            self.found(&blob.name, self.requests.wait(read))?
+        } else {
+            self.get(&blob.name)?
+        };
+        let content = content.ok_or_else(|| damaged("a file of the checkpoint is missing".into()))?;
         if content.len() as u64 != blob.bytes {
             let (is, was) = (content.len(), blob.bytes);
             return Err(damaged(format!("a file of the checkpoint is damaged: {is} bytes, {was} were written")));
@@ -111,12 +167,15 @@ impl Store {
         if crc32fast::hash(&content) != blob.crc32 {
             return Err(damaged("a file of the checkpoint is damaged: its checksum does not fit".into()));
         }
+        if let Some(copies) = &self.copies {
+            copies.put(&blob.name, &content);
+        }
         Ok(content)
     }
 
     /// Names of all objects that begin with the folder `folder`, ascending.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
-        let found = wait(self.objects.list(Some(&Path::from(folder))).try_collect::<Vec<_>>());
+        let found = self.requests.wait(self.objects.list(Some(&Path::from(folder))).try_collect::<Vec<_>>());
         let found = found.map_err(|error| failed("listed", &self.at(folder), &error))?;
         let mut names: Vec<String> = found.into_iter().map(|object| object.location.to_string()).collect();
         names.sort_unstable();
@@ -125,9 +184,19 @@ impl Store {
 
     /// Removes an object; that there is none is fine.
     pub fn delete(&self, name: &str) -> Result<()> {
-        match wait(self.objects.delete(&Path::from(name))) {
+        if let Some(copies) = &self.copies {
+            copies.delete(name);
+        }
+        match self.requests.wait(self.objects.delete(&Path::from(name))) {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(failed("removed", &self.at(name), &error)),
+        }
+    }
+
+    /// Removes copies of files that are not needed: of those that an earlier process of the job has left.
+    pub fn keep_copies(&self, needed: impl Fn(&str) -> bool) {
+        if let Some(copies) = &self.copies {
+            copies.keep(needed);
         }
     }
 
@@ -146,54 +215,22 @@ impl Store {
     }
 }
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    futures::executor::block_on(future)
-}
-
+/// What the store says goes into the message only as far as it fits into a line; of refused credentials, nothing does.
 fn failed(what: &str, at: &str, error: &object_store::Error) -> Error {
-    Error::outside(format!("cannot be {what}: {error}")).at(at.to_owned())
+    use object_store::Error::{PermissionDenied, Unauthenticated};
+    let said = error.to_string();
+    // Some requests fail without a kind.
+    let refused = ["401 Unauthorized", "403 Forbidden"].iter().any(|status| said.contains(status));
+    if refused || matches!(error, PermissionDenied { .. } | Unauthenticated { .. }) {
+        return Error::outside(format!("cannot be {what}: the store refuses the credentials"))
+            .at(at.to_owned())
+            .remedy(
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may list, read, write and delete there",
+            );
+    }
+    let said: String = said.lines().next().unwrap_or_default().chars().take(500).collect();
+    Error::outside(format!("cannot be {what}: {said}")).at(at.to_owned())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_caller_at_most_writes_a_new_object() {
-        let folder = tempfile::tempdir().expect("folder");
-        let store = Store::directory(folder.path().to_str().expect("text")).expect("store");
-        let wins: usize = std::thread::scope(|scope| {
-            let racers: Vec<_> = (0..8_u8)
-                .map(|racer| {
-                    let store = store.clone();
-                    scope.spawn(move || usize::from(store.put_new("log/1", vec![racer; 100].into()).expect("put")))
-                })
-                .collect();
-            racers.into_iter().map(|racer| racer.join().expect("no panic")).sum()
-        });
-        assert_eq!(wins, 1);
-        let content = store.get("log/1").expect("get").expect("there");
-        assert!(content.len() == 100 && content.iter().all(|byte| *byte == content[0]));
-        assert_eq!(store.list("log").expect("list"), ["log/1"]);
-        store.delete("log/1").expect("delete");
-        store.delete("log/1").expect("delete again");
-        assert_eq!(store.get("log/1").expect("get"), None);
-    }
-
-    #[test]
-    fn damage_is_told_from_absence() {
-        let folder = tempfile::tempdir().expect("folder");
-        let store = Store::directory(&format!("file://{}", folder.path().display())).expect("store");
-        let blob = store.put("state/a", Bytes::from_static(b"content")).expect("put");
-        assert_eq!(store.get_blob(&blob).expect("get"), "content");
-        for (content, expected) in [("contenT", "checksum"), ("cont", "4 bytes, 7 were written")] {
-            std::fs::write(folder.path().join("state/a"), content).expect("write");
-            let error = store.get_blob(&blob).expect_err("damaged").to_string();
-            assert!(error.contains(expected) && error.contains("state/a"), "{error}");
-        }
-        store.delete("state/a").expect("delete");
-        assert!(store.get_blob(&blob).expect_err("missing").to_string().contains("is missing"));
-        let error = Store::directory("ftp://there").expect_err("unknown").to_string();
-        assert!(error.contains("'ftp' is not known"), "{error}");
-    }
-}
+mod tests;

@@ -1,0 +1,143 @@
+//! `anabranch savepoint`: asks a running job for a checkpoint, and copies it to a place of its own.
+
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64};
+use anabranch_state::{Access, Answer, Asked, Blob, Contents, Savepoint, Store, check_empty};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::arguments;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::signals::Signals;
+use crate::state::size;
+use crate::view::text::{bytes, grouped};
+
+/// Time in which a running job finds a request.
+const FOUND: Duration = Duration::from_secs(10);
+/// Time between two looks for the answer, on a disk and over a network.
+const LOOK_LOCAL: Duration = Duration::from_millis(100);
+const LOOK_REMOTE: Duration = Duration::from_secs(1);
+/// Time between two words to the job that its checkpoint is still needed.
+const RENEW: Duration = Duration::from_secs(60);
+
+/// Runs the command.
+pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure> {
+    let access = Access::from_environment();
+    let wrong = |error: Error| Failure::planning(&error, "");
+    let from = Store::open_existing(&arguments.job, &access).map_err(wrong)?;
+    if Savepoint::is_at(&from)? {
+        let error = Error::user("this is a savepoint already").at(arguments.job.clone());
+        return Err(wrong(error.remedy("copy its files, or give the place of a job's checkpoints")));
+    }
+    if from.list("log")?.is_empty() {
+        Contents::read(&from).map_err(wrong)?;
+    }
+    let to = Store::open(&arguments.path, &access).map_err(wrong)?;
+    check_empty(&to).map_err(wrong)?;
+    let signals = Signals::catch(&[SIGINT, SIGTERM])?;
+    let clock = SystemClock::new();
+    let look = if from.is_remote() { LOOK_REMOTE } else { LOOK_LOCAL };
+    let mut waiting = Waiting { from: &from, clock: &clock, signals: &signals, look, limit: arguments.timeout };
+    let mut asked = Asked::ask(&from, id(&clock), clock.wall_ms())?;
+    let answered = waiting.answer(&asked);
+    let outcome = match answered {
+        Ok(Some(blob)) => waiting.copy(&blob, &to, &mut asked).map(|savepoint| (savepoint, true)),
+        Ok(None) if arguments.last => waiting.newest(&to).map(|savepoint| (savepoint, false)),
+        Ok(None) => Err(Error::outside("no job runs there that could make a savepoint")
+            .at(arguments.job.clone())
+            .remedy("start the job, or copy its newest checkpoint with --last")),
+        Err(error) => Err(error),
+    };
+    // Ended before the outcome is told: a request that stays would hold the job's checkpoint.
+    let withdrawn = asked.withdraw();
+    let (savepoint, running) = outcome?;
+    withdrawn?;
+    report(&savepoint, &to, running)
+}
+
+fn report(savepoint: &Savepoint, to: &Store, running: bool) -> Result<(), Failure> {
+    let mut output = Console::output();
+    let manifest = &savepoint.manifest;
+    let size = size(manifest);
+    let epoch = manifest.epoch.0;
+    output.line(&format!("savepoint of job {} at the end of epoch {epoch}: {}", manifest.job, to.place()))?;
+    output.line(&format!("{} rows of state in {} files, {}", grouped(size.rows), size.files, bytes(size.bytes)))?;
+    for line in &manifest.outline {
+        output.line(&format!("  {line}"))?;
+    }
+    if !running && savepoint.left_out > 0 {
+        Console::error().line(
+            "note: results that the job had ready at this checkpoint are left to it. Unless it was stopped in order, \
+             they become visible when it is started once more where its checkpoints lie",
+        )?;
+    }
+    Ok(())
+}
+
+fn id(clock: &SystemClock) -> String {
+    let time = hash_u64(HASH_SEED, clock.wall_ms() as u64);
+    format!("{:016x}", hash_u64(hash_u64(time, clock.now().0), u64::from(std::process::id())))
+}
+
+struct Waiting<'a> {
+    from: &'a Store,
+    clock: &'a SystemClock,
+    signals: &'a Signals,
+    look: Duration,
+    limit: Duration,
+}
+
+impl Waiting<'_> {
+    /// The manifest that the job answers with. `None`: no job runs, or it has ended before it could.
+    fn answer(&self, asked: &Asked) -> Result<Option<Blob>> {
+        let started = self.clock.now();
+        let mut found = false;
+        loop {
+            match asked.answer()? {
+                Some(Answer::Checkpoint { manifest, .. }) => return Ok(Some(manifest)),
+                Some(Answer::Ended) => return Ok(None),
+                None => {}
+            }
+            found = found || asked.is_found()?;
+            let waited = self.clock.now().after(started);
+            if !found && waited > FOUND {
+                return Ok(None);
+            }
+            if waited > self.limit {
+                return Err(Error::outside(format!("the job has made no checkpoint in {} s", self.limit.as_secs()))
+                    .at(self.from.place().to_owned())
+                    .remedy("look at what holds its checkpoints up, or wait longer (--timeout)"));
+            }
+            self.check_signals()?;
+            self.signals.wait(self.look);
+        }
+    }
+
+    fn check_signals(&self) -> Result<()> {
+        match self.signals.stop_asked() {
+            true => Err(Error::user("interrupted: there is no savepoint")),
+            false => Ok(()),
+        }
+    }
+
+    /// Copies what the job keeps for us.
+    fn copy(&mut self, blob: &Blob, to: &Store, asked: &mut Asked) -> Result<Savepoint> {
+        let mut renewed = self.clock.now();
+        let mut step = || {
+            self.check_signals()?;
+            if self.clock.now().after(renewed) > RENEW {
+                asked.renew()?;
+                renewed = self.clock.now();
+            }
+            Ok(())
+        };
+        Savepoint::copy(self.from, blob, to, &mut step)
+    }
+
+    /// Copies the newest checkpoint of a job that does not run.
+    fn newest(&self, to: &Store) -> Result<Savepoint> {
+        let contents = Contents::read(self.from)?;
+        Savepoint::copy(self.from, &contents.newest()?.blob, to, &mut || self.check_signals())
+    }
+}

@@ -1,0 +1,89 @@
+//! `anabranch state`: what lies at a place, without running the job.
+
+mod overview;
+mod rows;
+
+use anabranch_model::{Clock, Error, Result, SystemClock};
+use anabranch_state::{Access, Contents, Manifest, Store};
+
+use crate::arguments::{self, Format};
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// How often a checkpoint is looked for again because the running job has removed the one that was read.
+const LOOKS: usize = 5;
+
+/// State in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) files: usize,
+    pub(crate) rows: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The state of all operators.
+pub(crate) fn size(manifest: &Manifest) -> Size {
+    size_of(manifest, |_| true)
+}
+
+/// The state of those operators.
+fn size_of(manifest: &Manifest, wanted: impl Fn(usize) -> bool) -> Size {
+    let operators = manifest.tasks.iter().flat_map(|task| &task.operators).filter(|op| wanted(op.number));
+    operators.flat_map(|operator| &operator.files).fold(Size::default(), |size, file| Size {
+        files: size.files + 1,
+        rows: size.rows + file.rows,
+        bytes: size.bytes + file.blob.bytes,
+    })
+}
+
+/// Runs the command.
+pub(crate) fn state(arguments: &arguments::State) -> Result<(), Failure> {
+    let wrong = |error: Error| Failure::planning(&error, "");
+    let store = Store::open_existing(&arguments.place, &Access::from_environment()).map_err(wrong)?;
+    let contents = Contents::read(&store).map_err(wrong)?;
+    let mut output = Console::output();
+    let Some(operator) = arguments.operator else {
+        let now_ms = SystemClock::new().wall_ms();
+        let text = match arguments.format {
+            Format::Table => overview::text(store.place(), &contents, now_ms)?,
+            Format::Json => overview::json(store.place(), &contents)?,
+            Format::Csv => {
+                let error = Error::user("without an operator there is no table that could be shown as CSV");
+                return Err(wrong(error.remedy("name one with --operator, or use --format json")));
+            }
+        };
+        return Ok(output.line(text.trim_end())?);
+    };
+    let manifest = &contents.newest()?.manifest;
+    check_operator(manifest, operator).map_err(wrong)?;
+    let wanted = rows::Wanted { operator, keys: &arguments.keys, limit: arguments.limit };
+    let mut found = rows::read(&store, manifest, &wanted);
+    for _ in 1..LOOKS {
+        if found.is_ok() {
+            break;
+        }
+        let newer = Contents::read(&store)?;
+        if newer.newest()?.manifest == *manifest {
+            break;
+        }
+        found = rows::read(&store, &newer.newest()?.manifest, &wanted);
+    }
+    let found = found.map_err(wrong)?;
+    rows::write(&found, arguments.format, &mut output)?;
+    let mut notes = Console::error();
+    found.notes().iter().try_for_each(|note| notes.line(&format!("note: {note}")))?;
+    Ok(())
+}
+
+fn check_operator(manifest: &Manifest, number: usize) -> Result<()> {
+    let name = format!("state {number}: ");
+    if manifest.outline.iter().any(|line| line.starts_with(&name)) {
+        return Ok(());
+    }
+    let states: Vec<&str> = manifest.outline.iter().filter_map(|line| line.strip_prefix("state ")).collect();
+    let remedy = match states.as_slice() {
+        [] => "its query keeps no state".to_owned(),
+        states => format!("those with state are: {}", states.join("; ")),
+    };
+    Err(Error::user(format!("the job has no operator {number} with state")).remedy(remedy))
+}

@@ -1,0 +1,139 @@
+//! A place at a glance: its checkpoints, and what the newest one consists of.
+
+use anabranch_model::{Error, Result};
+use anabranch_state::{Contents, Manifest, SourceState, Stored};
+use serde_json::{Value, json};
+
+use super::{size, size_of};
+use crate::view::text::{bytes, grouped, millis};
+
+/// For people.
+pub(super) fn text(place: &str, contents: &Contents, now_ms: i64) -> Result<String> {
+    let newest = contents.newest()?;
+    let mut text = match &contents.savepoint_from {
+        Some(from) => format!("{place}: savepoint of job {}, whose checkpoints lay at {from}\n\n", newest.manifest.job),
+        None => format!("{place}: checkpoints of job {}\n\n", newest.manifest.job),
+    };
+    let header = ["number", "epoch", "written", "state", "files", "tasks"].map(str::to_owned);
+    let rows = contents.checkpoints.iter().map(|checkpoint| line(checkpoint, now_ms));
+    text.push_str(&aligned(&std::iter::once(header).chain(rows).collect::<Vec<_>>()));
+    for error in &contents.damaged {
+        text.push_str(&format!("damaged: {error}\n"));
+    }
+    text.push_str(&format!("\nAt the end of epoch {}:\n", newest.manifest.epoch.0));
+    for line in &newest.manifest.outline {
+        text.push_str(&format!("  {line}\n"));
+        details(&newest.manifest, line).iter().for_each(|detail| text.push_str(&format!("    {detail}\n")));
+    }
+    Ok(text)
+}
+
+fn line(checkpoint: &Stored, now_ms: i64) -> [String; 6] {
+    let manifest = &checkpoint.manifest;
+    let size = size(manifest);
+    [
+        checkpoint.number.map_or_else(|| "-".to_owned(), |number| number.to_string()),
+        manifest.epoch.0.to_string(),
+        format!("{} ago", millis((now_ms - checkpoint.written_ms).max(0))),
+        bytes(size.bytes),
+        size.files.to_string(),
+        manifest.tasks.len().to_string(),
+    ]
+}
+
+/// Columns as wide as they need to be, right-aligned.
+fn aligned(rows: &[[String; 6]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().map(|(column, cell)| format!("{cell:>width$}", width = width(column)));
+        text.push_str(&format!("{}\n", cells.collect::<Vec<_>>().join("  ")));
+    }
+    text
+}
+
+/// What there is to one line of the outline.
+fn details(manifest: &Manifest, line: &str) -> Vec<String> {
+    let Some((kind, number)) = kind_and_number(line) else { return Vec::new() };
+    match kind {
+        "source" => {
+            let positions = sources(manifest, number).flat_map(|source| &source.positions);
+            let mut lines: Vec<String> =
+                positions.map(|(partition, position)| format!("{partition} at {position}")).collect();
+            lines.sort();
+            lines
+        }
+        "state" => {
+            let size = size_of(manifest, |operator| operator == number);
+            let at = watermark_ms(manifest, number).map_or_else(String::new, |ms| format!(", event time {ms} ms"));
+            vec![format!("{} rows in {} files, {}{at}", grouped(size.rows), size.files, bytes(size.bytes))]
+        }
+        _ => {
+            let sinks = manifest.tasks.iter().filter_map(|task| task.sink.as_ref()).filter(|s| s.number == number);
+            let prepared: Vec<u64> =
+                sinks.flat_map(|sink| &sink.prepared).map(|prepared| prepared.blob.bytes).collect();
+            match prepared.is_empty() {
+                true => Vec::new(),
+                false => vec![format!("{} parts ready, {}", prepared.len(), bytes(prepared.iter().sum()))],
+            }
+        }
+    }
+}
+
+fn kind_and_number(line: &str) -> Option<(&str, usize)> {
+    let (kind, number) = line.split_once(": ")?.0.split_once(' ')?;
+    Some((kind, number.parse().ok()?))
+}
+
+fn sources(manifest: &Manifest, number: usize) -> impl Iterator<Item = &SourceState> {
+    manifest.tasks.iter().filter_map(|task| task.source.as_ref()).filter(move |source| source.number == number)
+}
+
+/// Event time that all tasks of an operator have reached, if any has.
+pub(super) fn watermark_ms(manifest: &Manifest, number: usize) -> Option<i64> {
+    let operators = manifest.tasks.iter().flat_map(|task| &task.operators).filter(|op| op.number == number);
+    operators.map(|operator| operator.watermark_ms).min().filter(|ms| *ms != i64::MIN && *ms != i64::MAX)
+}
+
+/// For programs.
+pub(super) fn json(place: &str, contents: &Contents) -> Result<String> {
+    let checkpoint = |stored: &Stored| {
+        let size = size(&stored.manifest);
+        json!({
+            "number": stored.number,
+            "epoch": stored.manifest.epoch,
+            "written_ms": stored.written_ms,
+            "rows": size.rows,
+            "bytes": size.bytes,
+            "files": size.files,
+            "tasks": stored.manifest.tasks.len(),
+        })
+    };
+    let manifest = &contents.newest()?.manifest;
+    let part = |line: &String| {
+        let (kind, number) = kind_and_number(line)?;
+        let mut part = json!({ "kind": kind, "number": number, "description": line.split_once(": ")?.1 });
+        match kind {
+            "source" => {
+                let positions = sources(manifest, number).flat_map(|source| source.positions.clone());
+                part["positions"] = positions.map(|(name, at)| (name, Value::from(at))).collect();
+            }
+            "state" => {
+                let size = size_of(manifest, |operator| operator == number);
+                (part["rows"], part["bytes"]) = (size.rows.into(), size.bytes.into());
+                (part["files"], part["watermark_ms"]) = (size.files.into(), watermark_ms(manifest, number).into());
+            }
+            _ => {}
+        }
+        Some(part)
+    };
+    let value = json!({
+        "place": place,
+        "job": manifest.job,
+        "savepoint_from": contents.savepoint_from,
+        "checkpoints": contents.checkpoints.iter().map(checkpoint).collect::<Vec<_>>(),
+        "damaged": contents.damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "parts": manifest.outline.iter().filter_map(part).collect::<Vec<_>>(),
+    });
+    serde_json::to_string_pretty(&value).map_err(|error| Error::internal(format!("JSON: {error}")))
+}

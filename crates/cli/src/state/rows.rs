@@ -1,0 +1,244 @@
+//! An operator's state as a table.
+//!
+//! Rows are shown as they are stored. Of one pane and key there may be several, from snapshots that gave only what had changed:
+//! together they are its state. Putting them together is the business of each aggregate function, and not done here.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anabranch_model::{Error, Result};
+use anabranch_state::{Manifest, Store, decode_rows};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use super::overview::watermark_ms;
+use crate::arguments::Format;
+use crate::shell::table::Table;
+
+/// Characters of a list that a table shows.
+const LONG_MAX: usize = 40;
+
+/// Which rows.
+pub(super) struct Wanted<'a> {
+    pub(super) operator: usize,
+    /// Columns and their values, as they are shown.
+    pub(super) keys: &'a [(String, String)],
+    pub(super) limit: usize,
+}
+
+/// Rows that were found.
+#[derive(Debug)]
+pub(super) struct Found {
+    schema: Option<SchemaRef>,
+    batches: Vec<RecordBatch>,
+    /// There are more than was asked for.
+    more: bool,
+    /// A task has more than one file, so a key may have several rows.
+    in_pieces: bool,
+    watermark_ms: Option<i64>,
+}
+
+impl Found {
+    /// What one has to know to read them.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.more {
+            notes.push("there are more rows (--limit)".to_owned());
+        }
+        if self.in_pieces {
+            notes.push("rows of the same pane and keys belong together: changes are stored as they come".to_owned());
+        }
+        if let Some(ms) = self.watermark_ms {
+            notes.push(format!("event time had reached {ms} ms: windows that end before have been given out"));
+        }
+        notes
+    }
+}
+
+/// Reads them from the files of a checkpoint.
+pub(super) fn read(store: &Store, manifest: &Manifest, wanted: &Wanted<'_>) -> Result<Found> {
+    let operators = manifest.tasks.iter().flat_map(|task| &task.operators);
+    let operators: Vec<_> = operators.filter(|operator| operator.number == wanted.operator).collect();
+    let mut found = Found {
+        schema: None,
+        batches: Vec::new(),
+        more: false,
+        in_pieces: operators.iter().any(|operator| operator.files.len() > 1),
+        watermark_ms: watermark_ms(manifest, wanted.operator),
+    };
+    let mut left = wanted.limit;
+    for file in operators.iter().flat_map(|operator| &operator.files) {
+        for batch in decode_rows(&store.get_blob(&file.blob)?)? {
+            found.schema.get_or_insert_with(|| batch.schema());
+            let rows = filtered(&batch, wanted.keys)?;
+            if rows.num_rows() > left {
+                found.batches.push(rows.slice(0, left));
+                found.more = true;
+                return Ok(found);
+            }
+            left -= rows.num_rows();
+            found.batches.push(rows);
+        }
+    }
+    Ok(found)
+}
+
+fn filtered(batch: &RecordBatch, keys: &[(String, String)]) -> Result<RecordBatch> {
+    let mut rows = batch.clone();
+    for (name, value) in keys {
+        let column = rows.column_by_name(name).ok_or_else(|| {
+            let schema = batch.schema();
+            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            Error::user(format!("the state has no column '{name}'")).remedy(format!("columns: {}", names.join(", ")))
+        })?;
+        let matches: BooleanArray = {
+            let shown = formatter(column.as_ref())?;
+            (0..rows.num_rows()).map(|row| Some(shown.value(row).to_string() == *value)).collect()
+        };
+        rows = filter_record_batch(&rows, &matches)?;
+    }
+    Ok(rows)
+}
+
+fn formatter(column: &dyn Array) -> Result<ArrayFormatter<'_>> {
+    const OPTIONS: FormatOptions<'static> = FormatOptions::new().with_null("NULL");
+    Ok(ArrayFormatter::try_new(column, &OPTIONS)?)
+}
+
+/// Writes the rows.
+pub(super) fn write(found: &Found, format: Format, out: &mut dyn Write) -> Result<()> {
+    let Some(schema) = &found.schema else { return Ok(()) };
+    match format {
+        Format::Table => {
+            let mut table = Table::new(&clipped(&RecordBatch::new_empty(SchemaRef::clone(schema)))?.schema());
+            let batches = found.batches.iter().filter(|batch| batch.num_rows() > 0);
+            batches.map(clipped).try_for_each(|batch| table.write(&batch?, out))
+        }
+        Format::Json => lines(found, out, None, |row| {
+            let cells = row.iter().map(|cell| format!("{}:{}", text(cell.name), json(cell)));
+            format!("{{{}}}", cells.collect::<Vec<_>>().join(","))
+        }),
+        Format::Csv => {
+            let names: Vec<String> = schema.fields().iter().map(|field| quoted(field.name())).collect();
+            lines(found, out, Some(names.join(",")), |row| {
+                row.iter()
+                    .map(|cell| if cell.null { String::new() } else { quoted(&cell.value) })
+                    .collect::<Vec<_>>()
+                    .join(",")
+            })
+        }
+    }
+}
+
+/// With what has long values, lists of all that was counted once for example, as the beginning of its text.
+fn clipped(batch: &RecordBatch) -> Result<RecordBatch> {
+    let clip = |(field, column): (&FieldRef, &ArrayRef)| -> Result<(String, ArrayRef)> {
+        if !field.data_type().is_nested() {
+            return Ok((field.name().clone(), Arc::clone(column)));
+        }
+        let shown = formatter(column.as_ref())?;
+        let texts = (0..column.len()).map(|row| {
+            let text = shown.value(row).to_string();
+            match text.char_indices().nth(LONG_MAX) {
+                Some((end, _)) => format!("{}…", &text[..end]),
+                None => text,
+            }
+        });
+        Ok((field.name().clone(), Arc::new(texts.map(Some).collect::<StringArray>())))
+    };
+    let columns: Vec<_> = batch.schema_ref().fields().iter().zip(batch.columns()).map(clip).collect::<Result<_>>()?;
+    Ok(RecordBatch::try_from_iter(columns)?)
+}
+
+/// One value.
+struct Cell<'a> {
+    name: &'a str,
+    data_type: &'a DataType,
+    null: bool,
+    value: String,
+}
+
+fn lines(found: &Found, out: &mut dyn Write, head: Option<String>, line: impl Fn(&[Cell<'_>]) -> String) -> Result<()> {
+    let mut text = head.map_or_else(String::new, |head| head + "\n");
+    for batch in &found.batches {
+        let schema = batch.schema();
+        let columns = batch.columns().iter().map(|column| formatter(column.as_ref())).collect::<Result<Vec<_>>>()?;
+        for row in 0..batch.num_rows() {
+            let cell = |(index, shown): (usize, &ArrayFormatter<'_>)| Cell {
+                name: schema.field(index).name(),
+                data_type: schema.field(index).data_type(),
+                null: batch.column(index).is_null(row),
+                value: shown.value(row).to_string(),
+            };
+            text.push_str(&line(&columns.iter().enumerate().map(cell).collect::<Vec<_>>()));
+            text.push('\n');
+        }
+    }
+    out.write_all(text.as_bytes()).map_err(|error| Error::outside(format!("cannot write the state: {error}")))
+}
+
+fn json(cell: &Cell<'_>) -> String {
+    let plain = cell.data_type.is_numeric() || *cell.data_type == DataType::Boolean;
+    match serde_json::from_str::<serde_json::Value>(&cell.value) {
+        _ if cell.null => "null".to_owned(),
+        // Infinity and NaN are no numbers of JSON.
+        Ok(value) if plain && !value.is_string() => cell.value.clone(),
+        _ => text(&cell.value),
+    }
+}
+
+fn text(value: &str) -> String {
+    serde_json::Value::from(value).to_string()
+}
+
+/// As RFC 4180 has it.
+fn quoted(value: &str) -> String {
+    match value.is_empty() || value.contains([',', '"', '\n', '\r']) {
+        true => format!("\"{}\"", value.replace('"', "\"\"")),
+        false => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Float64Array;
+
+    use super::*;
+
+    fn found() -> Found {
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("key", Arc::new(StringArray::from(vec![Some("a,\"b\""), None, Some("")]))),
+            ("sum", Arc::new(Float64Array::from(vec![1.5, f64::NAN, 2.0]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).expect("batch");
+        Found { schema: Some(batch.schema()), batches: vec![batch], more: false, in_pieces: false, watermark_ms: None }
+    }
+
+    fn written(format: Format) -> String {
+        let mut out = Vec::new();
+        write(&found(), format, &mut out).expect("written");
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn each_format_says_what_is_null_and_what_is_empty() {
+        assert_eq!(written(Format::Csv), "key,sum\n\"a,\"\"b\"\"\",1.5\n,NaN\n\"\",2.0\n");
+        let json =
+            "{\"key\":\"a,\\\"b\\\"\",\"sum\":1.5}\n{\"key\":null,\"sum\":\"NaN\"}\n{\"key\":\"\",\"sum\":2.0}\n";
+        assert_eq!(written(Format::Json), json);
+        assert!(written(Format::Table).starts_with(" key    sum\n"), "{}", written(Format::Table));
+    }
+
+    #[test]
+    fn rows_are_found_by_what_their_columns_show() {
+        let batch = &found().batches[0];
+        let keys = |name: &str, value: &str| [(name.to_owned(), value.to_owned())];
+        assert_eq!(filtered(batch, &keys("sum", "2.0")).expect("filtered").num_rows(), 1);
+        assert_eq!(filtered(batch, &keys("key", "NULL")).expect("filtered").num_rows(), 1);
+        assert_eq!(filtered(batch, &keys("key", "x")).expect("filtered").num_rows(), 0);
+        let error = filtered(batch, &keys("kei", "x")).expect_err("unknown").to_string();
+        assert!(error.contains("no column 'kei'") && error.contains("columns: key, sum"), "{error}");
+    }
+}

@@ -1,0 +1,166 @@
+//! Finding again, in a query that has changed, what a savepoint has state of.
+//!
+//! A part with state is the same if its description is. Where several parts are alike, those between the same tables and
+//! other states belong together; if that does not decide either, their order does, unless their number has changed too: then nobody can tell
+//! which is which, and a guess would give wrong results without a word.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Error, Result};
+use anabranch_state::Lineage;
+
+/// A part of a plan that has state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) kind: Kind,
+    /// Number among the parts of its kind.
+    pub(crate) number: usize,
+    pub(crate) description: String,
+    /// Unknown of checkpoints of earlier versions.
+    pub(crate) lineage: Option<Lineage>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Source,
+    State,
+    Sink,
+}
+
+/// Which part of a savepoint is which of a plan, by their places among the parts.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Matching {
+    /// From a part then to the part now.
+    pub(crate) pairs: BTreeMap<usize, usize>,
+    /// Parts then that could be one of several now, or one of which several then could be the origin.
+    pub(crate) undecided: Vec<usize>,
+}
+
+/// The parts that the lines of an outline name.
+pub(crate) fn parts(lines: &[String], lineage: &[Lineage]) -> Result<Vec<Part>> {
+    let part = |(index, line): (usize, &String)| {
+        let (head, description) = line.split_once(": ")?;
+        let (kind, number) = head.split_once(' ')?;
+        let kind = match kind {
+            "source" => Kind::Source,
+            "state" => Kind::State,
+            "sink" => Kind::Sink,
+            _ => return None,
+        };
+        let (number, lineage) = (number.parse().ok()?, lineage.get(index).cloned());
+        Some(Part { kind, number, description: description.to_owned(), lineage })
+    };
+    let parts: Option<Vec<Part>> = lines.iter().enumerate().map(part).collect();
+    parts.ok_or_else(|| {
+        Error::outside("the outline of the checkpoint cannot be read")
+            .remedy("read it with the version of Anabranch that wrote it")
+    })
+}
+
+/// What of the lineage has to be the same, in one pass after the other: where rows come from, what they come through, where
+/// they go.
+const PASSES: [(bool, bool, bool); 7] = [
+    (true, true, true),
+    (true, true, false),
+    (true, false, true),
+    (false, true, false),
+    (true, false, false),
+    (false, false, true),
+    (false, false, false),
+];
+
+/// Pairs the parts then with the parts now.
+pub(crate) fn pair(then: &[Part], now: &[Part]) -> Matching {
+    let mut matching = Matching::default();
+    for (from, through, to) in PASSES {
+        let mut groups: BTreeMap<_, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
+        let taken: Vec<usize> = matching.pairs.values().copied().collect();
+        let key = |part: &Part| {
+            let lineage = part.lineage.clone().unwrap_or_default();
+            let known = part.lineage.is_some() || !(from || through || to);
+            let around = (from.then_some(lineage.from), through.then_some(lineage.through), to.then_some(lineage.to));
+            known.then(|| (part.kind, part.description.clone(), around))
+        };
+        for (index, part) in then.iter().enumerate().filter(|(index, _)| !matching.pairs.contains_key(index)) {
+            key(part).into_iter().for_each(|key| groups.entry(key).or_default().0.push(index));
+        }
+        for (index, part) in now.iter().enumerate().filter(|(index, _)| !taken.contains(index)) {
+            key(part).into_iter().for_each(|key| groups.entry(key).or_default().1.push(index));
+        }
+        for (then, now) in groups.into_values().filter(|(then, now)| then.len() == now.len()) {
+            matching.pairs.extend(then.into_iter().zip(now));
+        }
+    }
+    let taken: Vec<usize> = matching.pairs.values().copied().collect();
+    for (index, part) in then.iter().enumerate().filter(|(index, _)| !matching.pairs.contains_key(index)) {
+        let alike = |(place, other): (usize, &Part)| {
+            !taken.contains(&place) && (other.kind, &other.description) == (part.kind, &part.description)
+        };
+        if now.iter().enumerate().any(alike) {
+            matching.undecided.push(index);
+        }
+    }
+    matching
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `count events > results`: a description, the tables before it, other states, the tables behind it.
+    fn of(texts: &[&str]) -> Vec<Part> {
+        let part = |(number, text): (usize, &&str)| {
+            let words: Vec<&str> = text.split(' ').collect();
+            let list = |at: usize| vec![words[at].to_owned()];
+            let lineage = (words.len() > 1).then(|| Lineage { from: list(1), through: list(2), to: list(3) });
+            Part { kind: Kind::State, number, description: words[0].to_owned(), lineage }
+        };
+        texts.iter().enumerate().map(part).collect()
+    }
+
+    fn check(then: &[&str], now: &[&str], pairs: &[(usize, usize)], undecided: &[usize]) {
+        let found = pair(&of(then), &of(now));
+        let expected = Matching { pairs: pairs.iter().copied().collect(), undecided: undecided.to_vec() };
+        assert_eq!(found, expected, "{then:?} {now:?}");
+    }
+
+    #[test]
+    fn parts_are_found_again_by_what_they_are_and_which_tables_they_belong_to() {
+        check(&["count e > r"], &["count e > r"], &[(0, 0)], &[]);
+        // Others come before it, or go.
+        check(&["count e > r"], &["sum e > s", "count e > r"], &[(0, 1)], &[]);
+        check(&["sum e > s", "count e > r"], &["count e > r"], &[(1, 0)], &[]);
+        // One that is alike comes, or goes.
+        check(&["count e > r"], &["count e > s", "count e > r"], &[(0, 1)], &[]);
+        check(&["count e > r", "count e > s"], &["count e > s"], &[(1, 0)], &[]);
+        // A renamed sink, a renamed source, both.
+        check(&["count e > r"], &["count e > s"], &[(0, 0)], &[]);
+        check(&["count e > r", "count f > r"], &["count g > r", "count f > r"], &[(0, 0), (1, 1)], &[]);
+        check(&["count e > r"], &["count f > s"], &[(0, 0)], &[]);
+        check(&["count e > r", "count e > s"], &["count e > x", "count e > s"], &[(0, 0), (1, 1)], &[]);
+        // One goes and another's sink is renamed, but what is between tells them apart.
+        check(&["e e count r", "e e sum s", "e e max t"], &["e e count r", "e e max x"], &[(0, 0), (2, 1)], &[]);
+        // Changed.
+        check(&["count e > r"], &["sum e > r"], &[], &[]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_not_guessed() {
+        check(&["count e > r"], &["count e > x", "count e > y"], &[], &[0]);
+        check(&["count e > r", "count e > r"], &["count e > r"], &[], &[0, 1]);
+        // Without lineage, order decides between as many.
+        check(&["count", "count"], &["count e > r", "count e > s"], &[(0, 0), (1, 1)], &[]);
+        check(&["count"], &["count e > r", "count e > s"], &[], &[0]);
+    }
+
+    #[test]
+    fn lines_of_an_outline_are_read_back() {
+        let lines = ["source 0: events (kafka)", "state 12: aggregate, by [a: b]: []"].map(str::to_owned);
+        let lineage = Lineage { from: vec!["events".into()], ..Lineage::default() };
+        let found = parts(&lines, std::slice::from_ref(&lineage)).expect("parts");
+        assert_eq!((found[0].kind, found[0].number, &*found[0].description), (Kind::Source, 0, "events (kafka)"));
+        assert_eq!((&found[0].lineage, &found[1].lineage), (&Some(lineage), &None));
+        assert_eq!((found[1].number, &*found[1].description), (12, "aggregate, by [a: b]: []"));
+        assert!(parts(&["window 0: x".to_owned()], &[]).is_err());
+    }
+}

@@ -1,0 +1,177 @@
+//! Beginning a new job with a savepoint: the state and the positions that its query still has a place for, by whatever
+//! numbers they have there now.
+//!
+//! The new job has a name of its own, so that what it writes is told from what the savepoint's job has written; that one
+//! may be running still.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Error, Result};
+use anabranch_state::{Manifest, Savepoint, Store, TaskState};
+
+use crate::durable::{JobState, add_task};
+use crate::matching::{Kind, Matching, Part, pair, parts};
+use crate::outline::Outline;
+
+/// A savepoint that a job begins with.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    store: Store,
+    manifest: Manifest,
+}
+
+/// What becomes of something when a job begins with a savepoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It goes on where it was.
+    Kept,
+    /// It is not in the savepoint.
+    New,
+    /// The query has no place for its state.
+    Lost,
+    /// A table that is no longer written.
+    Gone,
+}
+
+/// What becomes of one part of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What becomes of it.
+    pub fate: Fate,
+    /// What it is.
+    pub what: String,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fate = match self.fate {
+            Fate::Kept => "kept",
+            Fate::New => "new",
+            Fate::Lost => "lost",
+            Fate::Gone => "gone",
+        };
+        write!(f, "{fate:<6}{}", self.what)
+    }
+}
+
+impl Origin {
+    /// The savepoint at a place.
+    pub fn open(store: Store) -> Result<Origin> {
+        match Savepoint::read(&store)? {
+            Some(savepoint) => Ok(Origin { store, manifest: savepoint.manifest }),
+            None => Err(Error::user("there is no savepoint")
+                .at(store.place().to_owned())
+                .remedy("make one with: anabranch savepoint CHECKPOINT-DIRECTORY PATH")),
+        }
+    }
+
+    /// What becomes of each part with state, of the savepoint and of the plan.
+    pub fn compare(&self, plan: &Plan) -> Result<Vec<Change>> {
+        let (then, now, matching) = self.matching(&Outline::new(plan))?;
+        let mut changes = Vec::new();
+        for (index, part) in then.iter().enumerate() {
+            changes.push(match matching.pairs.get(&index) {
+                Some(to) => Change { fate: Fate::Kept, what: self.kept(part, &now[*to]) },
+                None if part.kind == Kind::Sink => {
+                    Change { fate: Fate::Gone, what: format!("sink {}: no longer written", part.description) }
+                }
+                None => {
+                    let why = match matching.undecided.contains(&index) {
+                        true => {
+                            ": several parts of the query or of the savepoint are alike, so which is which is unknown"
+                        }
+                        false => ": the query has no such part",
+                    };
+                    Change { fate: Fate::Lost, what: format!("{}{why}", self.describe(part)) }
+                }
+            });
+        }
+        for (index, part) in now.iter().enumerate() {
+            if !matching.pairs.values().any(|taken| *taken == index) {
+                let description = &part.description;
+                let what = match part.kind {
+                    Kind::Source => format!("source {description}: begins where its options say"),
+                    Kind::State => format!("state of {description}: begins empty"),
+                    Kind::Sink => format!("sink {description}"),
+                };
+                changes.push(Change { fate: Fate::New, what });
+            }
+        }
+        Ok(changes)
+    }
+
+    fn matching(&self, outline: &Outline) -> Result<(Vec<Part>, Vec<Part>, Matching)> {
+        let at = |error: Error| error.at(self.store.place().to_owned());
+        let then = parts(&self.manifest.outline, &self.manifest.lineage).map_err(at)?;
+        let now = parts(&outline.lines, &outline.lineage)?;
+        let matching = pair(&then, &now);
+        Ok((then, now, matching))
+    }
+
+    fn kept(&self, then: &Part, now: &Part) -> String {
+        let mut text = self.describe(then);
+        if let (Some(before), Some(after)) = (&then.lineage, &now.lineage)
+            && then.kind == Kind::State
+            && before != after
+        {
+            let lineage = |(from, to): (&[String], &[String])| format!("{} -> {}", from.join(", "), to.join(", "));
+            let (before, after) = (lineage((&before.from, &before.to)), lineage((&after.from, &after.to)));
+            text.push_str(&format!(" ({before}, now {after})"));
+        }
+        text
+    }
+
+    fn describe(&self, part: &Part) -> String {
+        let tasks = || self.manifest.tasks.iter();
+        match part.kind {
+            Kind::Source => {
+                let sources = tasks().filter_map(|task| task.source.as_ref());
+                let positions: usize =
+                    sources.filter(|source| source.number == part.number).map(|source| source.positions.len()).sum();
+                format!("source {}: positions in {positions} partitions", part.description)
+            }
+            Kind::State => {
+                let operators = tasks().flat_map(|task| &task.operators).filter(|op| op.number == part.number);
+                let rows: u64 = operators.flat_map(|operator| &operator.files).map(|file| file.rows).sum();
+                format!("state of {}: {rows} rows", part.description)
+            }
+            Kind::Sink => format!("sink {}", part.description),
+        }
+    }
+
+    /// The state by the numbers of this outline.
+    pub(crate) fn load(&self, outline: &Outline) -> Result<JobState> {
+        let (then, now, matching) = self.matching(outline)?;
+        let numbers = |kind: Kind| -> BTreeMap<usize, usize> {
+            let pairs = matching.pairs.iter().filter(|(from, _)| then[**from].kind == kind);
+            pairs.map(|(from, to)| (then[*from].number, now[*to].number)).collect()
+        };
+        let (sources, operators) = (numbers(Kind::Source), numbers(Kind::State));
+        let mut state = JobState::default();
+        for task in &self.manifest.tasks {
+            add_task(&self.store, &mut state, &renumbered(task, &sources, &operators))?;
+        }
+        Ok(state)
+    }
+}
+
+/// A task's snapshot under the numbers of another plan, without what that has no place for. What sinks have prepared is
+/// none of a new job's business.
+fn renumbered(task: &TaskState, sources: &BTreeMap<usize, usize>, operators: &BTreeMap<usize, usize>) -> TaskState {
+    let mut task = TaskState { sink: None, ..task.clone() };
+    task.source = task.source.and_then(|mut source| {
+        source.number = *sources.get(&source.number)?;
+        source.dead_letters.clear();
+        Some(source)
+    });
+    task.operators.retain_mut(|operator| match operators.get(&operator.number) {
+        Some(number) => {
+            operator.number = *number;
+            true
+        }
+        None => false,
+    });
+    task
+}

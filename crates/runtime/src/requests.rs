@@ -1,0 +1,143 @@
+//! Requests for savepoints that wait at the job's place: looked for at a modest pace, answered with the next checkpoint, which
+//! is then kept until the one who asked has copied it.
+//!
+//! A store that does not answer is no reason to fail here: the checkpoints themselves find out, and whoever asked goes on
+//! asking.
+
+use std::collections::BTreeSet;
+
+use anabranch_model::{Epoch, Nanos};
+use anabranch_state::{Answer, Blob, REQUEST_FORGOTTEN_MS, Request, Store};
+
+/// Time between two looks, on a disk and over a network, where each is paid for.
+const PACE_LOCAL_NS: u64 = 200_000_000;
+const PACE_REMOTE_NS: u64 = 2_000_000_000;
+
+/// The job's side of requests.
+pub(crate) struct Requests {
+    store: Store,
+    pace_ns: u64,
+    looked: Option<Nanos>,
+    current: Option<Current>,
+}
+
+struct Current {
+    request: Request,
+    /// When it was found or renewed.
+    renewed: Nanos,
+    /// Names of what belongs to the checkpoint that answered it.
+    answered: Option<BTreeSet<String>>,
+}
+
+impl Requests {
+    pub(crate) fn new(store: Store) -> Requests {
+        let pace_ns = if store.is_remote() { PACE_REMOTE_NS } else { PACE_LOCAL_NS };
+        Requests { store, pace_ns, looked: None, current: None }
+    }
+
+    /// Looks for a request if it is time to. Whether there is a new one; and what need no longer be kept for the one before.
+    pub(crate) fn look(&mut self, now: Nanos) -> (bool, BTreeSet<String>) {
+        if self.looked.is_some_and(|looked| now.since(looked) < self.pace_ns) {
+            return (false, BTreeSet::new());
+        }
+        self.looked = Some(now);
+        let Ok(waiting) = Request::waiting(&self.store) else { return (false, BTreeSet::new()) };
+        match (&mut self.current, waiting) {
+            (Some(current), Some(waiting)) if waiting.id == current.request.id => {
+                if waiting.renewed != current.request.renewed {
+                    (current.request, current.renewed) = (waiting, now);
+                } else if now.since(current.renewed) / 1_000_000 > REQUEST_FORGOTTEN_MS as u64 {
+                    let _ = current.request.remove(&self.store);
+                }
+                (false, BTreeSet::new())
+            }
+            (_, waiting) => {
+                let released = self.current.take().and_then(|current| current.answered).unwrap_or_default();
+                // Whoever asks waits for this word; without it the request counts as not found, and is found again.
+                let found = waiting.filter(|request| request.acknowledge(&self.store).is_ok());
+                self.current = found.map(|request| Current { request, renewed: now, answered: None });
+                (self.current.is_some(), released)
+            }
+        }
+    }
+
+    /// A checkpoint is complete: the answer to whoever waits for one.
+    pub(crate) fn committed(&mut self, epoch: Epoch, manifest: &Blob, names: &BTreeSet<String>) {
+        if let Some(current) = &mut self.current
+            && current.answered.is_none()
+        {
+            let answer = Answer::Checkpoint { epoch, manifest: manifest.clone() };
+            if current.request.answer(&self.store, &answer).is_ok() {
+                current.answered = Some(names.clone());
+            }
+        }
+    }
+
+    /// What is kept for the one who asked.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &String> {
+        self.current.iter().flat_map(|current| &current.answered).flatten()
+    }
+
+    /// The job has ended, and there will be no further checkpoint.
+    pub(crate) fn ended(&self) {
+        if let Some(current) = self.current.as_ref().filter(|current| current.answered.is_none()) {
+            let _ = current.request.answer(&self.store, &Answer::Ended);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_state::{Access, Asked};
+
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_checkpoint_is_held_from_the_answer_to_the_end_of_the_request() {
+        let folder = tempfile::tempdir().expect("folder");
+        let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
+        let manifest = store.put("manifests/1", vec![1].into()).expect("put");
+        let names = BTreeSet::from(["manifests/1".to_owned(), "state/1".to_owned()]);
+        let mut requests = Requests::new(store.clone());
+        assert_eq!(requests.look(Nanos(SECOND)), (false, BTreeSet::new()));
+        requests.committed(Epoch(1), &manifest, &names);
+
+        let mut asked = Asked::ask(&store, "a".into(), 0).expect("asked");
+        assert!(!requests.look(Nanos(SECOND + 1)).0, "not yet time to look again");
+        assert!(requests.look(Nanos(2 * SECOND)).0 && asked.is_found().expect("read"));
+        assert_eq!(asked.answer().expect("read"), None);
+        let now_ms = store.written_ms("requests/savepoint.json").expect("head").expect("there");
+        let error = Asked::ask(&store, "b".into(), now_ms + 5000).expect_err("one at a time").to_string();
+        assert!(error.contains("asked for 5 s ago"), "{error}");
+        requests.committed(Epoch(2), &manifest, &names);
+        requests.committed(Epoch(3), &manifest, &BTreeSet::new());
+        assert_eq!(asked.answer().expect("read"), Some(Answer::Checkpoint { epoch: Epoch(2), manifest }));
+        assert_eq!(requests.held().cloned().collect::<BTreeSet<_>>(), names);
+        // Longer than a request is remembered, but renewed in between.
+        asked.renew().expect("renewed");
+        assert!(!requests.look(Nanos(500 * SECOND)).0);
+        assert!(!requests.look(Nanos(1000 * SECOND)).0);
+        assert_eq!(requests.held().count(), 2);
+        asked.withdraw().expect("done");
+        assert_eq!(requests.look(Nanos(1001 * SECOND)), (false, names));
+        assert_eq!(requests.held().count(), 0);
+        assert!(store.list("requests").expect("list").is_empty());
+    }
+
+    #[test]
+    fn a_forgotten_request_is_removed_and_an_unanswered_one_hears_of_the_end() {
+        let folder = tempfile::tempdir().expect("folder");
+        let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
+        let asked = Asked::ask(&store, "a".into(), 0).expect("asked");
+        let mut requests = Requests::new(store.clone());
+        assert!(requests.look(Nanos(0)).0);
+        requests.ended();
+        assert_eq!(asked.answer().expect("read"), Some(Answer::Ended));
+        assert!(!requests.look(Nanos(601 * SECOND)).0);
+        assert!(store.list("requests").expect("list").is_empty(), "forgotten");
+        let mut late = asked;
+        assert!(late.renew().expect_err("gone").to_string().contains("no longer keeps"));
+    }
+}

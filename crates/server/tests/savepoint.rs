@@ -1,0 +1,262 @@
+//! Savepoints of running jobs, and jobs that begin with them: at another parallelism, with a query that has changed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anabranch_model::Error;
+use anabranch_server::{Engine, Fate, Job, Plan, Settings};
+use anabranch_state::{Access, Answer, Asked, Contents, Savepoint, Store, encode_manifest};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Events for six seconds of event time and of the clock; the same in every run, and none is late.
+const EVENTS: &str = "
+CREATE TABLE events (ad_id STRING, event_type STRING, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3),
+  WATERMARK FOR ts AS ts - INTERVAL '0.01' SECOND)
+  WITH ('connector' = 'ad_events', 'rows-per-second' = '5000', 'number-of-rows' = '30000', 'seed' = '1',
+        'start-time' = '2026-01-01 00:00:00');";
+
+/// Counts of windows of 200 ms by a column, into files of a folder.
+fn counts(folder: &Path, table: &str, by: &str, filter: &str) -> String {
+    format!(
+        "CREATE TABLE {table} (start_ts TIMESTAMP_LTZ(3), k STRING, n BIGINT)
+           WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
+         INSERT INTO {table} SELECT window_start, {by}, COUNT(*)
+           FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '0.2' SECOND))
+           WHERE {filter} GROUP BY window_start, window_end, {by};",
+        folder.join(table).display()
+    )
+}
+
+fn settings(checkpoints: Option<&Path>, parallelism: u32) -> Settings {
+    let mut set = vec![("epoch-interval".to_owned(), "5 ms".to_owned())];
+    if let Some(directory) = checkpoints {
+        set.push(("checkpoint-directory".to_owned(), directory.display().to_string()));
+        set.push(("checkpoint-interval".to_owned(), "50 ms".to_owned()));
+    }
+    Settings { parallelism: Some(parallelism), set, ..Settings::default() }
+}
+
+/// The rows that are visible in a table's folder; none is there twice.
+fn rows(folder: &Path, table: &str) -> BTreeSet<String> {
+    let files = fs::read_dir(folder.join(table)).into_iter().flatten().map(|entry| entry.expect("entry").path());
+    let visible = files.filter(|path| !path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with('.')));
+    let mut rows = BTreeSet::new();
+    for line in
+        visible.flat_map(|path| fs::read_to_string(path).expect("text").lines().map(str::to_owned).collect::<Vec<_>>())
+    {
+        assert!(rows.insert(line.clone()), "{line} is there twice");
+    }
+    rows
+}
+
+fn finish(job: Job) {
+    assert!(job.wait_timeout(LIMIT), "the job hangs");
+    let summary = job.wait().expect("it ends well");
+    let late: u64 = summary.tasks.iter().map(|task| task.late_rows).sum();
+    assert_eq!(late, 0, "rows came late");
+}
+
+fn store(path: &Path) -> Store {
+    Store::open(path.to_str().expect("text"), &Access::default()).expect("store")
+}
+
+fn wait_for(what: &str, condition: &dyn Fn() -> bool) {
+    for _ in 0..6000 {
+        if condition() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    panic!("{what} in vain");
+}
+
+/// Asks the running job for a savepoint once some results are visible, as the command does.
+fn take_savepoint(checkpoints: &Path, visible: impl Fn() -> bool, to: &Path) -> Savepoint {
+    wait_for("waited for results", &visible);
+    let from = store(checkpoints);
+    let asked = Asked::ask(&from, "test".into(), 0).expect("asked");
+    wait_for("waited for an answer", &|| asked.answer().expect("read").is_some());
+    let Some(Answer::Checkpoint { manifest, .. }) = asked.answer().expect("read") else { panic!("the job has ended") };
+    let savepoint = Savepoint::copy(&from, &manifest, &store(to), &mut || Ok(())).expect("copied");
+    asked.withdraw().expect("withdrawn");
+    savepoint
+}
+
+/// `rest` is the end of `all`, and neither of them nor what is left is empty: of a window that was open, it has the whole.
+fn check_rest(all: &BTreeSet<String>, rest: &BTreeSet<String>) {
+    let start = |row: &String| row.split(',').next().expect("a window").to_owned();
+    let before: Vec<&String> = all.difference(rest).collect();
+    let strange: Vec<&String> = rest.difference(all).collect();
+    let same = |row: &&&String| strange.iter().any(|strange| start(strange) == start(row));
+    let instead: Vec<&&String> = before.iter().filter(same).collect();
+    assert!(strange.is_empty(), "not among the results: {strange:?}, which are {instead:?}");
+    let (last, first) = (before.iter().map(|row| start(row)).max(), rest.iter().map(start).min());
+    assert!(last.is_some() && first.is_some() && last < first, "missing until {last:?}, there from {first:?}");
+}
+
+#[test]
+fn a_job_that_begins_with_a_savepoint_gives_exactly_the_rest() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let engine = Engine::default();
+    let sql = format!("{EVENTS}{}", counts(&at("first"), "results", "event_type", "TRUE"));
+    let job = engine.run(&sql, &settings(Some(&at("checkpoints")), 2)).expect("a job");
+    let visible = || !rows(&at("first"), "results").is_empty();
+    let savepoint = take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
+    assert!(savepoint.manifest.tasks.iter().all(|task| task.sink.iter().all(|sink| sink.prepared.is_empty())));
+    finish(job);
+    let all = rows(&at("first"), "results");
+    assert_eq!(all.len(), 30 * 3, "thirty windows, three types: {all:?}");
+
+    // At other parallelisms, with checkpoints and without, any number of times.
+    for (name, parallelism, checkpoints) in [("b", 3, Some(at("own"))), ("c", 1, None)] {
+        let sql = format!("{EVENTS}{}", counts(&at(name), "results", "event_type", "TRUE"));
+        let settings = settings(checkpoints.as_deref(), parallelism);
+        let plan = engine.plan(&sql, &settings).expect("planned").plan.expect("a plan");
+        let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+        let fates: Vec<Fate> = origin.compare(&plan).expect("compared").iter().map(|change| change.fate).collect();
+        assert_eq!(fates, [Fate::Kept; 3]);
+        finish(engine.start_from(&plan, &origin, false).expect("a job"));
+        check_rest(&all, &rows(&at(name), "results"));
+    }
+}
+
+#[test]
+fn a_stopped_job_is_replaced_without_a_result_lost_or_doubled() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let engine = Engine::default();
+    let sql = format!("{EVENTS}{}", counts(&at("alone"), "results", "event_type", "TRUE"));
+    let alone = engine.run(&sql, &settings(None, 2)).expect("a job");
+
+    let sql = format!("{EVENTS}{}", counts(&at("both"), "results", "event_type", "TRUE"));
+    let job = engine.run(&sql, &settings(Some(&at("checkpoints")), 2)).expect("a job");
+    wait_for("waited for results", &|| !rows(&at("both"), "results").is_empty());
+    job.stop();
+    finish(job);
+    let visible = rows(&at("both"), "results").len();
+    let from = store(&at("checkpoints"));
+    let newest = Contents::read(&from).expect("contents").newest().expect("a checkpoint").blob.clone();
+    Savepoint::copy(&from, &newest, &store(&at("savepoint")), &mut || Ok(())).expect("copied");
+
+    let plan = engine.plan(&sql, &settings(Some(&at("own")), 3)).expect("planned").plan.expect("a plan");
+    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    finish(engine.start_from(&plan, &origin, false).expect("a job"));
+    finish(alone);
+    let all = rows(&at("alone"), "results");
+    assert!(visible < all.len(), "it was stopped too late");
+    assert_eq!(rows(&at("both"), "results"), all);
+}
+
+/// The watermark of a task is that of its slowest partition from its first word on, in whichever order they are opened.
+#[test]
+fn partitions_that_stand_at_different_times_do_not_make_each_other_late() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let engine = Engine::default();
+    let sql = format!("{EVENTS}{}", counts(&at("results"), "results", "event_type", "TRUE"));
+    let job = engine.run(&sql, &settings(Some(&at("checkpoints")), 2)).expect("a job");
+    wait_for("waited for results", &|| !rows(&at("results"), "results").is_empty());
+    job.stop();
+    finish(job);
+    let from = store(&at("checkpoints"));
+    let mut manifest = Contents::read(&from).expect("contents").newest().expect("a checkpoint").manifest.clone();
+    for source in manifest.tasks.iter_mut().filter_map(|task| task.source.as_mut()) {
+        // The first partition is far ahead of the others.
+        source.watermarks_ms.get_mut(&0).into_iter().for_each(|ms| *ms += 100_000);
+    }
+    let changed = from.put("manifests/changed.txt", encode_manifest(&manifest).expect("encoded").into()).expect("put");
+    Savepoint::copy(&from, &changed, &store(&at("savepoint")), &mut || Ok(())).expect("copied");
+    let plan = engine.plan(&sql, &settings(None, 1)).expect("planned").plan.expect("a plan");
+    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    finish(engine.start_from(&plan, &origin, false).expect("a job"));
+}
+
+#[test]
+fn a_job_that_crashes_before_its_first_checkpoint_begins_with_the_savepoint_again() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let engine = Engine::default();
+    let sql = |name: &str| format!("{EVENTS}{}", counts(&at(name), "results", "event_type", "TRUE"));
+    let job = engine.run(&sql("first"), &settings(Some(&at("checkpoints")), 2)).expect("a job");
+    let visible = || !rows(&at("first"), "results").is_empty();
+    take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
+    finish(job);
+    let mut plan = engine.plan(&sql("second"), &settings(Some(&at("own")), 2)).expect("planned").plan.expect("a plan");
+    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    let interval = |plan: &mut Plan, interval| plan.options.checkpoints.as_mut().expect("kept").interval = interval;
+    interval(&mut plan, LIMIT);
+    drop(engine.start_from(&plan, &origin, false).expect("a job"));
+    assert!(store(&at("own")).list("manifests").expect("list").is_empty(), "it has a checkpoint");
+    interval(&mut plan, Duration::from_millis(50));
+    finish(engine.start_from(&plan, &origin, false).expect("a job"));
+    check_rest(&rows(&at("first"), "results"), &rows(&at("second"), "results"));
+
+    // Now it has checkpoints, and does not begin anew by mistake.
+    let error = engine.start_from(&plan, &origin, false).err().expect("refused").to_string();
+    assert!(error.contains("needs a new place") && error.contains("checkpoint-directory"), "{error}");
+    // Nor is the savepoint itself a place for checkpoints.
+    let error = engine.run(&sql("third"), &settings(Some(&at("savepoint")), 2)).err().expect("refused").to_string();
+    assert!(error.contains("this is a savepoint") && error.contains("--from"), "{error}");
+    let error = engine.savepoint(at("own").to_str().expect("text")).expect_err("none").to_string();
+    assert!(error.contains("there is no savepoint"), "{error}");
+}
+
+#[test]
+fn aggregates_come_and_go_and_nothing_is_lost_unnoticed() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let engine = Engine::default();
+    // By type, by type again but only some ads, and by ad.
+    let inserts = [
+        counts(&at("first"), "by_type", "event_type", "TRUE"),
+        counts(&at("first"), "some", "event_type", "ad_id > '8'"),
+        counts(&at("first"), "by_ad", "SUBSTRING(ad_id, 1, 1)", "TRUE"),
+    ];
+    let job = engine.run(&format!("{EVENTS}{}", inserts.concat()), &settings(Some(&at("checkpoints")), 2));
+    let job = job.expect("a job");
+    let visible = || !rows(&at("first"), "some").is_empty();
+    take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
+    finish(job);
+    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    let start = |inserts: &[String], allowed: bool| -> Result<Job, Error> {
+        let plan = engine.plan(&format!("{EVENTS}{}", inserts.concat()), &settings(None, 2))?;
+        engine.start_from(&plan.plan.expect("a plan"), &origin, allowed)
+    };
+
+    // Another order, and one more that is alike.
+    let inserts = [
+        counts(&at("second"), "more", "event_type", "ad_id > '5'"),
+        counts(&at("second"), "some", "event_type", "ad_id > '8'"),
+        counts(&at("second"), "by_ad", "SUBSTRING(ad_id, 1, 1)", "TRUE"),
+        counts(&at("second"), "by_type", "event_type", "TRUE"),
+    ];
+    finish(start(&inserts, false).expect("nothing is lost"));
+    for table in ["some", "by_ad", "by_type"] {
+        check_rest(&rows(&at("first"), table), &rows(&at("second"), table));
+    }
+    assert!(!rows(&at("second"), "more").is_empty());
+
+    // One is removed, and the sink of another renamed.
+    let inserts = [
+        counts(&at("third"), "renamed", "SUBSTRING(ad_id, 1, 1)", "TRUE"),
+        counts(&at("third"), "by_type", "event_type", "TRUE"),
+    ];
+    let error = start(&inserts, false).err().expect("refused").to_string();
+    assert!(error.contains("no place for all") && error.contains("--allow-lost-state"), "{error}");
+    assert_eq!(error.matches("state of aggregate").count(), 1, "{error}");
+    finish(start(&inserts, true).expect("allowed"));
+    check_rest(&rows(&at("first"), "by_type"), &rows(&at("third"), "by_type"));
+    check_rest(&rows(&at("first"), "by_ad"), &rows(&at("third"), "renamed"));
+
+    // Another source: positions and all that they led to.
+    let inserts = [counts(&at("fourth"), "by_type", "event_type", "TRUE")];
+    let sql =
+        format!("{EVENTS}{}", inserts.concat()).replace("events", "occurrences").replace("ad_occurrences", "ad_events");
+    let plan = engine.plan(&sql, &settings(None, 2)).expect("planned").plan.expect("a plan");
+    let error = engine.start_from(&plan, &origin, false).err().expect("refused").to_string();
+    assert!(error.contains("source events (ad_events): positions in"), "{error}");
+}

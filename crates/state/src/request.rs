@@ -1,0 +1,142 @@
+//! Asking a running job for a savepoint, through the store alone: whoever can read the job's checkpoints can ask, from any
+//! machine.
+//!
+//! The one who asks puts a request; the job finds it, says that it has, makes a checkpoint, answers with it, and keeps that
+//! checkpoint until the request is gone. A request that is not renewed for long has been forgotten: the job removes it.
+
+use anabranch_model::{Epoch, Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{Blob, Store};
+
+const REQUEST: &str = "requests/savepoint.json";
+/// A request that has not been renewed for so long is forgotten.
+pub const REQUEST_FORGOTTEN_MS: i64 = 10 * 60 * 1000;
+
+/// A request for a savepoint, as the job sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Who asks: no other request has this name.
+    pub id: String,
+    /// Counts the renewals.
+    pub renewed: u64,
+}
+
+/// What the job says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Answer {
+    /// Here it is.
+    Checkpoint {
+        /// Its epoch.
+        epoch: Epoch,
+        /// Its manifest.
+        manifest: Blob,
+    },
+    /// The job has ended before it made one.
+    Ended,
+}
+
+impl Request {
+    /// The request that waits at a job's place, if there is one.
+    pub fn waiting(store: &Store) -> Result<Option<Request>> {
+        let Some(content) = store.get(REQUEST)? else { return Ok(None) };
+        serde_json::from_slice(&content).map(Some).map_err(|error| {
+            Error::outside(format!("the request for a savepoint cannot be read: {error}"))
+                .at(format!("{}/{REQUEST}", store.place()))
+                .remedy("remove it")
+        })
+    }
+
+    /// Says that the job has found the request.
+    pub fn acknowledge(&self, store: &Store) -> Result<()> {
+        store.put(&self.name("found"), b"{}".to_vec().into()).map(|_| ())
+    }
+
+    /// Answers. Only the first answer counts.
+    pub fn answer(&self, store: &Store, answer: &Answer) -> Result<()> {
+        store.put_new(&self.name("answer"), encode(answer)?.into()).map(|_| ())
+    }
+
+    /// Removes the request and what was said to it.
+    pub fn remove(&self, store: &Store) -> Result<()> {
+        // The request goes first: the job lets its checkpoint go then.
+        if Request::waiting(store)?.is_some_and(|waiting| waiting.id == self.id) {
+            store.delete(REQUEST)?;
+        }
+        store.delete(&self.name("found"))?;
+        store.delete(&self.name("answer"))
+    }
+
+    fn name(&self, what: &str) -> String {
+        format!("requests/{}-{what}.json", self.id)
+    }
+}
+
+/// A request as the one sees it who asks.
+#[derive(Debug)]
+pub struct Asked {
+    store: Store,
+    request: Request,
+}
+
+impl Asked {
+    /// Asks the job at a place. `now_ms` is the time of day.
+    pub fn ask(store: &Store, id: String, now_ms: i64) -> Result<Asked> {
+        let request = Request { id, renewed: 0 };
+        let text = encode(&request)?;
+        if !store.put_new(REQUEST, text.clone().into())? {
+            let age_ms = store.written_ms(REQUEST)?.map_or(0, |written| now_ms - written);
+            let error = || {
+                Error::user(format!("another savepoint of the job has been asked for {} s ago", age_ms / 1000))
+                    .at(store.place().to_owned())
+                    .remedy("wait until it is done")
+            };
+            if age_ms < REQUEST_FORGOTTEN_MS {
+                return Err(error());
+            }
+            store.delete(REQUEST)?;
+            if !store.put_new(REQUEST, text.into())? {
+                return Err(error());
+            }
+        }
+        Ok(Asked { store: store.clone(), request })
+    }
+
+    /// Whether a running job has found the request.
+    pub fn is_found(&self) -> Result<bool> {
+        Ok(self.store.get(&self.request.name("found"))?.is_some())
+    }
+
+    /// What the job has answered, if it has.
+    pub fn answer(&self) -> Result<Option<Answer>> {
+        let name = self.request.name("answer");
+        let Some(content) = self.store.get(&name)? else { return Ok(None) };
+        serde_json::from_slice(&content).map(Some).map_err(|error| {
+            Error::outside(format!("the job's answer cannot be read: {error}"))
+                .at(format!("{}/{name}", self.store.place()))
+                .remedy("use the version of Anabranch that runs the job")
+        })
+    }
+
+    /// Tells the job that the checkpoint is still needed: to be called every minute or so.
+    pub fn renew(&mut self) -> Result<()> {
+        if Request::waiting(&self.store)?.is_none_or(|waiting| waiting.id != self.request.id) {
+            return Err(Error::outside("the job no longer keeps the checkpoint: the request was removed")
+                .at(self.store.place().to_owned())
+                .remedy("ask again"));
+        }
+        self.request.renewed += 1;
+        self.store.put(REQUEST, encode(&self.request)?.into()).map(|_| ())
+    }
+
+    /// Ends the request, answered or not.
+    pub fn withdraw(self) -> Result<()> {
+        self.request.remove(&self.store)
+    }
+}
+
+fn encode(what: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(what).map_err(|error| Error::internal(format!("a request cannot be encoded: {error}")))
+}

@@ -1,0 +1,218 @@
+//! Savepoints: a checkpoint that the user keeps, in a place of its own, with everything that it names.
+//!
+//! The mark `savepoint.json` is written last, so that a savepoint is there as a whole or not at all. It is no place for a
+//! job's checkpoints: a job that begins with it has a place of its own, and any number of jobs may.
+//!
+//! What sinks had prepared is left out. It belongs to the job whose checkpoint this was, which makes it visible; a second
+//! job that did the same would show it twice, or take the first one's transactions away.
+
+use anabranch_model::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{Blob, Manifest, Store, decode_manifest, encode_manifest};
+
+const MARK: &str = "savepoint.json";
+const MANIFEST: &str = "manifests/savepoint.txt";
+/// Version of the mark. The manifest has its own.
+const FORMAT: u32 = 1;
+
+/// A savepoint.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Savepoint {
+    /// Where the job's checkpoints lay.
+    pub from: String,
+    /// The manifest, as stored.
+    pub blob: Blob,
+    /// What it consists of.
+    pub manifest: Manifest,
+    /// Parts that sinks had prepared and that are left to the job.
+    pub left_out: u64,
+}
+
+/// The content of the mark.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Mark {
+    savepoint: u32,
+    from: String,
+    manifest: Blob,
+    left_out: u64,
+}
+
+impl Savepoint {
+    /// Whether there is a savepoint at a place.
+    pub fn is_at(store: &Store) -> Result<bool> {
+        Ok(store.get(MARK)?.is_some())
+    }
+
+    /// The savepoint at a place, if there is one.
+    pub fn read(store: &Store) -> Result<Option<Savepoint>> {
+        let Some(content) = store.get(MARK)? else { return Ok(None) };
+        let at = |error: Error| error.at(format!("{}/{MARK}", store.place()));
+        let mark: Mark = serde_json::from_slice(&content).map_err(|error| {
+            at(Error::outside(format!("the savepoint cannot be read: {error}"))
+                .remedy("read it with the version of Anabranch that wrote it, or restore the file from a copy"))
+        })?;
+        if mark.savepoint != FORMAT {
+            let error = format!("the savepoint has format {}; this version reads {FORMAT}", mark.savepoint);
+            return Err(at(Error::user(error).remedy("use the version of Anabranch that wrote it")));
+        }
+        let place = format!("{}/{}", store.place(), mark.manifest.name);
+        let manifest = decode_manifest(&store.get_blob(&mark.manifest)?).map_err(|error| error.at(place))?;
+        Ok(Some(Savepoint { from: mark.from, blob: mark.manifest, manifest, left_out: mark.left_out }))
+    }
+
+    /// Copies a checkpoint to an empty place, checking everything as it is read and again as it was written. `step` is called
+    /// after each object. What was written is removed again if this fails.
+    pub fn copy(
+        from: &Store,
+        checkpoint: &Blob,
+        to: &Store,
+        step: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Savepoint> {
+        check_empty(to)?;
+        let place = format!("{}/{}", from.place(), checkpoint.name);
+        let manifest = decode_manifest(&from.get_blob(checkpoint)?).map_err(|error| error.at(place))?;
+        let mut written = Vec::new();
+        let copied = copy_all(from, manifest, to, &mut written, step);
+        if copied.is_err() {
+            // The reason for the failure may be the reason why this fails too; the first one is what the user hears.
+            let _ = written.iter().try_for_each(|name| to.delete(name));
+        }
+        copied
+    }
+}
+
+/// Makes sure that nothing lies at a place.
+pub fn check_empty(store: &Store) -> Result<()> {
+    match store.list("")?.first() {
+        None => Ok(()),
+        Some(name) => Err(Error::user(format!("the place of a savepoint must be empty, and there is {name}"))
+            .at(store.place().to_owned())
+            .remedy("give a new place")),
+    }
+}
+
+fn copy_all(
+    from: &Store,
+    mut manifest: Manifest,
+    to: &Store,
+    written: &mut Vec<String>,
+    step: &mut dyn FnMut() -> Result<()>,
+) -> Result<Savepoint> {
+    let mut left_out = 0;
+    for task in &mut manifest.tasks {
+        if let Some(source) = &mut task.source {
+            left_out += source.dead_letters.drain(..).len() as u64;
+        }
+        if let Some(sink) = &mut task.sink {
+            left_out += sink.prepared.drain(..).len() as u64;
+        }
+        for file in task.operators.iter().flat_map(|operator| &operator.files) {
+            let content = from.get_blob(&file.blob)?;
+            written.push(file.blob.name.clone());
+            to.put(&file.blob.name, content)?;
+            to.get_blob(&file.blob)?;
+            step()?;
+        }
+    }
+    written.push(MANIFEST.to_owned());
+    let blob = to.put(MANIFEST, encode_manifest(&manifest)?.into())?;
+    to.get_blob(&blob)?;
+    let mark = Mark { savepoint: FORMAT, from: from.place().to_owned(), manifest: blob.clone(), left_out };
+    let text = serde_json::to_vec_pretty(&mark)
+        .map_err(|error| Error::internal(format!("a savepoint cannot be encoded: {error}")))?;
+    if !to.put_new(MARK, text.into())? {
+        // What the other one has written may have the names of what was written here.
+        written.clear();
+        return Err(Error::user("somebody else has written a savepoint there").at(to.place().to_owned()));
+    }
+    Ok(Savepoint { from: mark.from, blob, manifest, left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use anabranch_model::{Epoch, Incarnation, StageId, TaskId};
+
+    use super::*;
+    use crate::{Access, OperatorState, Prepared, SinkState, StateFile, TaskState};
+
+    fn store(path: &Path) -> Store {
+        Store::open(path.to_str().expect("text"), &Access::default()).expect("store")
+    }
+
+    /// A checkpoint of one task with a file of state and something prepared; its manifest.
+    fn checkpoint(store: &Store) -> Blob {
+        let file = StateFile {
+            blob: store.put("state/1-7-2.0-0.arrow", b"rows".to_vec().into()).expect("put"),
+            rows: 4,
+            last_pane_ms: None,
+        };
+        let blob = store.put("prepared/1-7-2.0-rows.bin", b"results".to_vec().into()).expect("put");
+        let task = TaskState {
+            task: TaskId { stage: StageId(2), index: 0 },
+            finished: false,
+            source: None,
+            operators: vec![OperatorState { number: 0, watermark_ms: 5, files: vec![file] }],
+            sink: Some(SinkState { number: 0, prepared: vec![Prepared { epoch: Epoch(7), task: 0, blob }] }),
+        };
+        let manifest = Manifest {
+            format: crate::FORMAT,
+            job: "ads-1".into(),
+            outline: Vec::new(),
+            lineage: Vec::new(),
+            epoch: Epoch(7),
+            incarnation: Incarnation(1),
+            tasks: vec![task],
+        };
+        store.put("manifests/1-7.txt", encode_manifest(&manifest).expect("encoded").into()).expect("put")
+    }
+
+    #[test]
+    fn a_copy_stands_for_itself_and_leaves_to_the_job_what_sinks_had_prepared() {
+        let (from, to) = (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
+        let (job, place) = (store(from.path()), store(to.path()));
+        let blob = checkpoint(&job);
+        let copy = Savepoint::copy(&job, &blob, &place, &mut || Ok(())).expect("copied");
+        drop(from);
+        assert_eq!(Savepoint::read(&place).expect("read").as_ref(), Some(&copy));
+        let names: Vec<String> = copy.manifest.names().collect();
+        assert_eq!((names.as_slice(), copy.left_out), (["state/1-7-2.0-0.arrow".to_owned()].as_slice(), 1));
+        assert_eq!(place.list("").expect("list"), ["manifests/savepoint.txt", "savepoint.json", &names[0]]);
+        let error = Savepoint::copy(&place, &copy.blob, &place, &mut || Ok(())).expect_err("full").to_string();
+        assert!(error.contains("must be empty") && error.contains("manifests/savepoint.txt"), "{error}");
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_copy_that_failed() {
+        let (from, to) = (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
+        let (job, place) = (store(from.path()), store(to.path()));
+        let blob = checkpoint(&job);
+        let mut interrupted = || Err(Error::user("interrupted"));
+        assert!(Savepoint::copy(&job, &blob, &place, &mut interrupted).is_err());
+        assert_eq!(place.list("").expect("list"), [""; 0]);
+        std::fs::write(from.path().join("state/1-7-2.0-0.arrow"), "rowz").expect("damaged");
+        let error = Savepoint::copy(&job, &blob, &place, &mut || Ok(())).expect_err("damaged").to_string();
+        assert!(error.contains("checksum") && error.contains("state/1-7-2.0-0.arrow"), "{error}");
+        assert_eq!((place.list("").expect("list"), Savepoint::read(&place).expect("read")), (Vec::new(), None));
+    }
+
+    /// Written by the first version of the format, and never rewritten.
+    #[test]
+    fn the_first_format_of_the_mark_is_read_forever() {
+        let fixture = include_str!("../fixtures/savepoint-1.json");
+        let mark: Mark = serde_json::from_str(fixture).expect("readable");
+        let manifest = Blob { name: MANIFEST.into(), bytes: 4711, crc32: 0xdead_beef };
+        assert_eq!((mark.savepoint, mark.from.as_str(), mark.left_out), (1, "/ads", 2));
+        assert_eq!(mark.manifest, manifest);
+        assert_eq!(serde_json::to_string_pretty(&mark).expect("writable") + "\n", fixture);
+        let folder = tempfile::tempdir().expect("folder");
+        for (content, said) in [(fixture.replace(": 1,", ": 2,"), "has format 2"), ("{}".into(), "cannot be read")] {
+            std::fs::write(folder.path().join(MARK), content).expect("written");
+            let error = Savepoint::read(&store(folder.path())).expect_err("unknown").to_string();
+            assert!(error.contains(said) && error.contains(MARK), "{error}");
+        }
+    }
+}

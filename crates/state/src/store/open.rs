@@ -1,0 +1,232 @@
+//! From the text that names a place to the store behind it: a directory, or a prefix in a bucket of an S3-compatible store.
+//!
+//! Credentials, the region and what else a user of S3 has set up go by the names of environment variables that every
+//! client of S3 reads (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, ...). An own endpoint
+//! may stand in the place itself: `http://minio:9000/bucket/prefix`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_model::{Error, Result};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
+use object_store::local::LocalFileSystem;
+use object_store::prefix::PrefixStore;
+use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
+
+use super::requests::Requests;
+use super::{Store, failed};
+
+/// Time that one request may take, unless `AWS_TIMEOUT` says otherwise. Larger objects are written and read in parts.
+const REQUEST: &str = "30s";
+const CONNECT: &str = "5s";
+/// Requests that fail for reasons that may pass are repeated for so long, with pauses that become longer. Jobs have restarts
+/// for what lasts longer than that.
+const RETRY: Duration = Duration::from_secs(30);
+const RETRIES: usize = 20;
+const BACKOFF: BackoffConfig =
+    BackoffConfig { init_backoff: Duration::from_millis(100), max_backoff: Duration::from_secs(5), base: 3.0 };
+const PLACES: &str =
+    "use a directory, s3://BUCKET/PREFIX, or http(s)://HOST:PORT/BUCKET/PREFIX of an S3-compatible store";
+
+/// How to get at object stores: what programs that use S3 are told by environment variables.
+#[derive(Clone, Default)]
+pub struct Access {
+    options: Vec<(AmazonS3ConfigKey, String)>,
+}
+
+impl Access {
+    /// As the environment of this process says.
+    #[must_use]
+    pub fn from_environment() -> Access {
+        let text =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Access::new(text)
+    }
+
+    /// By variables with their values. Those that do not concern S3 are passed over.
+    pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Access {
+        let known = |(name, value): (String, String)| {
+            let key = name.starts_with("AWS_").then(|| name.to_ascii_lowercase().parse().ok())??;
+            Some((key, value))
+        };
+        Access { options: variables.into_iter().filter_map(known).collect() }
+    }
+}
+
+/// Without the values, of which some are secret.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.options.iter().map(|(key, _)| key.as_ref())).finish()
+    }
+}
+
+impl Store {
+    /// The place that a text names. A local directory is made if it does not exist.
+    pub fn open(place: &str, access: &Access) -> Result<Store> {
+        let path = match Place::parse(place)? {
+            Place::Directory(path) => path,
+            Place::Bucket(bucket) => return bucket.open(place, access),
+        };
+        let made = std::fs::create_dir_all(&path).and_then(|()| path.canonicalize());
+        let path = made.map_err(|error| {
+            Error::outside(format!("the directory cannot be made: {error}"))
+                .at(place.to_owned())
+                .remedy("use a directory that can be written")
+        })?;
+        directory(path)
+    }
+
+    /// The place that a text names, to look at what is there: nothing is made.
+    pub fn open_existing(place: &str, access: &Access) -> Result<Store> {
+        match Place::parse(place)? {
+            Place::Bucket(bucket) => bucket.open(place, access),
+            Place::Directory(path) => {
+                let found = path.canonicalize().ok().filter(|path| path.is_dir());
+                directory(
+                    found
+                        .ok_or_else(|| Error::user("there is no such directory").at(place.to_owned()).remedy(PLACES))?,
+                )
+            }
+        }
+    }
+}
+
+fn directory(path: PathBuf) -> Result<Store> {
+    let place = path.display().to_string();
+    let objects = LocalFileSystem::new_with_prefix(&path).map_err(|error| failed("opened", &place, &error))?;
+    Ok(Store { objects: Arc::new(objects), requests: Requests::Local, directory: Some(path), copies: None, place })
+}
+
+#[derive(Debug, PartialEq)]
+enum Place {
+    Directory(PathBuf),
+    Bucket(Bucket),
+}
+
+/// A prefix in a bucket.
+#[derive(Debug, PartialEq)]
+struct Bucket {
+    /// Scheme, host and port, if they stand in the place.
+    endpoint: Option<String>,
+    name: String,
+    prefix: String,
+}
+
+impl Place {
+    fn parse(place: &str) -> Result<Place> {
+        // What stands before an @ may be a secret: such a place is in no message.
+        let Some((scheme, rest)) = place.split_once("://") else { return Ok(Place::Directory(place.into())) };
+        let (head, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if head.contains('@') {
+            return Err(Error::user("a place for checkpoints cannot contain credentials")
+                .remedy("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"));
+        }
+        let bucket = |endpoint: Option<String>, name: &str, prefix: &str| {
+            let prefix = prefix.trim_matches('/').to_owned();
+            if name.is_empty() || (endpoint.is_some() && head.is_empty()) || rest.contains(['?', '#']) {
+                return Err(Error::user("this does not name a bucket").at(place.to_owned()).remedy(PLACES));
+            }
+            Ok(Place::Bucket(Bucket { endpoint, name: name.to_owned(), prefix }))
+        };
+        match scheme {
+            "file" => Ok(Place::Directory(rest.into())),
+            "s3" | "s3a" => bucket(None, head, path),
+            "http" | "https" => {
+                let (name, prefix) = path.split_once('/').unwrap_or((path, ""));
+                bucket(Some(format!("{scheme}://{head}")), name, prefix)
+            }
+            _ => {
+                Err(Error::user(format!("checkpoints cannot be kept at {place}: '{scheme}' is not known"))
+                    .remedy(PLACES))
+            }
+        }
+    }
+}
+
+impl Bucket {
+    fn open(self, place: &str, access: &Access) -> Result<Store> {
+        let retry = RetryConfig { backoff: BACKOFF, max_retries: RETRIES, retry_timeout: RETRY };
+        let client = AmazonS3ConfigKey::Client;
+        let mut builder = AmazonS3Builder::new()
+            .with_config(client(ClientConfigKey::Timeout), REQUEST)
+            .with_config(client(ClientConfigKey::ConnectTimeout), CONNECT);
+        for (key, value) in &access.options {
+            builder = builder.with_config(*key, value);
+        }
+        builder =
+            builder.with_bucket_name(self.name).with_retry(retry).with_conditional_put(S3ConditionalPut::ETagMatch);
+        if let Some(endpoint) = self.endpoint {
+            // Whoever writes http:// means it; for endpoints from elsewhere AWS_ALLOW_HTTP=true says so.
+            if endpoint.starts_with("http://") {
+                builder = builder.with_allow_http(true);
+            }
+            builder = builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);
+        }
+        let objects = builder.build().map_err(|error| failed("opened", place, &error))?;
+        let objects: Arc<dyn ObjectStore> = match self.prefix.as_str() {
+            "" => Arc::new(objects),
+            prefix => Arc::new(PrefixStore::new(objects, prefix)),
+        };
+        let place = place.trim_end_matches('/').to_owned();
+        Ok(Store { objects, requests: Requests::remote()?, directory: None, copies: None, place })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_directories_or_prefixes_in_buckets() {
+        let bucket = |endpoint: Option<&str>, name: &str, prefix: &str| {
+            Place::Bucket(Bucket { endpoint: endpoint.map(str::to_owned), name: name.into(), prefix: prefix.into() })
+        };
+        for (text, expected) in [
+            ("a/b", Place::Directory("a/b".into())),
+            ("file:///a/b", Place::Directory("/a/b".into())),
+            ("s3://bucket", bucket(None, "bucket", "")),
+            ("s3a://bucket/jobs/ads/", bucket(None, "bucket", "jobs/ads")),
+            ("http://h:9000/bucket/ads", bucket(Some("http://h:9000"), "bucket", "ads")),
+            ("https://h/bucket/", bucket(Some("https://h"), "bucket", "")),
+        ] {
+            assert_eq!(Place::parse(text).expect(text), expected, "{text}");
+        }
+        for (text, said) in [
+            ("ftp://there", "'ftp' is not known"),
+            ("s3://", "does not name a bucket"),
+            ("s3:///prefix", "does not name a bucket"),
+            ("http://h:9000", "does not name a bucket"),
+            ("http:///bucket", "does not name a bucket"),
+            ("s3://bucket/a?versionId=1", "does not name a bucket"),
+        ] {
+            let error = Place::parse(text).expect_err(text).to_string();
+            assert!(error.contains(said) && error.contains("help: use a directory"), "{error}");
+        }
+    }
+
+    #[test]
+    fn credentials_in_a_place_are_refused_and_not_repeated() {
+        let error = Store::open("https://key:hush@host/bucket", &Access::default()).expect_err("refused").to_string();
+        assert!(!error.contains("hush") && error.contains("AWS_SECRET_ACCESS_KEY"), "{error}");
+    }
+
+    #[test]
+    fn what_is_printed_of_credentials_is_their_names() {
+        let set = [("AWS_SECRET_ACCESS_KEY", "hush"), ("AWS_ACCESS_KEY_ID", "id"), ("PATH", "/bin")];
+        let access = Access::new(set.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(format!("{access:?}"), "[\"aws_secret_access_key\", \"aws_access_key_id\"]");
+        let store = Store::open("http://h:1/bucket/a", &access).expect("no request yet");
+        assert_eq!(format!("{store:?}"), "Store { place: \"http://h:1/bucket/a\", .. }");
+    }
+
+    #[test]
+    fn looking_at_a_place_makes_nothing() {
+        let folder = tempfile::tempdir().expect("folder");
+        let missing = folder.path().join("missing");
+        let error =
+            Store::open_existing(missing.to_str().expect("text"), &Access::default()).expect_err("missing").to_string();
+        assert!(error.contains("there is no such directory") && !missing.exists(), "{error}");
+    }
+}

@@ -1,0 +1,122 @@
+use super::*;
+
+fn local(place: &str) -> Store {
+    Store::open(place, &Access::default()).expect("store")
+}
+
+#[test]
+fn one_caller_at_most_writes_a_new_object() {
+    let folder = tempfile::tempdir().expect("folder");
+    let store = local(folder.path().to_str().expect("text"));
+    let wins: usize = std::thread::scope(|scope| {
+        let racers: Vec<_> = (0..8_u8)
+            .map(|racer| {
+                let store = store.clone();
+                scope.spawn(move || usize::from(store.put_new("log/1", vec![racer; 100].into()).expect("put")))
+            })
+            .collect();
+        racers.into_iter().map(|racer| racer.join().expect("no panic")).sum()
+    });
+    assert_eq!(wins, 1);
+    let content = store.get("log/1").expect("get").expect("there");
+    assert!(content.len() == 100 && content.iter().all(|byte| *byte == content[0]));
+    assert_eq!(store.list("log").expect("list"), ["log/1"]);
+    store.delete("log/1").expect("delete");
+    store.delete("log/1").expect("delete again");
+    assert_eq!(store.get("log/1").expect("get"), None);
+}
+
+#[test]
+fn damage_is_told_from_absence() {
+    let folder = tempfile::tempdir().expect("folder");
+    let store = local(&format!("file://{}", folder.path().display()));
+    let blob = store.put("state/a", Bytes::from_static(b"content")).expect("put");
+    assert_eq!(store.get_blob(&blob).expect("get"), "content");
+    for (content, expected) in [("contenT", "checksum"), ("cont", "4 bytes, 7 were written")] {
+        std::fs::write(folder.path().join("state/a"), content).expect("write");
+        let error = store.get_blob(&blob).expect_err("damaged").to_string();
+        assert!(error.contains(expected) && error.contains("state/a"), "{error}");
+    }
+    store.delete("state/a").expect("delete");
+    assert!(store.get_blob(&blob).expect_err("missing").to_string().contains("is missing"));
+}
+
+/// Files of state written through a store with copies, and what is left of them.
+struct Copied {
+    remote: tempfile::TempDir,
+    nearby: tempfile::TempDir,
+}
+
+impl Copied {
+    fn new() -> Copied {
+        Copied { remote: tempfile::tempdir().expect("folder"), nearby: tempfile::tempdir().expect("folder") }
+    }
+
+    /// A directory that takes itself for far away.
+    fn store(&self, place: &str) -> Store {
+        let mut store = local(self.remote.path().to_str().expect("text"));
+        store.directory = None;
+        store.place = place.into();
+        store.with_copies(self.nearby.path()).expect("copies")
+    }
+
+    fn copies(&self) -> Vec<PathBuf> {
+        let folders = std::fs::read_dir(self.nearby.path().join("copies")).expect("copies");
+        let files = folders.flat_map(|folder| std::fs::read_dir(folder.expect("entry").path()).expect("folder"));
+        let mut files: Vec<PathBuf> = files.map(|file| file.expect("entry").path()).collect();
+        files.sort();
+        files
+    }
+}
+
+#[test]
+fn an_intact_copy_stands_in_for_the_remote_file_and_a_damaged_one_does_not() {
+    let copied = Copied::new();
+    let store = copied.store("s3://far/away");
+    let blob = store.put("state/a", Bytes::from_static(b"content")).expect("put");
+    store.put("manifests/m", Bytes::from_static(b"text")).expect("put");
+    let [copy] = copied.copies().try_into().expect("only state is copied");
+
+    let again = copied.store("s3://far/away");
+    std::fs::remove_file(copied.remote.path().join("state/a")).expect("removed");
+    assert_eq!(again.get_blob(&blob).expect("from the copy"), "content");
+    for damage in ["contenT", "cont"] {
+        std::fs::write(&copy, damage).expect("damaged");
+        assert!(again.get_blob(&blob).expect_err("no copy counts").to_string().contains("is missing"));
+    }
+    std::fs::write(copied.remote.path().join("state/a"), "content").expect("restored");
+    assert_eq!(again.get_blob(&blob).expect("from afar"), "content");
+    assert_eq!(std::fs::read(&copy).expect("copied again"), b"content");
+}
+
+#[test]
+fn copies_go_when_they_are_not_needed() {
+    let copied = Copied::new();
+    let store = copied.store("s3://far/away");
+    for name in ["state/a", "state/b", "state/c"] {
+        store.put(name, Bytes::from_static(b"content")).expect("put");
+    }
+    store.delete("state/a").expect("deleted");
+    assert_eq!(copied.copies().len(), 2);
+    store.keep_copies(|name| name == "state/c");
+    let left = copied.copies();
+    assert!(left.len() == 1 && left[0].ends_with("c"), "{left:?}");
+
+    // A job that is gone, and one that is not.
+    let gone = copied.store("s3://far/gone").put("state/a", Bytes::from_static(b"old")).expect("put");
+    let folder = copied.copies().into_iter().find(|path| path.ends_with("a")).expect("copied");
+    let folder = std::fs::File::open(folder.parent().expect("folder")).expect("open");
+    folder.set_modified(std::time::UNIX_EPOCH).expect("long ago");
+    let other = copied.store("s3://far/other");
+    assert_eq!(copied.copies(), left);
+    assert_eq!(other.get_blob(&gone).expect("from afar"), "old");
+}
+
+#[test]
+fn a_directory_needs_no_copies() {
+    let folder = tempfile::tempdir().expect("folder");
+    let nearby = folder.path().join("nearby");
+    let store = local(folder.path().join("jobs").to_str().expect("text")).with_copies(&nearby).expect("store");
+    store.put("state/a", Bytes::new()).expect("put");
+    assert!(!nearby.exists());
+}

@@ -1,0 +1,78 @@
+//! A real S3 server for tests, started by `tests/s3/server.sh`. To be included with `#[path]` by the tests of any crate under
+//! `crates/`; needs nothing but the standard library.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A running server. It dies with this process, however that ends, and its data with it.
+pub(crate) struct Server {
+    dir: PathBuf,
+    url: String,
+}
+
+/// The one server that all tests of this process share, each under a prefix of its own.
+///
+/// # Panics
+/// When there can be no server (no Java, no jars): tests against S3 fail then, they are not skipped.
+pub(crate) fn shared() -> &'static Server {
+    static SHARED: OnceLock<Server> = OnceLock::new();
+    SHARED.get_or_init(Server::start)
+}
+
+fn run(arguments: &[&str]) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/s3/server.sh");
+    let output = Command::new("bash")
+        .arg(&script)
+        .args(arguments)
+        .env("ANABRANCH_SERVER_PARENT", std::process::id().to_string())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{} does not run: {error}", script.display()));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} {}: {said}", script.display(), arguments.join(" "));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[allow(dead_code, reason = "each test file that includes this uses what it needs")]
+impl Server {
+    /// Starts a server of one's own.
+    pub(crate) fn start() -> Server {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("anabranch-s3-{}-{number}", std::process::id()));
+        // What a killed process of the same number may have left behind is not ours.
+        let _ = std::fs::remove_dir_all(&dir);
+        let url = run(&["start", &dir.display().to_string()]);
+        Server { dir, url }
+    }
+
+    /// A place in its bucket.
+    pub(crate) fn place(&self, prefix: &str) -> String {
+        format!("{}/checkpoints/{prefix}", self.url)
+    }
+
+    /// The variables that give access to it.
+    pub(crate) fn variables() -> [(String, String); 2] {
+        [("AWS_ACCESS_KEY_ID", "anabranch"), ("AWS_SECRET_ACCESS_KEY", "anabranch-secret")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    }
+
+    /// The file behind an object.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.dir.join("data/checkpoints").join(name)
+    }
+
+    /// Ends the server. Its data stays.
+    pub(crate) fn stop(&self) {
+        run(&["stop", &self.dir.display().to_string()]);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
