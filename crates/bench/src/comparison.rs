@@ -348,8 +348,18 @@ mod tests {
         let sections = state::on_disk(TINY).unwrap();
         assert_eq!(sections.len(), 3);
         sections[..2].iter().for_each(|section| check(section, 2, 2));
-        assert!(state::memory(TINY).unwrap().to_string().contains("of the bound"));
-        assert!(state::large_checkpoint(TINY).unwrap().to_string().contains("% of the whole"));
+        let memory = state::memory(TINY).unwrap().to_string();
+        assert_eq!(memory.matches(" MB").count(), 5, "{memory}");
+        let checkpoint = state::large_checkpoint(TINY).unwrap().to_string();
+        assert!(checkpoint.contains(" % of the whole") && !checkpoint.contains("p50 0 "), "{checkpoint}");
+    }
+
+    /// Where the program has been built, as it is when all tests run.
+    #[test]
+    fn a_killed_job_comes_back() {
+        if engine::program().is_ok() {
+            assert_eq!(state::recovery(TINY).unwrap().to_string().matches("| a ").count(), 2);
+        }
     }
 
     #[test]

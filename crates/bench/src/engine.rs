@@ -27,6 +27,8 @@ pub(crate) use grep::grep;
 pub(crate) use grouping::{grouping, grouping_as, latency};
 pub(crate) use large_state::{changing, memory as state_memory};
 pub(crate) use main_job::{main_job, memory, typed};
+#[cfg(test)]
+pub(crate) use recovery::program;
 pub(crate) use recovery::recovery;
 pub(crate) use startup::startup;
 

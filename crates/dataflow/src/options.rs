@@ -26,7 +26,7 @@ pub struct JobOptions {
     /// `state-bytes`: bytes of state that one operator of one task may hold in memory. Beyond it the job stops with an error,
     /// or state goes to the local disk, as the backend says.
     pub state_bytes: usize,
-    /// `state-directory`: local directory for state. `None`: the system's folder for temporary files.
+    /// `state-directory`: local directory for state. `None`: a folder of the system's for temporary files.
     pub state_directory: Option<PathBuf>,
     /// Where the job keeps checkpoints, and when. `None`: it keeps none, and begins anew at every start.
     pub checkpoints: Option<CheckpointOptions>,

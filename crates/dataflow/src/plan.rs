@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{JobOptions, OperatorSpec, SinkSpec, SourceSpec};
 
 /// Version of the plan's serialized form.
-pub const PLAN_FORMAT: u32 = 1;
+pub const PLAN_FORMAT: u32 = 2;
 
 /// A job's dataflow. Stages are in topological order: an exchange leads from an earlier stage to a later one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

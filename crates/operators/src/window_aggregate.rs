@@ -25,15 +25,15 @@ use std::sync::Arc;
 use anabranch_dataflow::{AggregatePhase, JobOptions, WindowAggregateSpec};
 use anabranch_model::{Error, EventTime, Result};
 use anabranch_state::StateBackend;
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use self::backed::Sizes;
+use self::backed::{Sizes, batch_of, states_of};
 use self::firing::Firing;
 use self::function::AggregateFunctions;
 use self::groups::{Grouped, Groups, Input};
 use self::snapshot::Snapshots;
-use crate::event_time::{WindowTimes, all_within, event_times, time_column};
+use crate::event_time::{WindowTimes, all_within, event_times};
 use crate::operator::RESULT_ROWS;
 use crate::window_assign::window_fields;
 use crate::{CompiledExpr, Functions, Operator, Output, StateChange, StateShape};
@@ -112,6 +112,7 @@ impl WindowAggregate {
         }
         let functions = AggregateFunctions::new(&spec.aggregates, input, functions)?;
         let state_schema = state_schema(spec, times.is_some(), &functions);
+        let sizes = Sizes::new(options, &functions);
         let backend = backed::backend(spec.phase, &state_schema, options)?;
         let schema = match spec.phase {
             AggregatePhase::Partial => Arc::clone(&state_schema),
@@ -134,7 +135,7 @@ impl WindowAggregate {
             spare: None,
             pass_on: PassOn::default(),
             backend,
-            sizes: Sizes::default(),
+            sizes,
             firing: Firing::default(),
         })
     }
@@ -146,21 +147,12 @@ impl WindowAggregate {
     /// Keys and values of a batch, and the event time of its rows or the start of its panes.
     fn input(&mut self, batch: &RecordBatch) -> Result<(Input, Option<ArrayRef>)> {
         if self.phase == AggregatePhase::Final {
-            return self.states(batch);
+            return states_of(batch, self.times.is_some(), &self.functions);
         }
         let keys = self.keys.iter_mut().map(|k| k.evaluate(batch)).collect::<Result<_>>()?;
         let (values, filters) = self.functions.arguments(batch)?;
         let time = self.time.as_mut().map(|t| t.evaluate(batch)).transpose()?;
         Ok((Input { rows: batch.num_rows(), keys, grouped: values, filters: Some(filters) }, time))
-    }
-
-    /// Keys and states of a batch of states, and the start of their panes.
-    fn states(&self, batch: &RecordBatch) -> Result<(Input, Option<ArrayRef>)> {
-        let pane = self.times.is_some().then(|| Arc::clone(batch.column(0)));
-        let (keys, states) = batch.columns()[usize::from(pane.is_some())..].split_at(self.key_types.len());
-        let (rows, grouped) = (batch.num_rows(), self.functions.split_states(states)?);
-        let input = Input { rows, keys: keys.to_vec(), grouped, filters: None };
-        Ok((input, pane))
     }
 
     /// Panes of the rows, in order of time, each with its rows; `None` stands for all rows. Late rows are counted out.
@@ -236,25 +228,10 @@ impl WindowAggregate {
             let Pane::Open(OpenPane { mut groups, .. }) = pane else { continue };
             let states = groups.states()?;
             let panes = self.times.map(|_| vec![start; states.len]);
-            emit_batch(&self.state_batch(panes, states)?, out);
+            emit_batch(&batch_of(&self.state_schema, panes, states)?, out);
             self.recycle(*groups);
         }
         Ok(())
-    }
-
-    /// States as rows, each with the start of its pane if there are windows.
-    fn state_batch(&self, panes: Option<Vec<i64>>, states: Grouped) -> Result<RecordBatch> {
-        if states.len == 0 {
-            return Ok(RecordBatch::new_empty(Arc::clone(&self.state_schema)));
-        }
-        let mut columns = Vec::with_capacity(self.state_schema.fields().len());
-        if let Some(panes) = panes {
-            columns.push(time_column(panes, &PANE_TYPE)?);
-        }
-        columns.extend(states.keys);
-        columns.extend(states.values.into_iter().flatten());
-        let options = RecordBatchOptions::new().with_row_count(Some(states.len));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.state_schema), columns, &options)?)
     }
 
     /// Gives each row on as the state of a group of its own.
@@ -266,7 +243,7 @@ impl WindowAggregate {
             _ => None,
         };
         let values = self.functions.states_of_rows(&input)?;
-        emit_batch(&self.state_batch(panes, Grouped { len: rows, keys: input.keys, values })?, out);
+        emit_batch(&batch_of(&self.state_schema, panes, Grouped { len: rows, keys: input.keys, values })?, out);
         Ok(())
     }
 
@@ -352,7 +329,7 @@ impl Operator for WindowAggregate {
         }
         match self.phase {
             AggregatePhase::Partial => self.after_partial(out),
-            _ => self.keep_to_size(rows),
+            _ => self.keep_to_size(&batch),
         }
     }
 
@@ -397,7 +374,7 @@ impl Operator for WindowAggregate {
 
     fn restore(&mut self, rows: RecordBatch) -> Result<()> {
         self.take_up(&rows)?;
-        self.keep_to_size(rows.num_rows())
+        self.keep_to_size(&rows)
     }
 
     fn restored(&mut self, watermark: EventTime) -> Result<()> {

@@ -125,6 +125,7 @@ impl Chain {
                 self.push_all(at + 1, &mut output, born)?;
                 while self.links[at].operator.more(&mut output)? {
                     self.push_all(at + 1, &mut output, born)?;
+                    self.flush_due(self.clock.now())?;
                 }
             }
         }

@@ -24,7 +24,7 @@ const WAYS: &[(u32, &[(&str, &str)])] = &[
     (2, &[("state-backend", "disk"), ("state-bytes", LITTLE), ("batch-rows", "5")]),
 ];
 
-/// So little memory that no group stays in it, Not for queries with static tables, which must fit.
+/// So little memory that no group stays in it. Not for queries with static tables, which must fit.
 const LITTLE: &str = "3 kb";
 
 fn golden() -> PathBuf {

@@ -23,8 +23,14 @@ pub use buckets::{BUCKETS, Buckets};
 pub use disk::DiskBackend;
 pub use run::Run;
 
-/// Merges rows of state: those of one key become one row.
-pub type Merge<'a> = &'a mut dyn FnMut(Vec<RecordBatch>) -> Result<RecordBatch>;
+/// Merges rows of state, those of one key into one row, a part of them at a time.
+pub trait Merge {
+    /// Takes rows, which are newer than those taken before.
+    fn add(&mut self, rows: &RecordBatch) -> Result<()>;
+
+    /// Gives the rows that came of all that were taken, and begins anew.
+    fn take(&mut self) -> Result<RecordBatch>;
+}
 
 /// State of one operator in one task beyond its tables, by pane (start in milliseconds; 0 without windows) and bucket.
 pub trait StateBackend: Send {
@@ -40,17 +46,14 @@ pub trait StateBackend: Send {
     /// Whether it has rows of any of these panes.
     fn holds(&self, panes: Range<i64>) -> bool;
 
-    /// The rows of a bucket in these panes, oldest first; several may have the same key.
-    fn read(&self, panes: Range<i64>, bucket: usize) -> Result<Vec<RecordBatch>>;
+    /// Gives `merge` the rows of a bucket in these panes, oldest first.
+    fn read(&self, panes: Range<i64>, bucket: usize, merge: &mut dyn Merge) -> Result<()>;
 
     /// Rows of panes that start before this are of no use any more.
     fn remove_before(&mut self, pane: i64);
 
-    /// Whether [`StateBackend::work`] has something to do.
-    fn has_work(&self) -> bool;
-
-    /// Does a piece of what keeps later reads and the disk small. Called often.
-    fn work(&mut self, merge: Merge<'_>) -> Result<()>;
+    /// Does a piece of what keeps later reads and the disk small. Called after every batch. `merge` makes what merges.
+    fn work<'a>(&mut self, merge: &dyn Fn() -> Result<Box<dyn Merge + 'a>>) -> Result<()>;
 
     /// All that it holds, immutable.
     fn runs(&self) -> Vec<Arc<Run>>;
@@ -87,17 +90,13 @@ impl StateBackend for MemoryBackend {
         false
     }
 
-    fn read(&self, _panes: Range<i64>, _bucket: usize) -> Result<Vec<RecordBatch>> {
-        Ok(Vec::new())
+    fn read(&self, _panes: Range<i64>, _bucket: usize, _merge: &mut dyn Merge) -> Result<()> {
+        Ok(())
     }
 
     fn remove_before(&mut self, _pane: i64) {}
 
-    fn has_work(&self) -> bool {
-        false
-    }
-
-    fn work(&mut self, _merge: Merge<'_>) -> Result<()> {
+    fn work<'a>(&mut self, _merge: &dyn Fn() -> Result<Box<dyn Merge + 'a>>) -> Result<()> {
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_model::Result;
+use anabranch_model::{Error, Result};
 
 use super::{PARALLELISM, Scale, section};
 use crate::contestant::program;
@@ -17,7 +17,7 @@ const BOUND_BYTES: u64 = 32 << 20;
 const ON_DISK: [(&str, &str); 2] = [("state-backend", "disk"), ("state-bytes", BOUND)];
 /// How often a key comes while it is in use, where keys are in use for a while.
 const TIMES: u64 = 5;
-/// The general store does a hundredth of the engine's work in the same time.
+/// The general store is given this part of the keys to count: it takes its time.
 const STORE_SHARE: usize = 20;
 /// Share of the keys that change between two checkpoints.
 const HOT_SHARE: u64 = 100;
@@ -67,14 +67,14 @@ pub(crate) fn on_disk(scale: Scale) -> Result<Vec<Section>> {
         );
         sections.push(section(&format!("State on disk: {title}"), note, contestants, 1, scale)?);
     }
-    let blocks = scattered.blocks.len() / STORE_SHARE;
-    let store = program("peer: fjall", move || peer::fjall::counters(&scattered, blocks, BOUND_BYTES));
-    let comparison = measure(&mut [store], 1)?;
+    let blocks = scattered.blocks.len().div_ceil(STORE_SHARE);
+    let store = peer::fjall::Counters::new(scattered.distinct, BOUND_BYTES)?;
+    let store = program("peer: fjall", move || store.count(&scattered, blocks));
+    let comparison = measure(&mut [store], scale.repetitions)?;
     sections.push(Section {
         title: "State on disk: a general store".into(),
         note: format!(
-            "The first of the scattered keys as counters in a key-value store with {BOUND} of cache: a batch is read, changed \
-             and written. It begins empty, which helps it."
+            "The first of the scattered keys as counters in a key-value store that has all of them, with {BOUND} of memory: a              batch is read, changed and written. As above, the files fit into the memory that the system has for them."
         ),
         table: Table::Contestants { comparison, limits: 1 },
     });
@@ -90,16 +90,20 @@ pub(crate) fn large_checkpoint(scale: Scale) -> Result<Section> {
     let with = engine::changing(&keys, &hot, PARALLELISM, rate, duration, true)?;
     let mut sizes: Vec<u64> = with.bytes.values().copied().collect();
     sizes.sort_unstable();
-    let (median, all) = (sizes.get(sizes.len() / 2).copied().unwrap_or(0), sizes.iter().sum::<u64>().max(1));
-    let whole: u64 = sizes.iter().filter(|bytes| **bytes > 10 * median).sum::<u64>().max(all / 2);
+    let median = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
+    let whole: u64 = sizes.iter().filter(|bytes| **bytes > 10 * median).sum();
+    if median == 0 || whole == 0 {
+        return Err(Error::outside(format!("not enough checkpoints were written: {sizes:?} bytes")));
+    }
     let latency = |l: anabranch_model::LatencySummary| {
         format!("p50 {} µs, p99 {} µs, p99.9 {} µs, max {} µs", l.p50_us, l.p99_us, l.p999_us, l.max_us)
     };
     Ok(Section {
         title: "A checkpoint of much state".into(),
         note: format!(
-            "{} keys are counted; then {} rows per second come of {} of them, with a checkpoint every second. Latency is from a \
-             row's reading to its counting behind the exchange, parallelism {PARALLELISM}, buffer timeout 0.",
+            "{} keys are counted, in memory; then {} rows per second come of {} of them, with a checkpoint every second. Latency \
+             is from a row's reading to its counting behind the exchange, parallelism {PARALLELISM}, buffer timeout 0, epochs of \
+             2 ms.",
             keys.count, rate, hot.distinct
         ),
         table: Table::Values(vec![
@@ -119,8 +123,8 @@ pub(crate) fn recovery(scale: Scale) -> Result<Section> {
     Ok(Section {
         title: "Recovery of the main job".into(),
         note: format!(
-            "From the start of a process to its first result, parallelism {PARALLELISM}: of a job that is new, and of one that \
-             was killed (SIGKILL) after some checkpoints."
+            "From the start of a process to its first row printed, parallelism {PARALLELISM}: of a job that is new, without \
+             checkpoints, and of one that was killed (SIGKILL) after some. Its state is small."
         ),
         table: Table::Latencies(engine::recovery(PARALLELISM, scale.repetitions.min(7))?.into()),
     })

@@ -50,7 +50,9 @@ pub(crate) fn changing(
     let mut query = Query::new(&sql, tables.clone(), parallelism, &set)?;
     let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
     if checkpoints {
-        query.plan.options.checkpoints = Some(CheckpointOptions::new(folder.path().display().to_string()));
+        let options = CheckpointOptions::new(folder.path().display().to_string());
+        let interval = options.interval.min(duration / 10);
+        query.plan.options.checkpoints = Some(CheckpointOptions { interval, ..options });
     }
     let mut engine = query.engine.clone();
     super::register(&mut engine, tables);

@@ -79,7 +79,7 @@ impl Drop for Process {
 }
 
 /// The program `anabranch` that was built with this one.
-fn program() -> Result<PathBuf> {
+pub(crate) fn program() -> Result<PathBuf> {
     let own = std::env::current_exe().map_err(|error| Error::outside(error.to_string()))?;
     let places = own.ancestors().skip(1).take(2).map(|folder| folder.join("anabranch"));
     places.into_iter().find(|place| place.is_file()).ok_or_else(|| {

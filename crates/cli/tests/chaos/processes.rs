@@ -51,8 +51,10 @@ pub(crate) fn with_checkpoints(folder: &Path, parallelism: u64) -> Vec<String> {
 
 /// Starts a job and kills it (SIGKILL) at a random moment, again and again.
 pub(crate) fn kill_often(kills: u64, rng: &mut Rng, job: impl Fn(&mut Rng) -> Child) {
-    let mut killed = 0;
+    let (mut killed, mut attempts) = (0, 0);
     while killed < kills {
+        attempts += 1;
+        assert!(attempts < kills + 100, "the job does not come to life");
         let mut child = job(rng);
         std::thread::park_timeout(Duration::from_millis(300 + rng.below(LIFE_MS_MAX - 300)));
         // The topic of events may not have been there yet: then the job has ended by itself, and is started again.

@@ -1,24 +1,50 @@
-//! Keeping to the bound of memory: which groups go to the state backend, and when.
+//! Keeping to the bound of memory: which groups go to the state backend, and when; groups as rows of state, and back.
+
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anabranch_dataflow::{AggregatePhase, JobOptions, StateBackendKind};
-use anabranch_model::Result;
-use anabranch_state::{Buckets, DiskBackend, MemoryBackend, StateBackend};
-use arrow::array::RecordBatch;
+use anabranch_model::{Error, Result, batch_bytes};
+use anabranch_state::{BUCKETS, Buckets, DiskBackend, MemoryBackend, Merge, StateBackend};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 
-use super::groups::{Grouped, Groups};
-use super::{Pane, WindowAggregate};
+use super::function::AggregateFunctions;
+use super::groups::{Grouped, Groups, Input};
+use super::{PANE_TYPE, Pane, WindowAggregate};
+use crate::event_time::{event_times, time_column};
 use crate::hash_keys;
 
-/// A row is taken to bring no more than this before the next look at the size of the tables.
+/// A row is taken to bring no more than this before the next look at the size of the tables, if its group's state is of
+/// fixed size; and if it is not: a sketch of a set, a list.
 const ROW_BYTES: usize = 256;
-/// Rows after which there is a look at the latest.
-const ROWS_PER_LOOK_MAX: usize = 1 << 19;
+const VARIABLE_ROW_BYTES: usize = 16 << 10;
+/// How much more memory a value may take in such a state than in a column.
+const VARIABLE_FACTOR: usize = 8;
+/// Bytes after which there is a look at the latest.
+const BYTES_PER_LOOK_MAX: usize = 128 << 20;
+/// Where state goes that does not fit into memory, if the user does not say: a folder that is no memory itself, and one that
+/// is always there.
+const DIRECTORY: &str = "/var/tmp";
 
 /// When to look at the size of the tables next: the sum over all panes is not for every batch.
-#[derive(Default)]
 pub(super) struct Sizes {
-    rows_until_look: usize,
+    bytes_until_look: usize,
+    /// What a row may bring, and a byte of it.
+    row_bytes: usize,
+    factor: usize,
+    /// The bound of memory.
+    bytes_max: usize,
+}
+
+impl Sizes {
+    pub(super) fn new(options: &JobOptions, functions: &AggregateFunctions) -> Sizes {
+        let (row_bytes, factor) = match functions.states_vary() {
+            true => (VARIABLE_ROW_BYTES, VARIABLE_FACTOR),
+            false => (ROW_BYTES, 1),
+        };
+        Sizes { bytes_until_look: 0, row_bytes, factor, bytes_max: options.state_bytes }
+    }
 }
 
 pub(super) fn backend(
@@ -29,7 +55,8 @@ pub(super) fn backend(
     let bytes_max = options.state_bytes;
     Ok(match options.state_backend {
         StateBackendKind::Disk if phase != AggregatePhase::Partial => {
-            let directory = options.state_directory.clone().unwrap_or_else(std::env::temp_dir);
+            let usual = || Some(PathBuf::from(DIRECTORY)).filter(|usual| usual.is_dir());
+            let directory = options.state_directory.clone().or_else(usual).unwrap_or_else(std::env::temp_dir);
             Box::new(DiskBackend::new(SchemaRef::clone(schema), directory, bytes_max)?)
         }
         _ => Box::new(MemoryBackend { bytes_max }),
@@ -37,12 +64,13 @@ pub(super) fn backend(
 }
 
 impl WindowAggregate {
-    /// Called after so many rows were added. The state has a stated bound: beyond it groups go to the backend, or the job
+    /// Called after these rows were added. The state has a stated bound: beyond it groups go to the backend, or the job
     /// stops with an error instead of taking the machine down.
-    pub(super) fn keep_to_size(&mut self, rows: usize) -> Result<()> {
+    pub(super) fn keep_to_size(&mut self, rows: &RecordBatch) -> Result<()> {
         self.compact()?;
-        if let Some(left) = self.sizes.rows_until_look.checked_sub(rows) {
-            self.sizes.rows_until_look = left;
+        let added = (batch_bytes(rows) * self.sizes.factor).max(rows.num_rows() * self.sizes.row_bytes);
+        if let Some(left) = self.sizes.bytes_until_look.checked_sub(added) {
+            self.sizes.bytes_until_look = left;
             return Ok(());
         }
         let mut bytes: usize = self.panes.values().map(Pane::size_bytes).sum();
@@ -58,7 +86,7 @@ impl WindowAggregate {
                 bytes -= size;
             }
         }
-        self.sizes.rows_until_look = (self.backend.room_bytes(bytes) / ROW_BYTES).min(ROWS_PER_LOOK_MAX);
+        self.sizes.bytes_until_look = self.backend.room_bytes(bytes).min(BYTES_PER_LOOK_MAX);
         Ok(())
     }
 
@@ -84,7 +112,7 @@ impl WindowAggregate {
         let mut hashes = Vec::new();
         hash_keys(&states.keys, states.len, &mut hashes)?;
         let panes = self.times.map(|_| vec![pane; states.len]);
-        Ok(Some(Buckets::new(self.state_batch(panes, states)?, &hashes)))
+        Ok(Some(Buckets::new(batch_of(&self.state_schema, panes, states)?, &hashes)))
     }
 
     /// The backend has nothing to do with panes that are gone.
@@ -93,34 +121,80 @@ impl WindowAggregate {
     }
 
     fn compact(&mut self) -> Result<()> {
-        if !self.backend.has_work() {
+        let WindowAggregate { backend, state_schema, times, key_types, functions, sizes, .. } = self;
+        backend.work(&|| {
+            let groups = Groups::new(key_types.clone(), functions)?;
+            let (windowed, bytes_max) = (times.is_some(), sizes.bytes_max);
+            Ok(Box::new(MergeStates { groups, pane: 0, functions, schema: state_schema, windowed, bytes_max }))
+        })
+    }
+
+    /// A merge of rows of state, whatever their panes, into groups that are empty.
+    pub(super) fn merge(&self, groups: Groups) -> MergeStates<'_> {
+        let WindowAggregate { state_schema: schema, times, functions, sizes, .. } = self;
+        MergeStates { groups, pane: 0, functions, schema, windowed: times.is_some(), bytes_max: sizes.bytes_max }
+    }
+}
+
+/// Merges rows of state into groups.
+pub(super) struct MergeStates<'a> {
+    pub(super) groups: Groups,
+    /// Pane of the rows that were added last.
+    pane: i64,
+    functions: &'a AggregateFunctions,
+    schema: &'a SchemaRef,
+    windowed: bool,
+    bytes_max: usize,
+}
+
+impl Merge for MergeStates<'_> {
+    fn add(&mut self, rows: &RecordBatch) -> Result<()> {
+        let (input, panes) = states_of(rows, self.windowed, self.functions)?;
+        if let Some(panes) = panes {
+            self.pane = event_times(&panes)?.first().copied().unwrap_or(self.pane);
+        }
+        self.groups.update(&input)?;
+        let bytes = self.groups.size_bytes();
+        if bytes <= self.bytes_max {
             return Ok(());
         }
-        // The backend calls back for merging; meanwhile the operator does without it.
-        let mut backend = std::mem::replace(&mut self.backend, Box::new(MemoryBackend { bytes_max: 0 }));
-        let worked = backend.work(&mut |rows| self.merge_rows(&rows));
-        self.backend = backend;
-        worked
+        let max = self.bytes_max;
+        Err(Error::user(format!("one of {BUCKETS} slices of a window takes {bytes} bytes, more than {max}"))
+            .remedy("SET 'state-bytes' higher, use shorter windows, or collect fewer values per key"))
     }
 
-    /// Rows of state of one pane as one row per key.
-    fn merge_rows(&self, rows: &[RecordBatch]) -> Result<RecordBatch> {
-        let pane = match rows.first() {
-            Some(rows) if self.times.is_some() => crate::event_times(rows.column(0))?.first().copied().unwrap_or(0),
-            _ => 0,
-        };
-        let mut groups = Groups::new(self.key_types.clone(), &self.functions)?;
-        self.merge_into(&mut groups, rows)?;
-        let states = groups.states()?;
-        self.state_batch(self.times.map(|_| vec![pane; states.len]), states)
+    fn take(&mut self) -> Result<RecordBatch> {
+        let states = self.groups.states()?;
+        self.groups.clear();
+        batch_of(self.schema, self.windowed.then(|| vec![self.pane; states.len]), states)
     }
+}
 
-    /// Merges rows of state, whatever their panes.
-    pub(super) fn merge_into(&self, groups: &mut Groups, rows: &[RecordBatch]) -> Result<()> {
-        for rows in rows {
-            let input = self.states(rows)?.0;
-            groups.merge(&Grouped { len: input.rows, keys: input.keys, values: input.grouped })?;
-        }
-        Ok(())
+/// Keys and states of a batch of states, and the start of their panes.
+pub(super) fn states_of(
+    batch: &RecordBatch,
+    windowed: bool,
+    functions: &AggregateFunctions,
+) -> Result<(Input, Option<ArrayRef>)> {
+    let pane = windowed.then(|| Arc::clone(batch.column(0)));
+    let columns = &batch.columns()[usize::from(windowed)..];
+    let first_state = columns.len().saturating_sub(functions.state_columns());
+    let (keys, states) = columns.split_at(first_state);
+    let grouped = functions.split_states(states)?;
+    Ok((Input { rows: batch.num_rows(), keys: keys.to_vec(), grouped, filters: None }, pane))
+}
+
+/// States as rows, each with the start of its pane if there are windows.
+pub(super) fn batch_of(schema: &SchemaRef, panes: Option<Vec<i64>>, states: Grouped) -> Result<RecordBatch> {
+    if states.len == 0 {
+        return Ok(RecordBatch::new_empty(Arc::clone(schema)));
     }
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    if let Some(panes) = panes {
+        columns.push(time_column(panes, &PANE_TYPE)?);
+    }
+    columns.extend(states.keys);
+    columns.extend(states.values.into_iter().flatten());
+    let options = RecordBatchOptions::new().with_row_count(Some(states.len));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_model::{EventTime, Result};
-use anabranch_state::{BUCKETS, Buckets};
+use anabranch_state::{BUCKETS, Buckets, Merge};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 
 use super::groups::{Grouped, Groups};
@@ -48,21 +48,32 @@ impl WindowAggregate {
                 self.fire_bucket(slices, out)?;
                 return Ok(true);
             }
-            self.firing.slices = None;
+            if let Some(Slices { window: Some((start, times)), .. }) = self.firing.slices.take() {
+                self.forget_panes(start.saturating_add(times.size - 1), times);
+            }
             if !self.fire_next(to, out)? {
                 break;
             }
-        }
-        if let Some(times) = self.times {
-            while let Some(entry) = self.panes.first_entry().filter(|e| times.expiry(*e.key()) <= to) {
-                entry.remove();
+            if !out.is_empty() {
+                return Ok(true);
             }
         }
-        self.forget_panes_away();
+        match self.times {
+            Some(times) => self.forget_panes(to, times),
+            None => self.forget_panes_away(),
+        }
         self.firing.to = None;
         self.watermark = to;
         out.watermark(EventTime(to));
         Ok(true)
+    }
+
+    /// Panes are gone whose last window ends at or before `end`.
+    fn forget_panes(&mut self, end: i64, times: WindowTimes) {
+        while let Some(entry) = self.panes.first_entry().filter(|e| times.expiry(*e.key()) <= end) {
+            entry.remove();
+        }
+        self.forget_panes_away();
     }
 
     /// Fires the next window that ends at or before `to`, or begins to. False if there is none.
@@ -142,20 +153,21 @@ impl WindowAggregate {
         Ok(())
     }
 
-    fn fire_bucket(&mut self, mut slices: Slices, out: &mut Output) -> Result<()> {
-        let bucket = slices.next_bucket;
-        let mut rows = self.backend.read(slices.panes.clone(), bucket)?;
-        for buckets in &slices.in_memory {
-            rows.push(buckets.rows(bucket)?);
+    fn fire_bucket(&mut self, slices: Slices, out: &mut Output) -> Result<()> {
+        let Slices { window, panes, in_memory, next_bucket, groups } = slices;
+        let mut merge = self.merge(groups);
+        self.backend.read(panes.clone(), next_bucket, &mut merge)?;
+        for buckets in &in_memory {
+            merge.add(&buckets.rows(next_bucket)?)?;
         }
-        self.merge_into(&mut slices.groups, &rows)?;
-        self.emit(slices.groups.results()?, slices.window, out)?;
-        slices.groups.clear();
-        slices.next_bucket += 1;
-        if slices.next_bucket == BUCKETS && slices.window.is_none() {
+        let mut groups = merge.groups;
+        self.emit(groups.results()?, window, out)?;
+        groups.clear();
+        let next_bucket = next_bucket + 1;
+        if next_bucket == BUCKETS && window.is_none() {
             self.panes.clear();
         }
-        self.firing.slices = Some(slices);
+        self.firing.slices = Some(Slices { window, panes, in_memory, next_bucket, groups });
         Ok(())
     }
 

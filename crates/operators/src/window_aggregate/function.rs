@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::AggregateSpec;
 use anabranch_model::{Error, Result};
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion_expr::GroupsAccumulator;
 use datafusion_physical_expr::GroupsAccumulatorAdapter;
@@ -25,6 +25,8 @@ struct AggregateFunction {
     args: Vec<CompiledExpr>,
     filter: Option<CompiledExpr>,
     state_fields: Vec<Field>,
+    /// Its accumulator keeps the arrays that it is given: strings must not keep alive what they were cut from.
+    retains: bool,
 }
 
 impl AggregateFunctions {
@@ -54,13 +56,28 @@ impl AggregateFunctions {
         self.functions.iter().flat_map(|f| f.state_fields.clone())
     }
 
+    pub(super) fn state_columns(&self) -> usize {
+        self.functions.iter().map(|f| f.state_fields.len()).sum()
+    }
+
+    /// Whether the state of a group may be of any size: a set, a list, a sketch, a text.
+    pub(super) fn states_vary(&self) -> bool {
+        let varies = |t: &DataType| t != &DataType::Boolean && t.primitive_width().is_none();
+        self.state_fields().any(|field| varies(field.data_type()))
+    }
+
     /// Arguments and filters of each function over the rows of a batch.
     #[expect(clippy::type_complexity, reason = "two lists in step with the functions")]
     pub(super) fn arguments(&mut self, batch: &RecordBatch) -> Result<(Vec<Vec<ArrayRef>>, Vec<Option<BooleanArray>>)> {
         let mut values = Vec::with_capacity(self.functions.len());
         let mut filters = Vec::with_capacity(self.functions.len());
         for function in &mut self.functions {
-            values.push(function.args.iter_mut().map(|a| a.evaluate(batch)).collect::<Result<_>>()?);
+            let retains = function.retains;
+            let own = |array: ArrayRef| match array.as_string_view_opt().filter(|_| retains) {
+                Some(strings) => Arc::new(strings.gc()),
+                None => array,
+            };
+            values.push(function.args.iter_mut().map(|a| a.evaluate(batch).map(own)).collect::<Result<_>>()?);
             filters.push(function.filter.as_mut().map(|f| f.evaluate_predicate(batch)).transpose()?);
         }
         Ok((values, filters))
@@ -116,6 +133,7 @@ impl AggregateFunction {
             args,
             filter: spec.filter.as_ref().map(compile).transpose()?,
             state_fields: fields.iter().map(|f| f.as_ref().clone()).collect(),
+            retains: spec.function == "array_agg",
         })
     }
 

@@ -12,6 +12,7 @@ use std::ops::Range;
 use anabranch_model::{EventTime, Result};
 use arrow::array::RecordBatch;
 
+use super::backed::{batch_of, states_of};
 use super::groups::{Grouped, Groups};
 use super::{OpenPane, Pane, WindowAggregate};
 use crate::{StateChange, StateShape};
@@ -128,7 +129,7 @@ impl WindowAggregate {
         let rows = rows.into_iter().filter(|(_, states)| states.len > 0);
         let batch = |(start, states): (i64, Grouped)| {
             let panes = self.times.map(|_| vec![start; states.len]);
-            self.state_batch(panes, states)
+            batch_of(&self.state_schema, panes, states)
         };
         let rows = rows.map(batch).collect::<Result<_>>()?;
         let first_pane = self.panes.keys().next().map_or(EventTime::MAX, |start| EventTime(*start));
@@ -137,7 +138,7 @@ impl WindowAggregate {
 
     /// Merges rows of a snapshot. They are part of the next snapshot, which is complete: it may have another parallelism.
     pub(super) fn take_up(&mut self, rows: &RecordBatch) -> Result<()> {
-        let (input, pane) = self.states(rows)?;
+        let (input, pane) = states_of(rows, self.times.is_some(), &self.functions)?;
         let panes = match (&pane, self.times) {
             (Some(pane), Some(times)) => self.split(pane, times)?,
             _ => vec![(0, None)],

@@ -295,7 +295,7 @@ fn tables_on_disk_keep_to_their_bound() {
         let rows: Vec<Row> = (0..1000).map(|i| (Some(format!("key {n} {i}")), 5, Some(i))).collect();
         aggregate.batch(batch(&rows), &mut out).expect("batch");
         let bytes: usize = aggregate.panes.values().map(Pane::size_bytes).sum();
-        assert!(bytes < 1 << 20, "{bytes}");
+        assert!(bytes < 1 << 19, "{bytes}");
     }
     assert!(!aggregate.backend.runs().is_empty());
     aggregate.watermark(EventTime::MAX, &mut out).expect("watermark");
@@ -312,6 +312,63 @@ fn tables_on_disk_keep_to_their_bound() {
     assert_eq!(rows, 40_000);
     assert!(pieces > 100);
     assert!(aggregate.panes.is_empty() && aggregate.backend.runs().is_empty());
+}
+
+/// Few rows may bring much: long keys, and restored rows with long lists.
+#[test]
+fn the_bound_is_one_of_bytes_and_not_of_rows() {
+    let directory = tempfile::tempdir().expect("folder");
+    let options = JobOptions { state_bytes: 8 << 20, ..on_disk(directory.path()) };
+    let mut spec = spec(AggregatePhase::Complete, Window::Tumble { size_ms: 1000, offset_ms: 0 });
+    spec.aggregates.truncate(1);
+    let new = |spec: &WindowAggregateSpec| WindowAggregate::new(spec, &Functions::default(), &options).expect("valid");
+    let in_tables = |aggregate: &WindowAggregate| aggregate.panes.values().map(Pane::size_bytes).sum::<usize>();
+    let mut aggregate = new(&spec);
+    for n in 0..10 {
+        let rows: Vec<Row> = (0..100).map(|i| (Some(format!("{n} {i} {}", "x".repeat(20_000))), 5, Some(i))).collect();
+        aggregate.batch(batch(&rows), &mut Output::default()).expect("batch");
+        assert!(in_tables(&aggregate) < 8 << 20, "{}", in_tables(&aggregate));
+    }
+    spec.aggregates[0] = AggregateSpec { distinct: true, args: vec![Expr::Column(2)], ..spec.aggregates[0].clone() };
+    let mut distinct = new(&spec);
+    let rows: Vec<Row> = (0..50_000).map(|i| (Some(format!("key {}", i % 10)), 5, Some(i))).collect();
+    distinct.batch(batch(&rows), &mut Output::default()).expect("batch");
+    let state = distinct.snapshot().expect("snapshot").rows;
+    let mut restored = new(&spec);
+    for key in 0..25 {
+        let renamed = renamed(&state[0], key);
+        restored.restore(renamed).expect("restored");
+        assert!(in_tables(&restored) < 8 << 20, "{}", in_tables(&restored));
+    }
+}
+
+/// The same states with other keys.
+fn renamed(states: &RecordBatch, name: u64) -> RecordBatch {
+    let keys: StringViewArray = (0..states.num_rows()).map(|row| Some(format!("key {name} {row}"))).collect();
+    let mut columns = states.columns().to_vec();
+    columns[1] = Arc::new(keys);
+    RecordBatch::try_new(states.schema(), columns).expect("batch")
+}
+
+#[test]
+fn windows_in_memory_are_given_out_one_by_one() {
+    let window = Window::Hop { size_ms: 100, slide_ms: 10, offset_ms: 0 };
+    let spec = spec(AggregatePhase::Complete, window);
+    let mut aggregate = WindowAggregate::new(&spec, &Functions::default(), &JobOptions::default()).expect("valid");
+    let mut out = Output::default();
+    let rows: Vec<Row> = (0..1000).map(|i| (Some(format!("key {i}")), i % 100, Some(i))).collect();
+    aggregate.batch(batch(&rows), &mut out).expect("batch");
+    aggregate.watermark(EventTime::MAX, &mut out).expect("watermark");
+    let mut windows = 0;
+    loop {
+        let given = out.drain().filter(|element| matches!(element, Element::Batch(_))).count();
+        assert!(given <= 1, "{given} windows at once");
+        windows += given;
+        if !aggregate.more(&mut out).expect("more") {
+            break;
+        }
+    }
+    assert_eq!(windows, 19);
 }
 
 #[test]

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use anabranch_model::Result;
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatchOptions, StructArray, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, RecordBatch, RecordBatchOptions,
+    StructArray, UInt32Array,
+};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
@@ -69,6 +72,16 @@ fn own(array: &ArrayRef) -> Result<ArrayRef> {
             let list = array.as_list::<i32>();
             let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
             Arc::new(ListArray::try_new(Arc::clone(field), offsets, own(list.values())?, nulls)?)
+        }
+        DataType::LargeList(field) => {
+            let list = array.as_list::<i64>();
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            Arc::new(LargeListArray::try_new(Arc::clone(field), offsets, own(list.values())?, nulls)?)
+        }
+        DataType::FixedSizeList(field, size) => {
+            let list = array.as_fixed_size_list();
+            let nulls = list.nulls().cloned();
+            Arc::new(FixedSizeListArray::try_new(Arc::clone(field), *size, own(list.values())?, nulls)?)
         }
         DataType::Struct(fields) => {
             let parts = array.as_struct();

@@ -1,5 +1,9 @@
 //! State in runs on a local disk, in levels: a run that is put is of level 0, and when a level of a pane has
 //! [`FAN_IN`] runs they become one of the next. Nothing here must survive the process: checkpoints carry copies.
+//!
+//! Merging keeps pace with what is put: after each batch as many steps are made as it takes to be done within half as many
+//! puts as fill a level. So a level has at most one and a half times [`FAN_IN`] runs or so, whatever the number of panes,
+//! and no batch waits for a backlog.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,33 +11,42 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch_model::Result;
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use super::compaction::{Compaction, Sorted, read};
-use super::run::{RunWriter, failed};
+use super::run::{RunWriter, Runs};
 use super::{BUCKETS, Buckets, Merge, Run, StateBackend};
 
 /// Runs of one level that become one of the next: rows are written again once per level, and keys that come again and
-/// again take at most so many times their room.
-const FAN_IN: usize = 8;
+/// again take at most about so many times their room.
+pub(super) const FAN_IN: usize = 8;
 /// Tables are full at this share of the bound. A table that grows holds its old slots beside twice as many new ones.
 const TABLES_SHARE: usize = 4;
+/// Tables are never larger: a table's strings must fit into one array, and giving it away is a pause.
+const TABLES_BYTES_MAX: usize = 1 << 30;
 
 /// State on a local disk.
 pub struct DiskBackend {
-    schema: SchemaRef,
-    directory: PathBuf,
+    runs: Runs,
     bytes_max: usize,
     panes: BTreeMap<i64, Levels>,
     compaction: Option<Compaction>,
-    last_id: u64,
+    pace: Pace,
 }
 
 /// Runs of one pane by level, each level's oldest first. Higher levels are older.
 #[derive(Default)]
 struct Levels {
     levels: Vec<Vec<Sorted>>,
+}
+
+/// How many steps of merging follow on a batch.
+#[derive(Default)]
+struct Pace {
+    /// Batches since the last put, and between the two before it.
+    batches: usize,
+    batches_per_put: usize,
+    steps_per_batch: usize,
 }
 
 impl Levels {
@@ -47,38 +60,50 @@ impl Levels {
         }
         self.levels[level].push(sorted);
     }
-
-    fn most_runs(&self) -> usize {
-        self.levels.iter().map(Vec::len).max().unwrap_or(0)
-    }
 }
 
 impl DiskBackend {
     /// Rows of this schema, in files in `directory`, so that the operator needs about `bytes_max` bytes of memory.
     pub fn new(schema: SchemaRef, directory: impl Into<PathBuf>, bytes_max: usize) -> Result<DiskBackend> {
-        let directory = directory.into();
-        std::fs::create_dir_all(&directory).map_err(|error| failed(&directory, &error))?;
-        Ok(DiskBackend { schema, directory, bytes_max, panes: BTreeMap::new(), compaction: None, last_id: 0 })
+        let runs = Runs::new(schema, directory.into())?;
+        Ok(DiskBackend { runs, bytes_max, panes: BTreeMap::new(), compaction: None, pace: Pace::default() })
     }
 
     fn tables_max(&self) -> usize {
-        self.bytes_max / TABLES_SHARE
+        (self.bytes_max / TABLES_SHARE).min(TABLES_BYTES_MAX)
     }
 
-    /// Begins to merge the oldest runs of a level that has enough of them, the lowest first.
+    /// Begins to merge the oldest runs of the level that has the most, if one has enough.
     fn begin_compaction(&mut self) {
-        let full = self
+        let levels = self
             .panes
             .iter()
-            .flat_map(|(pane, levels)| levels.levels.iter().enumerate().map(move |(level, runs)| (level, *pane, runs)));
-        let next = full.filter(|(_, _, runs)| runs.len() >= FAN_IN).min_by_key(|(level, pane, _)| (*level, *pane));
-        self.compaction = next
-            .map(|(level, pane, runs)| Compaction::new(Arc::clone(&self.schema), pane, level, runs[..FAN_IN].to_vec()));
+            .flat_map(|(pane, levels)| levels.levels.iter().enumerate().map(move |(level, runs)| (runs, *pane, level)));
+        let fullest = levels.max_by_key(|(runs, ..)| runs.len()).filter(|(runs, ..)| runs.len() >= FAN_IN);
+        self.compaction = fullest.map(|(runs, pane, level)| Compaction::new(pane, level, runs[..FAN_IN].to_vec()));
     }
 
-    fn step(&mut self, merge: Merge<'_>) -> Result<()> {
+    /// Steps until no level has runs enough to be merged.
+    fn steps_left(&self) -> usize {
+        let levels = self.panes.values().flat_map(|levels| &levels.levels);
+        let merges: usize = levels.map(|runs| runs.len() / FAN_IN).sum();
+        let begun = self.compaction.as_ref().map_or(0, |compaction| BUCKETS - compaction.steps_left());
+        (merges * BUCKETS).saturating_sub(begun)
+    }
+
+    fn set_pace(&mut self) {
+        // Several panes are put at once: that counts as one time.
+        if self.pace.batches > 0 {
+            self.pace.batches_per_put = std::mem::take(&mut self.pace.batches);
+        }
+        let batches = self.pace.batches_per_put.max(1) * FAN_IN / 2;
+        self.pace.steps_per_batch = self.steps_left().div_ceil(batches);
+    }
+
+    fn step(&mut self, merge: &mut dyn Merge) -> Result<()> {
         let Some(compaction) = &mut self.compaction else { return Ok(()) };
-        if !compaction.step(merge, &self.directory, &mut self.last_id)? {
+        compaction.step(merge, &mut self.runs)?;
+        if compaction.steps_left() > 0 {
             return Ok(());
         }
         if let Some(compaction) = self.compaction.take()
@@ -86,10 +111,16 @@ impl DiskBackend {
         {
             let level = compaction.level;
             levels.levels[level].drain(..compaction.inputs());
-            levels.add(level + 1, compaction.finish(&mut self.last_id)?);
+            levels.add(level + 1, compaction.finish(&mut self.runs)?);
         }
         self.begin_compaction();
         Ok(())
+    }
+
+    /// The most runs that a level of a pane has.
+    #[cfg(test)]
+    pub(super) fn most_runs(&self) -> usize {
+        self.panes.values().flat_map(|levels| &levels.levels).map(Vec::len).max().unwrap_or(0)
     }
 }
 
@@ -103,15 +134,16 @@ impl StateBackend for DiskBackend {
     }
 
     fn put(&mut self, pane: i64, rows: &Buckets) -> Result<()> {
-        let mut writer = RunWriter::new(Arc::clone(&self.schema), pane);
+        let mut writer = RunWriter::new(pane);
         for bucket in 0..BUCKETS {
-            writer.add(bucket, &rows.rows(bucket)?, &self.directory, &mut self.last_id)?;
+            writer.add(bucket, &rows.rows(bucket)?, &mut self.runs)?;
         }
-        let sorted = writer.finish(&mut self.last_id)?;
+        let sorted = writer.finish(&mut self.runs)?;
         self.panes.entry(pane).or_default().add(0, sorted);
         if self.compaction.is_none() {
             self.begin_compaction();
         }
+        self.set_pace();
         Ok(())
     }
 
@@ -119,8 +151,8 @@ impl StateBackend for DiskBackend {
         self.panes.range(panes).next().is_some()
     }
 
-    fn read(&self, panes: Range<i64>, bucket: usize) -> Result<Vec<RecordBatch>> {
-        read(self.panes.range(panes).flat_map(|(_, levels)| levels.oldest_first()), bucket)
+    fn read(&self, panes: Range<i64>, bucket: usize, merge: &mut dyn Merge) -> Result<()> {
+        read(self.panes.range(panes).flat_map(|(_, levels)| levels.oldest_first()), bucket, merge)
     }
 
     fn remove_before(&mut self, pane: i64) {
@@ -130,20 +162,13 @@ impl StateBackend for DiskBackend {
         }
     }
 
-    fn has_work(&self) -> bool {
-        self.compaction.is_some()
-    }
-
-    /// One step, or as many as it takes where runs come faster than they are merged.
-    fn work(&mut self, merge: Merge<'_>) -> Result<()> {
-        while let Some(compaction) = &self.compaction {
-            let pane = compaction.pane;
-            self.step(merge)?;
-            if self.panes.get(&pane).is_none_or(|levels| levels.most_runs() < 2 * FAN_IN) {
-                break;
-            }
+    fn work<'a>(&mut self, merge: &dyn Fn() -> Result<Box<dyn Merge + 'a>>) -> Result<()> {
+        self.pace.batches += 1;
+        if self.compaction.is_none() {
+            return Ok(());
         }
-        Ok(())
+        let mut merge = merge()?;
+        (0..self.pace.steps_per_batch.max(1)).try_for_each(|_| self.step(merge.as_mut()))
     }
 
     fn runs(&self) -> Vec<Arc<Run>> {

@@ -1,12 +1,12 @@
-//! A run: rows of one pane in order of their buckets, written once, in a file that the operating system removes with
-//! the last handle on it, so that nothing is left of a process that was killed. Its content is a state file as checkpoints
+//! A run: rows of one pane in order of their buckets, written once, in a file without a name, which the operating system
+//! removes with the last handle on it, so that nothing is left of a process that was killed. Its content is a state file as checkpoints
 //! have it; where each bucket begins is kept in memory.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
@@ -30,6 +30,7 @@ pub struct Run {
     /// Size in bytes.
     pub bytes: u64,
     file: File,
+    directory: Arc<PathBuf>,
     first_bucket: usize,
     /// Where the first bucket begins, then where each ends. Before it is the schema.
     ends: Vec<u64>,
@@ -53,7 +54,7 @@ impl Run {
         }
         let schema = self.range(0..self.ends[0])?;
         let rows = self.range(self.ends[at]..self.ends[at + 1])?;
-        let decoded = |error| Error::outside(format!("state on the local disk cannot be decoded: {error}"));
+        let decoded = |error| failed(&self.directory, "decoded", &error);
         let reader = StreamReader::try_new(schema.as_slice().chain(rows.as_slice()), None).map_err(decoded)?;
         reader.collect::<std::result::Result<_, _>>().map_err(decoded)
     }
@@ -61,14 +62,27 @@ impl Run {
     fn range(&self, range: Range<u64>) -> Result<Vec<u8>> {
         let mut content = vec![0; (range.end - range.start) as usize];
         let read = self.file.read_exact_at(&mut content, range.start);
-        read.map_err(|error| Error::outside(format!("state on the local disk cannot be read: {error}")))?;
+        read.map_err(|error| failed(&self.directory, "read", &error))?;
         Ok(content)
+    }
+}
+
+/// Where runs are written, and which were.
+pub(super) struct Runs {
+    schema: SchemaRef,
+    directory: Arc<PathBuf>,
+    last_id: u64,
+}
+
+impl Runs {
+    pub(super) fn new(schema: SchemaRef, directory: PathBuf) -> Result<Runs> {
+        std::fs::create_dir_all(&directory).map_err(|error| failed(&directory, "kept", &error))?;
+        Ok(Runs { schema, directory: Arc::new(directory), last_id: 0 })
     }
 }
 
 /// Writes rows in order of their buckets, in as many files as their size asks for.
 pub(super) struct RunWriter {
-    schema: SchemaRef,
     pane: i64,
     open: Option<OpenRun>,
     done: Vec<Arc<Run>>,
@@ -82,47 +96,48 @@ struct OpenRun {
 }
 
 impl RunWriter {
-    pub(super) fn new(schema: SchemaRef, pane: i64) -> RunWriter {
-        RunWriter { schema, pane, open: None, done: Vec::new() }
+    pub(super) fn new(pane: i64) -> RunWriter {
+        RunWriter { pane, open: None, done: Vec::new() }
     }
 
-    /// Adds the rows of a bucket, which follows on the last one. `next_id` gives numbers for new files in `directory`.
-    pub(super) fn add(&mut self, bucket: usize, rows: &RecordBatch, directory: &Path, next_id: &mut u64) -> Result<()> {
+    /// Adds the rows of a bucket, which follows on the last one.
+    pub(super) fn add(&mut self, bucket: usize, rows: &RecordBatch, runs: &mut Runs) -> Result<()> {
+        let written = |error| failed(&runs.directory, "written", &error);
         let open = match &mut self.open {
             Some(open) => open,
             None => {
-                let file = tempfile::tempfile_in(directory).map_err(|error| failed(directory, &error))?;
+                let file = tempfile::tempfile_in(runs.directory.as_path());
+                let file = file.map_err(|error| failed(&runs.directory, "kept", &error))?;
                 let counted = Counted { file: BufWriter::with_capacity(1 << 18, file), bytes: 0 };
-                let writer = StreamWriter::try_new(counted, &self.schema).map_err(encoded)?;
+                let writer = StreamWriter::try_new(counted, &runs.schema).map_err(written)?;
                 let ends = vec![writer.get_ref().bytes];
                 self.open.insert(OpenRun { writer, first_bucket: bucket, rows: 0, ends })
             }
         };
         if rows.num_rows() > 0 {
-            open.writer.write(rows).map_err(encoded)?;
+            open.writer.write(rows).map_err(written)?;
             open.rows += rows.num_rows() as u64;
         }
         open.ends.push(open.writer.get_ref().bytes);
         if open.writer.get_ref().bytes > FILE_BYTES_MAX {
-            self.close(next_id)?;
+            self.close(runs)?;
         }
         Ok(())
     }
 
     /// What was written, in order of the buckets.
-    pub(super) fn finish(mut self, next_id: &mut u64) -> Result<Vec<Arc<Run>>> {
-        self.close(next_id)?;
+    pub(super) fn finish(mut self, runs: &mut Runs) -> Result<Vec<Arc<Run>>> {
+        self.close(runs)?;
         Ok(self.done)
     }
 
-    fn close(&mut self, next_id: &mut u64) -> Result<()> {
+    fn close(&mut self, runs: &mut Runs) -> Result<()> {
         let Some(OpenRun { writer, first_bucket, rows, ends }) = self.open.take() else { return Ok(()) };
-        let Counted { file, bytes } = writer.into_inner().map_err(encoded)?;
-        let file = file
-            .into_inner()
-            .map_err(|error| Error::outside(format!("state cannot be written to the local disk: {}", error.error())))?;
-        *next_id += 1;
-        self.done.push(Arc::new(Run { id: *next_id, pane: self.pane, rows, bytes, file, first_bucket, ends }));
+        let Counted { file, bytes } = writer.into_inner().map_err(|e| failed(&runs.directory, "written", &e))?;
+        let file = file.into_inner().map_err(|error| failed(&runs.directory, "written", error.error()))?;
+        runs.last_id += 1;
+        let (id, pane, directory) = (runs.last_id, self.pane, Arc::clone(&runs.directory));
+        self.done.push(Arc::new(Run { id, pane, rows, bytes, file, directory, first_bucket, ends }));
         Ok(())
     }
 }
@@ -144,13 +159,8 @@ impl Write for Counted {
     }
 }
 
-fn encoded(error: impl std::fmt::Display) -> Error {
-    Error::outside(format!("state cannot be written to the local disk: {error}"))
-        .remedy("make room on the disk, or SET 'state-directory' to a place with more")
-}
-
-pub(super) fn failed(directory: &Path, error: &std::io::Error) -> Error {
-    Error::outside(format!("a file of state cannot be made: {error}"))
+fn failed(directory: &std::path::Path, what: &str, error: &dyn std::fmt::Display) -> Error {
+    Error::outside(format!("state on the local disk cannot be {what}: {error}"))
         .at(directory.display().to_string())
-        .remedy("SET 'state-directory' to a directory that can be written; raise the limit of open files (ulimit -n)")
+        .remedy("SET 'state-directory' to a directory with room; raise the limit of open files (ulimit -n)")
 }

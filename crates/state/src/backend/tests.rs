@@ -1,6 +1,8 @@
 //! The backend on disk against rows in a map.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use anabranch_model::{HASH_SEED, Rng, hash_u64};
@@ -56,14 +58,37 @@ fn totals(batches: &[RecordBatch]) -> BTreeMap<i64, i64> {
     totals
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the form that the backend calls")]
-fn merge(batches: Vec<RecordBatch>) -> Result<RecordBatch> {
-    Ok(rows(&totals(&batches).into_iter().collect::<Vec<_>>()))
+#[derive(Default)]
+struct Totals {
+    batches: Vec<RecordBatch>,
+    /// Buckets that were merged.
+    steps: Rc<Cell<usize>>,
+}
+
+impl Merge for Totals {
+    fn add(&mut self, rows: &RecordBatch) -> Result<()> {
+        self.batches.push(rows.clone());
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<RecordBatch> {
+        self.steps.set(self.steps.get() + 1);
+        Ok(rows(&totals(&std::mem::take(&mut self.batches)).into_iter().collect::<Vec<_>>()))
+    }
+}
+
+/// One piece of work; the buckets that were merged.
+fn work(backend: &mut DiskBackend) -> usize {
+    let steps = Rc::new(Cell::new(0));
+    let merge = || Ok(Box::new(Totals { steps: Rc::clone(&steps), ..Totals::default() }) as Box<dyn Merge>);
+    backend.work(&merge).expect("work");
+    steps.get()
 }
 
 fn all(backend: &DiskBackend, panes: Range<i64>) -> BTreeMap<i64, i64> {
-    let read = |bucket| backend.read(panes.clone(), bucket).expect("read");
-    totals(&(0..BUCKETS).flat_map(read).collect::<Vec<_>>())
+    let mut merge = Totals::default();
+    (0..BUCKETS).for_each(|bucket| backend.read(panes.clone(), bucket, &mut merge).expect("read"));
+    totals(&merge.batches)
 }
 
 fn check(seed: u64) {
@@ -81,14 +106,14 @@ fn check(seed: u64) {
         let totals = expected.entry(pane).or_default();
         distinct.into_iter().for_each(|(key, value)| *totals.entry(key).or_default() += value);
         for _ in 0..rng.below(150) {
-            backend.work(&mut merge).expect("work");
+            work(&mut backend);
         }
         if rng.below(40) == 0 {
             let first = (step / 50) * 10;
             backend.remove_before(first);
             expected = expected.split_off(&first);
         }
-        runs_max = runs_max.max(backend.runs().len());
+        runs_max = runs_max.max(backend.most_runs());
     }
     for (pane, expected) in &expected {
         assert_eq!(&all(&backend, *pane..*pane + 1), expected, "pane {pane}, seed {seed}");
@@ -101,7 +126,7 @@ fn check(seed: u64) {
     let copied = concat_batches(&schema(), &copies).expect("one batch");
     let everything = all(&backend, i64::MIN..i64::MAX);
     assert_eq!(totals(&[copied]), everything, "copies of the runs have the same rows, seed {seed}");
-    assert!(runs_max < 6 * 3 * 2 * 8, "runs are merged: {runs_max}, seed {seed}");
+    assert!(runs_max < 2 * disk::FAN_IN, "runs are merged: {runs_max}, seed {seed}");
     backend.remove_before(i64::MAX);
     assert!(backend.runs().is_empty() && !backend.holds(i64::MIN..i64::MAX));
     assert_eq!(std::fs::read_dir(folder.path().join("made")).expect("readable").count(), 0);
@@ -110,6 +135,24 @@ fn check(seed: u64) {
 #[test]
 fn rows_come_back_whatever_was_merged_meanwhile() {
     (0..3).for_each(check);
+}
+
+/// The fewer batches between two puts and the more panes, the more there is to do after a batch; never a backlog at once.
+#[test]
+fn merging_keeps_pace_with_any_number_of_panes() {
+    for (panes, batches_per_put, steps_max) in [(1, 10, 20), (24, 10, 40), (24, 40, 20)] {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut backend = DiskBackend::new(schema(), folder.path(), 1).expect("backend");
+        let (mut runs, mut steps) = (0, 0);
+        for put in 0..40 * panes.min(8) {
+            backend.put(put % panes, &buckets(&[(put, 1), (put + 1, 1)])).expect("put");
+            for _ in 0..batches_per_put {
+                steps = steps.max(work(&mut backend));
+            }
+            runs = runs.max(backend.most_runs());
+        }
+        assert!(runs < 2 * disk::FAN_IN && steps <= steps_max, "{panes} panes: {runs} runs, {steps} steps at once");
+    }
 }
 
 #[test]
