@@ -188,10 +188,15 @@ impl Control {
         self.cancelled.load(SeqCst)
     }
 
+    /// Whether every sink has handed over `epoch`, or it is clear that they will not.
+    pub(crate) fn is_settled(&self, epoch: Epoch) -> bool {
+        self.done() >= epoch || self.none_done.load(SeqCst) || self.is_cancelled()
+    }
+
     /// Waits until every sink has handed over `epoch`, or it is clear that they will not. Whether it was handed over.
     pub(crate) fn wait_done(&self, epoch: Epoch) -> bool {
         let mut state = self.lock();
-        while self.done() < epoch && !self.none_done.load(SeqCst) && !self.is_cancelled() {
+        while !self.is_settled(epoch) {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         self.done() >= epoch

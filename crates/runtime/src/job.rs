@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ use crate::control::{Control, Members};
 use crate::durable::{JobState, TakenOver};
 use crate::exchange::{ChannelSender, ExchangeWriter};
 use crate::inbox::{Inbox, QueueStats};
-use crate::inbox_task::{self, Side, TaskParts};
+use crate::inbox_task::{InboxTask, Side, TaskParts};
 use crate::outline::Outline;
-use crate::recorder;
+use crate::recorder::{self, Recorder};
 use crate::snapshot::Snapshot;
 use crate::source_task::{SourceParts, SourceTask};
 
@@ -64,9 +64,9 @@ pub struct Summary {
 }
 
 /// A task seen from outside.
-struct TaskView {
-    id: TaskId,
-    stage_name: String,
+pub(crate) struct TaskView {
+    pub(crate) id: TaskId,
+    pub(crate) stage_name: String,
     is_source: bool,
     is_sink: bool,
     counters: Arc<TaskCounters>,
@@ -100,7 +100,34 @@ struct DurableParts {
     snapshots: SyncSender<Snapshot>,
 }
 
-type TaskBody = Box<dyn FnOnce() -> Result<()> + Send>;
+/// A task before it runs.
+pub(crate) enum Task {
+    Source(Box<SourceTask>),
+    Inbox(Box<InboxTask>),
+}
+
+/// The parts of a job, before anything runs.
+pub(crate) struct Parts {
+    pub(crate) control: Arc<Control>,
+    pub(crate) tasks: Vec<(TaskView, Task)>,
+    pub(crate) recorder: Option<(Recorder, Receiver<Snapshot>)>,
+}
+
+impl Task {
+    pub(crate) fn parts(&self) -> &TaskParts {
+        match self {
+            Task::Source(task) => task.parts(),
+            Task::Inbox(task) => task.parts(),
+        }
+    }
+
+    fn run(self) -> Result<()> {
+        match self {
+            Task::Source(task) => task.run(),
+            Task::Inbox(task) => task.run(),
+        }
+    }
+}
 
 impl Job {
     /// Starts a plan: one thread per task, named after its stage. With `taken_over` it goes on from the checkpoint and takes
@@ -111,63 +138,26 @@ impl Job {
         clock: Arc<dyn Clock>,
         taken_over: Option<TakenOver>,
     ) -> Result<Job> {
-        if plan.format != PLAN_FORMAT {
-            return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", plan.format))
-                .remedy("plan the query again with this version"));
-        }
-        let of = |wanted: fn(&Stage) -> bool| -> Vec<TaskId> {
-            plan.stages.iter().filter(|s| wanted(s)).flat_map(tasks_of).collect()
-        };
-        let epoch_interval = plan.options.epoch_interval;
-        let checkpoints = taken_over.as_ref().map(|taken| taken.checkpointing.config());
-        let control = Control::new(
-            Members { sources: of(|s| s.source.is_some()), sinks: of(|s| s.sink.is_some()), all: of(|_| true) },
-            checkpoints.map_or(GROUP_EPOCHS, |config| group_epochs(config.interval_ns, epoch_interval)),
-            checkpoints,
-            taken_over.as_ref().map_or(Epoch(0), |taken| taken.after),
-            Arc::clone(&clock),
-        );
-        let (durable, recorder) = match taken_over {
-            None => (None, None),
-            Some(TakenOver { recorder, after, state, .. }) => {
-                let (snapshots, received) = sync_channel(plan.task_count() as usize);
-                let (scope, outline) = (recorder.job.clone(), recorder.outline.clone());
-                (Some(DurableParts { after, scope, outline, state, snapshots }), Some((recorder, received)))
-            }
-        };
-        let entries = entries(plan);
-        control.watch(entries.values().flat_map(|e| e.inboxes.iter().cloned()));
-        let functions = Functions::default();
-        let builder = Builder { plan, connectors, functions: &functions, clock, control, entries, durable };
-        let mut tasks = Vec::new();
-        let mut bodies = Vec::new();
-        for stage in &plan.stages {
-            for id in tasks_of(stage) {
-                let place = |e: Error| e.at(format!("{} ({})", stage.id, stage.name));
-                let (view, body) = builder.task(stage, id).map_err(place)?;
-                tasks.push(view);
-                bodies.push(body);
-            }
-        }
-        let Builder { clock, control, .. } = builder;
+        let Parts { control, tasks, recorder } = build(plan, connectors, &clock, taken_over)?;
+        let (views, tasks): (Vec<TaskView>, Vec<Task>) = tasks.into_iter().unzip();
         let started = clock.now();
-        let mut job = Job { handle: JobHandle { control, clock, started, tasks: tasks.into() }, threads: Vec::new() };
+        let mut job = Job { handle: JobHandle { control, clock, started, tasks: views.into() }, threads: Vec::new() };
         if let Some((recorder, received)) = recorder {
             let thread = recorder::spawn(recorder, received, Arc::clone(&job.handle.control));
             job.threads.push(thread.map_err(|error| no_thread(&error))?);
         }
-        for (index, body) in bodies.into_iter().enumerate() {
-            job.spawn(index, body)?;
+        for (index, task) in tasks.into_iter().enumerate() {
+            job.spawn(index, task)?;
         }
         Ok(job)
     }
 
-    fn spawn(&mut self, index: usize, body: TaskBody) -> Result<()> {
+    fn spawn(&mut self, index: usize, task: Task) -> Result<()> {
         let view = &self.handle.tasks[index];
         let place = format!("{} task {} ({})", view.id.stage, view.id.index, view.stage_name);
         let control = Arc::clone(&self.handle.control);
         let run = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+            let outcome = catch_unwind(AssertUnwindSafe(|| task.run())).unwrap_or_else(|panic| {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
                 let text =
                     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
@@ -261,7 +251,7 @@ impl Drop for Job {
 }
 
 impl TaskView {
-    fn metrics(&self, now: Nanos) -> TaskMetrics {
+    pub(crate) fn metrics(&self, now: Nanos) -> TaskMetrics {
         let queue = self.inbox.as_ref().map_or(QueueStats::default(), |inbox| inbox.stats(now));
         let counters = &self.counters;
         TaskMetrics {
@@ -287,6 +277,52 @@ impl TaskView {
             result_latency: counters.result_latency.summary(),
         }
     }
+}
+
+/// Makes the tasks of a plan and what they share; nothing runs yet, but sinks make visible what was prepared before.
+pub(crate) fn build(
+    plan: &Plan,
+    connectors: &Connectors,
+    clock: &Arc<dyn Clock>,
+    taken_over: Option<TakenOver>,
+) -> Result<Parts> {
+    if plan.format != PLAN_FORMAT {
+        return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", plan.format))
+            .remedy("plan the query again with this version"));
+    }
+    let of = |wanted: fn(&Stage) -> bool| -> Vec<TaskId> {
+        plan.stages.iter().filter(|s| wanted(s)).flat_map(tasks_of).collect()
+    };
+    let epoch_interval = plan.options.epoch_interval;
+    let checkpoints = taken_over.as_ref().map(|taken| taken.checkpointing.config());
+    let control = Control::new(
+        Members { sources: of(|s| s.source.is_some()), sinks: of(|s| s.sink.is_some()), all: of(|_| true) },
+        checkpoints.map_or(GROUP_EPOCHS, |config| group_epochs(config.interval_ns, epoch_interval)),
+        checkpoints,
+        taken_over.as_ref().map_or(Epoch(0), |taken| taken.after),
+        Arc::clone(clock),
+    );
+    let (durable, recorder) = match taken_over {
+        None => (None, None),
+        Some(TakenOver { recorder, after, state, .. }) => {
+            let (snapshots, received) = sync_channel(plan.task_count() as usize);
+            let (scope, outline) = (recorder.job.clone(), recorder.outline.clone());
+            (Some(DurableParts { after, scope, outline, state, snapshots }), Some((recorder, received)))
+        }
+    };
+    let entries = entries(plan);
+    control.watch(entries.values().flat_map(|e| e.inboxes.iter().cloned()));
+    let functions = Functions::default();
+    let clock = Arc::clone(clock);
+    let builder = Builder { plan, connectors, functions: &functions, clock, control, entries, durable };
+    let mut tasks = Vec::new();
+    for stage in &plan.stages {
+        for id in tasks_of(stage) {
+            let place = |e: Error| e.at(format!("{} ({})", stage.id, stage.name));
+            tasks.push(builder.task(stage, id).map_err(place)?);
+        }
+    }
+    Ok(Parts { control: builder.control, tasks, recorder })
 }
 
 /// Epochs of a group: so many that checkpoints, which end groups, come about as often as they should.
@@ -337,7 +373,7 @@ fn entries(plan: &Plan) -> BTreeMap<(StageId, Option<usize>), Entry> {
 }
 
 impl Builder<'_> {
-    fn task(&self, stage: &Stage, id: TaskId) -> Result<(TaskView, TaskBody)> {
+    fn task(&self, stage: &Stage, id: TaskId) -> Result<(TaskView, Task)> {
         let context = TaskContext {
             index: id.index,
             parallelism: stage.parallelism,
@@ -370,9 +406,10 @@ impl Builder<'_> {
                 .filter_map(|place| Some((place, state.operators.get(&outline.operator(stage.id, place)?)?)));
             chain.restore(&states.collect(), id, stage.parallelism, self.plan.key_groups)?;
         }
+        let after = self.durable.as_ref().map_or(Epoch(0), |durable| durable.after);
         let sides = self.entries.iter().filter(|((to, _), _)| *to == stage.id).filter_map(|((_, port), entry)| {
             let inbox = Arc::clone(&entry.inboxes[id.index as usize]);
-            port.map(|operator| Side { operator, inbox, channels: entry.channels })
+            port.map(|operator| Side::new(operator, inbox, entry.channels, after))
         });
         let parts = TaskParts {
             id,
@@ -382,7 +419,7 @@ impl Builder<'_> {
             clock: Arc::clone(&self.clock),
             control: Arc::clone(&self.control),
             snapshots: self.durable.as_ref().map(|durable| durable.snapshots.clone()),
-            after: self.durable.as_ref().map_or(Epoch(0), |durable| durable.after),
+            after,
         };
         let inbox = main.map(|entry| Arc::clone(&entry.inboxes[id.index as usize]));
         let view = TaskView {
@@ -393,15 +430,12 @@ impl Builder<'_> {
             counters,
             inbox: inbox.clone(),
         };
-        let body: TaskBody = match (&stage.source, inbox, main) {
-            (Some(_), ..) => self.source_body(stage, parts, &context)?,
-            (None, Some(inbox), Some(entry)) => {
-                let channels = entry.channels;
-                Box::new(move || inbox_task::run(parts, &inbox, channels))
-            }
+        let task = match (&stage.source, inbox, main) {
+            (Some(_), ..) => Task::Source(Box::new(self.source(stage, parts, &context)?)),
+            (None, Some(inbox), Some(entry)) => Task::Inbox(Box::new(InboxTask::new(parts, inbox, entry.channels))),
             _ => return Err(Error::internal("a stage without input")),
         };
-        Ok((view, body))
+        Ok((view, task))
     }
 
     /// Opens a sink, which first makes visible what is its own of what was `prepared` before.
@@ -413,7 +447,7 @@ impl Builder<'_> {
         Ok(tail)
     }
 
-    fn source_body(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<TaskBody> {
+    fn source(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<SourceTask> {
         let Some(spec) = &stage.source else { return Err(Error::internal("not a source")) };
         let place = |e: Error| e.at(format!("table {}", spec.table));
         let restored = self.durable.as_ref().and_then(|durable| {
@@ -430,7 +464,7 @@ impl Builder<'_> {
         };
         let source = SourceParts::new(spec, source, dead_letter, restored, self.functions).map_err(place)?;
         let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
-        Ok(Box::new(move || SourceTask::new(parts, source, version, interval).run()))
+        Ok(SourceTask::new(parts, source, version, interval))
     }
 
     /// The sending side of an exchange for one task.

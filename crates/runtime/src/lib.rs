@@ -2,7 +2,8 @@
 //!
 //! A task is a chain of operators between an input and an output. `source_task` drives a chain from a source,
 //! `inbox_task` from channels; both share `chain` and `exchange`. `alignment`, `watermarks` and `exchange` decide
-//! without waiting or reading a clock, and are tested so.
+//! without waiting or reading a clock, and are tested so. `job` gives each task a thread; `stepped` lets the caller say
+//! which task does its next step, for simulations.
 
 mod alignment;
 mod chain;
@@ -16,6 +17,7 @@ mod outline;
 mod recorder;
 mod snapshot;
 mod source_task;
+pub mod stepped;
 mod watermarks;
 
 pub use durable::{Checkpointing, TakenOver};

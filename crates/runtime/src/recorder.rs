@@ -82,6 +82,10 @@ impl Recorder {
     fn take(&mut self, snapshot: Snapshot, control: &Control) -> Result<()> {
         let epoch = snapshot.epoch;
         let state = self.record(snapshot)?;
+        self.acknowledge(epoch, state, control)
+    }
+
+    pub(crate) fn acknowledge(&mut self, epoch: Epoch, state: TaskState, control: &Control) -> Result<()> {
         let mut next = control.acknowledge(epoch, state);
         while let Some(Commit { epoch, tasks }) = next {
             next = match self.commit(epoch, tasks) {
@@ -94,7 +98,7 @@ impl Recorder {
         Ok(())
     }
 
-    fn record(&mut self, snapshot: Snapshot) -> Result<TaskState> {
+    pub(crate) fn record(&mut self, snapshot: Snapshot) -> Result<TaskState> {
         let Snapshot { task, epoch, finished, watermark, source, operators, prepared } = snapshot;
         let stage = task.stage;
         let mut states = Vec::with_capacity(operators.len());

@@ -19,7 +19,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::chain::SinkTail;
 use crate::durable::RestoredSource;
-use crate::inbox_task::{SideEnd, TaskParts};
+use crate::inbox_task::{SideEnd, Step, TaskParts};
 use crate::snapshot::SourceSnapshot;
 use crate::watermarks::{Progress, Watermarks};
 
@@ -149,54 +149,89 @@ pub(crate) struct SourceTask {
     epoch: Epoch,
     next_cut: Nanos,
     done: Epoch,
+    /// How its static sides ended, once they have.
+    sides: Option<SideEnd>,
+    /// The last epoch, once it has ended.
+    ended: Option<Epoch>,
 }
 
 impl SourceTask {
     pub(crate) fn new(task: TaskParts, parts: SourceParts, version: PlanVersion, epoch_interval: Duration) -> Self {
         let next_cut = task.clock.now().plus(epoch_interval);
         let (epoch, done) = (task.after.next(), task.after);
-        SourceTask { task, parts, version, epoch_interval, epoch, next_cut, done }
+        SourceTask { task, parts, version, epoch_interval, epoch, next_cut, done, sides: None, ended: None }
     }
 
-    /// Reads until the source ends or the job stops or fails.
+    /// Reads until the source ends or the job stops or fails, waiting for what comes.
     pub(crate) fn run(mut self) -> Result<()> {
-        let sides = self.task.read_sides()?;
+        self.sides = Some(self.task.read_sides()?);
         let mut now = self.task.clock.now();
         self.next_cut = now.plus(self.epoch_interval);
-        loop {
-            if self.task.control.is_cancelled() {
-                return Ok(());
+        while !self.task.control.is_cancelled() {
+            now = self.turn(now, true)?;
+            if let Some(last) = self.ended {
+                return self.finish(last);
             }
-            if let Some(last) = self.task.control.stop_after() {
-                return self.stop(last);
-            }
-            if sides == SideEnd::Cut {
-                return Err(Error::internal("the static side was cut, but the job does not stop"));
-            }
-            if now >= self.next_cut && self.epoch <= self.task.control.granted() {
-                self.cut(MarkerKind::Cut)?;
-                self.next_cut = now.plus(self.epoch_interval);
-            }
-            self.epochs_done()?;
-            // What is there is taken at once; only then the task waits, and counts as idle.
-            let mut polled = self.parts.source.poll(Duration::ZERO)?;
-            let mut born = now;
-            if matches!(polled, Polled::Pending) {
-                now = self.task.chain.account(now);
-                polled = self.parts.source.poll(self.wait(now))?;
-                born = self.task.clock.now();
-                TaskCounters::add(&self.task.counters.idle_ns, born.since(now));
-                now = born;
-            }
-            if matches!(polled, Polled::End) {
-                return self.exhausted();
-            }
-            self.parts.watermarks.look(born);
-            self.take(polled, born)?;
-            self.progress(born)?;
-            self.task.chain.flush_due(self.task.clock.now())?;
-            now = self.task.chain.account(now);
         }
+        Ok(())
+    }
+
+    /// One step without waiting: polls the source once at most.
+    pub(crate) fn step(&mut self) -> Result<Step> {
+        let now = self.task.clock.now();
+        if self.task.control.is_cancelled() {
+            return Ok(Step::Ended);
+        }
+        if self.sides.is_none() {
+            self.sides = self.task.read_side(Some(Duration::ZERO))?;
+            self.next_cut = now.plus(self.epoch_interval);
+            return Ok(Step::Goes);
+        }
+        match self.ended {
+            None => self.turn(now, false).map(|_| Step::Goes),
+            Some(last) if !self.task.control.is_settled(last) => Ok(Step::Goes),
+            Some(last) => self.finish(last).map(|()| Step::Ended),
+        }
+    }
+
+    pub(crate) fn parts(&self) -> &TaskParts {
+        &self.task
+    }
+
+    /// Does what is due, then takes what the source gives; waits for it only if it may. Returns the time until which the
+    /// task's time is accounted for.
+    fn turn(&mut self, mut now: Nanos, may_wait: bool) -> Result<Nanos> {
+        if let Some(last) = self.task.control.stop_after() {
+            self.stop(last)?;
+            return Ok(now);
+        }
+        if self.sides == Some(SideEnd::Cut) {
+            return Err(Error::internal("the static side was cut, but the job does not stop"));
+        }
+        if now >= self.next_cut && self.epoch <= self.task.control.granted() {
+            self.cut(MarkerKind::Cut)?;
+            self.next_cut = now.plus(self.epoch_interval);
+        }
+        self.epochs_done()?;
+        // What is there is taken at once; only then the task waits, and counts as idle.
+        let mut polled = self.parts.source.poll(Duration::ZERO)?;
+        let mut born = now;
+        if may_wait && matches!(polled, Polled::Pending) {
+            now = self.task.chain.account(now);
+            polled = self.parts.source.poll(self.wait(now))?;
+            born = self.task.clock.now();
+            TaskCounters::add(&self.task.counters.idle_ns, born.since(now));
+            now = born;
+        }
+        if matches!(polled, Polled::End) {
+            self.exhausted()?;
+            return Ok(now);
+        }
+        self.parts.watermarks.look(born);
+        self.take(polled, born)?;
+        self.progress(born)?;
+        self.task.chain.flush_due(self.task.clock.now())?;
+        Ok(self.task.chain.account(now))
     }
 
     /// How long the source may wait: until the next thing that the task has to do.
@@ -281,26 +316,33 @@ impl SourceTask {
     }
 
     /// The job stops: all sources end at the end of the same epoch.
-    fn stop(mut self, last: Epoch) -> Result<()> {
+    fn stop(&mut self, last: Epoch) -> Result<()> {
         while self.epoch < last {
             self.cut(MarkerKind::Cut)?;
         }
-        self.finish(MarkerKind::Stop)
+        self.end(MarkerKind::Stop)
     }
 
     /// Nothing will come any more: event time reaches its end, and with it every window.
-    fn exhausted(mut self) -> Result<()> {
+    fn exhausted(&mut self) -> Result<()> {
         self.task.chain.watermark(Stamped { value: EventTime::MAX, born: self.task.clock.now() })?;
-        self.finish(MarkerKind::End)
+        self.end(MarkerKind::End)
     }
 
-    fn finish(&mut self, kind: MarkerKind) -> Result<()> {
+    /// Cuts the last epoch.
+    fn end(&mut self, kind: MarkerKind) -> Result<()> {
         let last = self.epoch;
         let start = self.task.clock.now();
         self.cut(kind)?;
         self.task.chain.account(start);
         self.task.control.tell(Input::SourceFinished(self.task.id));
         self.task.counters.epoch.store(last.0, Relaxed);
+        self.ended = Some(last);
+        Ok(())
+    }
+
+    /// The last epoch has ended: waits until it is done, and closes what is open.
+    fn finish(&mut self, last: Epoch) -> Result<()> {
         let done = self.task.control.wait_done(last);
         if done {
             self.parts.source.epoch_done(last)?;
