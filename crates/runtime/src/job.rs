@@ -24,18 +24,6 @@ use crate::recorder::{self, Recorder};
 use crate::snapshot::Snapshot;
 use crate::source_task::{SourceParts, SourceTask};
 
-impl DurableParts {
-    /// The scope of what a stage writes: two inserts into one table must not take each other's for their own.
-    fn scope_of(&self, stage: StageId) -> String {
-        match (self.outline.sink(stage), self.outline.source(stage)) {
-            (Some(number), _) => format!("{}-{number}", self.scope),
-            // A table of malformed records.
-            (None, Some(number)) => format!("{}-malformed-{number}", self.scope),
-            (None, None) => self.scope.clone(),
-        }
-    }
-}
-
 /// Epochs of one group at most.
 const GROUP_EPOCHS: u64 = 10;
 
@@ -305,7 +293,8 @@ pub(crate) fn build(
     let (durable, recorder) = match taken_over {
         None => (None, None),
         Some(TakenOver { recorder, after, state, .. }) => {
-            let (snapshots, received) = sync_channel(plan.task_count() as usize);
+            // Room for one of each task, and for both that a task may take in a row: at a checkpoint and at its end.
+            let (snapshots, received) = sync_channel(plan.task_count() as usize + 1);
             let (scope, outline) = (recorder.job.clone(), recorder.outline.clone());
             (Some(DurableParts { after, scope, outline, state, snapshots }), Some((recorder, received)))
         }
@@ -378,10 +367,7 @@ impl Builder<'_> {
             index: id.index,
             parallelism: stage.parallelism,
             batch_rows: self.plan.options.batch_rows,
-            delivery: match &self.durable {
-                Some(durable) => Delivery::ExactlyOnce { scope: durable.scope_of(stage.id) },
-                None => Delivery::AtLeastOnce,
-            },
+            delivery: self.delivery(|outline| Some(outline.sink(stage.id)?.to_string())),
             clock: Arc::clone(&self.clock),
         };
         let counters = Arc::new(TaskCounters::default());
@@ -438,6 +424,17 @@ impl Builder<'_> {
         Ok((view, task))
     }
 
+    /// When rows leave a sink, and what tells its writer from the job's other ones: two inserts into one table must not take
+    /// each other's for their own.
+    fn delivery(&self, writer: impl Fn(&Outline) -> Option<String>) -> Delivery {
+        match &self.durable {
+            None => Delivery::AtLeastOnce,
+            Some(DurableParts { scope, outline, .. }) => Delivery::ExactlyOnce {
+                scope: writer(outline).map_or_else(|| scope.clone(), |writer| format!("{scope}-{writer}")),
+            },
+        }
+    }
+
     /// Opens a sink, which first makes visible what is its own of what was `prepared` before.
     fn sink(&self, spec: &SinkSpec, context: &TaskContext, prepared: Option<&Vec<Committable>>) -> Result<SinkTail> {
         let place = |e: Error| e.at(format!("table {}", spec.table));
@@ -458,7 +455,10 @@ impl Builder<'_> {
         let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
         let dead_letter = match &spec.on_malformed {
             OnMalformed::DeadLetter(sink) => {
-                Some(self.sink(sink, context, restored.map(|restored| &restored.dead_letters))?)
+                // The stage may have a sink of its own, with a name of its own.
+                let delivery = self.delivery(|outline| Some(format!("malformed-{}", outline.source(stage.id)?)));
+                let context = TaskContext { delivery, ..context.clone() };
+                Some(self.sink(sink, &context, restored.map(|restored| &restored.dead_letters))?)
             }
             _ => None,
         };

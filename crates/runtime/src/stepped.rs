@@ -3,6 +3,7 @@
 //! This is how a simulation drives a job. The tasks, channels, snapshots and the recorder are those that threads drive; only
 //! who waits for what is different. A full channel does not stop a step, but the next one of its sender.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -39,6 +40,8 @@ pub struct SteppedJob {
     /// `None` when a task has ended.
     tasks: Vec<Option<Task>>,
     recorder: Option<(Recorder, Receiver<Snapshot>)>,
+    /// What the recorder has still to take up. The tasks' channel is emptied after each step: nobody could wait for room in it.
+    snapshots: VecDeque<Snapshot>,
     /// Bytes that may wait on a channel when its sender does a step.
     channel_bytes: usize,
     fault: Option<Fault>,
@@ -58,7 +61,8 @@ impl SteppedJob {
         let Parts { control, tasks, recorder } = build(&unbounded, connectors, &clock, taken_over)?;
         let (views, tasks) = tasks.into_iter().map(|(view, task)| (view, Some(task))).unzip();
         let channel_bytes = plan.options.channel_bytes;
-        Ok(SteppedJob { control, clock, views, tasks, recorder, channel_bytes, fault })
+        let snapshots = VecDeque::new();
+        Ok(SteppedJob { control, clock, views, tasks, recorder, snapshots, channel_bytes, fault })
     }
 
     /// Number of tasks, those that have ended included.
@@ -92,6 +96,7 @@ impl SteppedJob {
                 inbox.step(channel)
             }
         };
+        self.snapshots.extend(self.recorder.iter().flat_map(|(_, sent)| sent.try_iter()));
         match stepped {
             Ok(Step::Goes) => return true,
             Ok(Step::Ended) => {}
@@ -107,8 +112,8 @@ impl SteppedJob {
 
     /// The recorder takes up the next snapshot, and commits what is complete by it. False if there was none.
     pub fn record(&mut self) -> bool {
-        let Some((recorder, snapshots)) = &mut self.recorder else { return false };
-        let Ok(mut snapshot) = snapshots.try_recv() else { return false };
+        let Some((recorder, _)) = &mut self.recorder else { return false };
+        let Some(mut snapshot) = self.snapshots.pop_front() else { return false };
         spoil(&mut snapshot, self.fault);
         let epoch = snapshot.epoch;
         let recorded = recorder.record(snapshot).and_then(|state| {
@@ -137,13 +142,13 @@ impl SteppedJob {
         self.control.tell(anabranch_protocol::Input::Stop);
     }
 
-    /// Whether the job has ended, by itself or by a failure. A job that failed may still have snapshots to record.
+    /// Whether the job has ended: all is done and recorded, or it has failed. Then there may still be snapshots to record.
     #[must_use]
     pub fn outcome(&self) -> Option<Result<()>> {
         if self.control.is_cancelled() {
             return Some(Err(self.control.take_failure().unwrap_or_else(|| Error::internal("the failure was taken"))));
         }
-        self.tasks.iter().all(Option::is_none).then_some(Ok(()))
+        (self.tasks.iter().all(Option::is_none) && self.snapshots.is_empty()).then_some(Ok(()))
     }
 
     /// A reading of every task, in order of stages.

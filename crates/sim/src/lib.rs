@@ -13,6 +13,7 @@
 //! A run depends on nothing but its seed and options: no hash map with a random order, no clock, no thread.
 
 mod check;
+pub mod engine;
 mod event;
 mod host;
 mod scenario;

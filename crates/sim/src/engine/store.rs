@@ -1,0 +1,140 @@
+//! The object store as one process sees it: answers are lost, writes are torn or come late, and a process may crash over
+//! each call. What is in it outlives them all.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream, StreamExt};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+
+use super::outside::{Fate, Happened, LatePut, ProcessId, Shared};
+
+/// The folder whose objects are written once.
+const LOG: &str = "log/";
+
+/// The way of one process to the objects.
+#[derive(Debug)]
+pub(crate) struct FaultyStore {
+    pub(crate) shared: Shared,
+    pub(crate) process: ProcessId,
+    /// The planted bug: an entry of the log is written also where there is one.
+    pub(crate) overwrites: bool,
+}
+
+impl FaultyStore {
+    fn fate(&self, wrong: &[Fate]) -> Fate {
+        self.shared.lock().fate(self.process, wrong)
+    }
+
+    fn passes(&self) -> Result<()> {
+        if self.fate(&[Fate::Fails]) == Fate::Good { Ok(()) } else { Err(failed()) }
+    }
+}
+
+fn failed() -> Error {
+    Error::Generic { store: "simulated", source: "there is no answer".into() }
+}
+
+/// Writes, and tells the checks of what got into the log.
+pub(crate) async fn put(shared: &Shared, path: &Path, payload: PutPayload, mode: PutMode) -> Result<PutResult> {
+    let objects = shared.lock().objects.clone();
+    let content: Vec<u8> = payload.iter().flat_map(|part| part.iter().copied()).collect();
+    let replaced = objects.head(path).await.is_ok();
+    let done = objects.put_opts(path, payload, PutOptions { mode, ..PutOptions::default() }).await?;
+    let name = path.to_string();
+    if name.starts_with(LOG) {
+        shared.lock().happened.push(Happened::Logged { name, content, replaced });
+    }
+    Ok(done)
+}
+
+/// Lets a write take effect that was under way.
+pub(crate) fn arrive(shared: &Shared, late: LatePut) {
+    // An entry that is there already is what a late write is to find.
+    let _ = futures::executor::block_on(put(shared, &late.path, late.payload, late.mode));
+}
+
+impl fmt::Display for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "simulated store of process {}", self.process)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultyStore {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let once = options.mode == PutMode::Create;
+        let mode = if once && self.overwrites { PutMode::Overwrite } else { options.mode };
+        // A store with a conditional put writes as a whole or not at all; elsewhere checksums tell.
+        let wrong: &[Fate] = if once {
+            &[Fate::Fails, Fate::Unanswered, Fate::Late]
+        } else {
+            &[Fate::Fails, Fate::Unanswered, Fate::Late, Fate::Torn]
+        };
+        match self.fate(wrong) {
+            Fate::Good => return put(&self.shared, path, payload, mode).await,
+            Fate::Fails => {}
+            Fate::Unanswered => {
+                put(&self.shared, path, payload, mode).await?;
+            }
+            Fate::Late => self.shared.lock().late.push(LatePut { path: path.clone(), payload, mode }),
+            Fate::Torn => {
+                let half: Vec<u8> = payload.iter().flat_map(|part| part.iter().copied()).collect();
+                put(&self.shared, path, half[..half.len() / 2].to_vec().into(), mode).await?;
+            }
+        }
+        Err(failed())
+    }
+
+    async fn put_multipart_opts(&self, path: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        self.passes()?;
+        let objects = self.shared.lock().objects.clone();
+        objects.put_multipart_opts(path, options).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        self.passes()?;
+        let objects = self.shared.lock().objects.clone();
+        objects.get_opts(path, options).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let (shared, process) = (self.shared.clone(), self.process);
+        let delete = move |path: Result<Path>| {
+            let shared = shared.clone();
+            async move {
+                let path = path?;
+                let fate = shared.lock().fate(process, &[Fate::Fails, Fate::Unanswered]);
+                if fate != Fate::Fails {
+                    let objects = shared.lock().objects.clone();
+                    objects.delete(&path).await?;
+                }
+                if fate == Fate::Good { Ok(path) } else { Err(failed()) }
+            }
+        };
+        paths.then(delete).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        match self.passes() {
+            Ok(()) => self.shared.lock().objects.list(prefix),
+            Err(error) => stream::once(async move { Err(error) }).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.passes()?;
+        let objects = self.shared.lock().objects.clone();
+        objects.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.passes()?;
+        let objects = self.shared.lock().objects.clone();
+        objects.copy_opts(from, to, options).await
+    }
+}
