@@ -33,6 +33,7 @@ fn every_invariant_holds_whatever_goes_wrong() {
             panic!("{}", run(&queries, seed, Options { trace: true, ..Options::default() }));
         }
         seen.add(&result.seen);
+        eprintln!("{seed} {} turns", result.seen.turns);
     }
     println!("{seen:?}");
 }
