@@ -1,5 +1,7 @@
 //! Which programs are compared on which workload.
 
+pub(crate) mod state;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -339,6 +341,15 @@ mod tests {
         assert_eq!(startup(TINY).unwrap().to_string().matches("plan").count(), 2);
         assert!(memory(TINY).unwrap().to_string().contains(" MB"));
         assert_eq!(latency(TINY).unwrap().to_string().matches("| two threads").count(), 2);
+    }
+
+    #[test]
+    fn state_is_measured_in_memory_and_on_disk() {
+        let sections = state::on_disk(TINY).unwrap();
+        assert_eq!(sections.len(), 3);
+        sections[..2].iter().for_each(|section| check(section, 2, 2));
+        assert!(state::memory(TINY).unwrap().to_string().contains("of the bound"));
+        assert!(state::large_checkpoint(TINY).unwrap().to_string().contains("% of the whole"));
     }
 
     #[test]

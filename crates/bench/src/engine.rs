@@ -4,8 +4,11 @@
 mod durable;
 mod grep;
 mod grouping;
+mod large_state;
 mod main_job;
 mod pace;
+mod recovery;
+mod resident;
 mod startup;
 
 use std::sync::{Arc, PoisonError};
@@ -21,8 +24,10 @@ use arrow::datatypes::DataType;
 
 pub(crate) use durable::{durable_grep, durable_grouping, durable_main_job};
 pub(crate) use grep::grep;
-pub(crate) use grouping::{grouping, latency};
+pub(crate) use grouping::{grouping, grouping_as, latency};
+pub(crate) use large_state::{changing, memory as state_memory};
 pub(crate) use main_job::{main_job, memory, typed};
+pub(crate) use recovery::recovery;
 pub(crate) use startup::startup;
 
 /// Connector of the table that a query writes.

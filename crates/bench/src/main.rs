@@ -59,9 +59,11 @@ enum Command {
     Latency,
     /// Workloads with and without checkpoints.
     Checkpoints,
+    /// State on disk, checkpoints of much state, and recovery.
+    State,
     /// From SQL text to a running job.
     Startup,
-    /// Resident memory of the main job.
+    /// Resident memory: of the main job, and of state that is larger.
     Memory,
 }
 
@@ -98,6 +100,7 @@ fn sections(command: Command, scale: Scale) -> Result<Vec<Section>> {
     if wanted(Command::Memory) {
         // First, before other work has filled the process's memory.
         sections.push(comparison::memory(scale)?);
+        sections.push(comparison::state::memory(scale)?);
     }
     if wanted(Command::MainJob) {
         sections.push(comparison::main_job(scale)?);
@@ -117,6 +120,11 @@ fn sections(command: Command, scale: Scale) -> Result<Vec<Section>> {
     }
     if wanted(Command::Checkpoints) {
         sections.extend(comparison::checkpoints(scale)?);
+    }
+    if wanted(Command::State) {
+        sections.extend(comparison::state::on_disk(scale)?);
+        sections.push(comparison::state::large_checkpoint(scale)?);
+        sections.push(comparison::state::recovery(scale)?);
     }
     if wanted(Command::Startup) {
         sections.push(comparison::startup(scale)?);

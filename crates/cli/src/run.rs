@@ -22,6 +22,10 @@ use crate::watch::Watch;
 /// Results that stay on the screen after the live view is gone.
 const LEFT_LINES: usize = 10;
 
+/// What there is to say of a job that is started again after its end.
+pub(crate) const HAD_ENDED: &str = "the job has ended before: its checkpoints cover all of its input, and nothing was done\n  \
+    help: to run it anew, set another 'checkpoint-directory', or remove that one";
+
 /// How a job is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Display {
@@ -68,6 +72,9 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let clock = SystemClock::new();
     let (started, cpu_before) = (clock.now(), process::cpu_time());
     let job = engine.start(&plan)?;
+    if job.had_ended() {
+        return Ok(progress.line(HAD_ENDED)?);
+    }
     let limit = arguments.duration;
     let watch = Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output };
     let watched = match display {
@@ -114,6 +121,7 @@ fn finish(
     ended: &Ended,
 ) -> Result<(), Failure> {
     let restarts = job.restarts();
+    let coordination = job.coordination();
     let outcome = job.wait();
     let cpu = process::cpu_time().zip(ended.cpu_before).map(|(now, before)| now.saturating_sub(before));
     for line in results.map(|results| results.latest(LEFT_LINES)).unwrap_or_default() {
@@ -128,6 +136,7 @@ fn finish(
         for line in summary::lines(&summary) {
             progress.line(&line)?;
         }
+        progress.line(&summary::coordination(&coordination))?;
     }
     outcome.map(|_| ()).map_err(Failure::from)
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use anabranch_server::Coordination;
+
 use crate::view::model::JobView;
 use crate::view::text::{bytes, count, grouped, micros};
 
@@ -43,6 +45,17 @@ pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
     lines
 }
 
+/// What the coordination of the job came to.
+pub(crate) fn coordination(coordination: &Coordination) -> String {
+    let Coordination { groups, group_epochs, overhead } = coordination;
+    let share = overhead.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));
+    let epochs = if *group_epochs == 1 { "epoch" } else { "epochs" };
+    format!(
+        "{} groups granted, {group_epochs} {epochs} each at the end, coordination {share} of the time",
+        grouped(*groups)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use anabranch_model::LatencySummary;
@@ -71,6 +84,16 @@ mod tests {
                 "2 late, 1 malformed",
             ]
         );
+    }
+
+    #[test]
+    fn coordination_is_told_in_a_line() {
+        let line = |groups, group_epochs, overhead| coordination(&Coordination { groups, group_epochs, overhead });
+        assert_eq!(
+            line(1200, 1, Some(0.00123)),
+            "1,200 groups granted, 1 epoch each at the end, coordination 0.12 % of the time"
+        );
+        assert_eq!(line(0, 7, None), "0 groups granted, 7 epochs each at the end, coordination - of the time");
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod spec;
 mod table;
 
 pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
-pub use options::{CheckpointOptions, JobOptions};
+pub use options::{CheckpointOptions, GroupOptions, JobOptions, StateBackendKind};
 pub use plan::{Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, OnMalformed, OperatorSpec, SinkSpec, SourceSpec, StaticJoinSpec,

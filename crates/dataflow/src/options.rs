@@ -1,5 +1,6 @@
 //! Options of a job, set by `SET 'name' = 'value'` or by the command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -11,14 +12,22 @@ pub struct JobOptions {
     pub job_name: String,
     /// `epoch-interval`: time between two markers at a source.
     pub epoch_interval: Duration,
+    /// How many epochs are granted at a time.
+    #[serde(default)]
+    pub group: GroupOptions,
     /// `buffer-timeout`: the longest time that rows wait in an exchange's buffer for company. 0 sends at once.
     pub buffer_timeout: Duration,
     /// `batch-rows`: rows that a source reads, and that an exchange gathers, at most in one batch.
     pub batch_rows: usize,
     /// `channel-bytes`: bytes in flight at most on one channel between two tasks (one batch always passes).
     pub channel_bytes: usize,
-    /// `state-bytes`: bytes of state that one task may hold; beyond it the job stops with an error.
+    /// `state-backend`: where the state of operators lies.
+    pub state_backend: StateBackendKind,
+    /// `state-bytes`: bytes of state that one operator of one task may hold in memory. Beyond it the job stops with an error,
+    /// or state goes to the local disk, as the backend says.
     pub state_bytes: usize,
+    /// `state-directory`: local directory for state. `None`: the system's folder for temporary files.
+    pub state_directory: Option<PathBuf>,
     /// Where the job keeps checkpoints, and when. `None`: it keeps none, and begins anew at every start.
     pub checkpoints: Option<CheckpointOptions>,
 }
@@ -28,13 +37,43 @@ impl Default for JobOptions {
         JobOptions {
             job_name: "job".into(),
             epoch_interval: Duration::from_millis(100),
+            group: GroupOptions::default(),
             buffer_timeout: Duration::from_millis(10),
             batch_rows: 8192,
             channel_bytes: 4 << 20,
+            state_backend: StateBackendKind::Memory,
             state_bytes: 4 << 30,
+            state_directory: None,
             checkpoints: None,
         }
     }
+}
+
+/// Groups of epochs, which the coordinator grants at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupOptions {
+    /// `group-epochs`: epochs of a group; `None` ('auto'): as few as keep the share of coordination within the bounds.
+    pub epochs: Option<u64>,
+    /// `coordination-percent-min`: share of the time of a group below which groups shrink.
+    pub overhead_percent_min: f64,
+    /// `coordination-percent-max`: share above which they grow.
+    pub overhead_percent_max: f64,
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        GroupOptions { epochs: None, overhead_percent_min: 5.0, overhead_percent_max: 10.0 }
+    }
+}
+
+/// Where the state of operators lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateBackendKind {
+    /// `memory`: all of it in memory.
+    Memory,
+    /// `disk`: what does not fit into `state-bytes` on a local disk.
+    Disk,
 }
 
 /// Checkpoints of a job.

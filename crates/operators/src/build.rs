@@ -38,7 +38,7 @@ pub fn build_operator(
             (Box::new(assign), schema)
         }
         OperatorSpec::WindowAggregate(spec) => {
-            let aggregate = WindowAggregate::new(spec, functions, options.state_bytes)?;
+            let aggregate = WindowAggregate::new(spec, functions, options)?;
             let schema = Arc::clone(aggregate.schema());
             (Box::new(aggregate), schema)
         }

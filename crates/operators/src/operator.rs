@@ -1,8 +1,10 @@
 //! The contract of an operator: synchronous and clockless.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use anabranch_model::{EventTime, Result};
+use anabranch_state::Run;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -29,6 +31,12 @@ pub trait Operator: Send {
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         out.watermark(watermark);
         Ok(())
+    }
+
+    /// Goes on with what the last watermark causes: an operator that has much to give gives it in pieces. False if there was
+    /// nothing left, which is then the case until the next watermark. Called until then before anything else is.
+    fn more(&mut self, _out: &mut Output) -> Result<bool> {
+        Ok(false)
     }
 
     /// What the operator holds back for efficiency only must be in `out` when this returns. Called where others may get
@@ -82,8 +90,10 @@ pub struct StateShape {
 pub struct StateChange {
     /// The rows, in the columns of the [`StateShape`].
     pub rows: Vec<RecordBatch>,
-    /// Everything is in it: what earlier snapshots gave is void.
+    /// Everything is in it: the rows that earlier snapshots gave are void.
     pub complete: bool,
+    /// State that lies outside the operator's tables: all of it, what earlier snapshots gave and what is new.
+    pub runs: Vec<Arc<Run>>,
     /// Rows of earlier panes, given before, are of no use any more.
     pub first_pane: EventTime,
 }

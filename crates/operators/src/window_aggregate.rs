@@ -2,13 +2,16 @@
 //!
 //! State is one group table per pane, so that a window that fires is dropped as a whole. A batch whose rows all lie in
 //! one pane, the usual case, is not split. Hopping windows merge the states of their panes when they fire; a pane
-//! that was merged once is kept as columns of states until its last window fires or a straggler reopens it.
+//! that was merged once is kept as columns of states until its last window fires or a straggler reopens it. Tables that
+//! are full are given to the state backend; what it holds comes back in slices when a window fires.
 //!
 //! The partial half holds rows back only within an epoch and while their windows are open: it gives out its states
 //! when the watermark passes a pane, when the epoch ends, when the input is idle, and when it is full. Where keys hardly repeat, grouping twice
 //! is waste: it then turns each row into a state by itself, and tries again after a while (compare "adaptive partial
 //! aggregation" in the literature on parallel databases, Larson 1997).
 
+mod backed;
+mod firing;
 mod function;
 mod groups;
 mod snapshot;
@@ -19,17 +22,20 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{AggregatePhase, WindowAggregateSpec};
+use anabranch_dataflow::{AggregatePhase, JobOptions, WindowAggregateSpec};
 use anabranch_model::{Error, EventTime, Result};
+use anabranch_state::StateBackend;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
+use self::backed::Sizes;
+use self::firing::Firing;
 use self::function::AggregateFunctions;
 use self::groups::{Grouped, Groups, Input};
 use self::snapshot::Snapshots;
 use crate::event_time::{WindowTimes, all_within, event_times, time_column};
 use crate::operator::RESULT_ROWS;
-use crate::window_assign::{window_columns, window_fields};
+use crate::window_assign::window_fields;
 use crate::{CompiledExpr, Functions, Operator, Output, StateChange, StateShape};
 
 /// Groups that a partial aggregate holds at most before it gives out all of them.
@@ -40,8 +46,6 @@ const PASS_ON_ROWS: u64 = 1 << 22;
 const SAMPLE_ROWS: u64 = 1 << 15;
 /// A table that takes more than this is not kept for reuse.
 const SPARE_BYTES_MAX: usize = 4 << 20;
-/// Batches between two looks at the size of the state.
-const BATCHES_PER_SIZE_CHECK: u32 = 64;
 
 pub(crate) struct WindowAggregate {
     phase: AggregatePhase,
@@ -61,8 +65,9 @@ pub(crate) struct WindowAggregate {
     late_rows: u64,
     spare: Option<Groups>,
     pass_on: PassOn,
-    state_bytes_max: usize,
-    batches: u32,
+    backend: Box<dyn StateBackend>,
+    sizes: Sizes,
+    firing: Firing,
 }
 
 enum Pane {
@@ -70,6 +75,8 @@ enum Pane {
     Open(OpenPane),
     /// Was merged into a window that fired; other windows need it still.
     Sealed(Grouped),
+    /// Nothing is in memory: the backend has it.
+    Away,
 }
 
 struct OpenPane {
@@ -89,7 +96,7 @@ struct PassOn {
 }
 
 impl WindowAggregate {
-    pub(crate) fn new(spec: &WindowAggregateSpec, functions: &Functions, state_bytes_max: usize) -> Result<Self> {
+    pub(crate) fn new(spec: &WindowAggregateSpec, functions: &Functions, options: &JobOptions) -> Result<Self> {
         let input = &spec.input_schema;
         let times = WindowTimes::new(spec.window)?;
         let keys = match spec.phase {
@@ -105,6 +112,7 @@ impl WindowAggregate {
         }
         let functions = AggregateFunctions::new(&spec.aggregates, input, functions)?;
         let state_schema = state_schema(spec, times.is_some(), &functions);
+        let backend = backed::backend(spec.phase, &state_schema, options)?;
         let schema = match spec.phase {
             AggregatePhase::Partial => Arc::clone(&state_schema),
             _ => result_schema(spec, times.is_some()),
@@ -125,8 +133,9 @@ impl WindowAggregate {
             late_rows: 0,
             spare: None,
             pass_on: PassOn::default(),
-            state_bytes_max,
-            batches: 0,
+            backend,
+            sizes: Sizes::default(),
+            firing: Firing::default(),
         })
     }
 
@@ -212,89 +221,12 @@ impl WindowAggregate {
         Ok(())
     }
 
-    /// Fires every window that ends at or before `watermark`, in order of their ends.
-    fn fire(&mut self, watermark: i64, out: &mut Output) -> Result<()> {
-        let Some(times) = self.times else {
-            // A task that goes on behind its end has given the result already.
-            if watermark == i64::MAX && self.watermark != i64::MAX {
-                self.fire_global(out)?;
-            }
-            return Ok(());
-        };
-        let mut next = self.panes.keys().next().map(|pane| times.first_start(*pane));
-        while let Some(start) = next.filter(|start| start.saturating_add(times.size - 1) <= watermark) {
-            let end = start.saturating_add(times.size);
-            if end - 1 > self.watermark {
-                self.fire_window(start, times, out)?;
-            }
-            let following = start.saturating_add(times.slide);
-            // Windows without any pane are skipped.
-            next = self.panes.range(following..).next().map(|(pane, _)| times.first_start(*pane).max(following));
-        }
-        while let Some(entry) = self.panes.first_entry().filter(|e| times.expiry(*e.key()) <= watermark) {
-            entry.remove();
-        }
-        Ok(())
-    }
-
     /// Keeps one emptied table for the next pane, unless it is so large that emptying costs more than making a new one.
     fn recycle(&mut self, mut groups: Groups) {
         if self.spare.is_none() && groups.size_bytes() <= SPARE_BYTES_MAX {
             groups.clear();
             self.spare = Some(groups);
         }
-    }
-
-    fn fire_window(&mut self, start: i64, times: WindowTimes, out: &mut Output) -> Result<()> {
-        if times.size == times.pane {
-            if let Some(Pane::Open(open)) = self.panes.remove(&start) {
-                let mut groups = open.whole()?;
-                let results = groups.results()?;
-                self.recycle(*groups);
-                return self.emit(results, Some((start, times)), out);
-            }
-            return Ok(());
-        }
-        let mut merged = Groups::new(self.key_types.clone(), &self.functions)?;
-        for (at, pane) in self.panes.range_mut(start..start + times.size) {
-            if let Pane::Open(open) = pane {
-                self.snapshots.keep(*at, open)?;
-                *pane = Pane::Sealed(open.groups.states()?);
-            }
-            if let Pane::Sealed(sealed) = pane {
-                merged.merge(sealed)?;
-            }
-        }
-        self.emit(merged.results()?, Some((start, times)), out)
-    }
-
-    /// The one window of a bounded stream. Without keys it has a result even if there was no row.
-    fn fire_global(&mut self, out: &mut Output) -> Result<()> {
-        let mut groups = match self.panes.remove(&0) {
-            Some(Pane::Open(open)) => open.whole()?,
-            _ => Box::new(Groups::new(self.key_types.clone(), &self.functions)?),
-        };
-        if self.key_types.is_empty() && groups.len() == 0 {
-            groups.add_empty_group(&self.functions)?;
-        }
-        self.emit(groups.results()?, None, out)
-    }
-
-    fn emit(&self, results: Grouped, window: Option<(i64, WindowTimes)>, out: &mut Output) -> Result<()> {
-        let rows = results.len;
-        let mut columns = results.keys;
-        if let Some((start, times)) = window {
-            columns.extend(window_columns(vec![start; rows], times.size, &self.time_type)?);
-        }
-        columns.extend(results.values.into_iter().flatten());
-        self.emit_columns(columns, rows, out)
-    }
-
-    fn emit_columns(&self, columns: Vec<ArrayRef>, rows: usize, out: &mut Output) -> Result<()> {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-        emit_batch(&batch, out);
-        Ok(())
     }
 
     /// Gives out the states of the panes that lie before `end`, and keeps one emptied table for reuse.
@@ -312,6 +244,9 @@ impl WindowAggregate {
 
     /// States as rows, each with the start of its pane if there are windows.
     fn state_batch(&self, panes: Option<Vec<i64>>, states: Grouped) -> Result<RecordBatch> {
+        if states.len == 0 {
+            return Ok(RecordBatch::new_empty(Arc::clone(&self.state_schema)));
+        }
         let mut columns = Vec::with_capacity(self.state_schema.fields().len());
         if let Some(panes) = panes {
             columns.push(time_column(panes, &PANE_TYPE)?);
@@ -353,23 +288,6 @@ impl WindowAggregate {
         }
         Ok(())
     }
-
-    /// The state has a stated bound: beyond it the job stops with an error instead of taking the machine down.
-    fn check_size(&mut self) -> Result<()> {
-        self.batches += 1;
-        if !self.batches.is_multiple_of(BATCHES_PER_SIZE_CHECK) {
-            return Ok(());
-        }
-        let bytes: usize = self.panes.values().map(Pane::size_bytes).sum();
-        if bytes <= self.state_bytes_max {
-            return Ok(());
-        }
-        let (panes, max) = (self.panes.len(), self.state_bytes_max);
-        Err(Error::user(format!("the open windows of this task hold {bytes} bytes in {panes} panes, more than {max}"))
-            .remedy(
-                "SET 'state-bytes' higher, use shorter windows or a shorter watermark delay, or group by fewer keys",
-            ))
-    }
 }
 
 fn emit_batch(batch: &RecordBatch, out: &mut Output) {
@@ -392,6 +310,7 @@ impl Pane {
         match self {
             Pane::Open(open) => open.groups.size_bytes() + open.changed.as_ref().map_or(0, |g| g.size_bytes()),
             Pane::Sealed(grouped) => grouped.size_bytes(),
+            Pane::Away => 0,
         }
     }
 }
@@ -433,7 +352,7 @@ impl Operator for WindowAggregate {
         }
         match self.phase {
             AggregatePhase::Partial => self.after_partial(out),
-            _ => self.check_size(),
+            _ => self.keep_to_size(rows),
         }
     }
 
@@ -447,11 +366,18 @@ impl Operator for WindowAggregate {
                 self.give_out(watermark.0.saturating_add(2).saturating_sub(times.pane), out)?;
             }
             (AggregatePhase::Partial, None) => {}
-            _ => self.fire(watermark.0, out)?,
+            _ => {
+                self.begin_firing(watermark.0);
+                return self.more(out).map(|_| ());
+            }
         }
         self.watermark = watermark.0;
         out.watermark(watermark);
         Ok(())
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        self.go_on_firing(out)
     }
 
     fn flush(&mut self, out: &mut Output) -> Result<()> {
@@ -470,13 +396,15 @@ impl Operator for WindowAggregate {
     }
 
     fn restore(&mut self, rows: RecordBatch) -> Result<()> {
-        self.take_up(&rows)
+        self.take_up(&rows)?;
+        self.keep_to_size(rows.num_rows())
     }
 
     fn restored(&mut self, watermark: EventTime) -> Result<()> {
         self.watermark = watermark.0;
         if let Some(times) = self.times {
             self.panes.retain(|pane, _| times.expiry(*pane) > watermark.0);
+            self.forget_panes_away();
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! Options of `SET 'name' = 'value'` and the notation of durations and sizes.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use anabranch_dataflow::{CheckpointOptions, JobOptions};
+use anabranch_dataflow::{CheckpointOptions, JobOptions, StateBackendKind};
 use anabranch_model::{Error, Result};
 
 use crate::place::nearest;
@@ -22,14 +23,22 @@ impl Default for Settings {
     }
 }
 
-const NAMES: [&str; 11] = [
+/// More epochs than anybody waits for.
+const GROUP_EPOCHS_MAX: u64 = 1_000_000;
+
+const NAMES: [&str; 16] = [
     "parallelism",
     "job-name",
     "epoch-interval",
+    "group-epochs",
+    "coordination-percent-min",
+    "coordination-percent-max",
     "buffer-timeout",
     "batch-rows",
     "channel-bytes",
+    "state-backend",
     "state-bytes",
+    "state-directory",
     "checkpoint-directory",
     "checkpoint-interval",
     "checkpoint-timeout",
@@ -52,6 +61,9 @@ impl Settings {
                 }
                 self.job.epoch_interval = interval;
             }
+            "group-epochs" | "coordination-percent-min" | "coordination-percent-max" => {
+                self.set_group(name, value).map_err(of)?;
+            }
             "buffer-timeout" | "execution.buffer-timeout" => {
                 self.job.buffer_timeout = parse_duration(value).map_err(of)?;
             }
@@ -62,7 +74,12 @@ impl Settings {
                 self.job.batch_rows = rows;
             }
             "channel-bytes" => self.job.channel_bytes = parse_bytes(value).map_err(of)?,
+            "state-backend" | "state.backend.type" => self.job.state_backend = parse_backend(value).map_err(of)?,
             "state-bytes" => self.job.state_bytes = parse_bytes(value).map_err(of)?,
+            "state-directory" => {
+                let directory = value.trim();
+                self.job.state_directory = (!directory.is_empty()).then(|| directory.into());
+            }
             "checkpoint-directory" | "state.checkpoints.dir" => {
                 self.checkpoints.directory = value.trim().to_string();
                 self.job.checkpoints = (!value.trim().is_empty()).then(|| self.checkpoints.clone());
@@ -92,16 +109,41 @@ impl Settings {
         Ok(())
     }
 
+    fn set_group(&mut self, name: &str, value: &str) -> Result<()> {
+        let group = &mut self.job.group;
+        let (min, max) = (group.overhead_percent_min, group.overhead_percent_max);
+        match name {
+            "group-epochs" => group.epochs = parse_group_epochs(value)?,
+            "coordination-percent-min" => {
+                group.overhead_percent_min = parse_percent(value, 0.0..=max)
+                    .map_err(|e| e.remedy("stay below 'coordination-percent-max', or raise that first"))?;
+            }
+            _ => {
+                group.overhead_percent_max = parse_percent(value, min..=100.0)
+                    .map_err(|e| e.remedy("stay above 'coordination-percent-min', or lower that first"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// The options with their values, for people.
     pub(crate) fn list(&self) -> Vec<(String, String)> {
         let values = [
             self.parallelism.map_or_else(|| "default".to_string(), |p| p.to_string()),
             self.job.job_name.clone(),
             format!("{} ms", self.job.epoch_interval.as_millis()),
+            self.job.group.epochs.map_or_else(|| "auto".to_string(), |epochs| epochs.to_string()),
+            self.job.group.overhead_percent_min.to_string(),
+            self.job.group.overhead_percent_max.to_string(),
             format!("{} ms", self.job.buffer_timeout.as_millis()),
             self.job.batch_rows.to_string(),
             self.job.channel_bytes.to_string(),
+            match self.job.state_backend {
+                StateBackendKind::Memory => "memory".into(),
+                StateBackendKind::Disk => "disk".into(),
+            },
             self.job.state_bytes.to_string(),
+            self.job.state_directory.as_ref().map_or_else(String::new, |directory| directory.display().to_string()),
             self.checkpoints.directory.clone(),
             format!("{} ms", self.checkpoints.interval.as_millis()),
             format!("{} ms", self.checkpoints.timeout.as_millis()),
@@ -121,6 +163,40 @@ pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
         }
         Ok(tasks) if tasks > 0 => Ok(tasks),
         _ => Err(Error::user(format!("'{text}' is not a number of tasks")).remedy(remedy)),
+    }
+}
+
+/// A number of epochs, or `auto`.
+fn parse_group_epochs(text: &str) -> Result<Option<u64>> {
+    match text.trim() {
+        auto if auto.eq_ignore_ascii_case("auto") => Ok(None),
+        number => match number.parse() {
+            Ok(epochs) if (1..=GROUP_EPOCHS_MAX).contains(&epochs) => Ok(Some(epochs)),
+            _ => Err(Error::user(format!("'{text}' is not a number of epochs"))
+                .remedy(format!("use 'auto', or a whole number from 1 to {GROUP_EPOCHS_MAX}"))),
+        },
+    }
+}
+
+/// `5`, `7.5 %`.
+fn parse_percent(text: &str, allowed: RangeInclusive<f64>) -> Result<f64> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    match number.parse::<f64>() {
+        Ok(percent) if allowed.contains(&percent) => Ok(percent),
+        Ok(_) => {
+            let (low, high) = (allowed.start(), allowed.end());
+            Err(Error::user(format!("'{text}' is not between {low} and {high} percent")))
+        }
+        Err(_) => Err(Error::user(format!("'{text}' is not a percentage")).remedy("use a number like 5 or '7.5 %'")),
+    }
+}
+
+/// `memory` or `disk`, and what those who know other systems call them.
+fn parse_backend(text: &str) -> Result<StateBackendKind> {
+    match text.trim().to_lowercase().as_str() {
+        "memory" | "hashmap" => Ok(StateBackendKind::Memory),
+        "disk" | "rocksdb" => Ok(StateBackendKind::Disk),
+        _ => Err(Error::user(format!("'{text}' is not a state backend")).remedy("use 'memory' or 'disk'")),
     }
 }
 
@@ -197,6 +273,29 @@ mod tests {
                 .to_string()
                 .contains("did you mean 'parallelism'")
         );
+    }
+
+    #[test]
+    fn groups_are_sized_by_number_or_by_bounds() {
+        let mut settings = Settings::default();
+        let mut set = |name: &str, value: &str| settings.set(name, value, 128).map_err(|error| error.to_string());
+        set("group-epochs", " Auto ").expect("automatic");
+        set("group-epochs", "20").expect("fixed");
+        for (name, value, expected) in [
+            ("group-epochs", "0", "'0' is not a number of epochs"),
+            ("group-epochs", "many", "use 'auto', or a whole number from 1"),
+            ("coordination-percent-min", "11", "'11' is not between 0 and 10 percent"),
+            ("coordination-percent-max", "4 %", "lower that first"),
+            ("coordination-percent-max", "NaN", "is not between"),
+            ("coordination-percent-max", "a lot", "is not a percentage"),
+        ] {
+            let error = set(name, value).expect_err(value);
+            assert!(error.contains(expected) && error.contains(name) && error.contains("help:"), "{error}");
+        }
+        set("coordination-percent-max", "20 %").expect("higher");
+        set("coordination-percent-min", "12.5").expect("below it");
+        let group = settings.job.group;
+        assert_eq!((group.epochs, group.overhead_percent_min, group.overhead_percent_max), (Some(20), 12.5, 20.0));
     }
 
     #[test]

@@ -12,9 +12,11 @@
 //! * Commands for tasks carry an incarnation: a worker refuses those older than the newest it has heard of, as reports of other
 //!   incarnations are refused here, and ends the tasks of an older one before it starts those of a newer.
 //! * Commands and reports arrive at least once while both processes live, in any order, possibly twice. If that cannot
-//!   be kept up, the tasks concerned are reported as failed. A command is meant for one life of a worker's process: a
+//!   be kept up, the tasks concerned are reported as failed: also one that said that it is gone, if its last acknowledgement
+//!   has not come. A command is meant for one life of a worker's process: a
 //!   repeated start must not reach its successor.
 //! * Sources take grants in the order of their epochs, and stop only when the epoch to stop after is granted.
+//! * A task that drops rows because the job stops says so, and acknowledges nothing from then on.
 //! * A task that finishes acknowledges once more with `finished`, also if its last epoch is no checkpoint; a sink reports
 //!   that it is gone only when a checkpoint that covers its last epoch is done.
 //! * An acknowledgement speaks for all that the snapshot refers to: also for what a sink prepared at earlier ends of epochs.
@@ -56,6 +58,8 @@ pub struct Coordinator<S> {
     grants: Grants,
     group_size: GroupSize,
     checkpoints: Checkpoints<S>,
+    /// Rows were dropped in this incarnation: nothing more is done by it.
+    dropped: bool,
     refused: u64,
     commands: VecDeque<Command<S>>,
 }
@@ -73,18 +77,26 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         let mut commands = VecDeque::new();
         let mut own_log = Log::new(now, owner, &config);
         for (sequence, entry) in log {
-            own_log.recover(sequence, entry, &mut commands);
+            own_log.recover(sequence, entry);
         }
-        own_log.begin(now, &mut commands);
+        let mut life = Life::new(&config);
+        match own_log.has_ended() {
+            true => {
+                life.end(Phase::Finished);
+                commands.push_back(Command::Finish(Incarnation(0)));
+            }
+            false => own_log.begin(now, &mut commands),
+        }
         let none = Epoch(0);
         let interval = config.checkpoint_interval;
         Coordinator {
             incarnation: Incarnation(0),
-            life: Life::new(&config),
+            life,
             log: own_log,
             grants: Grants::new(&tasks, none),
             group_size: GroupSize::new(&config.group_size),
             checkpoints: Checkpoints::new(now, tasks.all.clone(), interval, config.checkpoint_timeout, none),
+            dropped: false,
             refused: 0,
             commands,
             config,
@@ -105,6 +117,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.logged(now, outcome);
             }
             Input::Overhead { coordinating, group } => self.group_size.measured(coordinating, group),
+            Input::Checkpoint => self.checkpoints.wished(),
             Input::Stop => self.life.stop_wanted = true,
             Input::Tick => {}
         }
@@ -157,6 +170,12 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         self.group_size.epochs()
     }
 
+    /// Share of the time of groups that coordination took, averaged; none before the first group was measured.
+    #[must_use]
+    pub fn overhead(&self) -> Option<f64> {
+        self.group_size.overhead()
+    }
+
     fn task(&mut self, now: Nanos, incarnation: Incarnation, task: TaskId, report: Report<S>) {
         let listens = self.phase().is_active() || self.phase() == Phase::Cancelling;
         if incarnation != self.incarnation || !listens || !self.tasks.all.contains(&task) {
@@ -188,11 +207,16 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.checkpoints.acknowledged(now, task, epoch, snapshot, finished);
             }
             Report::Declined(epoch) => self.abort(now, epoch),
+            Report::Dropped => {
+                if !std::mem::replace(&mut self.dropped, true) {
+                    self.commands.push_back(Command::NoneDone(self.incarnation));
+                }
+            }
         }
     }
 
     fn ended(&mut self, task: TaskId, epoch: Epoch) {
-        if let Some(done) = self.grants.ended(task, epoch) {
+        if let Some(done) = self.grants.ended(task, epoch).filter(|_| !self.dropped) {
             self.commands.push_back(Command::EpochDone(self.incarnation, done));
         }
     }
@@ -224,6 +248,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.life.end(Phase::Fenced);
                 self.commands.push_back(Command::Fenced(self.incarnation));
             }
+            Some(Outcome::Ended) => self.finish(),
+            Some(Outcome::Written(Entry::Ended(_))) if self.phase() == Phase::Ending => self.finish(),
             Some(Outcome::Written(Entry::Begins(incarnation, _))) => self.begin(now, incarnation),
             Some(Outcome::Written(Entry::Checkpoint(checkpoint)))
                 if self.phase().is_active() && checkpoint.incarnation == self.incarnation =>
@@ -231,24 +257,42 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.checkpoints.committed(checkpoint.epoch);
                 self.commands.push_back(Command::CheckpointDone(self.incarnation, checkpoint.epoch));
             }
-            // Of an incarnation that is being cancelled: the next one goes on from it.
-            Some(Outcome::Written(Entry::Checkpoint(_))) => {}
+            // A checkpoint of an incarnation that is being cancelled: the next one goes on from it.
+            Some(Outcome::Written(_)) => {}
         }
+    }
+
+    fn finish(&mut self) {
+        self.life.end(Phase::Finished);
+        self.commands.push_back(Command::Finish(self.incarnation));
     }
 
     fn begin(&mut self, now: Nanos, incarnation: Incarnation) {
         let from = self.log.newest().cloned();
         let epoch = from.as_ref().map_or(Epoch(0), |checkpoint| checkpoint.epoch);
         let (interval, timeout) = (self.config.checkpoint_interval, self.config.checkpoint_timeout);
+        let wished = self.checkpoints.has_wish();
         self.incarnation = incarnation;
+        self.dropped = false;
         self.grants = Grants::new(&self.tasks, epoch);
         self.checkpoints = Checkpoints::new(now, self.tasks.all.clone(), interval, timeout, epoch);
+        if wished {
+            self.checkpoints.wished();
+        }
         self.life.begun(now, &self.tasks.all);
         self.commands.push_back(Command::Start { incarnation, from });
     }
 
     fn elapse(&mut self, now: Nanos) {
-        self.log.elapse(now, &mut self.commands);
+        if self.log.elapse(now, &mut self.commands) {
+            match self.life.give_up(now, Cause::Store) {
+                true => self.commands.push_back(Command::Cancel(self.incarnation)),
+                false if self.phase() == Phase::Failed => {
+                    self.commands.push_back(Command::Fail(self.incarnation, Cause::Store));
+                }
+                false => {}
+            }
+        }
         while self.phase().is_active()
             && let Some(epoch) = self.checkpoints.expired(now)
         {
@@ -268,7 +312,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         if !self.phase().is_active() {
             return;
         }
-        for step in self.checkpoints.steps() {
+        let steps = if self.dropped { Vec::new() } else { self.checkpoints.steps() };
+        for step in steps {
             match step {
                 Step::Abort(epoch) => self.commands.push_back(Command::AbortCheckpoint(self.incarnation, epoch)),
                 Step::Commit(epoch, tasks) => {
@@ -278,9 +323,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 }
             }
         }
-        if self.life.all_gone() && (self.checkpoints.is_final() || !self.checkpoints.is_enabled()) {
-            self.life.end(Phase::Finished);
-            self.commands.push_back(Command::Finish(self.incarnation));
+        if self.life.all_gone() && (self.checkpoints.is_final() || !self.checkpoints.is_enabled() || self.dropped) {
+            self.all_gone(now);
             return;
         }
         if self.phase() != Phase::Running {
@@ -295,6 +339,17 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         } else if self.grants.is_due() {
             let group = self.grants.grant(self.group_size.epochs());
             self.granted(now, group, self.checkpoints.is_due(now));
+        }
+    }
+
+    /// Every task has ended by itself. Of a job that was not stopped the log says that there is nothing to go on with.
+    fn all_gone(&mut self, now: Nanos) {
+        match self.dropped || self.grants.is_stopping() {
+            true => self.finish(),
+            false => {
+                self.life.ending();
+                self.log.append(now, Entry::Ended(self.incarnation), &mut self.commands);
+            }
         }
     }
 

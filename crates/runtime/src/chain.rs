@@ -120,7 +120,13 @@ impl Chain {
         let mut output = std::mem::take(&mut link.output);
         match element {
             Element::Batch(batch) => link.operator.batch(batch, &mut output)?,
-            Element::Watermark(watermark) => link.operator.watermark(watermark, &mut output)?,
+            Element::Watermark(watermark) => {
+                link.operator.watermark(watermark, &mut output)?;
+                self.push_all(at + 1, &mut output, born)?;
+                while self.links[at].operator.more(&mut output)? {
+                    self.push_all(at + 1, &mut output, born)?;
+                }
+            }
         }
         self.push_all(at + 1, &mut output, born)?;
         self.links[at].output = output;
@@ -233,10 +239,12 @@ impl Chain {
     ) -> Result<()> {
         for (place, link) in self.links.iter_mut().enumerate() {
             let (Some(shape), Some(state)) = (link.operator.state_shape(), states.get(&place)) else { continue };
-            for rows in &state.rows {
-                let own = own_rows(rows, &shape, task.index, parallelism, groups)?;
-                if own.num_rows() > 0 {
-                    link.operator.restore(own)?;
+            for file in state.rows() {
+                for rows in file? {
+                    let own = own_rows(&rows, &shape, task.index, parallelism, groups)?;
+                    if own.num_rows() > 0 {
+                        link.operator.restore(own)?;
+                    }
                 }
             }
             link.operator.restored(state.watermark)?;

@@ -4,19 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Error, ErrorKind, EventTime, Incarnation, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, PartitionId, Result};
 use anabranch_operators::{Committable, Positions};
-use anabranch_protocol::CheckpointConfig;
-
-use anabranch_state::{Appended, Blob, Entry, Log, Manifest, Prepared, Store, TaskState, decode_manifest, decode_rows};
-
+use anabranch_protocol::Coordinator;
+use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Input, Owner, Tasks};
+use anabranch_state::{Blob, Prepared, Store, TaskState, decode_rows};
 use arrow::array::RecordBatch;
 
+use crate::journal::{CheckpointId, Journal};
 use crate::outline::Outline;
-use crate::recorder::{Kept, Recorder};
-
-/// Checkpoints in a row that may fail.
-const FAILURES_TOLERATED: u32 = 3;
+use crate::recorder::Recorder;
 
 /// How a job keeps checkpoints.
 #[derive(Clone, Debug)]
@@ -25,120 +22,131 @@ pub struct Checkpointing {
     pub store: Store,
     /// Time between the beginnings of two checkpoints.
     pub interval: Duration,
-    /// Time that one may take before it is given up.
+    /// Time that one may take before it is given up, and that the store may fail to write one.
     pub timeout: Duration,
+    /// Failures in a row after which the tasks are started again.
+    pub restart_attempts: u32,
     /// Name of the job if it does not go on from a checkpoint: no other job that ever wrote to the same places has it.
     pub new_job: String,
 }
 
-/// A job taken over from the incarnations before.
-pub struct TakenOver {
-    pub(crate) checkpointing: Checkpointing,
-    pub(crate) recorder: Recorder,
+/// A job whose present incarnation is in the log.
+pub(crate) struct TakenOver {
+    pub(crate) coordinator: Coordinator<TaskState>,
+    pub(crate) incarnation: Incarnation,
     /// The epoch behind which the job goes on.
     pub(crate) after: Epoch,
     pub(crate) state: JobState,
-    /// Why newer checkpoints than the one used could not be.
-    damaged: Vec<Error>,
+    pub(crate) recorder: Recorder,
+    /// Name of the job.
+    pub(crate) job: String,
+}
+
+/// What becomes of a coordinator that reaches for a job.
+pub(crate) enum Begun {
+    /// The job is its own.
+    Start(Incarnation, Option<Checkpoint<TaskState>>),
+    /// The job has ended before.
+    Ended,
+    /// Somebody else was quicker.
+    Fenced,
+}
+
+/// Drives a coordinator until it starts the tasks, or knows that it must not. `answer` carries out what concerns the log.
+pub(crate) fn begin(
+    coordinator: &mut Coordinator<TaskState>,
+    clock: &dyn Clock,
+    mut answer: impl FnMut(Command<TaskState>) -> Result<Option<(u64, Answer<TaskState>)>>,
+) -> Result<Begun> {
+    while let Some(command) = coordinator.poll() {
+        match command {
+            Command::Start { incarnation, from } => return Ok(Begun::Start(incarnation, from)),
+            Command::Finish(_) => return Ok(Begun::Ended),
+            Command::Fenced(_) => return Ok(Begun::Fenced),
+            other => {
+                if let Some((sequence, answer)) = answer(other)? {
+                    coordinator.handle(clock.now(), Input::Store(sequence, answer));
+                }
+            }
+        }
+    }
+    Err(Error::internal("the coordinator neither starts the job nor ends it"))
 }
 
 impl Checkpointing {
-    pub(crate) fn config(&self) -> CheckpointConfig {
-        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        CheckpointConfig {
-            interval_ns: ns(self.interval),
-            timeout_ns: ns(self.timeout),
-            failures_tolerated: FAILURES_TOLERATED,
+    /// Takes the job over: whoever ran it before can commit nothing from here on. Reads the newest checkpoint that is whole;
+    /// for each newer one that is not, it begins once more. `None`: the job has ended before.
+    pub(crate) fn take_over(
+        &self,
+        plan: &Plan,
+        config: &Config,
+        tasks: &Tasks,
+        clock: &dyn Clock,
+    ) -> Result<Option<TakenOver>> {
+        let outline = Outline::new(plan);
+        let mut aside: BTreeMap<CheckpointId, Error> = BTreeMap::new();
+        loop {
+            let (store, job) = (self.store.clone(), self.new_job.clone());
+            let mut journal = Journal::new(store, job, plan.version, outline.lines.clone());
+            let entries = journal.entries(&mut aside)?;
+            let mut coordinator = Coordinator::new(clock.now(), config.clone(), random_owner(), entries, tasks.clone());
+            let none = BTreeSet::new();
+            let begun = begin(&mut coordinator, clock, |command| journal.carry_out(command, &none))?;
+            let (incarnation, from) = match begun {
+                Begun::Start(incarnation, from) => (incarnation, from),
+                Begun::Ended => return Ok(None),
+                // It has the job, and so had we if we were as quick: the later one shall have it.
+                Begun::Fenced => continue,
+            };
+            let state = match &from {
+                Some(checkpoint) => match load(&self.store, checkpoint) {
+                    Ok(state) => state,
+                    Err(error) if error.kind() == ErrorKind::Outside => {
+                        aside.insert((checkpoint.incarnation, checkpoint.epoch), error);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
+                None => JobState::default(),
+            };
+            if from.is_none()
+                && let Some((_, error)) = aside.pop_last()
+            {
+                return Err(error);
+            }
+            let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
+            let job = self.job(&journal, id, incarnation, &aside);
+            job.clone_into(&mut journal.job);
+            journal.remove_strays(incarnation)?;
+            let recorder = Recorder::new(journal, outline, incarnation);
+            let after = from.map_or(Epoch(0), |checkpoint| checkpoint.epoch);
+            return Ok(Some(TakenOver { coordinator, incarnation, after, state, recorder, job }));
         }
     }
 
-    /// Takes the job over: whoever ran it before can commit nothing from here on. Reads the newest checkpoint that is whole.
-    pub fn take_over(self, plan: &Plan) -> Result<TakenOver> {
-        let (log, outline) = (Log::new(self.store.clone()), Outline::new(plan));
-        let (incarnation, sequence) = begin(&log)?;
-        let entries = log.entries()?;
-        let checkpoints = entries.iter().filter_map(|(sequence, entry)| match entry {
-            Entry::Checkpoint { manifest, .. } => Some((*sequence, manifest)),
-            Entry::Begins { .. } => None,
-        });
-        let checkpoints: Vec<_> = checkpoints.collect();
-        let (mut kept, mut damaged, mut found) = (Vec::new(), Vec::new(), None);
-        for (number, blob) in checkpoints.iter().rev() {
-            match load(&self.store, blob, &outline) {
-                Ok((manifest, state)) => {
-                    let names = manifest.names().chain([blob.name.clone()]).collect();
-                    kept.insert(0, Kept { sequence: *number, names });
-                    found.get_or_insert((manifest, state));
-                }
-                // What cannot be read may be damaged; what does not fit the query is for the user to decide.
-                Err(error) if error.kind() == ErrorKind::Outside => damaged.push(error),
-                Err(error) => return Err(error),
-            }
-        }
-        if found.is_none()
-            && let Some(error) = damaged.pop()
-        {
-            return Err(error);
-        }
-        remove_strays(&self.store, &kept, incarnation)?;
-        for (number, _) in
-            entries.iter().filter(|(number, _)| kept.first().is_some_and(|first| *number < first.sequence))
-        {
-            log.remove(*number)?;
-        }
-        let (job, after, state) = match found {
+    /// The name that the job bears from here on.
+    fn job(
+        &self,
+        journal: &Journal,
+        from: Option<CheckpointId>,
+        incarnation: Incarnation,
+        aside: &BTreeMap<CheckpointId, Error>,
+    ) -> String {
+        let Some(from) = from else { return self.new_job.clone() };
+        let job = journal.job_of(from).unwrap_or(&self.new_job);
+        match aside.keys().any(|id| *id > from) {
             // Epochs come a second time whose results are visible already: they must not be taken for the same.
-            Some((manifest, state)) if !damaged.is_empty() => {
-                (format!("{}-{}", manifest.job, incarnation.0), manifest.epoch, state)
-            }
-            Some((manifest, state)) => (manifest.job, manifest.epoch, state),
-            None => (self.new_job.clone(), Epoch(0), JobState::default()),
-        };
-        let recorder = Recorder::new(self.store.clone(), job, outline, incarnation, sequence, kept);
-        Ok(TakenOver { checkpointing: self, recorder, after, state, damaged })
-    }
-}
-
-impl TakenOver {
-    /// The epoch whose checkpoint the job goes on from, if there is one.
-    #[must_use]
-    pub fn epoch(&self) -> Option<Epoch> {
-        (self.after > Epoch(0)).then_some(self.after)
-    }
-
-    /// Name of the job.
-    #[must_use]
-    pub fn job(&self) -> &str {
-        &self.recorder.job
-    }
-
-    /// Which start of the job this is.
-    #[must_use]
-    pub fn incarnation(&self) -> Incarnation {
-        self.recorder.incarnation
-    }
-
-    /// Why checkpoints that are newer than the one used could not be.
-    #[must_use]
-    pub fn damaged(&self) -> &[Error] {
-        &self.damaged
-    }
-}
-
-/// Appends the next incarnation to the log. Returns it with the number of the entry that follows.
-fn begin(log: &Log) -> Result<(Incarnation, u64)> {
-    loop {
-        let entries = log.entries()?;
-        let incarnation = |entry: &Entry| match entry {
-            Entry::Begins { incarnation } | Entry::Checkpoint { incarnation, .. } => incarnation.0,
-        };
-        let next = Incarnation(entries.iter().map(|(_, entry)| incarnation(entry)).max().unwrap_or(0) + 1);
-        let sequence = entries.last().map_or(1, |(sequence, _)| sequence + 1);
-        // Somebody else may be as quick: then the log is longer, and the next number is tried.
-        if log.append(sequence, &Entry::Begins { incarnation: next })? == Appended::Last {
-            return Ok((next, sequence + 1));
+            true => format!("{job}-{}", incarnation.0),
+            false => job.to_owned(),
         }
     }
+}
+
+/// A number that no other coordinator of the job draws.
+pub(crate) fn random_owner() -> Owner {
+    #[expect(clippy::disallowed_types, reason = "its keys are random, and nothing is ordered by them")]
+    let random = std::hash::RandomState::new();
+    Owner(std::hash::BuildHasher::hash_one(&random, std::process::id()))
 }
 
 /// A checkpoint in memory, by the numbers of the plan's outline.
@@ -163,23 +171,31 @@ pub(crate) struct RestoredSource {
 pub(crate) struct RestoredOperator {
     /// Event time that every task had reached.
     pub(crate) watermark: EventTime,
-    pub(crate) rows: Vec<RecordBatch>,
+    store: Store,
+    files: Vec<Blob>,
+}
+
+impl RestoredOperator {
+    /// Its rows, a file at a time: there may be more of them than fit into memory.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Result<Vec<RecordBatch>>> {
+        self.files.iter().map(|file| {
+            let content = self.store.get_blob(file)?;
+            decode_rows(&content).map_err(|error| error.at(format!("{}/{}", self.store.place(), file.name)))
+        })
+    }
 }
 
 /// Reads a checkpoint as a whole.
-fn load(store: &Store, manifest: &Blob, outline: &Outline) -> Result<(Manifest, JobState)> {
-    let at = |error: Error| error.at(format!("{}/{}", store.place(), manifest.name));
-    let manifest = decode_manifest(&store.get_blob(manifest)?).map_err(at)?;
-    check_fits(&manifest, outline).map_err(at)?;
+pub(crate) fn load(store: &Store, checkpoint: &Checkpoint<TaskState>) -> Result<JobState> {
     let mut state = JobState::default();
-    for task in &manifest.tasks {
+    for task in checkpoint.tasks.values() {
         add_task(store, &mut state, task)?;
     }
     let dead_letters = state.sources.values_mut().map(|source| &mut source.dead_letters);
     for prepared in state.sinks.values_mut().chain(dead_letters) {
         prepared.sort_by_key(|committable| committable.epoch);
     }
-    Ok((manifest, state))
+    Ok(state)
 }
 
 fn add_task(store: &Store, state: &mut JobState, task: &TaskState) -> Result<()> {
@@ -198,52 +214,19 @@ fn add_task(store: &Store, state: &mut JobState, task: &TaskState) -> Result<()>
     }
     for operator in &task.operators {
         let watermark = EventTime(operator.watermark_ms);
-        let none = RestoredOperator { watermark, rows: Vec::new() };
+        let none = RestoredOperator { watermark, store: store.clone(), files: Vec::new() };
         let restored = state.operators.entry(operator.number).or_insert(none);
         restored.watermark = restored.watermark.min(watermark);
         for file in &operator.files {
-            let content = store.get_blob(&file.blob)?;
-            let rows = decode_rows(&content).map_err(|e| e.at(format!("{}/{}", store.place(), file.blob.name)))?;
-            restored.rows.extend(rows);
+            // Whether it is whole is seen now, while there is an older checkpoint to turn to.
+            store.get_blob(&file.blob)?;
+            restored.files.push(file.blob.clone());
         }
     }
     if let Some(sink) = &task.sink {
         let restored = state.sinks.entry(sink.number).or_default();
         for prepared in &sink.prepared {
             restored.push(read(prepared)?);
-        }
-    }
-    Ok(())
-}
-
-/// What has state must be what had it: then every part of the checkpoint is taken up, and nothing begins empty.
-fn check_fits(manifest: &Manifest, outline: &Outline) -> Result<()> {
-    let (now, then) = (&outline.lines, &manifest.outline);
-    if now == then {
-        return Ok(());
-    }
-    let missing = |a: &[String], b: &[String]| a.iter().filter(|line| !b.contains(line)).cloned().collect::<Vec<_>>();
-    let (lost, new) = (missing(then, now), missing(now, then));
-    Err(Error::user(format!(
-        "the checkpoint is of another query: it has state of [{}], the query has [{}] instead",
-        lost.join("; "),
-        new.join("; ")
-    ))
-    .remedy("go on with the query that wrote it, or give the job a new place for its checkpoints"))
-}
-
-/// Removes what earlier incarnations have left: files of no checkpoint. Files of later ones are none of our business, should we
-/// have lost the job already.
-fn remove_strays(store: &Store, kept: &[Kept], own: Incarnation) -> Result<()> {
-    let earlier = |name: &str| {
-        let file = name.rsplit('/').next()?;
-        Some(file.split_once('-')?.0.parse::<u64>().ok()? < own.0)
-    };
-    let needed: BTreeSet<&String> = kept.iter().flat_map(|kept| &kept.names).collect();
-    for folder in ["state", "prepared", "manifests"] {
-        let names = store.list(folder)?;
-        for name in names.iter().filter(|name| !needed.contains(name) && earlier(name) == Some(true)) {
-            store.delete(name)?;
         }
     }
     Ok(())

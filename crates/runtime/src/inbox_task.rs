@@ -1,16 +1,17 @@
 //! A task whose rows come from channels: receives, aligns, drives its chain.
 
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Envelope, Epoch, Marker, MarkerKind, Nanos, Result, TaskCounters, TaskId, batch_bytes};
-use anabranch_protocol::Input;
+use anabranch_protocol::coordinator::Report;
 
 use crate::alignment::{Alignment, Event};
 use crate::chain::{Chain, ChainSnapshot};
 use crate::control::Control;
 use crate::inbox::{Inbox, Received};
+use crate::recorder::Work;
 use crate::snapshot::{Snapshot, SourceSnapshot};
 
 /// The static side of one operator: an inbox that is read to its end before the main input.
@@ -37,7 +38,7 @@ pub(crate) struct TaskParts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) control: Arc<Control>,
     /// Where snapshots go, if the job has checkpoints.
-    pub(crate) snapshots: Option<SyncSender<Snapshot>>,
+    pub(crate) snapshots: Option<Sender<Work>>,
     /// The epoch behind which the job begins.
     pub(crate) after: Epoch,
 }
@@ -70,7 +71,8 @@ impl TaskParts {
     }
 
     /// Takes what comes next on the static side that is being read; waits at most `timeout` for it. `None` as long as there
-    /// may be more. If that is cut short, rows of the stream will be dropped unprocessed: nothing from here on counts as done.
+    /// may be more. If that is cut short, rows of the stream will be dropped unprocessed: nothing from here on counts as done, and no
+    /// snapshot says so.
     pub(crate) fn read_side(&mut self, timeout: Option<Duration>) -> Result<Option<SideEnd>> {
         let Some(side) = self.sides.first_mut() else { return Ok(Some(SideEnd::Complete)) };
         let start = self.clock.now();
@@ -95,7 +97,8 @@ impl TaskParts {
     }
 
     fn cut_sides(&mut self) -> SideEnd {
-        self.control.tell(Input::Dropped);
+        self.control.report(self.id, Report::Dropped);
+        self.snapshots = None;
         // Nobody will read the others; who sends there must not wait for it.
         self.sides.drain(..).for_each(|side| side.inbox.close());
         SideEnd::Cut
@@ -108,7 +111,7 @@ impl TaskParts {
             let (task, epoch, finished) = (self.id, marker.epoch, marker.kind.closes());
             let snapshot = Snapshot { task, epoch, finished, watermark, source, operators, prepared };
             // Whoever took snapshots is gone only when the job has failed.
-            let _ = snapshots.send(snapshot);
+            let _ = snapshots.send(Work::Snapshot(Box::new(snapshot)));
         }
         self.tell_ended(marker);
         Ok(())
@@ -138,10 +141,11 @@ impl TaskParts {
         if !self.chain.is_sink() {
             return;
         }
-        self.control.tell(match marker.kind.closes() {
-            true => Input::SinkFinished(self.id),
-            false => Input::EpochEnded(self.id, marker.epoch),
-        });
+        let report = match marker.kind.closes() {
+            true => Report::SinkFinished,
+            false => Report::EpochEnded(marker.epoch),
+        };
+        self.control.report(self.id, report);
     }
 
     fn count_in(&self, envelope: &Envelope) {

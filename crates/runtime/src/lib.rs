@@ -2,23 +2,31 @@
 //!
 //! A task is a chain of operators between an input and an output. `source_task` drives a chain from a source,
 //! `inbox_task` from channels; both share `chain` and `exchange`. `alignment`, `watermarks` and `exchange` decide
-//! without waiting or reading a clock, and are tested so. `job` gives each task a thread; `stepped` lets the caller say
-//! which task does its next step, for simulations.
+//! without waiting or reading a clock, and are tested so. Threads drive the tasks, or `stepped`: then the caller says which
+//! task does its next step, for simulations.
+//!
+//! `driver` drives the job's coordinator on a thread of its own, `control` is between it and the tasks; `recorder` writes
+//! snapshots and the log on another.
 
 mod alignment;
+mod assembly;
 mod chain;
 mod control;
+mod driver;
 mod durable;
 mod exchange;
 mod inbox;
 mod inbox_task;
 mod job;
+mod journal;
 mod outline;
 mod recorder;
+mod running;
+mod settings;
 mod snapshot;
 mod source_task;
 pub mod stepped;
 mod watermarks;
 
-pub use durable::{Checkpointing, TakenOver};
-pub use job::{Job, JobHandle, Summary};
+pub use durable::Checkpointing;
+pub use job::{Committed, Coordination, Job, JobHandle, Summary};

@@ -1,104 +1,124 @@
-//! Writes snapshots and commits checkpoints, on a thread of its own while the tasks go on.
+//! Writes snapshots and the job's log, on a thread of its own while the tasks go on.
 //!
 //! A task's snapshot becomes files: of each operator what has changed, of its sink what it has prepared. The list of an
 //! operator's files grows until it gives everything at once, or until the panes of the oldest are gone. When all tasks have
-//! acknowledged an epoch, the manifest is written, then the entry in the job's log: with it the checkpoint exists.
+//! acknowledged an epoch, the coordinator has the manifest and the entry in the job's log written: with it the checkpoint
+//! exists.
 
+use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, Sender};
 
-use anabranch_model::{Epoch, Error, Incarnation, Result, TaskId};
+use anabranch_model::{Epoch, Incarnation, Result, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
+use anabranch_protocol::coordinator::{Answer, Command, Report};
 use anabranch_state::{
-    Appended, Blob, Entry, FORMAT, Log, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, Store,
-    TaskState, encode_manifest, encode_rows,
+    Blob, OperatorState, Prepared, SinkState, SourceState, StateFile, Store, TaskState, encode_rows,
 };
 
-use crate::control::{Commit, Control};
+use crate::driver::Message;
+use crate::journal::Journal;
 use crate::outline::Outline;
 use crate::snapshot::Snapshot;
 
-/// Time between two looks whether a checkpoint takes too long.
-const LOOK: Duration = Duration::from_millis(100);
-/// Checkpoints that are kept: the last one, and one before it in case the last is damaged.
-const KEPT: usize = 2;
+/// Something to write. Snapshots wait here in memory: no more than one of each task and checkpoint that is under way.
+pub(crate) enum Work {
+    Snapshot(Box<Snapshot>),
+    /// What the coordinator wants of the log.
+    Log(Box<Command<TaskState>>),
+    /// The tasks of this incarnation follow; those before are gone.
+    Begin(Incarnation),
+}
 
 /// The writing side of a job's checkpoints.
 pub(crate) struct Recorder {
-    pub(crate) store: Store,
-    pub(crate) log: Log,
-    pub(crate) job: String,
-    pub(crate) outline: Outline,
-    pub(crate) incarnation: Incarnation,
-    /// Number of the next entry of the log.
-    pub(crate) sequence: u64,
-    /// Checkpoints that are kept, oldest first.
-    pub(crate) kept: Vec<Kept>,
-    files: BTreeMap<(TaskId, usize), Vec<StateFile>>,
+    store: Store,
+    journal: Journal,
+    outline: Outline,
+    incarnation: Incarnation,
+    files: BTreeMap<(TaskId, usize), OperatorFiles>,
     /// What sinks have prepared and not made visible, as stored.
     prepared: BTreeMap<(TaskId, bool, Epoch), Blob>,
 }
 
-/// A committed checkpoint, and the names of everything that belongs to it.
-#[derive(Clone, Debug)]
-pub(crate) struct Kept {
-    pub(crate) sequence: u64,
-    pub(crate) names: BTreeSet<String>,
+/// State files of one operator in one task.
+#[derive(Default)]
+struct OperatorFiles {
+    /// Of the runs that lie outside of its tables, by their numbers.
+    runs: BTreeMap<u64, StateFile>,
+    /// Of its tables: all at once, and what has changed since. Oldest first.
+    changes: Vec<StateFile>,
+}
+
+impl OperatorFiles {
+    fn all(&self) -> impl Iterator<Item = &StateFile> {
+        self.runs.values().chain(&self.changes)
+    }
 }
 
 impl Recorder {
-    pub(crate) fn new(
-        store: Store,
-        job: String,
-        outline: Outline,
-        incarnation: Incarnation,
-        sequence: u64,
-        kept: Vec<Kept>,
-    ) -> Recorder {
-        let log = Log::new(store.clone());
+    pub(crate) fn new(journal: Journal, outline: Outline, incarnation: Incarnation) -> Recorder {
         let (files, prepared) = (BTreeMap::new(), BTreeMap::new());
-        Recorder { store, log, job, outline, incarnation, sequence, kept, files, prepared }
+        Recorder { store: journal.store.clone(), journal, outline, incarnation, files, prepared }
     }
 
-    /// Works until every task has gone.
-    pub(crate) fn run(mut self, snapshots: &Receiver<Snapshot>, control: &Control) {
-        loop {
-            match snapshots.recv_timeout(LOOK) {
-                Ok(snapshot) => {
-                    if let Err(error) = self.take(snapshot, control) {
-                        control.fail(error.at("checkpoint"));
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => control.look_at_checkpoint(),
-                Err(RecvTimeoutError::Disconnected) => return,
+    /// Works until nobody has anything to write any more.
+    pub(crate) fn run(mut self, work: &Receiver<Work>, messages: &Sender<Message>) {
+        for work in work {
+            // Whoever listens is gone only when the job is over.
+            self.work(work).map_or(Ok(()), |message| messages.send(message)).unwrap_or_default();
+        }
+    }
+
+    /// Writes one thing, and says how that went.
+    pub(crate) fn work(&mut self, work: Work) -> Option<Message> {
+        match work {
+            Work::Snapshot(snapshot) => Some(self.take(*snapshot)),
+            Work::Log(command) => self.log(*command),
+            Work::Begin(incarnation) => {
+                self.begin(incarnation);
+                None
             }
         }
     }
 
-    /// Stores a snapshot, acknowledges it, and commits what is complete by it. A file that cannot be written fails the job:
-    /// the operator will not give the same change again.
-    fn take(&mut self, snapshot: Snapshot, control: &Control) -> Result<()> {
-        let epoch = snapshot.epoch;
-        let state = self.record(snapshot)?;
-        self.acknowledge(epoch, state, control)
+    fn begin(&mut self, incarnation: Incarnation) {
+        self.incarnation = incarnation;
+        self.files.clear();
+        self.prepared.clear();
+        // What cannot be removed now only takes room, and is removed with the next start.
+        let _ = self.journal.remove_strays(incarnation);
     }
 
-    pub(crate) fn acknowledge(&mut self, epoch: Epoch, state: TaskState, control: &Control) -> Result<()> {
-        let mut next = control.acknowledge(epoch, state);
-        while let Some(Commit { epoch, tasks }) = next {
-            next = match self.commit(epoch, tasks) {
-                Ok(()) => control.committed(epoch, true),
-                // Somebody else goes on with the job: nothing of this one may take effect any more.
-                Err(error) if error.kind() == anabranch_model::ErrorKind::User => return Err(error),
-                Err(_) => control.committed(epoch, false),
-            };
+    /// Stores a snapshot and acknowledges it. A file that cannot be written fails the task: its operators will not give the
+    /// same change again.
+    fn take(&mut self, snapshot: Snapshot) -> Message {
+        let (task, epoch, finished) = (snapshot.task, snapshot.epoch, snapshot.finished);
+        match self.record(snapshot) {
+            Ok(snapshot) => Message::Task(self.incarnation, task, Report::Acknowledged { epoch, snapshot, finished }),
+            Err(error) => Message::Failed(self.incarnation, task, error.at("checkpoint")),
         }
-        Ok(())
     }
 
-    pub(crate) fn record(&mut self, snapshot: Snapshot) -> Result<TaskState> {
+    fn log(&mut self, command: Command<TaskState>) -> Option<Message> {
+        let asked = match &command {
+            Command::Append(sequence, _) | Command::Read(sequence) => Some(*sequence),
+            _ => None,
+        };
+        let files = self.files.values().flat_map(OperatorFiles::all).map(|file| &file.blob);
+        let in_use: BTreeSet<String> = match command {
+            Command::Forget(..) => files.chain(self.prepared.values()).map(|blob| blob.name.clone()).collect(),
+            _ => BTreeSet::new(),
+        };
+        match (self.journal.carry_out(command, &in_use), asked) {
+            (Ok(answer), _) => answer.map(|(sequence, answer)| Message::Store(sequence, answer, None)),
+            (Err(error), Some(sequence)) => Some(Message::Store(sequence, Answer::Unknown, Some(error))),
+            // What cannot be removed now only takes room, and is removed with the next start.
+            (Err(_), None) => None,
+        }
+    }
+
+    fn record(&mut self, snapshot: Snapshot) -> Result<TaskState> {
         let Snapshot { task, epoch, finished, watermark, source, operators, prepared } = snapshot;
         let stage = task.stage;
         let mut states = Vec::with_capacity(operators.len());
@@ -132,11 +152,20 @@ impl Recorder {
         shape: &StateShape,
         change: &StateChange,
     ) -> Result<Vec<StateFile>> {
+        let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
+        let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}", epoch.0);
         let files = self.files.entry((task, operator)).or_default();
-        if change.complete {
-            files.clear();
+        files.runs.retain(|id, _| change.runs.iter().any(|run| run.id == *id));
+        for run in &change.runs {
+            if let btree_map::Entry::Vacant(vacant) = files.runs.entry(run.id) {
+                let blob = self.store.put(&format!("{name}-{}.arrow", run.id), run.content()?.into())?;
+                vacant.insert(StateFile { blob, rows: run.rows, last_pane_ms: shape.pane.map(|_| run.pane) });
+            }
         }
-        files.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
+        if change.complete {
+            files.changes.clear();
+        }
+        files.changes.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
         if !change.rows.is_empty() {
             let mut last_pane_ms = None;
             for batch in &change.rows {
@@ -146,12 +175,10 @@ impl Recorder {
             }
             let rows = change.rows.iter().map(|batch| batch.num_rows() as u64).sum();
             let content = encode_rows(&shape.schema, &change.rows)?;
-            let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
-            let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}.arrow", epoch.0);
-            let blob = self.store.put(&name, content.into())?;
-            files.push(StateFile { blob, rows, last_pane_ms });
+            let blob = self.store.put(&format!("{name}.arrow"), content.into())?;
+            files.changes.push(StateFile { blob, rows, last_pane_ms });
         }
-        Ok(files.clone())
+        Ok(files.all().cloned().collect())
     }
 
     fn record_prepared(&mut self, task: TaskId, dead: bool, prepared: Vec<Committable>) -> Result<Vec<Prepared>> {
@@ -173,67 +200,4 @@ impl Recorder {
         }
         Ok(stored)
     }
-
-    fn commit(&mut self, epoch: Epoch, tasks: BTreeMap<TaskId, TaskState>) -> Result<()> {
-        let manifest = Manifest {
-            format: FORMAT,
-            job: self.job.clone(),
-            outline: self.outline.lines.clone(),
-            epoch,
-            incarnation: self.incarnation,
-            tasks: tasks.into_values().collect(),
-        };
-        let name = format!("manifests/{}-{}.txt", self.incarnation.0, epoch.0);
-        let blob = self.store.put(&name, encode_manifest(&manifest)?.into())?;
-        let entry = Entry::Checkpoint { incarnation: self.incarnation, epoch, manifest: blob };
-        self.append(&entry)?;
-        self.kept.push(Kept { sequence: self.sequence - 1, names: manifest.names().chain([name]).collect() });
-        self.forget_old()
-    }
-
-    /// Appends to the log. An answer that did not come is found out about by reading.
-    fn append(&mut self, entry: &Entry) -> Result<()> {
-        let appended = self.log.append(self.sequence, entry);
-        if !matches!(appended, Ok(Appended::Last)) {
-            match self.log.read(self.sequence)? {
-                Some(found) if found == *entry => {}
-                Some(_) => return Err(self.lost()),
-                None if matches!(appended, Ok(Appended::Taken)) => return Err(self.lost()),
-                None => return appended.map(|_| ()),
-            }
-        }
-        self.sequence += 1;
-        Ok(())
-    }
-
-    fn lost(&self) -> Error {
-        Error::user("another process has taken the job over")
-            .at(self.store.place().to_owned())
-            .remedy("let only one process run the job, or give each a place of its own for checkpoints")
-    }
-
-    /// Removes checkpoints that are no longer kept, and what belongs to them alone.
-    fn forget_old(&mut self) -> Result<()> {
-        while self.kept.len() > KEPT {
-            let old = self.kept.remove(0);
-            let mut needed: BTreeSet<&String> = self.kept.iter().flat_map(|kept| &kept.names).collect();
-            needed.extend(self.files.values().flatten().map(|file| &file.blob.name));
-            needed.extend(self.prepared.values().map(|blob| &blob.name));
-            self.log.remove(old.sequence)?;
-            for name in old.names.iter().filter(|name| !needed.contains(name)) {
-                self.store.delete(name)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Starts the recorder's thread.
-pub(crate) fn spawn(
-    recorder: Recorder,
-    snapshots: Receiver<Snapshot>,
-    control: Arc<Control>,
-) -> std::io::Result<std::thread::JoinHandle<()>> {
-    let run = move || recorder.run(&snapshots, &control);
-    std::thread::Builder::new().name("checkpoints".into()).spawn(run)
 }

@@ -12,7 +12,7 @@ use anabranch_model::{
 use anabranch_operators::{
     CompiledExpr, Functions, Malformed, Polled, Projection, Rows, Source, event_times, latest_time,
 };
-use anabranch_protocol::Input;
+use anabranch_protocol::coordinator::Report;
 use arrow::array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{Schema, SchemaRef};
@@ -148,6 +148,8 @@ pub(crate) struct SourceTask {
     /// The epoch that rows read now belong to.
     epoch: Epoch,
     next_cut: Nanos,
+    /// Since when the next cut waits for its grant.
+    ungranted_since: Option<Nanos>,
     done: Epoch,
     /// How its static sides ended, once they have.
     sides: Option<SideEnd>,
@@ -159,7 +161,18 @@ impl SourceTask {
     pub(crate) fn new(task: TaskParts, parts: SourceParts, version: PlanVersion, epoch_interval: Duration) -> Self {
         let next_cut = task.clock.now().plus(epoch_interval);
         let (epoch, done) = (task.after.next(), task.after);
-        SourceTask { task, parts, version, epoch_interval, epoch, next_cut, done, sides: None, ended: None }
+        SourceTask {
+            task,
+            parts,
+            version,
+            epoch_interval,
+            epoch,
+            next_cut,
+            ungranted_since: None,
+            done,
+            sides: None,
+            ended: None,
+        }
     }
 
     /// Reads until the source ends or the job stops or fails, waiting for what comes.
@@ -208,7 +221,7 @@ impl SourceTask {
         if self.sides == Some(SideEnd::Cut) {
             return Err(Error::internal("the static side was cut, but the job does not stop"));
         }
-        if now >= self.next_cut && self.epoch <= self.task.control.granted() {
+        if now >= self.next_cut && self.is_granted(now) {
             self.cut(MarkerKind::Cut)?;
             self.next_cut = now.plus(self.epoch_interval);
         }
@@ -232,6 +245,20 @@ impl SourceTask {
         self.progress(born)?;
         self.task.chain.flush_due(self.task.clock.now())?;
         Ok(self.task.chain.account(now))
+    }
+
+    /// Whether the epoch may be cut that ends now. A wait for that is coordination, and is told.
+    fn is_granted(&mut self, now: Nanos) -> bool {
+        let granted = self.epoch <= self.task.control.granted();
+        match granted {
+            true => {
+                if let Some(since) = self.ungranted_since.take() {
+                    self.task.control.waited_for_grant(now.since(since));
+                }
+            }
+            false => self.ungranted_since = self.ungranted_since.or(Some(now)),
+        }
+        granted
     }
 
     /// How long the source may wait: until the next thing that the task has to do.
@@ -297,7 +324,7 @@ impl SourceTask {
             state.partition_watermarks = self.parts.watermarks.partitions();
         }
         self.task.marker(marker, state)?;
-        self.task.control.tell(Input::EpochCut(self.task.id, epoch));
+        self.task.control.report(self.task.id, Report::EpochCut(epoch));
         self.epoch = epoch.next();
         Ok(())
     }
@@ -335,7 +362,7 @@ impl SourceTask {
         let start = self.task.clock.now();
         self.cut(kind)?;
         self.task.chain.account(start);
-        self.task.control.tell(Input::SourceFinished(self.task.id));
+        self.task.control.report(self.task.id, Report::SourceFinished);
         self.task.counters.epoch.store(last.0, Relaxed);
         self.ended = Some(last);
         Ok(())

@@ -1,28 +1,32 @@
-//! A job on one thread: its tasks do a step when the caller says so, and nothing happens in between.
+//! A job on one thread: its tasks, its coordinator and its recorder do a step when the caller says so, and nothing happens
+//! in between.
 //!
-//! This is how a simulation drives a job. The tasks, channels, snapshots and the recorder are those that threads drive; only
-//! who waits for what is different. A full channel does not stop a step, but the next one of its sender.
+//! This is how a simulation drives a job. Everything is what threads drive, too; only who waits for what is different. A
+//! full channel does not stop a step, but the next one of its sender.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Error, Result, TaskMetrics};
+use anabranch_model::{Clock, Result, TaskMetrics};
 use anabranch_operators::Connectors;
+use anabranch_protocol::coordinator::Report;
 use anabranch_state::TaskState;
 
-use crate::TakenOver;
-use crate::control::Control;
+use crate::assembly::Task;
+use crate::driver::{Driver, Message};
 use crate::inbox_task::Step;
-use crate::job::{Parts, Task, TaskView, build};
-use crate::recorder::Recorder;
+use crate::job::{Prepared, prepare};
+use crate::recorder::{Recorder, Work};
+use crate::running::Drive;
+use crate::settings::all_tasks;
 use crate::snapshot::Snapshot;
+use crate::{Checkpointing, JobHandle};
 
 /// A bug that is put in on purpose, to see that a simulation finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The first acknowledgement of a checkpoint counts for every task.
+    /// An acknowledgement of a checkpoint counts for every task.
     CommitBeforeAllAcknowledged,
     /// On a channel, a marker passes the rows in front of it.
     MarkerOvertakes,
@@ -32,62 +36,65 @@ pub enum Fault {
     DeltaTwice,
 }
 
-/// A job whose tasks are stepped.
+/// A job that is stepped.
 pub struct SteppedJob {
-    control: Arc<Control>,
-    clock: Arc<dyn Clock>,
-    views: Vec<TaskView>,
-    /// `None` when a task has ended.
-    tasks: Vec<Option<Task>>,
-    recorder: Option<(Recorder, Receiver<Snapshot>)>,
-    /// What the recorder has still to take up. The tasks' channel is emptied after each step: nobody could wait for room in it.
-    snapshots: VecDeque<Snapshot>,
+    handle: JobHandle,
+    driver: Driver,
+    recorder: Option<(Recorder, Receiver<Work>)>,
     /// Bytes that may wait on a channel when its sender does a step.
     channel_bytes: usize,
     fault: Option<Fault>,
 }
 
 impl SteppedJob {
-    /// Makes the tasks of a plan; sinks make visible what the checkpoint taken over holds.
+    /// Takes a job over and makes its tasks, as `Job::start` does. `None`: the job has ended before.
     pub fn start(
         plan: &Plan,
         connectors: &Connectors,
-        clock: Arc<dyn Clock>,
-        taken_over: Option<TakenOver>,
+        clock: &Arc<dyn Clock>,
+        checkpointing: Option<&Checkpointing>,
         fault: Option<Fault>,
-    ) -> Result<SteppedJob> {
+    ) -> Result<Option<SteppedJob>> {
         let mut unbounded = plan.clone();
         unbounded.options.channel_bytes = usize::MAX;
-        let Parts { control, tasks, recorder } = build(&unbounded, connectors, &clock, taken_over)?;
-        let (views, tasks) = tasks.into_iter().map(|(view, task)| (view, Some(task))).unzip();
-        let channel_bytes = plan.options.channel_bytes;
-        let snapshots = VecDeque::new();
-        Ok(SteppedJob { control, clock, views, tasks, recorder, snapshots, channel_bytes, fault })
+        let prepared = prepare(&unbounded, connectors, clock, checkpointing, Drive::Steps)?;
+        let Some(Prepared { handle, mut driver, recorder }) = prepared else { return Ok(None) };
+        driver.started(all_tasks(plan));
+        Ok(Some(SteppedJob { handle, driver, recorder, channel_bytes: plan.options.channel_bytes, fault }))
     }
 
-    /// Number of tasks, those that have ended included.
+    /// The job for observers, and to be asked to stop.
+    #[must_use]
+    pub fn handle(&self) -> &JobHandle {
+        &self.handle
+    }
+
+    /// Number of tasks at present, those that have ended included.
     #[must_use]
     pub fn tasks(&self) -> usize {
-        self.tasks.len()
+        self.driver.running.as_ref().map_or(0, |running| running.stepped.len())
     }
 
     /// Number of channels into the main input of a task; 0 if it reads a source or has ended.
     #[must_use]
     pub fn channels(&self, task: usize) -> usize {
-        match &self.tasks[task] {
+        let running = self.driver.running.as_ref();
+        match running.and_then(|running| running.stepped.get(task)?.as_ref()) {
             Some(Task::Inbox(task)) => task.channels(),
             _ => 0,
         }
     }
 
     /// One step of a task: it polls its source once, or takes the next envelope of this channel. False if it did nothing,
-    /// because it has ended or has no room downstream. An error is the job's failure.
+    /// because it has ended or has no room downstream.
     pub fn step(&mut self, task: usize, channel: usize) -> bool {
-        let Some(running) = &mut self.tasks[task] else { return false };
-        if running.parts().chain.queued_bytes() > self.channel_bytes {
+        let Some(running) = &mut self.driver.running else { return false };
+        let Some(place) = running.stepped.get_mut(task) else { return false };
+        let Some(stepped) = place else { return false };
+        if stepped.parts().chain.queued_bytes() > self.channel_bytes {
             return false;
         }
-        let stepped = match running {
+        let outcome = match stepped {
             Task::Source(source) => source.step(),
             Task::Inbox(inbox) => {
                 if self.fault == Some(Fault::MarkerOvertakes) {
@@ -96,66 +103,59 @@ impl SteppedJob {
                 inbox.step(channel)
             }
         };
-        self.snapshots.extend(self.recorder.iter().flat_map(|(_, sent)| sent.try_iter()));
-        match stepped {
-            Ok(Step::Goes) => return true,
-            Ok(Step::Ended) => {}
-            Err(error) => {
-                let TaskView { id, stage_name, .. } = &self.views[task];
-                self.control.fail(error.at(format!("{id} ({stage_name})")));
-            }
+        if matches!(outcome, Ok(Step::Goes)) {
+            return true;
         }
-        self.tasks[task] = None;
-        self.control.task_ended();
+        *place = None;
+        let view = &running.views[task];
+        if let Err(error) = outcome {
+            running.control.failed(view.id, error.at(view.place()));
+        }
+        running.control.report(view.id, Report::Gone);
         true
     }
 
-    /// The recorder takes up the next snapshot, and commits what is complete by it. False if there was none.
+    /// The coordinator takes the next message, or looks at the time. False if there was no message.
+    pub fn coordinate(&mut self) -> bool {
+        self.driver.outcome.is_none() && self.driver.step()
+    }
+
+    /// The recorder writes the next thing. False if there was nothing to write.
     pub fn record(&mut self) -> bool {
-        let Some((recorder, _)) = &mut self.recorder else { return false };
-        let Some(mut snapshot) = self.snapshots.pop_front() else { return false };
-        spoil(&mut snapshot, self.fault);
-        let epoch = snapshot.epoch;
-        let recorded = recorder.record(snapshot).and_then(|state| {
-            if self.fault == Some(Fault::CommitBeforeAllAcknowledged) {
-                for view in self.views.iter().filter(|view| view.id != state.task) {
-                    let nothing =
-                        TaskState { task: view.id, finished: false, source: None, operators: vec![], sink: None };
-                    recorder.acknowledge(epoch, nothing, &self.control)?;
-                }
+        let Some((recorder, to_do)) = &mut self.recorder else { return false };
+        let Ok(mut work) = to_do.try_recv() else { return false };
+        if let Work::Snapshot(snapshot) = &mut work {
+            spoil(snapshot, self.fault);
+        }
+        let message = recorder.work(work);
+        if let (Some(Message::Task(incarnation, task, Report::Acknowledged { epoch, .. })), Some(running)) =
+            (&message, &self.driver.running)
+            && self.fault == Some(Fault::CommitBeforeAllAcknowledged)
+        {
+            for view in running.views.iter().filter(|view| view.id != *task) {
+                let snapshot =
+                    TaskState { task: view.id, finished: false, source: None, operators: Vec::new(), sink: None };
+                let report = Report::Acknowledged { epoch: *epoch, snapshot, finished: false };
+                self.driver.tell(Message::Task(*incarnation, view.id, report));
             }
-            recorder.acknowledge(epoch, state, &self.control)
-        });
-        if let Err(error) = recorded {
-            self.control.fail(error.at("checkpoint"));
+        }
+        if let Some(message) = message {
+            self.driver.tell(message);
         }
         true
     }
 
-    /// Gives up a checkpoint that takes too long.
-    pub fn look(&self) {
-        self.control.look_at_checkpoint();
-    }
-
-    /// Asks the job to stop at the end of an epoch.
-    pub fn stop(&self) {
-        self.control.tell(anabranch_protocol::Input::Stop);
-    }
-
-    /// Whether the job has ended: all is done and recorded, or it has failed. Then there may still be snapshots to record.
-    #[must_use]
-    pub fn outcome(&self) -> Option<Result<()>> {
-        if self.control.is_cancelled() {
-            return Some(Err(self.control.take_failure().unwrap_or_else(|| Error::internal("the failure was taken"))));
-        }
-        (self.tasks.iter().all(Option::is_none) && self.snapshots.is_empty()).then_some(Ok(()))
+    /// How the job has ended, if it has, and all is written.
+    pub fn outcome(&mut self) -> Option<Result<()>> {
+        self.driver.outcome.as_ref()?;
+        while self.record() {}
+        self.driver.outcome.take()
     }
 
     /// A reading of every task, in order of stages.
     #[must_use]
     pub fn metrics(&self) -> Vec<TaskMetrics> {
-        let now = self.clock.now();
-        self.views.iter().map(|view| view.metrics(now)).collect()
+        self.handle.metrics()
     }
 }
 

@@ -6,7 +6,7 @@ use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, Plan, TableTraits};
 use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64};
 use anabranch_operators::{Connector, Connectors};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
-use anabranch_runtime::{Checkpointing, TakenOver};
+use anabranch_runtime::Checkpointing;
 use anabranch_state::Store;
 use arrow::datatypes::SchemaRef;
 
@@ -72,29 +72,10 @@ impl Engine {
     /// Starts a plan. If its options name a directory of checkpoints, the job goes on from the newest one there, and does so
     /// again after failures that may pass.
     pub fn start(&self, plan: &Plan) -> Result<Job> {
-        Job::new(self.start_once(plan)?, self, plan)
-    }
-
-    pub(crate) fn clock(&self) -> &dyn Clock {
-        self.clock.as_ref()
-    }
-
-    pub(crate) fn start_once(&self, plan: &Plan) -> Result<anabranch_runtime::Job> {
-        let taken_over = match &plan.options.checkpoints {
-            Some(options) => Some(self.take_over(plan, options)?),
-            None => None,
-        };
-        anabranch_runtime::Job::start(plan, &self.connectors, Arc::clone(&self.clock), taken_over)
-    }
-
-    fn take_over(&self, plan: &Plan, options: &CheckpointOptions) -> Result<TakenOver> {
-        let checkpointing = Checkpointing {
-            store: Store::directory(&options.directory).map_err(|e| e.at("option 'checkpoint-directory'"))?,
-            interval: options.interval,
-            timeout: options.timeout,
-            new_job: new_job_name(&plan.options.job_name),
-        };
-        checkpointing.take_over(plan)
+        let checkpointing =
+            plan.options.checkpoints.as_ref().map(|options| checkpointing(plan, options)).transpose()?;
+        let clock = Arc::clone(&self.clock);
+        anabranch_runtime::Job::start(plan, &self.connectors, clock, checkpointing.as_ref()).map(Job::new)
     }
 
     /// Plans a script and starts its job.
@@ -123,6 +104,16 @@ impl Engine {
         }
         options
     }
+}
+
+fn checkpointing(plan: &Plan, options: &CheckpointOptions) -> Result<Checkpointing> {
+    Ok(Checkpointing {
+        store: Store::directory(&options.directory).map_err(|e| e.at("option 'checkpoint-directory'"))?,
+        interval: options.interval,
+        timeout: options.timeout,
+        restart_attempts: options.restart_attempts,
+        new_job: new_job_name(&plan.options.job_name),
+    })
 }
 
 /// A name that no other job has: of letters, digits and hyphens, because places outside are named after it.

@@ -7,7 +7,7 @@ mod session;
 pub use anabranch_model::{Error, ErrorKind, EventTime, LatencySummary, Result, TaskMetrics};
 pub use anabranch_operators::{Connector, Connectors};
 pub use anabranch_plan::{Planned, StatementText, split_statements};
-pub use anabranch_runtime::Summary;
+pub use anabranch_runtime::{Committed, Coordination, Summary};
 pub use engine::{Engine, Settings, TableOption};
 pub use job::Job;
 pub use session::{Query, Reply, Session};

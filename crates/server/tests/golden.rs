@@ -21,7 +21,11 @@ const WAYS: &[(u32, &[(&str, &str)])] = &[
     (2, &[]),
     (2, &[("buffer-timeout", "0"), ("batch-rows", "3"), ("epoch-interval", "1 ms")]),
     (3, &[("channel-bytes", "200"), ("batch-rows", "64"), ("epoch-interval", "2 ms")]),
+    (2, &[("state-backend", "disk"), ("state-bytes", LITTLE), ("batch-rows", "5")]),
 ];
+
+/// So little memory that no group stays in it, Not for queries with static tables, which must fit.
+const LITTLE: &str = "3 kb";
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
@@ -85,6 +89,9 @@ fn check(path: &Path) -> Vec<String> {
         Err(error) => return vec![error.to_string()],
     }
     for (way, (parallelism, set)) in WAYS.iter().enumerate() {
+        if set.contains(&("state-bytes", LITTLE)) && sql.contains("JOIN") {
+            continue;
+        }
         let failure = match run(&sql, &settings(*parallelism, set)) {
             // The first way may write the golden file, the others are held against it.
             Ok(rows) if way == 0 => compare(&path.with_extension("out"), &rows),

@@ -34,6 +34,8 @@ type Acknowledgements = BTreeMap<Epoch, (Handle, bool)>;
 pub(crate) struct Truth {
     /// Entries of the log as first written.
     log: BTreeMap<u64, Entry<Handle>>,
+    /// The job has ended, and its log says so.
+    ended: Option<Incarnation>,
     /// The newest incarnation in the log.
     pub(crate) newest: Incarnation,
     committed: BTreeSet<Epoch>,
@@ -51,6 +53,7 @@ impl Truth {
     pub(crate) fn new() -> Self {
         Truth {
             log: BTreeMap::new(),
+            ended: None,
             newest: Incarnation(0),
             committed: BTreeSet::new(),
             positions: BTreeMap::new(),
@@ -93,7 +96,13 @@ impl Truth {
                 false => Err(("commit", format!("entry {sequence} was written twice: {first:?}, then {entry:?}"))),
             };
         }
+        if self.log.last_key_value().is_some_and(|(last, _)| *last > sequence) {
+            return Err(("commit", format!("entry {sequence} came after later ones: {entry:?}")));
+        }
         self.log.insert(sequence, entry.clone());
+        if self.ended.is_some() {
+            return Err(("ended", format!("after the job had ended came {entry:?}")));
+        }
         if entry.incarnation() < self.newest {
             return Err(("fencing", format!("after incarnation {} came {entry:?}", self.newest.0)));
         }
@@ -106,6 +115,12 @@ impl Truth {
                 Ok(())
             }
             Entry::Checkpoint(checkpoint) => self.checkpoint(checkpoint, scenario, store),
+            Entry::Ended(incarnation) => {
+                self.ended = Some(*incarnation);
+                let all: Vec<usize> = scenario.records.iter().map(Vec::len).collect();
+                compare(scenario, &all, None, store, "the end that the log speaks of")
+            }
+            Entry::Unusable(_) => Ok(()),
         }
     }
 
@@ -173,6 +188,8 @@ impl Truth {
         scenario: &Scenario,
         store: &Store,
     ) -> Checked {
+        // Of a job that had ended before, whoever brought it to its end.
+        let incarnation = self.ended.filter(|_| incarnation == Incarnation(0)).unwrap_or(incarnation);
         let last = self.positions.range((incarnation, Epoch(0))..=(incarnation, Epoch(u64::MAX))).next_back();
         let Some(((_, epoch), positions)) = last else {
             return Err(("prefix", format!("incarnation {} ended without a checkpoint", incarnation.0)));

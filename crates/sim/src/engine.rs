@@ -66,8 +66,10 @@ pub struct Seen {
     pub failures: u64,
     /// Of these, those that had lost the job to another.
     pub fenced: u64,
-    /// Of these, those that took their own late entry of the log for that of another.
-    pub fenced_by_itself: u64,
+    /// Restarts within a process.
+    pub restarts: u64,
+    /// Starts of a job that had ended.
+    pub had_ended: u64,
     /// Calls to the outside that failed or were not answered.
     pub failed_calls: u64,
     /// Objects that were written in part.
@@ -90,7 +92,8 @@ impl Seen {
         self.crashes += other.crashes;
         self.failures += other.failures;
         self.fenced += other.fenced;
-        self.fenced_by_itself += other.fenced_by_itself;
+        self.restarts += other.restarts;
+        self.had_ended += other.had_ended;
         self.failed_calls += other.failed_calls;
         self.torn += other.torn;
         self.late_writes += other.late_writes;

@@ -82,6 +82,8 @@ pub(crate) enum Event {
     Supervise,
     LogPut { host: usize, sequence: u64, entry: Entry<Handle>, answered: bool },
     LogRead { host: usize, sequence: u64 },
+    LogRemove(u64),
+    Forget(Epoch, Incarnation),
     LogAnswer { host: usize, sequence: u64, answer: Answer<Handle> },
     Source(Place),
     Deliver { incarnation: Incarnation, from: TaskId, to: TaskId },
@@ -92,6 +94,7 @@ pub(crate) enum Event {
     Published(Publish),
     Fault,
     WorkerUp(usize),
+    Wish,
     Stop,
 }
 

@@ -1,8 +1,8 @@
 //! A coordinator's process: drives the real [`Coordinator`], carries out its commands, and watches over workers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_model::{Incarnation, Nanos, TaskId};
+use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
 use anabranch_protocol::coordinator::{Answer, Command, Coordinator, Entry, Input, Owner, Phase, Report};
 
 use crate::Mutation;
@@ -25,6 +25,17 @@ pub(crate) struct Host {
     seen: BTreeMap<usize, (u64, Nanos)>,
     placement: BTreeMap<TaskId, Process>,
     ticks_at: Option<Nanos>,
+    wish: Wish,
+    /// Checkpoints that were granted, and are neither committed nor aborted.
+    under_way: BTreeSet<Epoch>,
+}
+
+/// What this driver has heard of a checkpoint that somebody wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    None,
+    Open,
+    Granted(Epoch),
 }
 
 impl Host {
@@ -36,6 +47,8 @@ impl Host {
             seen: BTreeMap::new(),
             placement: BTreeMap::new(),
             ticks_at: None,
+            wish: Wish::None,
+            under_way: BTreeSet::new(),
         }
     }
 
@@ -100,9 +113,58 @@ impl World {
         }
     }
 
+    /// Somebody wants a checkpoint.
+    pub(crate) fn wish(&mut self, host: usize) {
+        if self.hosts[host].is_active() && self.hosts[host].coordinator.is_some() {
+            self.hosts[host].wish = Wish::Open;
+            if self.options.mutation != Some(Mutation::WishForgotten) {
+                self.input(host, Input::Checkpoint);
+            }
+        }
+    }
+
+    /// Whoever wants a checkpoint gets one with the first group that is granted while none is under way.
+    fn watch_wish(&mut self, host: usize, command: &Command<Handle>) {
+        let Host { wish, under_way, .. } = &mut self.hosts[host];
+        match command {
+            Command::Grant { group, checkpoint: true, .. } => {
+                under_way.insert(group.last);
+                if *wish == Wish::Open {
+                    *wish = Wish::Granted(group.last);
+                }
+            }
+            Command::Grant { group, .. } if *wish == Wish::Open && under_way.is_empty() => {
+                let text = format!("{} ends without the checkpoint that is wished for", group.last);
+                self.violated("wish", text);
+            }
+            Command::CheckpointDone(_, epoch) => {
+                under_way.retain(|granted| granted > epoch);
+                if matches!(*wish, Wish::Granted(granted) if granted <= *epoch) {
+                    *wish = Wish::None;
+                    self.seen.fulfilled_wishes += 1;
+                }
+            }
+            Command::AbortCheckpoint(_, epoch) => {
+                under_way.remove(epoch);
+                if *wish == Wish::Granted(*epoch) {
+                    *wish = Wish::Open;
+                }
+            }
+            Command::Start { .. } => {
+                under_way.clear();
+                if *wish != Wish::None {
+                    *wish = Wish::Open;
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn execute(&mut self, host: usize, command: Command<Handle>) {
+        self.watch_wish(host, &command);
         match command {
             Command::Append(sequence, entry) => self.append(host, sequence, entry),
+            Command::Remove(sequence) => self.maybe_late(Event::LogRemove(sequence)),
             Command::Read(sequence) => self.after_store(Event::LogRead { host, sequence }),
             Command::Start { incarnation, from } => {
                 self.place(host);
@@ -123,10 +185,10 @@ impl World {
                 self.tell_workers(host, incarnation, &Message::CheckpointDone(epoch));
             }
             Command::Cancel(incarnation) => self.tell_workers(host, incarnation, &Message::Cancel),
-            // Nothing here waits for an epoch alone, and objects of no checkpoint are left to lie.
-            Command::EpochDone(..) => {}
+            // Nothing here waits for an epoch alone or drops rows, and objects of no checkpoint are left to lie.
+            Command::EpochDone(..) | Command::NoneDone(_) => {}
             Command::AbortCheckpoint(..) => self.seen.aborted += 1,
-            Command::Forget(epoch, incarnation) => self.store.forget(epoch, incarnation),
+            Command::Forget(epoch, incarnation) => self.maybe_late(Event::Forget(epoch, incarnation)),
             Command::Finish(incarnation) => self.finished(incarnation),
             Command::Fail(incarnation, cause) => {
                 self.violated("progress", format!("incarnation {} failed for good: {cause:?}", incarnation.0));
@@ -192,8 +254,9 @@ impl World {
         };
         let lost: Vec<TaskId> = placement.iter().filter(|(_, p)| at_work && lost(p)).map(|(task, _)| *task).collect();
         for task in lost {
-            // A task that has left in order does not fail any more.
-            if !self.left.contains(&(host, incarnation, task)) {
+            // A task that has left in order does not fail any more; one that was not heard to the end has not.
+            let heard = (host, incarnation, task);
+            if !self.left.contains(&heard) || !self.finished.contains(&heard) {
                 self.input(host, Input::Task(incarnation, task, Report::Failed { retry: true }));
             }
         }
@@ -205,6 +268,19 @@ impl World {
             self.note(|| format!("coordinator {host} crashes"));
             self.hosts[host].up = false;
             self.seen.coordinator_crashes += 1;
+        }
+    }
+
+    /// What is removed goes now, much later, or not at all: nothing may depend on it.
+    fn maybe_late(&mut self, removal: Event) {
+        let open = self.scenario.open;
+        match self.chance(open) {
+            false => self.after_store(removal),
+            true if self.rng.below(4) == 0 => {}
+            true => {
+                let wait = self.rng.below(1_000 * MS);
+                self.later(wait, removal);
+            }
         }
     }
 

@@ -39,6 +39,10 @@ pub enum Mutation {
     PositionOneBatchLate,
     /// A sink makes visible again, after a restore, what is visible already.
     CommittedTwice,
+    /// The store writes an entry of the log under a number whose entry was removed.
+    FreedNumberTaken,
+    /// The driver forgets that a checkpoint is wished for.
+    WishForgotten,
 }
 
 /// How to run a seed.
@@ -77,6 +81,14 @@ pub struct Seen {
     pub torn: u64,
     /// Commits repeated by a sink, without effect.
     pub repeated_commits: u64,
+    /// Entries removed from logs.
+    pub removed_entries: u64,
+    /// Most entries that a log had at a time.
+    pub log_entries_max: u64,
+    /// Checkpoints wished for, and taken for that.
+    pub fulfilled_wishes: u64,
+    /// Jobs whose log says that they have ended.
+    pub ended_jobs: u64,
     /// Virtual milliseconds until the job ended.
     pub ended_ms: u64,
 }
@@ -96,6 +108,10 @@ impl Seen {
         self.open_answers += other.open_answers;
         self.torn += other.torn;
         self.repeated_commits += other.repeated_commits;
+        self.removed_entries += other.removed_entries;
+        self.log_entries_max = self.log_entries_max.max(other.log_entries_max);
+        self.fulfilled_wishes += other.fulfilled_wishes;
+        self.ended_jobs += other.ended_jobs;
         self.ended_ms = self.ended_ms.max(other.ended_ms);
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Scenario {
     pub(crate) workers: usize,
     /// Keys of the records of each source, in order.
     pub(crate) records: Vec<Vec<u8>>,
+    /// When a checkpoint is wished for.
+    pub(crate) wishes: Vec<u64>,
     /// When the job is asked to stop; `None`: it ends with its sources.
     pub(crate) stop_at: Option<u64>,
     /// Mean time between faults; `None`: nothing goes wrong.
@@ -54,6 +56,7 @@ impl Scenario {
             sinks: 1 + rng.below(2) as u32,
             workers: 1 + rng.below(3) as usize,
             records: (0..sources).map(|_| records(rng)).collect(),
+            wishes: (0..rng.below(4)).map(|_| rng.below(2_500) * MS).collect(),
             stop_at: (rng.below(3) == 0).then(|| rng.below(2_500) * MS),
             fault_every: faulty.then(|| (80 + rng.below(700)) * MS),
             lost: upto(rng, 200),
@@ -111,7 +114,8 @@ fn config(rng: &mut Rng) -> Config {
     };
     Config {
         group_size,
-        checkpoint_interval: Some(ms(rng.below(300))),
+        // Sometimes they are only taken when they are wished for.
+        checkpoint_interval: Some(ms(if rng.below(5) == 0 { 3_600_000 } else { rng.below(300) })),
         checkpoint_timeout: ms(200 + rng.below(400)),
         checkpoint_failures_max: rng.below(3) as u32,
         checkpoints_kept: 1 + rng.below(3) as usize,
@@ -126,6 +130,7 @@ fn config(rng: &mut Rng) -> Config {
         },
         store_timeout: ms(100),
         store_retry: ms(1 + rng.below(20)),
+        store_patience: Duration::MAX,
         fence_look: ms(500),
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Committable {
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     pub(crate) log: BTreeMap<u64, Entry<Handle>>,
+    /// What each checkpoint that was ever in the log refers to.
+    referred: BTreeMap<(Epoch, Incarnation), BTreeSet<Handle>>,
     /// Snapshots; `None` are those written in part.
     pub(crate) objects: BTreeMap<Handle, Option<State>>,
     next_object: Handle,
@@ -32,13 +34,33 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Puts an entry if there is none. With [`Mutation::LateWriteAccepted`], puts it anyhow.
+    /// Puts an entry if there is none, nor a later one. With [`Mutation::LateWriteAccepted`], puts it anyhow; with
+    /// [`Mutation::FreedNumberTaken`], also where there was one.
     pub(crate) fn put(&mut self, sequence: u64, entry: &Entry<Handle>, mutation: Option<Mutation>) -> Answer<Handle> {
         if self.log.contains_key(&sequence) && mutation != Some(Mutation::LateWriteAccepted) {
             return Answer::Taken;
         }
+        if self.is_passed(sequence) && mutation != Some(Mutation::FreedNumberTaken) {
+            return Answer::Passed;
+        }
+        if let Entry::Checkpoint(checkpoint) = entry {
+            let objects = checkpoint.tasks.values().copied().collect();
+            self.referred.insert((checkpoint.epoch, checkpoint.incarnation), objects);
+        }
         self.log.insert(sequence, entry.clone());
         Answer::Appended
+    }
+
+    /// What there is under a number.
+    pub(crate) fn read(&self, sequence: u64) -> Answer<Handle> {
+        match self.log.get(&sequence) {
+            None if self.is_passed(sequence) => Answer::Passed,
+            entry => Answer::Entry(entry.cloned()),
+        }
+    }
+
+    fn is_passed(&self, sequence: u64) -> bool {
+        self.log.range(sequence + 1..).next().is_some()
     }
 
     /// A name that was never used.
@@ -66,12 +88,12 @@ impl Store {
 
     /// Deletes the objects of a checkpoint that no other one in the log refers to.
     pub(crate) fn forget(&mut self, epoch: Epoch, incarnation: Incarnation) {
-        let (mut gone, mut needed) = (BTreeSet::new(), BTreeSet::new());
+        let Some(gone) = self.referred.get(&(epoch, incarnation)) else { return };
+        let mut needed = BTreeSet::new();
         for entry in self.log.values() {
-            let Entry::Checkpoint(checkpoint) = entry else { continue };
-            let this = checkpoint.epoch == epoch && checkpoint.incarnation == incarnation;
-            let set = if this { &mut gone } else { &mut needed };
-            set.extend(checkpoint.tasks.values().copied());
+            if let Entry::Checkpoint(checkpoint) = entry {
+                needed.extend(checkpoint.tasks.values().copied());
+            }
         }
         for object in gone.difference(&needed) {
             self.objects.remove(object);

@@ -35,8 +35,9 @@ pub(crate) struct World {
     cut_links: BTreeMap<(usize, usize), Nanos>,
     pub(crate) channels: BTreeMap<(Incarnation, TaskId, TaskId), VecDeque<Envelope>>,
     pub(crate) started: BTreeSet<(Incarnation, TaskId)>,
-    /// Tasks that a coordinator has heard to be gone.
+    /// Tasks that a coordinator has heard to be gone, and those whose last acknowledgement it has heard.
     pub(crate) left: BTreeSet<(usize, Incarnation, TaskId)>,
+    pub(crate) finished: BTreeSet<(usize, Incarnation, TaskId)>,
     pub(crate) stop_asked: bool,
     finished_at: Option<Nanos>,
     pub(crate) seen: Seen,
@@ -62,6 +63,7 @@ impl World {
             channels: BTreeMap::new(),
             started: BTreeSet::new(),
             left: BTreeSet::new(),
+            finished: BTreeSet::new(),
             stop_asked: false,
             finished_at: None,
             seen: Seen::default(),
@@ -75,6 +77,9 @@ impl World {
             world.later(0, Event::Beat(Process { worker, boot: 1 }));
         }
         world.later(30 * MS, Event::Supervise);
+        for at in world.scenario.wishes.clone() {
+            world.later(at, Event::Wish);
+        }
         if let Some(stop_at) = world.scenario.stop_at {
             world.later(stop_at, Event::Stop);
         }
@@ -108,8 +113,11 @@ impl World {
                 self.command(process, host, incarnation, message);
             }
             Event::ToHost { host, place, report } => {
-                if report == Report::Gone {
-                    self.left.insert((host, place.incarnation, place.task));
+                let task = (host, place.incarnation, place.task);
+                match report {
+                    Report::Gone => _ = self.left.insert(task),
+                    Report::Acknowledged { finished: true, .. } => _ = self.finished.insert(task),
+                    _ => {}
                 }
                 self.reported(host, place, &report);
             }
@@ -121,9 +129,13 @@ impl World {
             Event::Supervise => self.supervise(),
             Event::LogPut { host, sequence, entry, answered } => self.log_put(host, sequence, &entry, answered),
             Event::LogRead { host, sequence } => {
-                let answer = Answer::Entry(self.store.log.get(&sequence).cloned());
+                let answer = self.store.read(sequence);
                 self.after_store(Event::LogAnswer { host, sequence, answer });
             }
+            Event::LogRemove(sequence) => {
+                self.seen.removed_entries += u64::from(self.store.log.remove(&sequence).is_some());
+            }
+            Event::Forget(epoch, incarnation) => self.store.forget(epoch, incarnation),
             Event::LogAnswer { host, sequence, answer } => self.input(host, Input::Store(sequence, answer)),
             Event::Source(place) => self.turn(place),
             Event::Deliver { incarnation, from, to } => self.deliver(incarnation, from, to),
@@ -134,6 +146,7 @@ impl World {
             Event::Published(publish) => self.published(&publish),
             Event::Fault => self.fault(),
             Event::WorkerUp(worker) => self.worker_up(worker),
+            Event::Wish => (0..self.hosts.len()).for_each(|host| self.wish(host)),
             Event::Stop => {
                 self.stop_asked = self.finished_at.is_none();
                 (0..self.hosts.len()).for_each(|host| self.input(host, Input::Stop));
@@ -236,7 +249,10 @@ impl World {
             match entry {
                 Entry::Begins(..) => self.seen.incarnations += 1,
                 Entry::Checkpoint(_) => self.seen.checkpoints += 1,
+                Entry::Ended(_) => self.seen.ended_jobs += 1,
+                Entry::Unusable(_) => self.violated("commit", "an entry was written that says nothing".into()),
             }
+            self.seen.log_entries_max = self.seen.log_entries_max.max(self.store.log.len() as u64);
         }
         if answered {
             self.after_store(Event::LogAnswer { host, sequence, answer });

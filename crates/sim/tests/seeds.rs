@@ -37,7 +37,11 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.open_answers,
         seen.torn,
         seen.repeated_commits,
+        seen.removed_entries,
+        seen.fulfilled_wishes,
+        seen.ended_jobs,
     ];
+    assert!(seen.log_entries_max <= 12, "a log is kept short: {seen:?}");
     assert!(happened.iter().all(|times| *times > SEEDS / 10), "{seen:?}");
 }
 
@@ -66,6 +70,8 @@ fn planted_bugs_are_found() {
         (Mutation::MarkerOvertakes, "prefix"),
         (Mutation::PositionOneBatchLate, "prefix"),
         (Mutation::CommittedTwice, "prefix"),
+        (Mutation::FreedNumberTaken, "commit"),
+        (Mutation::WishForgotten, "wish"),
     ];
     for (mutation, invariant) in planted {
         let run = found(mutation);

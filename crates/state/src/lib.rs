@@ -1,13 +1,16 @@
-//! Where checkpoints lie: state files, manifests and the job's log in an object store. Formats are types of their own,
-//! versioned and checked by checksums; what is damaged is told apart from what is missing.
+//! Where state lies: beyond an operator's tables on a local disk, and in checkpoints, which are state files, manifests and
+//! the job's log in an object store. Formats are types of their own, versioned and checked by checksums; what is damaged
+//! is told apart from what is missing.
 
+mod backend;
 mod file;
 mod log;
 mod manifest;
 mod store;
 
+pub use backend::{BUCKETS, Buckets, DiskBackend, MemoryBackend, Merge, Run, StateBackend};
 pub use file::{decode_rows, encode_rows};
-pub use log::{Appended, Entry, Log};
+pub use log::{Appended, Entry, Found, Log};
 pub use manifest::{
     FORMAT, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
     encode_manifest,

@@ -1,6 +1,11 @@
 //! The log of a job: numbered entries, each written once by whoever comes first. It decides who owns the job and which
 //! checkpoints exist. A coordinator appends under the number that follows on the last entry it has read: if somebody else
 //! has taken it, it learns who, and gives way to a later incarnation.
+//!
+//! Old entries may be removed, never the last one: whoever comes late to a number that is free again finds later ones.
+//!
+//! An entry is a JSON object. Its `format` is 1 if it is not there; format 2 added the owner and `ended`. A reader refuses
+//! formats that it does not know.
 
 use anabranch_model::{Epoch, Error, Incarnation, Result};
 use serde::{Deserialize, Serialize};
@@ -8,15 +13,20 @@ use serde::{Deserialize, Serialize};
 use crate::{Blob, Store};
 
 const FOLDER: &str = "log";
+/// Format of the entries that are written.
+const FORMAT: u32 = 2;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "entry", rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
 pub enum Entry {
     /// A coordinator has taken the job over.
     Begins {
         /// Its incarnation.
         incarnation: Incarnation,
+        /// A number that no other coordinator has; 0 in entries of format 1.
+        #[serde(default)]
+        owner: u64,
     },
     /// A checkpoint is complete.
     Checkpoint {
@@ -27,6 +37,37 @@ pub enum Entry {
         /// Its manifest.
         manifest: Blob,
     },
+    /// The job has ended by itself: the last checkpoint before this is its end.
+    Ended {
+        /// Who brought it to its end.
+        incarnation: Incarnation,
+    },
+}
+
+impl Entry {
+    /// Who wrote it.
+    #[must_use]
+    pub fn incarnation(&self) -> Incarnation {
+        match self {
+            Entry::Begins { incarnation, .. }
+            | Entry::Checkpoint { incarnation, .. }
+            | Entry::Ended { incarnation } => *incarnation,
+        }
+    }
+}
+
+/// An entry as it lies in the store.
+#[derive(Serialize, Deserialize)]
+struct Stored<E> {
+    format: u32,
+    #[serde(flatten)]
+    entry: E,
+}
+
+/// What every format has in common.
+#[derive(Deserialize)]
+struct Head {
+    format: Option<u32>,
 }
 
 /// Outcome of [`Log::append`].
@@ -34,8 +75,21 @@ pub enum Entry {
 pub enum Appended {
     /// The entry is the last one.
     Last,
-    /// There is another entry of this number, or there are later ones: somebody else has the job.
+    /// There is an entry of this number.
     Taken,
+    /// There are later entries: the log has gone past this number.
+    Passed,
+}
+
+/// Outcome of [`Log::read`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// The entry.
+    Entry(Entry),
+    /// Nothing yet: the number is free.
+    Nothing,
+    /// Nothing any more: there are later entries.
+    Passed,
 }
 
 /// Reads and appends entries.
@@ -51,22 +105,31 @@ impl Log {
         Log { store }
     }
 
-    /// Entry `sequence`, if there is one.
-    pub fn read(&self, sequence: u64) -> Result<Option<Entry>> {
+    /// What there is under this number.
+    pub fn read(&self, sequence: u64) -> Result<Found> {
+        Ok(match self.entry(sequence)? {
+            Some(entry) => Found::Entry(entry),
+            None if self.has_later(sequence)? => Found::Passed,
+            None => Found::Nothing,
+        })
+    }
+
+    fn entry(&self, sequence: u64) -> Result<Option<Entry>> {
         let name = name(sequence);
         let Some(content) = self.store.get(&name)? else { return Ok(None) };
-        serde_json::from_slice(&content).map(Some).map_err(|error| {
-            Error::outside(format!("an entry of the job's log is damaged: {error}"))
-                .at(format!("{}/{name}", self.store.place()))
-                .remedy("remove it if it is the last one: the checkpoint before it is used then")
-        })
+        decode(&content).map(Some).map_err(|error| error.at(format!("{}/{name}", self.store.place())))
+    }
+
+    /// A later entry may have been removed, but never the last one.
+    fn has_later(&self, sequence: u64) -> Result<bool> {
+        Ok(self.numbers()?.last().is_some_and(|last| *last > sequence))
     }
 
     /// All entries that are there, with their numbers, ascending. Old ones may have been removed.
     pub fn entries(&self) -> Result<Vec<(u64, Entry)>> {
         let mut entries = Vec::new();
         for sequence in self.numbers()? {
-            if let Some(entry) = self.read(sequence)? {
+            if let Some(entry) = self.entry(sequence)? {
                 entries.push((sequence, entry));
             }
         }
@@ -75,15 +138,15 @@ impl Log {
 
     /// Appends under this number, which is to follow on the last one.
     pub fn append(&self, sequence: u64, entry: &Entry) -> Result<Appended> {
-        let text = serde_json::to_vec(entry)
+        let text = serde_json::to_vec(&Stored { format: FORMAT, entry })
             .map_err(|error| Error::internal(format!("an entry of the log cannot be encoded: {error}")))?;
         if !self.store.put_new(&name(sequence), text.into())? {
             return Ok(Appended::Taken);
         }
         // Whoever slept for long may find a number free again, whose entry was removed; later ones are there then.
-        match self.numbers()?.last() {
-            Some(last) if *last > sequence => self.remove(sequence).map(|()| Appended::Taken),
-            _ => Ok(Appended::Last),
+        match self.has_later(sequence)? {
+            true => self.remove(sequence).map(|()| Appended::Passed),
+            false => Ok(Appended::Last),
         }
     }
 
@@ -94,9 +157,24 @@ impl Log {
         Ok(names.iter().filter_map(number).collect())
     }
 
-    /// Removes an entry whose checkpoint is no longer kept.
+    /// Removes an entry that says nothing any more. The last one must stay.
     pub fn remove(&self, sequence: u64) -> Result<()> {
         self.store.delete(&name(sequence))
+    }
+}
+
+fn decode(content: &[u8]) -> Result<Entry> {
+    let damaged = |error: serde_json::Error| {
+        Error::outside(format!("an entry of the job's log is damaged: {error}"))
+            .remedy("remove it if it is the last one: the checkpoint before it is used then")
+    };
+    let Head { format } = serde_json::from_slice(content).map_err(damaged)?;
+    match format {
+        None | Some(1..=FORMAT) => serde_json::from_slice(content).map_err(damaged),
+        Some(format) => {
+            Err(Error::user(format!("an entry of the job's log has format {format}; this version reads {FORMAT}"))
+                .remedy("use the version of Anabranch that wrote it"))
+        }
     }
 }
 
@@ -114,7 +192,7 @@ mod tests {
         let store = Store::directory(folder.path().to_str().expect("text")).expect("store");
         let log = Log::new(store.clone());
         assert_eq!(log.entries().expect("none"), []);
-        let begins = |n| Entry::Begins { incarnation: Incarnation(n) };
+        let begins = |n| Entry::Begins { incarnation: Incarnation(n), owner: n + 40 };
         let manifest = store.put("manifests/5", b"x".to_vec().into()).expect("put");
         let checkpoint = Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest };
         assert_eq!(log.append(1, &begins(1)).expect("append"), Appended::Last);
@@ -124,10 +202,37 @@ mod tests {
         assert_eq!(log.entries().expect("all"), [(1, begins(1)), (2, checkpoint), (10, begins(2))]);
         log.remove(1).expect("remove");
         assert_eq!(log.entries().expect("rest").len(), 2);
-        assert_eq!(log.append(1, &begins(1)).expect("free, but late"), Appended::Taken);
+        assert_eq!(log.append(1, &begins(1)).expect("free, but late"), Appended::Passed);
+        assert_eq!(log.read(1).expect("read"), Found::Passed);
+        assert_eq!(log.read(11).expect("read"), Found::Nothing);
+        assert_eq!(log.read(10).expect("read"), Found::Entry(begins(2)));
         assert_eq!(log.entries().expect("rest").len(), 2, "the late entry leaves no trace");
         std::fs::write(folder.path().join("log/000000000010.json"), "{").expect("write");
         let error = log.entries().expect_err("damaged").to_string();
         assert!(error.contains("000000000010.json"), "{error}");
+    }
+
+    /// The texts were written by the versions that had these formats, and are never rewritten.
+    #[test]
+    fn entries_of_every_format_are_read_forever() {
+        let blob = Blob { name: "manifests/1-5.txt".into(), bytes: 3, crc32: 7 };
+        let checkpoint = Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest: blob };
+        let begins = |owner| Entry::Begins { incarnation: Incarnation(1), owner };
+        let known = [
+            (r#"{"entry":"begins","incarnation":1}"#, begins(0)),
+            (
+                r#"{"entry":"checkpoint","incarnation":1,"epoch":5,"manifest":{"name":"manifests/1-5.txt","bytes":3,"crc32":7}}"#,
+                checkpoint,
+            ),
+            (r#"{"format":2,"entry":"begins","incarnation":1,"owner":18446744073709551615}"#, begins(u64::MAX)),
+            (r#"{"format":2,"entry":"ended","incarnation":1}"#, Entry::Ended { incarnation: Incarnation(1) }),
+        ];
+        for (text, entry) in known {
+            assert_eq!(decode(text.as_bytes()).expect(text), entry);
+        }
+        let written = serde_json::to_string(&Stored { format: FORMAT, entry: begins(u64::MAX) }).expect("text");
+        assert_eq!(written, r#"{"format":2,"entry":"begins","incarnation":1,"owner":18446744073709551615}"#);
+        let later = decode(br#"{"format":3,"entry":"begins","incarnation":1}"#).expect_err("a later format");
+        assert!(later.to_string().contains("format 3; this version reads 2"), "{later}");
     }
 }

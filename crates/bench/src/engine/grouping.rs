@@ -22,10 +22,20 @@ INSERT INTO results SELECT id, COUNT(*) AS occurrences FROM events GROUP BY id;"
 
 /// Count per key over the whole workload.
 pub(crate) fn grouping(keys: &Arc<Keys>, parallelism: u32) -> Result<Box<dyn Contestant>> {
+    grouping_as(format!("engine: SQL, parallelism {parallelism}"), keys, parallelism, &[])
+}
+
+/// The same with options of the job.
+pub(crate) fn grouping_as(
+    name: impl Into<String>,
+    keys: &Arc<Keys>,
+    parallelism: u32,
+    set: &[(&str, &str)],
+) -> Result<Box<dyn Contestant>> {
     let source = MemorySource::batches(batches(keys)?).partitions(parallelism);
     let tables: Vec<Table> = vec![("bench_keys", Arc::new(source))];
-    let query = Query::new(SQL, tables.clone(), parallelism, &[])?;
-    Ok(program(format!("engine: SQL, parallelism {parallelism}"), move || {
+    let query = Query::new(SQL, tables.clone(), parallelism, set)?;
+    Ok(program(name, move || {
         let (read, rows) = query.run(tables.clone())?;
         let mut answer = Answer::default();
         for batch in &rows {

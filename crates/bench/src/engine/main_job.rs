@@ -1,16 +1,15 @@
 //! The main job as a user writes it, over JSON records and over columns.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anabranch_connectors::MemorySource;
 use anabranch_connectors::format::Format;
 use anabranch_connectors::format::json::JsonOptions;
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 use arrow::array::{AsArray, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
-use super::{Query, Table, column, register};
+use super::{Query, Table, column, resident};
 use crate::answer::Answer;
 use crate::contestant::{Contestant, RunResult, program};
 use crate::workload::AdEvents;
@@ -48,31 +47,10 @@ pub(crate) fn typed(events: &Arc<AdEvents>, parallelism: u32) -> Result<Box<dyn 
     Ok(program(name("columns", parallelism), move || result(query.run(tables.clone())?)))
 }
 
-/// Resident memory that the main job needs on top of its input, in bytes: the largest of readings every 2 ms. What
-/// earlier work of this process has left to its allocator counts as there already, so this is to be measured first.
+/// Resident memory that the main job needs on top of its input, in bytes.
 pub(crate) fn memory(events: &Arc<AdEvents>, parallelism: u32) -> Result<u64> {
     let query = Query::new(SQL, json_tables(events, parallelism)?, parallelism, &[])?;
-    let mut engine = query.engine.clone();
-    register(&mut engine, json_tables(events, parallelism)?);
-    let before = resident_bytes()?;
-    let job = engine.start(&query.plan)?;
-    let mut most = before;
-    while !job.wait_timeout(Duration::from_millis(2)) {
-        most = most.max(resident_bytes()?);
-    }
-    job.wait()?;
-    Ok(most - before)
-}
-
-fn resident_bytes() -> Result<u64> {
-    let path = "/proc/self/statm";
-    let failed = |error: String| Error::outside(error).at(path);
-    let statm = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    // SAFETY: the call takes and gives a number.
-    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    let page_bytes = u64::try_from(page_bytes).map_err(|error| failed(error.to_string()))?;
-    Ok(pages.ok_or_else(|| failed(format!("not understood: {statm}")))? * page_bytes)
+    resident::growth(&query, json_tables(events, parallelism)?)
 }
 
 fn name(what: &str, parallelism: u32) -> String {

@@ -1,5 +1,6 @@
 //! Rows from memory at a steady rate, as a network gives them: at every tick those that have come since the last one.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ const TICK: Duration = Duration::from_micros(500);
 
 /// A table that gives its batches out in turn, again and again, until it has given its number of rows.
 pub(super) struct PacedSource {
+    /// Given out before, as fast as they are taken, divided among the readers.
+    first: Vec<RecordBatch>,
     batches: Vec<RecordBatch>,
     rows_per_s: u64,
     rows: u64,
@@ -26,7 +29,12 @@ pub(super) struct PacedSource {
 impl PacedSource {
     /// `rows` rows in all, `rows_per_s` of them per second, evenly over `partitions`. `batches` is not empty.
     pub(super) fn new(batches: Vec<RecordBatch>, rows_per_s: u64, rows: u64, partitions: u32) -> Self {
-        PacedSource { batches, rows_per_s, rows, partitions, late_ns: Arc::default() }
+        PacedSource { first: Vec::new(), batches, rows_per_s, rows, partitions, late_ns: Arc::default() }
+    }
+
+    /// The same, after these.
+    pub(super) fn after(self, first: Vec<RecordBatch>) -> Self {
+        PacedSource { first, ..self }
     }
 
     /// How long after their ticks helpings have been given out since the last call.
@@ -52,6 +60,13 @@ impl Connector for PacedSource {
         Ok(Box::new(Reader {
             partition: PartitionId(context.index),
             announced: false,
+            first: self
+                .first
+                .iter()
+                .skip(context.index as usize)
+                .step_by(partitions as usize)
+                .map(project)
+                .collect::<Result<_>>()?,
             batches: self.batches.iter().map(project).collect::<Result<_>>()?,
             batch: context.index as usize % self.batches.len().max(1),
             offset: 0,
@@ -74,6 +89,7 @@ impl Connector for PacedSource {
 struct Reader {
     partition: PartitionId,
     announced: bool,
+    first: VecDeque<RecordBatch>,
     batches: Vec<RecordBatch>,
     batch: usize,
     offset: usize,
@@ -100,6 +116,11 @@ impl Source for Reader {
         if !self.announced {
             self.announced = true;
             return Ok(Polled::Opened(self.partition));
+        }
+        if let Some(batch) = self.first.pop_front() {
+            self.started = self.clock.now();
+            self.tick = self.started.plus(TICK);
+            return Ok(Polled::Rows(Rows { partition: self.partition, batch, malformed: Vec::new() }));
         }
         if self.given >= self.rows {
             return Ok(Polled::End);

@@ -1,4 +1,4 @@
-//! Integer keys for the keyed count: uniform over a number of distinct values.
+//! Integer keys for the keyed count: uniform over a number of distinct values, or over some that are in use for a while.
 
 use anabranch_model::Rng;
 use arrow::array::Int64Array;
@@ -20,15 +20,27 @@ impl Keys {
     /// Draws `count` keys from `distinct` values.
     pub(crate) fn generate(count: u64, distinct: u64, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let mut blocks = Vec::new();
-        let mut left = count;
-        while left > 0 {
-            let rows = left.min(BLOCK_ROWS as u64);
-            blocks.push((0..rows).map(|_| rng.below(distinct).cast_signed()).collect::<Vec<_>>().into());
-            left -= rows;
-        }
-        Keys { distinct, blocks, count }
+        Keys { distinct, blocks: blocks(count, |_| rng.below(distinct)), count }
     }
+
+    /// Draws `count` keys, each from those values that are in use at its time: `near` values for so many keys as
+    /// `times` times their number, then the next ones.
+    pub(crate) fn moving(count: u64, near: u64, times: u64, seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let blocks = blocks(count, |at| at / (near * times) * near + rng.below(near));
+        Keys { distinct: count.div_ceil(times), blocks, count }
+    }
+
+    /// Every value below `count` once, in order.
+    pub(crate) fn each(count: u64) -> Self {
+        Keys { distinct: count, blocks: blocks(count, |at| at), count }
+    }
+}
+
+fn blocks(count: u64, mut key: impl FnMut(u64) -> u64) -> Vec<Int64Array> {
+    let starts = (0..count).step_by(BLOCK_ROWS);
+    let rows = |start: u64| start..count.min(start + BLOCK_ROWS as u64);
+    starts.map(|start| rows(start).map(|at| key(at).cast_signed()).collect::<Vec<_>>().into()).collect()
 }
 
 #[cfg(test)]
@@ -43,5 +55,9 @@ mod tests {
         assert_eq!(keys.blocks.iter().map(|b| b.values().len()).collect::<Vec<_>>(), [BLOCK_ROWS, 1]);
         let seen: BTreeSet<i64> = keys.blocks.iter().flat_map(|b| b.values().iter().copied()).collect();
         assert_eq!(seen, (0..100).collect());
+        let moving = Keys::moving(1000, 10, 5, 1);
+        let keys: Vec<i64> = moving.blocks.iter().flat_map(|b| b.values().iter().copied()).collect();
+        assert!(keys.iter().enumerate().all(|(at, key)| (0..10).contains(&(key - at as i64 / 50 * 10))));
+        assert_eq!(Keys::each(3).blocks[0].values(), &[0, 1, 2]);
     }
 }

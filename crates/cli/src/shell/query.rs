@@ -10,6 +10,7 @@ use arrow::array::RecordBatch;
 use super::table::Table;
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::run::HAD_ENDED;
 use crate::signals::Signals;
 use crate::view::text::grouped;
 use crate::watch::Watch;
@@ -43,6 +44,10 @@ impl Wanted {
 
 /// Waits for an INSERT until it ends or is stopped.
 pub(super) fn insert(job: Job, signals: &Signals, output: &mut Console) -> Result<(), Failure> {
+    if job.had_ended() {
+        output.line(HAD_ENDED)?;
+        return Ok(());
+    }
     let clock = SystemClock::new();
     let watch = Watch { job: &job, clock: &clock, started: clock.now(), limit: None, signals, output };
     watch.quietly();

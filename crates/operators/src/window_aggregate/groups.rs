@@ -22,8 +22,9 @@ pub(super) struct Input {
     pub(super) filters: Option<Vec<Option<BooleanArray>>>,
 }
 
-/// Keys of groups with a list of columns per function: states or results.
-#[derive(Clone)]
+/// Keys of groups with a list of columns per function: states or results. No columns if there is no group: not every
+/// accumulator can give out nothing.
+#[derive(Clone, Default)]
 pub(super) struct Grouped {
     pub(super) len: usize,
     pub(super) keys: Vec<ArrayRef>,
@@ -114,6 +115,9 @@ impl Groups {
     /// Takes the states out; the accumulators are empty afterwards.
     pub(super) fn states(&mut self) -> Result<Grouped> {
         let len = self.len();
+        if len == 0 {
+            return Ok(Grouped::default());
+        }
         let states = self.accumulators.iter_mut().map(|a| a.state(EmitTo::All).map_err(|e| runtime_error(&e)));
         Ok(Grouped { len, values: states.collect::<Result<_>>()?, keys: self.keys.keys()? })
     }
@@ -121,6 +125,9 @@ impl Groups {
     /// Takes the results out; the accumulators are empty afterwards.
     pub(super) fn results(&mut self) -> Result<Grouped> {
         let len = self.len();
+        if len == 0 {
+            return Ok(Grouped::default());
+        }
         let results =
             self.accumulators.iter_mut().map(|a| Ok(vec![a.evaluate(EmitTo::All).map_err(|e| runtime_error(&e))?]));
         Ok(Grouped { len, values: results.collect::<Result<_>>()?, keys: self.keys.keys()? })

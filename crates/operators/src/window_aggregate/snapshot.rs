@@ -4,6 +4,8 @@
 //! states are given out and merged into the groups. So a snapshot costs what has changed and not what there is, and what
 //! is given out is immutable while it is written. When the changes given out since the last complete snapshot outgrow the
 //! state several times over, the next one is complete: that bounds what a restore reads.
+//!
+//! What the backend holds is in the snapshot as it is: its runs are immutable.
 
 use std::ops::Range;
 
@@ -28,12 +30,19 @@ pub(super) struct Snapshots {
     changed_rows: usize,
     /// Changes of panes that have been sealed since the last snapshot.
     sealed: Vec<(i64, Grouped)>,
+    /// Groups have been given to the backend since the last snapshot, among them what was given out before.
+    put_away: bool,
 }
 
 impl Snapshots {
     /// Whether there has been a snapshot, so that the next one gives out changes.
     pub(super) fn are_taken(&self) -> bool {
         self.complete_rows.is_some()
+    }
+
+    /// Groups have been given to the backend, whose runs are in the next snapshot.
+    pub(super) fn put_away(&mut self) {
+        self.put_away = true;
     }
 
     /// Brings an open pane's changes into its groups before it is sealed, and keeps them for the next snapshot.
@@ -91,7 +100,8 @@ impl WindowAggregate {
         let Snapshots { complete_rows, changed_rows, .. } = self.snapshots;
         let outgrown = complete_rows.is_none_or(|rows| changed_rows > CHANGES_MIN.max(CHANGES_PER_STATE * rows));
         // Without any pane, a complete snapshot costs nothing and frees what was given out before.
-        let complete = outgrown || self.panes.is_empty();
+        let put_away = std::mem::take(&mut self.snapshots.put_away);
+        let complete = outgrown || put_away || self.panes.is_empty();
         let mut rows = Vec::new();
         let sealed = std::mem::take(&mut self.snapshots.sealed);
         if complete {
@@ -99,6 +109,7 @@ impl WindowAggregate {
                 match pane {
                     Pane::Open(open) => rows.push((*start, open.copy_states()?)),
                     Pane::Sealed(sealed) => rows.push((*start, sealed.clone())),
+                    Pane::Away => {}
                 }
             }
         } else {
@@ -121,7 +132,7 @@ impl WindowAggregate {
         };
         let rows = rows.map(batch).collect::<Result<_>>()?;
         let first_pane = self.panes.keys().next().map_or(EventTime::MAX, |start| EventTime(*start));
-        Ok(StateChange { rows, complete, first_pane })
+        Ok(StateChange { rows, complete, first_pane, runs: self.backend.runs() })
     }
 
     /// Merges rows of a snapshot. They are part of the next snapshot, which is complete: it may have another parallelism.

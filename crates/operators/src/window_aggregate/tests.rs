@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, Window};
+use anabranch_dataflow::{AggregateSpec, Expr, Literal, NamedExpr, StateBackendKind, Window};
 use anabranch_model::Rng;
 use arrow::array::{AsArray, Int64Array, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::{Float64Type, Int64Type, TimestampMillisecondType};
@@ -126,6 +126,7 @@ fn collect(out: &mut Output, windowed: bool, results: &mut Results) {
 #[derive(Default)]
 struct Saved {
     rows: Vec<RecordBatch>,
+    runs: Vec<Arc<anabranch_state::Run>>,
 }
 
 impl Saved {
@@ -133,6 +134,7 @@ impl Saved {
         if change.complete {
             self.rows.clear();
         }
+        self.runs = change.runs;
         self.rows.extend(change.rows);
         self.rows.retain(|rows| {
             let panes = rows.column(0).as_primitive_opt::<TimestampMillisecondType>();
@@ -143,6 +145,9 @@ impl Saved {
     /// A new operator that goes on where the last snapshot was taken.
     fn restore(&self, mut operator: WindowAggregate, watermark: i64, rng: &mut Rng) -> WindowAggregate {
         let mut rows = self.rows.clone();
+        for run in &self.runs {
+            rows.extend(anabranch_state::decode_rows(&run.content().expect("content")).expect("rows"));
+        }
         while !rows.is_empty() {
             let next = rows.swap_remove(rng.below(rows.len() as u64) as usize);
             operator.restore(next).expect("restore");
@@ -169,8 +174,12 @@ fn random_rows(rng: &mut Rng, count: u64, now: i64, many_keys: bool) -> Vec<Row>
 
 /// With `restarts`, snapshots are taken now and then, and now and then what they hold replaces the operator.
 fn check_with(seed: u64, window: Window, two_phases: bool, many_keys: bool, restarts: bool) {
+    check_on(&JobOptions::default(), seed, window, two_phases, many_keys, restarts);
+}
+
+fn check_on(options: &JobOptions, seed: u64, window: Window, two_phases: bool, many_keys: bool, restarts: bool) {
     let functions = Functions::default();
-    let new = |phase| WindowAggregate::new(&spec(phase, window), &functions, usize::MAX).expect("valid");
+    let new = |phase| WindowAggregate::new(&spec(phase, window), &functions, options).expect("valid");
     let mut complete = new(if two_phases { AggregatePhase::Final } else { AggregatePhase::Complete });
     let mut partial = two_phases.then(|| new(AggregatePhase::Partial));
     let windowed = window != Window::Global;
@@ -178,7 +187,10 @@ fn check_with(seed: u64, window: Window, two_phases: bool, many_keys: bool, rest
     let (mut expected, mut watermark, mut late) = (BTreeMap::<_, Vec<Option<i64>>>::new(), i64::MIN, 0);
     let feed = |element: Element, complete: &mut WindowAggregate, out: &mut Output| match element {
         Element::Batch(batch) => complete.batch(batch, out).expect("batch"),
-        Element::Watermark(time) => complete.watermark(time, out).expect("watermark"),
+        Element::Watermark(time) => {
+            complete.watermark(time, out).expect("watermark");
+            while complete.more(out).expect("more") {}
+        }
     };
     let mut saved = Saved::default();
     let mut rows_left = ROWS;
@@ -266,11 +278,65 @@ fn goes_on_from_its_snapshots_as_if_nothing_had_happened() {
     }
 }
 
+fn on_disk(directory: &std::path::Path) -> JobOptions {
+    let state_directory = Some(directory.into());
+    JobOptions { state_backend: StateBackendKind::Disk, state_directory, ..JobOptions::default() }
+}
+
+#[test]
+fn tables_on_disk_keep_to_their_bound() {
+    let directory = tempfile::tempdir().expect("folder");
+    let options = JobOptions { state_bytes: 1 << 20, ..on_disk(directory.path()) };
+    let window = Window::Tumble { size_ms: 1000, offset_ms: 0 };
+    let spec = spec(AggregatePhase::Complete, window);
+    let mut aggregate = WindowAggregate::new(&spec, &Functions::default(), &options).expect("valid");
+    let mut out = Output::default();
+    for n in 0..40 {
+        let rows: Vec<Row> = (0..1000).map(|i| (Some(format!("key {n} {i}")), 5, Some(i))).collect();
+        aggregate.batch(batch(&rows), &mut out).expect("batch");
+        let bytes: usize = aggregate.panes.values().map(Pane::size_bytes).sum();
+        assert!(bytes < 1 << 20, "{bytes}");
+    }
+    assert!(!aggregate.backend.runs().is_empty());
+    aggregate.watermark(EventTime::MAX, &mut out).expect("watermark");
+    let (mut rows, mut pieces) = (0, 0);
+    loop {
+        let given: usize = out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).sum();
+        assert!(given < 1000, "the window is given out in pieces");
+        rows += given;
+        pieces += 1;
+        if !aggregate.more(&mut out).expect("more") {
+            break;
+        }
+    }
+    assert_eq!(rows, 40_000);
+    assert!(pieces > 100);
+    assert!(aggregate.panes.is_empty() && aggregate.backend.runs().is_empty());
+}
+
+#[test]
+fn state_on_disk_gives_the_same() {
+    let windows = [
+        Window::Tumble { size_ms: 100, offset_ms: 0 },
+        Window::Tumble { size_ms: 5000, offset_ms: 0 },
+        Window::Hop { size_ms: 400, slide_ms: 100, offset_ms: 4 },
+        Window::Global,
+    ];
+    let directory = tempfile::tempdir().expect("folder");
+    for (seed, state_bytes) in [(0, 100_000), (1, 100_000), (0, 500_000), (1, 500_000)] {
+        for window in windows {
+            let options = JobOptions { state_bytes, ..on_disk(directory.path()) };
+            check_on(&options, seed, window, false, seed % 2 == 0, seed % 2 == 0);
+        }
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 0, "files are left over");
+}
+
 #[test]
 fn a_snapshot_holds_what_has_changed() {
     let functions = Functions::default();
     let spec = spec(AggregatePhase::Complete, Window::Global);
-    let mut aggregate = WindowAggregate::new(&spec, &functions, usize::MAX).expect("valid");
+    let mut aggregate = WindowAggregate::new(&spec, &functions, &JobOptions::default()).expect("valid");
     let mut out = Output::default();
     let rows = |keys: std::ops::Range<i64>| keys.map(|i| (Some(format!("key {i}")), 0, Some(i))).collect::<Vec<Row>>();
     let sizes = |change: &StateChange| change.rows.iter().map(RecordBatch::num_rows).sum::<usize>();
@@ -314,8 +380,8 @@ fn two_phases_equal_one_when_nothing_is_late_between_them() {
 fn keys_that_hardly_repeat_are_passed_on_as_states() {
     let functions = Functions::default();
     let window = Window::Tumble { size_ms: 1000, offset_ms: 0 };
-    let mut partial =
-        WindowAggregate::new(&spec(AggregatePhase::Partial, window), &functions, usize::MAX).expect("valid");
+    let mut partial = WindowAggregate::new(&spec(AggregatePhase::Partial, window), &functions, &JobOptions::default())
+        .expect("valid");
     let mut out = Output::default();
     for first in (0..SAMPLE_ROWS as i64 * 2).step_by(4096) {
         let rows: Vec<Row> = (first..first + 4096).map(|i| (Some(format!("key {i}")), i % 1000, Some(i))).collect();
@@ -331,8 +397,12 @@ fn keys_that_hardly_repeat_are_passed_on_as_states() {
 fn state_beyond_its_bound_stops_the_job_with_a_remedy() {
     let functions = Functions::default();
     let window = Window::Tumble { size_ms: 1000, offset_ms: 0 };
-    let mut complete =
-        WindowAggregate::new(&spec(AggregatePhase::Complete, window), &functions, 1 << 20).expect("valid");
+    let mut complete = WindowAggregate::new(
+        &spec(AggregatePhase::Complete, window),
+        &functions,
+        &JobOptions { state_bytes: 1 << 20, ..JobOptions::default() },
+    )
+    .expect("valid");
     let mut out = Output::default();
     let error = (0..1000_i64)
         .map(|n| (0..1000).map(|i| (Some(format!("key {n} {i}")), 5, Some(i))).collect::<Vec<Row>>())

@@ -17,6 +17,7 @@ use super::table::{Transition, row};
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[
     row("none", "a group is granted whose last epoch is a checkpoint", "pending", "-"),
+    row("none", "a checkpoint is wished for", "none", "the next group ends with one, whatever the interval"),
     row("none", "every task has finished, and no checkpoint covers that", "committing", "append to the log"),
     row("pending", "a source cuts the epoch, or a task acknowledges it", "pending", "the timeout begins"),
     row("pending", "some acknowledgements", "pending", "-"),
@@ -54,6 +55,17 @@ pub(super) struct Checkpoints<S> {
     committed: Epoch,
     /// Checkpoints in a row that were aborted.
     failures: u32,
+    wish: Wish,
+}
+
+/// That somebody wants a checkpoint which begins from now on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wish {
+    #[default]
+    None,
+    Open,
+    /// The checkpoint of this epoch, or a later one, fulfils it.
+    Triggered(Epoch),
 }
 
 impl<S: Clone> Checkpoints<S> {
@@ -74,7 +86,18 @@ impl<S: Clone> Checkpoints<S> {
             committing: None,
             committed: from,
             failures: 0,
+            wish: Wish::None,
         }
+    }
+
+    /// A checkpoint is wanted soon.
+    pub(super) fn wished(&mut self) {
+        self.wish = Wish::Open;
+    }
+
+    /// Whether a wish has not been fulfilled yet.
+    pub(super) fn has_wish(&self) -> bool {
+        self.wish != Wish::None
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -84,13 +107,16 @@ impl<S: Clone> Checkpoints<S> {
     /// Whether the next group shall end with a checkpoint.
     pub(super) fn is_due(&self, now: Nanos) -> bool {
         let Some(interval) = self.interval else { return false };
-        let rested = self.failures > 0 || now >= self.began.plus(interval);
+        let rested = self.failures > 0 || self.wish == Wish::Open || now >= self.began.plus(interval);
         rested && self.pending.is_empty() && self.committing.is_none()
     }
 
     /// The end of this epoch is granted as a checkpoint.
     pub(super) fn trigger(&mut self, now: Nanos, epoch: Epoch) {
         self.began = now;
+        if self.wish == Wish::Open {
+            self.wish = Wish::Triggered(epoch);
+        }
         self.pending.insert(epoch, Pending { acknowledged: BTreeMap::new(), deadline: None });
     }
 
@@ -159,11 +185,17 @@ impl<S: Clone> Checkpoints<S> {
         self.committing = None;
         self.committed = epoch;
         self.failures = 0;
+        if matches!(self.wish, Wish::Triggered(wished) if wished <= epoch) {
+            self.wish = Wish::None;
+        }
     }
 
     /// A task cannot snapshot the epoch. Whether that aborts a checkpoint.
     pub(super) fn declined(&mut self, epoch: Epoch) -> bool {
         let aborted = self.pending.remove(&epoch).is_some();
+        if aborted && self.wish == Wish::Triggered(epoch) {
+            self.wish = Wish::Open;
+        }
         self.failures += u32::from(aborted);
         aborted
     }

@@ -26,6 +26,8 @@ pub struct Config {
     pub store_timeout: Duration,
     /// Rest after an answer of the store that told nothing.
     pub store_retry: Duration,
+    /// How long one entry of the log may take, whatever is tried.
+    pub store_patience: Duration,
     /// How long after its last word with the store a coordinator looks whether another one has taken over.
     pub fence_look: Duration,
 }
@@ -43,6 +45,7 @@ impl Default for Config {
             restart: Restart::default(),
             store_timeout: Duration::from_secs(30),
             store_retry: Duration::from_millis(500),
+            store_patience: Duration::from_secs(600),
             fence_look: Duration::from_secs(10),
         }
     }

@@ -28,6 +28,7 @@ pub(super) const TABLE: &[Transition] = &[
     row("running", "stop", "stopping", "grant one more epoch with a checkpoint; stop after it"),
     row("running", "the slowest sink ended a later epoch", "running", "epoch done"),
     row("stopping", "the slowest sink ended a later epoch", "stopping", "epoch done"),
+    row("stopping", "a task drops rows", "stopping", "none done: no later epoch is, and no checkpoint"),
 ];
 
 /// The granting machine.
@@ -88,6 +89,11 @@ impl Grants {
     /// Whether no group will be granted any more.
     pub(super) fn is_over(&self) -> bool {
         self.stopping || self.sources.is_empty()
+    }
+
+    /// Whether the job stops before its sources end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping
     }
 
     /// Grants the next group.

@@ -24,7 +24,7 @@ pub(super) const TABLE: &[Transition] = &[
         "size - step, at least the minimum",
     ),
     row("adaptive", "overhead measured, average in bounds", "adaptive", "-"),
-    row("fixed", "overhead measured", "fixed", "-"),
+    row("fixed", "overhead measured", "fixed", "- (it is averaged all the same)"),
 ];
 
 /// The size of the next group.
@@ -32,35 +32,41 @@ pub(super) const TABLE: &[Transition] = &[
 pub(super) struct GroupSize {
     size: u64,
     adaptive: Option<Adaptive>,
+    weight: f64,
     average: Option<f64>,
 }
 
 impl GroupSize {
     pub(super) fn new(sizing: &GroupSizing) -> Self {
-        match sizing {
-            GroupSizing::Fixed(size) => GroupSize { size: (*size).max(1), adaptive: None, average: None },
-            GroupSizing::Adaptive(adaptive) => {
-                GroupSize { size: adaptive.min.max(1), adaptive: Some(adaptive.clone()), average: None }
-            }
-        }
+        let (size, adaptive) = match sizing {
+            GroupSizing::Fixed(size) => (*size, None),
+            GroupSizing::Adaptive(adaptive) => (adaptive.min, Some(adaptive.clone())),
+        };
+        let weight = adaptive.as_ref().map_or(Adaptive::default().weight, |adaptive| adaptive.weight);
+        GroupSize { size: size.max(1), adaptive, weight, average: None }
     }
 
     pub(super) fn epochs(&self) -> u64 {
         self.size
     }
 
+    /// Share of coordination, averaged; none before the first group.
+    pub(super) fn overhead(&self) -> Option<f64> {
+        self.average
+    }
+
     /// Takes in what one group has cost.
     pub(super) fn measured(&mut self, coordinating: Duration, group: Duration) {
-        let Some(adaptive) = &self.adaptive else { return };
         if group.is_zero() {
             return;
         }
         let share = (coordinating.as_secs_f64() / group.as_secs_f64()).clamp(0.0, 1.0);
         let average = match self.average {
             None => share,
-            Some(average) => adaptive.weight * share + (1.0 - adaptive.weight) * average,
+            Some(average) => self.weight * share + (1.0 - self.weight) * average,
         };
         self.average = Some(average);
+        let Some(adaptive) = &self.adaptive else { return };
         if average > adaptive.overhead_high {
             self.size = self.size.saturating_mul(adaptive.factor.max(1)).min(adaptive.max.max(1));
         } else if average < adaptive.overhead_low {
@@ -105,7 +111,8 @@ mod tests {
         assert_eq!(size.epochs(), 1);
         let mut fixed = GroupSize::new(&GroupSizing::Fixed(5));
         fixed.measured(Duration::from_secs(1), Duration::from_secs(1));
-        assert_eq!(fixed.epochs(), 5);
+        fixed.measured(Duration::ZERO, Duration::from_secs(1));
+        assert_eq!((fixed.epochs(), fixed.overhead()), (5, Some(0.5)));
     }
 
     #[test]

@@ -19,21 +19,30 @@ pub(super) const TABLE: &[Transition] = &[
     row("starting", "the incarnation is in the log", "restoring", "start all tasks from the newest checkpoint"),
     row("restoring", "every task has started", "running", "grant the first group"),
     row("restoring", "a failure, or the time to start is over", "cancelling", "cancel"),
-    row("restoring", "every task is gone, the last checkpoint committed", "finished", "finish"),
+    row("restoring", "every task is gone, the last checkpoint committed", "ending", "append the end to the log"),
+    row("restoring", "every task is gone, and rows were dropped", "finished", "finish"),
     row("running", "stop", "stopping", "grant the last epoch, stop after it"),
     row("running", "a failure", "cancelling", "cancel"),
-    row("running", "every task is gone, the last checkpoint committed", "finished", "finish"),
+    row("running", "every task is gone, the last checkpoint committed", "ending", "append the end to the log"),
+    row("running", "every task is gone, and rows were dropped", "finished", "finish"),
     row("stopping", "a failure", "cancelling", "cancel"),
     row("stopping", "every task is gone, the last checkpoint committed", "finished", "finish"),
+    row("stopping", "the same, but all sources had ended before the stop", "ending", "append the end to the log"),
+    row("ending", "the end is in the log", "finished", "finish"),
     row("cancelling", "every task is gone, or the time for it is over", "pausing", "-"),
     row("cancelling", "the same, and no attempt is left or none makes sense", "failed", "fail"),
     row("pausing", "the pause is over", "starting", "append the next incarnation to the log"),
+    row("starting", "the log says that the job has ended", "finished", "finish"),
+    row("starting", "the store does not answer for too long", "failed", "fail"),
+    row("pausing", "the store does not answer for too long", "failed", "fail"),
+    row("ending", "the store does not answer for too long", "failed", "fail"),
     row("starting", "a rival has taken over", "fenced", "fenced"),
     row("restoring", "a rival has taken over", "fenced", "cancel; fenced"),
     row("running", "a rival has taken over", "fenced", "cancel; fenced"),
     row("stopping", "a rival has taken over", "fenced", "cancel; fenced"),
     row("cancelling", "a rival has taken over", "fenced", "cancel; fenced"),
     row("pausing", "a rival has taken over", "fenced", "fenced"),
+    row("ending", "a rival has taken over", "fenced", "fenced"),
 ];
 
 /// Where a job is in its life.
@@ -47,6 +56,8 @@ pub enum Phase {
     Running,
     /// The last epoch is granted.
     Stopping,
+    /// Every task is gone, and that the job has ended is being written to the log.
+    Ending,
     /// The tasks shall end at once.
     Cancelling,
     /// The next attempt waits.
@@ -68,6 +79,7 @@ impl Phase {
             Phase::Restoring => "restoring",
             Phase::Running => "running",
             Phase::Stopping => "stopping",
+            Phase::Ending => "ending",
             Phase::Cancelling => "cancelling",
             Phase::Pausing => "pausing",
             Phase::Finished => "finished",
@@ -196,6 +208,22 @@ impl Life {
         self.verdict = (!retry || self.attempts > self.restart.attempts_max).then_some(cause);
         self.enter(Phase::Cancelling, Some(now.plus(self.cancel_timeout)));
         true
+    }
+
+    /// Nothing can be written any more. Whether the tasks are to be cancelled for it; without tasks the job has failed.
+    pub(super) fn give_up(&mut self, now: Nanos, cause: Cause) -> bool {
+        match self.phase {
+            Phase::Starting | Phase::Pausing | Phase::Ending => {
+                self.enter(Phase::Failed, None);
+                false
+            }
+            _ => self.failed(now, cause, false),
+        }
+    }
+
+    /// Every task is gone by itself: only the word of it is missing.
+    pub(super) fn ending(&mut self) {
+        self.enter(Phase::Ending, None);
     }
 
     /// Ends the job.

@@ -12,9 +12,11 @@
 //! A coordinator that has nothing to write looks from time to time whether somebody else has: workers that a rival took
 //! over may just fall silent, and without this look it would wait for them for ever.
 //!
-//! Numbers must never become free again: what a zombie puts under a number that was once taken must be refused.
+//! Entries that say nothing any more are removed: checkpoints beyond those kept, and incarnations on which a later entry
+//! follows. So the log stays short, however long a job lives. The last entry always stays, and numbers never become free:
+//! what a zombie puts under a number that was once taken must be refused, because later ones are there.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use anabranch_model::{Incarnation, Nanos};
@@ -29,15 +31,18 @@ pub(super) const TABLE: &[Transition] = &[
     row("idle", "time to look", "reading", "read the next number"),
     row("appending", "appended", "idle", "written: the next number is free"),
     row("appending", "taken", "reading", "read the number"),
+    row("appending", "passed", "fenced", "stop without harm"),
     row("appending", "unknown", "resting", "-"),
     row("appending", "timeout", "reading", "read the number"),
     row("resting", "timeout", "reading", "read the number"),
     row("reading", "timeout", "reading", "read the number"),
     row("reading", "unknown", "resting", "-"),
+    row("reading", "passed", "fenced", "stop without harm"),
     row("reading", "nothing there", "appending", "append the same entry"),
     row("reading", "nothing there, nothing to write", "idle", "-"),
     row("reading", "own entry", "idle", "written: the next number is free"),
     row("reading", "entry of an older incarnation", "appending", "take it in; append under the next number"),
+    row("reading", "entry that the job has ended, of an older incarnation", "idle", "finish"),
     row("reading", "entry of a rival, as high or higher", "fenced", "stop without harm"),
 ];
 
@@ -54,6 +59,8 @@ enum State {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome<S> {
     Written(Entry<S>),
+    /// Somebody before has brought the job to its end.
+    Ended,
     Fenced,
 }
 
@@ -63,9 +70,16 @@ pub(super) struct Log<S> {
     owner: Owner,
     next: u64,
     highest: Incarnation,
-    checkpoints: VecDeque<Checkpoint<S>>,
+    ended: bool,
+    /// Checkpoints that are kept, with the numbers of their entries.
+    checkpoints: VecDeque<(u64, Checkpoint<S>)>,
     kept: usize,
+    /// Other entries that are there: numbers, and whether each stays until a checkpoint follows on it.
+    others: BTreeMap<u64, bool>,
     queue: VecDeque<Entry<S>>,
+    /// When the entry in hand is given up.
+    patient_until: Option<Nanos>,
+    patience: Duration,
     state: State,
     timeout: Duration,
     rest: Duration,
@@ -78,9 +92,13 @@ impl<S: Clone + PartialEq> Log<S> {
             owner,
             next: 0,
             highest: Incarnation(0),
+            ended: false,
             checkpoints: VecDeque::new(),
             kept: config.checkpoints_kept.max(1),
+            others: BTreeMap::new(),
             queue: VecDeque::new(),
+            patient_until: None,
+            patience: config.store_patience,
             state: State::Idle(now),
             timeout: config.store_timeout,
             rest: config.store_retry,
@@ -89,21 +107,44 @@ impl<S: Clone + PartialEq> Log<S> {
     }
 
     /// Takes in an entry that is in the log.
-    pub(super) fn recover(&mut self, sequence: u64, entry: Entry<S>, commands: &mut VecDeque<Command<S>>) {
+    pub(super) fn recover(&mut self, sequence: u64, entry: Entry<S>) {
         self.next = self.next.max(sequence + 1);
         self.highest = self.highest.max(entry.incarnation());
-        if let Entry::Checkpoint(checkpoint) = entry {
-            self.checkpoints.push_back(checkpoint);
-            if self.checkpoints.len() > self.kept {
-                let old = self.checkpoints.pop_front();
-                commands.extend(old.map(|old| Command::Forget(old.epoch, old.incarnation)));
+        match entry {
+            Entry::Checkpoint(checkpoint) => self.checkpoints.push_back((sequence, checkpoint)),
+            Entry::Begins(..) => _ = self.others.insert(sequence, false),
+            Entry::Unusable(_) => _ = self.others.insert(sequence, true),
+            Entry::Ended(_) => self.ended = true,
+        }
+    }
+
+    /// Removes what says nothing any more. Only after an entry of one's own: until then the job may be somebody else's.
+    fn compact(&mut self, commands: &mut VecDeque<Command<S>>) {
+        while self.checkpoints.len() > self.kept {
+            if let Some((sequence, old)) = self.checkpoints.pop_front() {
+                commands.push_back(Command::Remove(sequence));
+                commands.push_back(Command::Forget(old.epoch, old.incarnation));
             }
         }
+        let newest = self.checkpoints.back().map_or(0, |(sequence, _)| *sequence);
+        let last = self.next.saturating_sub(1);
+        self.others.retain(|sequence, until_checkpoint| {
+            let stays = *sequence >= if *until_checkpoint { newest } else { last };
+            if !stays {
+                commands.push_back(Command::Remove(*sequence));
+            }
+            stays
+        });
     }
 
     /// The checkpoint to go on from.
     pub(super) fn newest(&self) -> Option<&Checkpoint<S>> {
-        self.checkpoints.back()
+        self.checkpoints.back().map(|(_, checkpoint)| checkpoint)
+    }
+
+    /// Whether the log says that the job has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
     }
 
     /// Begins the next incarnation; it has begun when the entry is written.
@@ -115,6 +156,7 @@ impl<S: Clone + PartialEq> Log<S> {
     /// Writes an entry after those in hand.
     pub(super) fn append(&mut self, now: Nanos, entry: Entry<S>, commands: &mut VecDeque<Command<S>>) {
         self.queue.push_back(entry);
+        self.patient_until.get_or_insert(now.plus(self.patience));
         if matches!(self.state, State::Idle(_)) {
             self.put(now, commands);
         }
@@ -147,6 +189,10 @@ impl<S: Clone + PartialEq> Log<S> {
         match (self.state, answer) {
             (State::Appending(_), Answer::Appended) => return self.written(now, commands),
             (State::Appending(_), Answer::Taken) => self.read(now, commands),
+            (State::Appending(_) | State::Reading(_), Answer::Passed) => {
+                self.state = State::Fenced;
+                return Some(Outcome::Fenced);
+            }
             (State::Appending(_) | State::Reading(_), Answer::Unknown) => {
                 self.state = State::Resting(now.plus(self.rest));
             }
@@ -166,28 +212,40 @@ impl<S: Clone + PartialEq> Log<S> {
             self.state = State::Fenced;
             return Some(Outcome::Fenced);
         }
-        self.recover(self.next, found, commands);
+        let ended = matches!(found, Entry::Ended(_));
+        self.recover(self.next, found);
+        if ended {
+            self.queue.clear();
+        }
         self.put(now, commands);
-        None
+        ended.then_some(Outcome::Ended)
     }
 
     fn written(&mut self, now: Nanos, commands: &mut VecDeque<Command<S>>) -> Option<Outcome<S>> {
         let entry = self.queue.pop_front()?;
-        self.recover(self.next, entry.clone(), commands);
+        self.recover(self.next, entry.clone());
+        self.compact(commands);
+        self.patient_until = (!self.queue.is_empty()).then(|| now.plus(self.patience));
         self.put(now, commands);
         Some(Outcome::Written(entry))
     }
 
-    pub(super) fn deadline(&self) -> Option<Nanos> {
+    fn next_step(&self) -> Option<Nanos> {
         match self.state {
             State::Idle(at) | State::Appending(at) | State::Reading(at) | State::Resting(at) => Some(at),
             State::Fenced => None,
         }
     }
 
-    pub(super) fn elapse(&mut self, now: Nanos, commands: &mut VecDeque<Command<S>>) {
-        if self.deadline().is_some_and(|at| at <= now) {
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        [self.next_step(), self.patient_until].into_iter().flatten().min()
+    }
+
+    /// What is due now. Whether patience with the entry in hand is over; that is said once.
+    pub(super) fn elapse(&mut self, now: Nanos, commands: &mut VecDeque<Command<S>>) -> bool {
+        if self.next_step().is_some_and(|at| at <= now) {
             self.read(now, commands);
         }
+        self.patient_until.take_if(|at| *at <= now).is_some()
     }
 }

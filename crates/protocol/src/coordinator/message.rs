@@ -46,6 +46,10 @@ pub enum Entry<S> {
     Begins(Incarnation, Owner),
     /// A checkpoint is committed by being here.
     Checkpoint(Checkpoint<S>),
+    /// The job has ended by itself, with the last checkpoint before this: there is nothing to go on with.
+    Ended(Incarnation),
+    /// What its writer committed cannot be read, so that nothing goes on from it. Never written, only found.
+    Unusable(Incarnation),
 }
 
 impl<S> Entry<S> {
@@ -53,7 +57,7 @@ impl<S> Entry<S> {
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         match self {
-            Entry::Begins(incarnation, _) => *incarnation,
+            Entry::Begins(incarnation, _) | Entry::Ended(incarnation) | Entry::Unusable(incarnation) => *incarnation,
             Entry::Checkpoint(checkpoint) => checkpoint.incarnation,
         }
     }
@@ -73,6 +77,8 @@ pub enum Input<S> {
         /// Time from the group's first marker to its last.
         group: Duration,
     },
+    /// The next group shall end with a checkpoint, whatever the interval.
+    Checkpoint,
     /// The job shall stop, with a last checkpoint.
     Stop,
     /// Nothing but that time has passed.
@@ -103,6 +109,8 @@ pub enum Report<S> {
     },
     /// The task cannot snapshot this epoch, but lives on.
     Declined(Epoch),
+    /// Because the job stops, the task drops rows that it cannot process: from here on it acknowledges nothing.
+    Dropped,
     /// The task has failed, or its worker is lost.
     Failed {
         /// Whether the same again may go well. Not so for an error of the user's query or data.
@@ -119,6 +127,8 @@ pub enum Answer<S> {
     Appended,
     /// The put-if-absent found an entry under this number.
     Taken,
+    /// The log has gone past this number: later entries are there, whatever was under it has been removed.
+    Passed,
     /// Nobody knows: a timeout or an error after which the entry may be there, or come to be there.
     Unknown,
     /// What was read: nothing, or an entry.
@@ -132,6 +142,8 @@ pub enum Command<S> {
     Append(u64, Entry<S>),
     /// Read the entry of this number, and answer.
     Read(u64),
+    /// Remove the entry of this number: those that stay say all that it said. No answer is due.
+    Remove(u64),
     /// Start every task, each from its snapshot; sinks first make visible what the checkpoint holds.
     Start {
         /// Of all that follows.
@@ -157,12 +169,13 @@ pub enum Command<S> {
     /// Nobody waits for this checkpoint any more. What sinks prepared for it stays for the next one, and a snapshot that was
     /// acknowledged as finished stays for all.
     AbortCheckpoint(Incarnation, Epoch),
-    /// A committed checkpoint that will not be needed again: what no later one refers to may be deleted. Its entry in the
-    /// log stays, for numbers must not become free.
+    /// No later epoch of this incarnation will be done, and no checkpoint committed: nobody shall wait for it.
+    NoneDone(Incarnation),
+    /// A committed checkpoint that will not be needed again: what no later one refers to may be deleted.
     Forget(Epoch, Incarnation),
     /// End all tasks of this incarnation at once, and report each as gone.
     Cancel(Incarnation),
-    /// The job has ended; the last command.
+    /// The job has ended; the last command. Of incarnation 0: it had ended before this coordinator came.
     Finish(Incarnation),
     /// The job has failed for good; the last command.
     Fail(Incarnation, Cause),
@@ -179,4 +192,6 @@ pub enum Cause {
     StartTimeout,
     /// Too many checkpoints in a row failed, or the last one did.
     Checkpoints,
+    /// The store has not let the log go on for too long.
+    Store,
 }

@@ -37,6 +37,7 @@ fn config() -> Config {
         },
         store_timeout: Duration::from_millis(50),
         store_retry: Duration::from_millis(5),
+        store_patience: Duration::from_secs(5),
         fence_look: Duration::from_secs(1),
     }
 }
@@ -64,18 +65,30 @@ impl Bench {
         while let Some(command) = self.coordinator.poll() {
             match command {
                 Command::Append(sequence, entry) => {
-                    let free = !self.log.contains_key(&sequence);
-                    self.log.entry(sequence).or_insert(entry);
-                    self.tell(Input::Store(sequence, if free { Answer::Appended } else { Answer::Taken }));
+                    let answer = match self.log.contains_key(&sequence) {
+                        true => Answer::Taken,
+                        false if self.is_passed(sequence) => Answer::Passed,
+                        false => Answer::Appended,
+                    };
+                    if answer == Answer::Appended {
+                        self.log.insert(sequence, entry);
+                    }
+                    self.tell(Input::Store(sequence, answer));
                 }
                 Command::Read(sequence) => {
                     let entry = self.log.get(&sequence).cloned();
-                    self.tell(Input::Store(sequence, Answer::Entry(entry)));
+                    let passed = entry.is_none() && self.is_passed(sequence);
+                    self.tell(Input::Store(sequence, if passed { Answer::Passed } else { Answer::Entry(entry) }));
                 }
+                Command::Remove(sequence) => drop(self.log.remove(&sequence)),
                 other => commands.push(other),
             }
         }
         commands
+    }
+
+    fn is_passed(&self, sequence: u64) -> bool {
+        self.log.range(sequence + 1..).next().is_some()
     }
 
     fn tell(&mut self, input: Input<u32>) {
@@ -146,7 +159,8 @@ fn a_checkpoint_is_committed_with_the_last_acknowledgement_and_not_before() {
     assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(8))]);
     let checkpoint = bench.coordinator.newest_checkpoint().unwrap();
     assert_eq!(checkpoint.tasks, BTreeMap::from([(task(0), 8), (task(1), 1008), (task(2), 2008)]));
-    assert_eq!(bench.log.len(), 2);
+    let entries: Vec<u64> = bench.log.keys().copied().collect();
+    assert_eq!(entries, [1], "that the incarnation began is said by its checkpoint");
 }
 
 #[test]
@@ -339,4 +353,144 @@ fn without_checkpoints_epochs_are_done_by_the_slowest_sink_and_a_job_ends_when_i
     assert_eq!(bench.commands(), [grant(1, 5, 5, false), Command::StopAfter(ONE, Epoch(5))]);
     bench.all_report(&Report::Gone);
     assert_eq!(bench.commands(), [Command::Finish(ONE)]);
+}
+
+/// A job all of whose sources have ended with epoch 3.
+fn ended() -> Bench {
+    let mut bench = Bench::running(config());
+    for index in 0..3 {
+        bench.report(index, Report::SourceFinished);
+        bench.acknowledge(index, 3, true);
+    }
+    assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(3))]);
+    bench.all_report(&Report::Gone);
+    assert_eq!(bench.coordinator.phase(), Phase::Ending);
+    bench
+}
+
+#[test]
+fn a_job_that_has_ended_says_so_in_its_log_and_is_not_started_again() {
+    let mut bench = ended();
+    let before = bench.log.clone();
+    assert_eq!(bench.commands(), [Command::Finish(ONE)]);
+    assert_eq!(bench.log.last_key_value(), Some((&2, &Entry::Ended(ONE))));
+    let finish = [Command::Finish(Incarnation(0))];
+    let mut again = Bench::on(config(), bench.log.clone(), Owner(2));
+    assert_eq!((again.commands(), again.coordinator.phase()), (finish.to_vec(), Phase::Finished));
+    let mut stale = Bench::on(config(), before, Owner(3));
+    stale.log = bench.log.clone();
+    assert_eq!((stale.commands(), stale.coordinator.phase()), (finish.to_vec(), Phase::Finished));
+    assert_eq!(stale.log, bench.log);
+}
+
+#[test]
+fn a_job_that_was_stopped_goes_on_with_the_next_start() {
+    let mut bench = Bench::running(config());
+    bench.tell(Input::Stop);
+    (0..3).for_each(|index| bench.acknowledge(index, 5, true));
+    bench.all_report(&Report::Gone);
+    bench.commands();
+    assert_eq!(bench.coordinator.phase(), Phase::Finished);
+    let from = bench.coordinator.newest_checkpoint().cloned();
+    let mut again = Bench::on(config(), bench.log, Owner(2));
+    assert_eq!(again.commands(), [Command::Start { incarnation: Incarnation(2), from }]);
+}
+
+#[test]
+fn a_wish_for_a_checkpoint_is_fulfilled_by_one_that_begins_after_it_however_often_it_fails() {
+    let mut bench = Bench::running(Config { checkpoint_interval: Some(Duration::from_secs(3600)), ..config() });
+    bench.tell(Input::Checkpoint);
+    bench.all_report(&Report::EpochCut(Epoch(2)));
+    assert_eq!(bench.commands(), [grant(1, 5, 8, true)]);
+    bench.report(0, Report::Declined(Epoch(8)));
+    bench.all_report(&Report::EpochCut(Epoch(6)));
+    assert_eq!(bench.commands(), [Command::AbortCheckpoint(ONE, Epoch(8)), grant(1, 9, 12, true)]);
+    bench.report(0, Report::Failed { retry: true });
+    bench.pass(110);
+    bench.commands();
+    bench.all_report(&Report::Started);
+    assert_eq!(bench.commands(), [grant(2, 1, 4, true)], "a restart does not forget it");
+    (0..3).for_each(|index| bench.acknowledge(index, 4, false));
+    assert_eq!(bench.commands(), [Command::CheckpointDone(Incarnation(2), Epoch(4))]);
+    bench.all_report(&Report::EpochCut(Epoch(2)));
+    assert_eq!(bench.commands(), [grant(2, 5, 8, false)]);
+}
+
+#[test]
+fn the_log_stays_short_and_its_numbers_ascend() {
+    let mut bench = Bench::new(Config { checkpoint_interval: Some(Duration::ZERO), ..config() });
+    bench.commands();
+    bench.all_report(&Report::Started);
+    let mut epoch = 4;
+    for round in 0..50_u64 {
+        let last = bench.log.last_key_value().map(|(sequence, _)| *sequence);
+        if round % 3 == 0 {
+            bench.report(0, Report::Failed { retry: true });
+            bench.pass(110);
+            bench.commands();
+            epoch = bench.coordinator.newest_checkpoint().map_or(0, |newest| newest.epoch.0) + 4;
+            bench.all_report(&Report::Started);
+            bench.pass(10_000);
+        } else {
+            (0..3).for_each(|index| bench.acknowledge(index, epoch, false));
+            bench.commands();
+            bench.all_report(&Report::EpochCut(Epoch(epoch)));
+            epoch += 4;
+        }
+        bench.commands();
+        assert!(bench.log.len() <= 2, "round {round}: {:?}", bench.log);
+        assert!(bench.log.last_key_value().map(|(sequence, _)| *sequence) > last, "round {round}");
+    }
+    assert!(bench.coordinator.newest_checkpoint().is_some_and(|newest| newest.epoch > Epoch(100)));
+    let mut zombie = Bench::on(config(), BTreeMap::new(), Owner(9));
+    zombie.log = bench.log;
+    assert_eq!(zombie.commands(), [Command::Fenced(Incarnation(0))], "its number is free, but later ones are there");
+}
+
+#[test]
+fn what_is_unusable_is_known_until_a_checkpoint_follows_on_it() {
+    let unusable = BTreeMap::from([(3, Entry::Begins(Incarnation(1), Owner(1))), (4, Entry::Unusable(ONE))]);
+    let mut bench = Bench::on(Config { checkpoint_interval: Some(Duration::ZERO), ..config() }, unusable, Owner(2));
+    assert_eq!(bench.commands(), [Command::Start { incarnation: Incarnation(2), from: None }]);
+    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [4, 5]);
+    bench.all_report(&Report::Started);
+    (0..3).for_each(|index| bench.acknowledge(index, 4, false));
+    bench.commands();
+    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [6]);
+}
+
+#[test]
+fn a_task_that_drops_rows_lets_nothing_be_done_any_more_and_the_job_ends_without_a_last_checkpoint() {
+    let mut bench = Bench::running(config());
+    bench.tell(Input::Stop);
+    bench.report(1, Report::Dropped);
+    bench.report(1, Report::Dropped);
+    let stop = [grant(1, 5, 5, true), Command::StopAfter(ONE, Epoch(5)), Command::NoneDone(ONE)];
+    assert_eq!(bench.commands(), stop);
+    bench.acknowledge(0, 5, true);
+    bench.acknowledge(2, 5, true);
+    bench.report(2, Report::SinkFinished);
+    bench.all_report(&Report::Gone);
+    assert_eq!(bench.commands(), [Command::Finish(ONE)]);
+    assert_eq!(bench.log.len(), 1, "neither a checkpoint nor an end");
+}
+
+#[test]
+fn a_store_that_does_not_answer_for_too_long_fails_the_job() {
+    let mut bench = Bench::checkpointing();
+    (0..3).for_each(|index| bench.acknowledge(index, 8, false));
+    let unheard = |bench: &mut Bench| {
+        let commands = std::iter::from_fn(|| bench.coordinator.poll());
+        commands.filter(|command| !matches!(command, Command::Append(..) | Command::Read(_))).collect::<Vec<_>>()
+    };
+    assert_eq!(unheard(&mut bench), []);
+    bench.pass(4_999);
+    assert_eq!((unheard(&mut bench), bench.coordinator.phase()), (Vec::new(), Phase::Running));
+    bench.pass(1);
+    assert_eq!(unheard(&mut bench), [Command::Cancel(ONE)]);
+    bench.all_report(&Report::Gone);
+    assert_eq!(unheard(&mut bench), [Command::Fail(ONE, Cause::Store)]);
+    let mut ending = ended();
+    ending.pass(5_000);
+    assert_eq!(unheard(&mut ending), [Command::Fail(ONE, Cause::Store)]);
 }

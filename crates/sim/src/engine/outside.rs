@@ -40,9 +40,10 @@ pub(crate) enum Fate {
     Torn,
 }
 
-/// A write that is still under way.
+/// A write of an object.
 #[derive(Clone, Debug)]
-pub(crate) struct LatePut {
+pub(crate) struct Write {
+    pub(crate) by: ProcessId,
     pub(crate) path: Path,
     pub(crate) payload: PutPayload,
     pub(crate) mode: PutMode,
@@ -52,7 +53,7 @@ pub(crate) struct LatePut {
 #[derive(Clone, Debug)]
 pub(crate) enum Happened {
     /// An object of the job's log was written.
-    Logged { name: String, content: Vec<u8>, replaced: bool },
+    Logged { by: ProcessId, name: String, content: Vec<u8>, replaced: bool },
     /// A sink has made rows visible.
     Committed { name: Name, content: Vec<u8> },
     /// A source was told that it may give up what it read up to here.
@@ -62,7 +63,9 @@ pub(crate) enum Happened {
 impl fmt::Display for Happened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Happened::Logged { name, content, .. } => write!(f, "{name}: {}", String::from_utf8_lossy(content)),
+            Happened::Logged { by, name, content, .. } => {
+                write!(f, "{name} by process {by}: {}", String::from_utf8_lossy(content))
+            }
             Happened::Committed { name, content } => {
                 let lines = String::from_utf8_lossy(content).lines().count();
                 write!(f, "{} task {} shows {lines} rows of {}", name.0, name.1, name.2)
@@ -77,7 +80,7 @@ impl fmt::Display for Happened {
 pub(crate) struct Outside {
     rng: Rng,
     pub(crate) objects: Arc<InMemory>,
-    pub(crate) late: Vec<LatePut>,
+    pub(crate) late: Vec<Write>,
     dead: BTreeSet<ProcessId>,
     pub(crate) rates: Rates,
     pub(crate) happened: Vec<Happened>,

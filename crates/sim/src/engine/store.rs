@@ -11,7 +11,7 @@ use object_store::{
     PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
-use super::outside::{Fate, Happened, LatePut, ProcessId, Shared};
+use super::outside::{Fate, Happened, ProcessId, Shared, Write};
 
 /// The folder whose objects are written once.
 const LOG: &str = "log/";
@@ -39,23 +39,28 @@ fn failed() -> Error {
     Error::Generic { store: "simulated", source: "there is no answer".into() }
 }
 
+fn bytes_of(payload: &PutPayload) -> Vec<u8> {
+    payload.iter().flat_map(|part| part.iter().copied()).collect()
+}
+
 /// Writes, and tells the checks of what got into the log.
-pub(crate) async fn put(shared: &Shared, path: &Path, payload: PutPayload, mode: PutMode) -> Result<PutResult> {
+async fn put(shared: &Shared, late: Write) -> Result<PutResult> {
+    let Write { by, path, payload, mode } = late;
     let objects = shared.lock().objects.clone();
-    let content: Vec<u8> = payload.iter().flat_map(|part| part.iter().copied()).collect();
-    let replaced = objects.head(path).await.is_ok();
-    let done = objects.put_opts(path, payload, PutOptions { mode, ..PutOptions::default() }).await?;
+    let content = bytes_of(&payload);
+    let replaced = objects.head(&path).await.is_ok();
+    let done = objects.put_opts(&path, payload, PutOptions { mode, ..PutOptions::default() }).await?;
     let name = path.to_string();
     if name.starts_with(LOG) {
-        shared.lock().happened.push(Happened::Logged { name, content, replaced });
+        shared.lock().happened.push(Happened::Logged { by, name, content, replaced });
     }
     Ok(done)
 }
 
 /// Lets a write take effect that was under way.
-pub(crate) fn arrive(shared: &Shared, late: LatePut) {
+pub(crate) fn arrive(shared: &Shared, late: Write) {
     // An entry that is there already is what a late write is to find.
-    let _ = futures::executor::block_on(put(shared, &late.path, late.payload, late.mode));
+    let _ = futures::executor::block_on(put(shared, late));
 }
 
 impl fmt::Display for FaultyStore {
@@ -75,16 +80,17 @@ impl ObjectStore for FaultyStore {
         } else {
             &[Fate::Fails, Fate::Unanswered, Fate::Late, Fate::Torn]
         };
+        let write = Write { by: self.process, path: path.clone(), payload, mode };
         match self.fate(wrong) {
-            Fate::Good => return put(&self.shared, path, payload, mode).await,
+            Fate::Good => return put(&self.shared, write).await,
             Fate::Fails => {}
             Fate::Unanswered => {
-                put(&self.shared, path, payload, mode).await?;
+                put(&self.shared, write).await?;
             }
-            Fate::Late => self.shared.lock().late.push(LatePut { path: path.clone(), payload, mode }),
+            Fate::Late => self.shared.lock().late.push(write),
             Fate::Torn => {
-                let half: Vec<u8> = payload.iter().flat_map(|part| part.iter().copied()).collect();
-                put(&self.shared, path, half[..half.len() / 2].to_vec().into(), mode).await?;
+                let whole = bytes_of(&write.payload);
+                put(&self.shared, Write { payload: whole[..whole.len() / 2].to_vec().into(), ..write }).await?;
             }
         }
         Err(failed())

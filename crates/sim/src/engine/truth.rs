@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Incarnation, ManualClock, Result, TaskId};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, ManualClock, Result, TaskId};
 use anabranch_operators::Positions;
 use anabranch_runtime::stepped::SteppedJob;
 use anabranch_state::{Blob, Entry, Manifest, Store, decode_manifest};
 
-use super::outside::{Happened, Name, Shared};
+use super::outside::{Happened, Name, ProcessId, Shared};
 use super::query::Contents;
 use super::tables::{Readers, Tables, count};
 
@@ -31,11 +31,14 @@ pub(crate) struct Truth {
     contents: Arc<Contents>,
     /// Of the query, on one task per stage.
     plan: Plan,
-    /// Tasks of each incarnation that has been started.
-    tasks: BTreeMap<Incarnation, BTreeSet<TaskId>>,
+    /// Tasks of each process's plan.
+    tasks: BTreeMap<ProcessId, BTreeSet<TaskId>>,
+    /// The process of each incarnation that began.
+    began: BTreeMap<Incarnation, ProcessId>,
     /// Entries by number, as first written.
     log: BTreeMap<u64, Vec<u8>>,
-    pub(crate) newest: Incarnation,
+    newest: Incarnation,
+    ended: bool,
     newest_checkpoint: Epoch,
     pub(crate) checkpoints: u64,
     /// What sinks have prepared under checkpoints that are in the log.
@@ -49,6 +52,8 @@ impl Truth {
             contents,
             plan,
             tasks: BTreeMap::new(),
+            began: BTreeMap::new(),
+            ended: false,
             log: BTreeMap::new(),
             newest: Incarnation(0),
             newest_checkpoint: Epoch(0),
@@ -58,19 +63,24 @@ impl Truth {
         }
     }
 
-    /// An incarnation is about to be started with these tasks.
-    pub(crate) fn started(&mut self, incarnation: Incarnation, plan: &Plan) {
+    /// A process reaches for the job with this plan.
+    pub(crate) fn starts(&mut self, process: ProcessId, plan: &Plan) {
         let tasks = |stage: &anabranch_dataflow::Stage| {
             let stage_id = stage.id;
             (0..stage.parallelism).map(move |index| TaskId { stage: stage_id, index })
         };
-        self.tasks.insert(incarnation, plan.stages.iter().flat_map(tasks).collect());
+        self.tasks.insert(process, plan.stages.iter().flat_map(tasks).collect());
+    }
+
+    /// The process that has the job.
+    pub(crate) fn owner(&self) -> Option<ProcessId> {
+        self.began.get(&self.newest).copied()
     }
 
     /// Something has happened outside.
     pub(crate) fn observe(&mut self, happened: &Happened, shared: &Shared) -> Checked {
         match happened {
-            Happened::Logged { name, content, replaced } => self.logged(name, content, *replaced, shared),
+            Happened::Logged { by, name, content, replaced } => self.logged(*by, name, content, *replaced, shared),
             Happened::Committed { name, content } => match self.held.get(name) {
                 Some(held) if held == content => Ok(()),
                 Some(_) => Err(("prefix", format!("{name:?} becomes visible with other rows than were prepared"))),
@@ -84,7 +94,7 @@ impl Truth {
         }
     }
 
-    fn logged(&mut self, name: &str, content: &[u8], replaced: bool, shared: &Shared) -> Checked {
+    fn logged(&mut self, by: ProcessId, name: &str, content: &[u8], replaced: bool, shared: &Shared) -> Checked {
         let number = name.rsplit('/').next().and_then(|file| file.strip_suffix(".json")?.parse::<u64>().ok());
         let Some(number) = number else { return Err(("commit", format!("the log has the entry '{name}'"))) };
         if replaced {
@@ -104,15 +114,21 @@ impl Truth {
             Err(error) => return Err(("commit", format!("entry {number} cannot be read: {error}"))),
         };
         match entry {
-            Entry::Begins { incarnation } if incarnation <= self.newest => {
+            _ if self.ended => Err(("fencing", format!("{entry:?} comes after the job has ended"))),
+            Entry::Begins { incarnation, .. } if incarnation <= self.newest => {
                 Err(("fencing", format!("incarnation {} begins after {}", incarnation.0, self.newest.0)))
             }
-            Entry::Begins { incarnation } => {
+            Entry::Begins { incarnation, .. } => {
                 self.newest = incarnation;
+                self.began.insert(incarnation, by);
                 Ok(())
             }
-            Entry::Checkpoint { incarnation, epoch, .. } if incarnation != self.newest => {
-                Err(("fencing", format!("incarnation {} commits {epoch} after {} began", incarnation.0, self.newest.0)))
+            Entry::Checkpoint { incarnation, .. } | Entry::Ended { incarnation } if incarnation != self.newest => {
+                Err(("fencing", format!("{entry:?} comes after incarnation {} began", self.newest.0)))
+            }
+            Entry::Ended { .. } => {
+                self.ended = true;
+                self.finished(shared)
             }
             Entry::Checkpoint { epoch, .. } if epoch <= self.newest_checkpoint => {
                 Err(("commit", format!("{epoch} is committed after {}", self.newest_checkpoint)))
@@ -127,10 +143,11 @@ impl Truth {
 
     fn checkpoint(&mut self, blob: &Blob, shared: &Shared) -> Checked {
         let store = Store::new(shared.lock().objects.clone(), "the truth");
-        let broken = |error: anabranch_model::Error| ("commit", error.to_string());
+        let broken = |error: Error| ("commit", error.to_string());
         let manifest = store.get_blob(blob).and_then(|content| decode_manifest(&content)).map_err(broken)?;
         let tasks: BTreeSet<TaskId> = manifest.tasks.iter().map(|task| task.task).collect();
-        if self.tasks.get(&manifest.incarnation) != Some(&tasks) || tasks.len() != manifest.tasks.len() {
+        let expected = self.began.get(&manifest.incarnation).and_then(|process| self.tasks.get(process));
+        if expected != Some(&tasks) || tasks.len() != manifest.tasks.len() {
             return Err(("commit", format!("the checkpoint of {} is not of every task once", manifest.epoch)));
         }
         self.hold(&store, &manifest)?;
@@ -145,7 +162,7 @@ impl Truth {
 
     /// Every file is whole; what sinks have prepared is held from now on.
     fn hold(&mut self, store: &Store, manifest: &Manifest) -> Checked {
-        let broken = |error: anabranch_model::Error| ("commit", error.to_string());
+        let broken = |error: Error| ("commit", error.to_string());
         for task in &manifest.tasks {
             for file in task.operators.iter().flat_map(|operator| &operator.files) {
                 store.get_blob(&file.blob).map_err(broken)?;
@@ -216,7 +233,8 @@ fn straight(plan: &Plan, contents: &Arc<Contents>, upto: &Positions) -> Result<C
     let readers = Readers { upto: Some(Arc::new(upto)), ..Readers::default() };
     let tables = Tables { shared: shared.clone(), process: 0, contents: Arc::clone(contents), readers };
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-    let mut job = SteppedJob::start(plan, &tables.connectors(), clock, None, None)?;
+    let job = SteppedJob::start(plan, &tables.connectors(), &clock, None, None)?;
+    let mut job = job.ok_or_else(|| Error::internal("a job without checkpoints has not ended before"))?;
     let sources = job.metrics().iter().filter(|task| task.is_source).count();
     let mut stopped = false;
     for _ in 0..ROUNDS {
@@ -225,14 +243,15 @@ fn straight(plan: &Plan, contents: &Arc<Contents>, upto: &Positions) -> Result<C
                 job.step(task, channel);
             }
         }
+        while job.coordinate() {}
         if !stopped && shared.lock().dry.len() == sources {
             stopped = true;
-            job.stop();
+            job.handle().stop();
         }
         if let Some(outcome) = job.outcome() {
             outcome?;
             return Ok(count(shared.lock().written.iter().map(String::as_str)));
         }
     }
-    Err(anabranch_model::Error::internal("the straight run does not end"))
+    Err(Error::internal("the straight run does not end"))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Error, ErrorKind, Incarnation, ManualClock, Result, Rng};
+use anabranch_model::{Clock, Error, ErrorKind, ManualClock, Result, Rng};
 use anabranch_runtime::Checkpointing;
 use anabranch_runtime::stepped::SteppedJob;
 use anabranch_state::Store;
@@ -38,6 +38,7 @@ struct Scenario<'a> {
     stop_at: Option<u64>,
     interval: Duration,
     timeout: Duration,
+    restart_attempts: u32,
     batch_rows: usize,
     channel_bytes: usize,
     epoch_interval: Duration,
@@ -57,7 +58,8 @@ impl<'a> Scenario<'a> {
             rivals: upto(rng, 15),
             stop_at: (rng.below(4) == 0).then(|| rng.below(FAULT_TURNS)),
             interval: us(rng, 5_000),
-            timeout: Duration::from_millis(50 + rng.below(500)),
+            timeout: Duration::from_millis(200 + rng.below(2_000)),
+            restart_attempts: rng.below(4) as u32,
             batch_rows: 1 + rng.below(24) as usize,
             channel_bytes: 1 + rng.below(3_000) as usize,
             epoch_interval: Duration::from_micros(500 + rng.below(4_000)),
@@ -78,7 +80,6 @@ impl<'a> Scenario<'a> {
 /// A process that runs the job, or still believes so.
 struct Process {
     id: ProcessId,
-    incarnation: Incarnation,
     job: SteppedJob,
     stopping: bool,
 }
@@ -160,7 +161,9 @@ impl<'a> World<'a> {
     }
 
     fn take_turn(&mut self) {
-        self.clock.advance(Duration::from_micros(self.rng.below(200)));
+        // Now and then everybody rests for longer: otherwise a pause before a restart would never end.
+        let most_us = if self.rng.below(100) == 0 { 100_000 } else { 200 };
+        self.clock.advance(Duration::from_micros(self.rng.below(most_us)));
         if !self.faulty() {
             self.shared.lock().rates = Rates::default();
         }
@@ -170,7 +173,7 @@ impl<'a> World<'a> {
         if self.scenario.stop_at == Some(self.turn) && self.finished_at.is_none() {
             self.stop_asked = true;
         }
-        let leads = self.processes.iter().any(|process| process.incarnation == self.truth.newest);
+        let leads = self.processes.iter().any(|process| Some(process.id) == self.truth.owner());
         let rival = self.faulty() && self.rng.below(10_000) < self.scenario.rivals;
         if (!leads && self.finished_at.is_none() && self.rng.below(8) == 0) || rival {
             return self.start();
@@ -195,11 +198,15 @@ impl<'a> World<'a> {
         let process = &mut self.processes[which];
         if self.stop_asked && !process.stopping {
             process.stopping = true;
-            process.job.stop();
+            process.job.handle().stop();
         }
         match self.rng.below(16) {
-            0 => process.job.look(),
-            1..4 => {
+            0..2 => {
+                for _ in 0..1 + self.rng.below(8) {
+                    process.job.coordinate();
+                }
+            }
+            2..5 => {
                 for _ in 0..1 + self.rng.below(4) {
                     process.job.record();
                 }
@@ -224,27 +231,32 @@ impl<'a> World<'a> {
         let parallelism = 1 + self.rng.below(u64::from(PARALLELISM_MAX)) as u32;
         let plan = self.scenario.plan(parallelism);
         self.note(|| format!("process {id} starts with parallelism {parallelism}"));
+        self.truth.starts(id, &plan);
         let started = self.take_over(id, &plan);
         self.observe();
         match started {
-            Ok((incarnation, job)) if !self.shared.lock().is_dead(id) => {
-                self.note(|| format!("process {id} is incarnation {}", incarnation.0));
+            Ok(Some(job)) if !self.shared.lock().is_dead(id) => {
                 self.seen.rescaled += u64::from(![0, parallelism].contains(&self.parallelism));
                 self.parallelism = parallelism;
                 let checked = self.truth.restored(&self.shared);
                 self.check(checked);
-                self.processes.push(Process { id, incarnation, job, stopping: false });
+                self.processes.push(Process { id, job, stopping: false });
                 if self.processes.len() > PROCESSES {
                     let oldest = self.processes[0].id;
                     self.shared.lock().kill(oldest);
                 }
             }
-            Ok(_) => {}
-            Err(error) => self.failed(id, &error, false),
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                self.note(|| format!("process {id} finds that the job has ended"));
+                self.seen.had_ended += 1;
+                self.finish();
+            }
+            Err(error) => self.failed(id, &error),
         }
     }
 
-    fn take_over(&mut self, id: ProcessId, plan: &Plan) -> Result<(Incarnation, SteppedJob)> {
+    fn take_over(&mut self, id: ProcessId, plan: &Plan) -> Result<Option<SteppedJob>> {
         let mutation = self.options.mutation;
         let overwrites = mutation == Some(Mutation::LateWriteAccepted);
         let store = FaultyStore { shared: self.shared.clone(), process: id, overwrites };
@@ -252,12 +264,9 @@ impl<'a> World<'a> {
             store: Store::new(Arc::new(store), "simulated"),
             interval: self.scenario.interval,
             timeout: self.scenario.timeout,
+            restart_attempts: self.scenario.restart_attempts,
             new_job: format!("job-{id}"),
         };
-        let taken_over = checkpointing.take_over(plan)?;
-        let incarnation = taken_over.incarnation();
-        self.seen.incarnations += 1;
-        self.truth.started(incarnation, plan);
         let readers = Readers {
             upto: None,
             late: mutation == Some(Mutation::PositionOneBatchLate),
@@ -270,8 +279,7 @@ impl<'a> World<'a> {
             _ => None,
         };
         let clock: Arc<dyn Clock> = self.clock.clone();
-        let job = SteppedJob::start(plan, &tables.connectors(), clock, Some(taken_over), fault)?;
-        Ok((incarnation, job))
+        SteppedJob::start(plan, &tables.connectors(), &clock, Some(&checkpointing), fault)
     }
 
     /// A write that was under way arrives.
@@ -317,39 +325,43 @@ impl<'a> World<'a> {
                 None => self.note(|| format!("process {id} crashes")),
                 Some(Ok(())) => self.ended(index),
                 Some(Err(error)) => {
-                    // The recorder goes on until its process is gone.
-                    while self.rng.below(2) == 0 && self.processes[index].job.record() {}
                     self.observe();
-                    let zombie = self.processes[index].incarnation != self.truth.newest;
-                    self.failed(id, &error, zombie);
+                    self.failed(id, &error);
                 }
             }
+            self.seen.restarts += self.processes[index].job.handle().restarts().len() as u64;
             self.processes.remove(index);
         }
     }
 
     fn ended(&mut self, index: usize) {
         self.observe();
-        let Process { id, incarnation, stopping, .. } = self.processes[index];
+        let Process { id, stopping, .. } = self.processes[index];
         self.note(|| format!("process {id} has come to the end"));
         if stopping {
             self.stop_asked = false;
             self.seen.stops += 1;
-        } else if incarnation == self.truth.newest {
-            let checked = self.truth.finished(&self.shared);
-            self.check(checked);
-            self.finished_at.get_or_insert(self.turn);
+        } else {
+            self.finish();
         }
     }
 
-    fn failed(&mut self, id: ProcessId, error: &Error, zombie: bool) {
+    fn finish(&mut self) {
+        let checked = self.truth.finished(&self.shared);
+        self.check(checked);
+        self.finished_at.get_or_insert(self.turn);
+    }
+
+    fn failed(&mut self, id: ProcessId, error: &Error) {
         self.note(|| format!("process {id} fails: {error}"));
         self.seen.failures += 1;
         match error.kind() {
             ErrorKind::Outside => {}
             ErrorKind::User if error.message().contains("another process has taken the job over") => {
-                self.seen.fenced += u64::from(zombie);
-                self.seen.fenced_by_itself += u64::from(!zombie);
+                if self.truth.owner() == Some(id) {
+                    self.violated("fencing", format!("process {id} has the job, and believes that it has not"));
+                }
+                self.seen.fenced += 1;
             }
             ErrorKind::User | ErrorKind::Internal => self.violated("error", error.to_string()),
         }

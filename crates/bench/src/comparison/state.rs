@@ -1,0 +1,127 @@
+//! State: what lies on the disk costs and saves, what a checkpoint of much state costs, how soon a killed job is back.
+
+use std::sync::Arc;
+
+use anabranch_model::Result;
+
+use super::{PARALLELISM, Scale, section};
+use crate::contestant::program;
+use crate::measure::measure;
+use crate::report::{Section, Table};
+use crate::workload::Keys;
+use crate::{engine, peer};
+
+/// Bound of the memory of an operator whose state goes to the disk: a tenth of the state, or less.
+const BOUND: &str = "32 mb";
+const BOUND_BYTES: u64 = 32 << 20;
+const ON_DISK: [(&str, &str); 2] = [("state-backend", "disk"), ("state-bytes", BOUND)];
+/// How often a key comes while it is in use, where keys are in use for a while.
+const TIMES: u64 = 5;
+/// The general store does a hundredth of the engine's work in the same time.
+const STORE_SHARE: usize = 20;
+/// Share of the keys that change between two checkpoints.
+const HOT_SHARE: u64 = 100;
+
+/// State ten times as large as the memory that it may take.
+pub(crate) fn memory(scale: Scale) -> Result<Section> {
+    let few = Keys::generate(scale.keys * 2, 100, scale.seed);
+    let many = Keys::generate(scale.keys * 2, scale.keys, scale.seed);
+    let floor = engine::state_memory(&few, 1, &ON_DISK)?;
+    let on_disk = engine::state_memory(&many, 1, &ON_DISK)?;
+    let in_memory = engine::state_memory(&many, 1, &[])?;
+    let value = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    let state = on_disk.saturating_sub(floor);
+    let share = format!("{} ({:.2} of the bound)", value(state), state as f64 / BOUND_BYTES as f64);
+    Ok(Section {
+        title: "State larger than memory: resident memory".into(),
+        note: format!(
+            "Largest resident memory while {} keys, drawn from {}, are counted at parallelism 1, less that before. \
+             On disk the bound is {}.",
+            many.count,
+            many.distinct,
+            value(BOUND_BYTES)
+        ),
+        table: Table::Values(vec![
+            ("100 keys: what the job takes anyway".into(), value(floor)),
+            ("all keys, in memory".into(), value(in_memory)),
+            ("all keys, on disk".into(), value(on_disk)),
+            ("of this, state".into(), share),
+        ]),
+    })
+}
+
+/// State on a local disk beside state in memory, and beside a general store.
+pub(crate) fn on_disk(scale: Scale) -> Result<Vec<Section>> {
+    let scale = Scale { repetitions: scale.repetitions.min(3), ..scale };
+    let near = Arc::new(Keys::moving(scale.keys * 2, scale.distinct_keys / 10, TIMES, scale.seed));
+    let scattered = Arc::new(Keys::generate(scale.keys * 2, scale.keys, scale.seed));
+    let mut sections = Vec::new();
+    for (title, keys) in [("good locality", &near), ("no locality", &scattered)] {
+        let contestants = vec![
+            engine::grouping_as("in memory", keys, 1, &[])?,
+            engine::grouping_as(format!("on disk, {BOUND} of memory"), keys, 1, &ON_DISK)?,
+        ];
+        let note = format!(
+            "{} keys of {}, parallelism 1; the limit is the same job with state in memory.",
+            keys.count, keys.distinct
+        );
+        sections.push(section(&format!("State on disk: {title}"), note, contestants, 1, scale)?);
+    }
+    let blocks = scattered.blocks.len() / STORE_SHARE;
+    let store = program("peer: fjall", move || peer::fjall::counters(&scattered, blocks, BOUND_BYTES));
+    let comparison = measure(&mut [store], 1)?;
+    sections.push(Section {
+        title: "State on disk: a general store".into(),
+        note: format!(
+            "The first of the scattered keys as counters in a key-value store with {BOUND} of cache: a batch is read, changed \
+             and written. It begins empty, which helps it."
+        ),
+        table: Table::Contestants { comparison, limits: 1 },
+    });
+    Ok(sections)
+}
+
+/// A checkpoint of much state of which little has changed.
+pub(crate) fn large_checkpoint(scale: Scale) -> Result<Section> {
+    let keys = Keys::each(scale.keys);
+    let hot = Keys::generate(scale.keys / 10, scale.keys / HOT_SHARE, scale.seed);
+    let (rate, duration) = (scale.keys / 10, scale.latency_duration * 2);
+    let without = engine::changing(&keys, &hot, PARALLELISM, rate, duration, false)?;
+    let with = engine::changing(&keys, &hot, PARALLELISM, rate, duration, true)?;
+    let mut sizes: Vec<u64> = with.bytes.values().copied().collect();
+    sizes.sort_unstable();
+    let (median, all) = (sizes.get(sizes.len() / 2).copied().unwrap_or(0), sizes.iter().sum::<u64>().max(1));
+    let whole: u64 = sizes.iter().filter(|bytes| **bytes > 10 * median).sum::<u64>().max(all / 2);
+    let latency = |l: anabranch_model::LatencySummary| {
+        format!("p50 {} µs, p99 {} µs, p99.9 {} µs, max {} µs", l.p50_us, l.p99_us, l.p999_us, l.max_us)
+    };
+    Ok(Section {
+        title: "A checkpoint of much state".into(),
+        note: format!(
+            "{} keys are counted; then {} rows per second come of {} of them, with a checkpoint every second. Latency is from a \
+             row's reading to its counting behind the exchange, parallelism {PARALLELISM}, buffer timeout 0.",
+            keys.count, rate, hot.distinct
+        ),
+        table: Table::Values(vec![
+            ("bytes of the whole state, as stored".into(), whole.to_string()),
+            (
+                "bytes of a checkpoint, median".into(),
+                format!("{median} ({:.2} % of the whole)", median as f64 * 100.0 / whole as f64),
+            ),
+            ("latency without checkpoints".into(), latency(without.latency)),
+            ("latency with checkpoints".into(), latency(with.latency)),
+        ]),
+    })
+}
+
+/// From the start of a process to its first result.
+pub(crate) fn recovery(scale: Scale) -> Result<Section> {
+    Ok(Section {
+        title: "Recovery of the main job".into(),
+        note: format!(
+            "From the start of a process to its first result, parallelism {PARALLELISM}: of a job that is new, and of one that \
+             was killed (SIGKILL) after some checkpoints."
+        ),
+        table: Table::Latencies(engine::recovery(PARALLELISM, scale.repetitions.min(7))?.into()),
+    })
+}

@@ -1,0 +1,172 @@
+//! Windows whose end the watermark has reached, in order of their ends. A window that is in memory is given out at once;
+//! one whose panes lie with the state backend is given out bucket by bucket, so that it never is in memory as a whole.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use anabranch_model::{EventTime, Result};
+use anabranch_state::{BUCKETS, Buckets};
+use arrow::array::{RecordBatch, RecordBatchOptions};
+
+use super::groups::{Grouped, Groups};
+use super::{Pane, WindowAggregate, emit_batch};
+use crate::Output;
+use crate::event_time::WindowTimes;
+use crate::window_assign::window_columns;
+
+/// How far the windows are that a watermark fires.
+#[derive(Default)]
+pub(super) struct Firing {
+    /// The watermark, until all of its windows have been given out.
+    to: Option<i64>,
+    /// Windows that start before this have been looked at.
+    from: Option<i64>,
+    slices: Option<Slices>,
+}
+
+/// A window that is given out bucket by bucket.
+struct Slices {
+    window: Option<(i64, WindowTimes)>,
+    panes: Range<i64>,
+    /// What was in memory of panes whose last window it is.
+    in_memory: Vec<Buckets>,
+    next_bucket: usize,
+}
+
+impl WindowAggregate {
+    pub(super) fn begin_firing(&mut self, watermark: i64) {
+        self.firing = Firing { to: Some(watermark), from: None, slices: None };
+    }
+
+    /// Gives out the next piece. False if everything had been given out.
+    pub(super) fn go_on_firing(&mut self, out: &mut Output) -> Result<bool> {
+        let Some(to) = self.firing.to else { return Ok(false) };
+        loop {
+            if let Some(slices) = self.firing.slices.take_if(|slices| slices.next_bucket < BUCKETS) {
+                self.fire_bucket(slices, out)?;
+                return Ok(true);
+            }
+            self.firing.slices = None;
+            if !self.fire_next(to, out)? {
+                break;
+            }
+        }
+        if let Some(times) = self.times {
+            while let Some(entry) = self.panes.first_entry().filter(|e| times.expiry(*e.key()) <= to) {
+                entry.remove();
+            }
+        }
+        self.forget_panes_away();
+        self.firing.to = None;
+        self.watermark = to;
+        out.watermark(EventTime(to));
+        Ok(true)
+    }
+
+    /// Fires the next window that ends at or before `to`, or begins to. False if there is none.
+    fn fire_next(&mut self, to: i64, out: &mut Output) -> Result<bool> {
+        let Some(times) = self.times else {
+            // A task that goes on behind its end has given the result already.
+            let due = to == i64::MAX && self.watermark != i64::MAX && self.firing.from.replace(0).is_none();
+            return if due { self.fire_global(out).map(|()| true) } else { Ok(false) };
+        };
+        let first = match self.firing.from {
+            None => self.panes.keys().next().map(|pane| times.first_start(*pane)),
+            // Windows without any pane are skipped.
+            Some(from) => self.panes.range(from..).next().map(|(pane, _)| times.first_start(*pane).max(from)),
+        };
+        let Some(start) = first.filter(|start| start.saturating_add(times.size - 1) <= to) else { return Ok(false) };
+        self.firing.from = Some(start.saturating_add(times.slide));
+        if start.saturating_add(times.size) - 1 > self.watermark {
+            self.fire_window(start, times, out)?;
+        }
+        Ok(true)
+    }
+
+    fn fire_window(&mut self, start: i64, times: WindowTimes, out: &mut Output) -> Result<()> {
+        let panes = start..start.saturating_add(times.size);
+        if self.backend.holds(panes.clone()) {
+            return self.begin_slices(panes, Some((start, times)));
+        }
+        if times.size == times.pane {
+            if let Some(Pane::Open(open)) = self.panes.remove(&start) {
+                let mut groups = open.whole()?;
+                let results = groups.results()?;
+                self.recycle(*groups);
+                return self.emit(results, Some((start, times)), out);
+            }
+            return Ok(());
+        }
+        let mut merged = Groups::new(self.key_types.clone(), &self.functions)?;
+        for (at, pane) in self.panes.range_mut(panes) {
+            if let Pane::Open(open) = pane {
+                self.snapshots.keep(*at, open)?;
+                *pane = Pane::Sealed(open.groups.states()?);
+            }
+            if let Pane::Sealed(sealed) = pane {
+                merged.merge(sealed)?;
+            }
+        }
+        self.emit(merged.results()?, Some((start, times)), out)
+    }
+
+    /// The one window of a bounded stream. Without keys it has a result even if there was no row.
+    fn fire_global(&mut self, out: &mut Output) -> Result<()> {
+        if self.backend.holds(0..1) {
+            return self.begin_slices(0..1, None);
+        }
+        let mut groups = match self.panes.remove(&0) {
+            Some(Pane::Open(open)) => open.whole()?,
+            _ => Box::new(Groups::new(self.key_types.clone(), &self.functions)?),
+        };
+        if self.key_types.is_empty() && groups.len() == 0 {
+            groups.add_empty_group(&self.functions)?;
+        }
+        self.emit(groups.results()?, None, out)
+    }
+
+    fn begin_slices(&mut self, panes: Range<i64>, window: Option<(i64, WindowTimes)>) -> Result<()> {
+        let mut in_memory = Vec::new();
+        let starts: Vec<i64> = self.panes.range(panes.clone()).map(|(start, _)| *start).collect();
+        for start in starts {
+            let is_last = window.is_none_or(|(of, times)| times.expiry(start) < of.saturating_add(times.size));
+            match is_last {
+                true => in_memory.extend(self.take_buckets(start)?),
+                false => self.put_away(start)?,
+            }
+        }
+        self.firing.slices = Some(Slices { window, panes, in_memory, next_bucket: 0 });
+        Ok(())
+    }
+
+    fn fire_bucket(&mut self, mut slices: Slices, out: &mut Output) -> Result<()> {
+        let bucket = slices.next_bucket;
+        let mut rows = self.backend.read(slices.panes.clone(), bucket)?;
+        for buckets in &slices.in_memory {
+            rows.push(buckets.rows(bucket)?);
+        }
+        let results = self.merged(&rows)?.results()?;
+        self.emit(results, slices.window, out)?;
+        slices.next_bucket += 1;
+        if slices.next_bucket == BUCKETS && slices.window.is_none() {
+            self.panes.clear();
+        }
+        self.firing.slices = Some(slices);
+        Ok(())
+    }
+
+    fn emit(&self, results: Grouped, window: Option<(i64, WindowTimes)>, out: &mut Output) -> Result<()> {
+        let rows = results.len;
+        if rows == 0 {
+            return Ok(());
+        }
+        let mut columns = results.keys;
+        if let Some((start, times)) = window {
+            columns.extend(window_columns(vec![start; rows], times.size, &self.time_type)?);
+        }
+        columns.extend(results.values.into_iter().flatten());
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        emit_batch(&RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?, out);
+        Ok(())
+    }
+}

@@ -1,0 +1,268 @@
+//! Makes the tasks of a plan: channels between them, their chains, what they go on from.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, Plan, Port, SinkSpec, Stage};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskCounters, TaskId};
+use anabranch_operators::{Committable, Connectors, Delivery, Functions, TaskContext};
+
+use crate::chain::{Chain, SinkTail, Tail};
+use crate::control::Control;
+use crate::driver::Message;
+use crate::durable::JobState;
+use crate::exchange::{ChannelSender, ExchangeWriter};
+use crate::inbox::Inbox;
+use crate::inbox_task::{InboxTask, Side, TaskParts};
+use crate::job::TaskView;
+use crate::outline::Outline;
+use crate::recorder::Work;
+use crate::source_task::{SourceParts, SourceTask};
+
+/// The tasks of an incarnation, ready to run.
+pub(crate) struct Assembly {
+    pub(crate) control: Arc<Control>,
+    pub(crate) views: Vec<TaskView>,
+    pub(crate) tasks: Vec<Task>,
+}
+
+/// A task, whoever drives it.
+pub(crate) enum Task {
+    Source(Box<SourceTask>),
+    Inbox(Box<InboxTask>),
+}
+
+impl Task {
+    /// Runs the task to its end, waiting for what comes.
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            Task::Source(task) => task.run(),
+            Task::Inbox(task) => task.run(),
+        }
+    }
+
+    pub(crate) fn parts(&self) -> &TaskParts {
+        match self {
+            Task::Source(task) => task.parts(),
+            Task::Inbox(task) => task.parts(),
+        }
+    }
+}
+
+/// Makes the tasks of a plan. `durable` is what they have with checkpoints; their reports go to `reports`.
+pub(crate) fn assemble(
+    plan: &Plan,
+    connectors: &Connectors,
+    clock: Arc<dyn Clock>,
+    incarnation: Incarnation,
+    reports: Sender<Message>,
+    durable: Option<DurableParts<'_>>,
+) -> Result<Assembly> {
+    let entries = entries(plan);
+    let inboxes = entries.values().flat_map(|entry| entry.inboxes.iter().cloned()).collect();
+    let after = durable.as_ref().map_or(Epoch(0), |durable| durable.after);
+    let control = Control::new(incarnation, after, reports, inboxes);
+    let functions = Functions::default();
+    let builder =
+        Builder { plan, connectors, functions: &functions, clock, control: Arc::clone(&control), entries, durable };
+    let (mut views, mut tasks) = (Vec::new(), Vec::new());
+    for stage in &plan.stages {
+        for id in tasks_of(stage) {
+            let place = |e: Error| e.at(format!("{} ({})", stage.id, stage.name));
+            let (view, task) = builder.task(stage, id).map_err(place)?;
+            views.push(view);
+            tasks.push(task);
+        }
+    }
+    Ok(Assembly { control, views, tasks })
+}
+
+/// The inboxes of a stage's tasks for one port, with the first channel of each sending stage.
+struct Entry {
+    inboxes: Vec<Arc<Inbox>>,
+    channels: usize,
+    first_channel: BTreeMap<StageId, usize>,
+}
+
+/// Everything that the making of tasks looks up.
+struct Builder<'a> {
+    plan: &'a Plan,
+    connectors: &'a Connectors,
+    functions: &'a Functions,
+    clock: Arc<dyn Clock>,
+    control: Arc<Control>,
+    entries: BTreeMap<(StageId, Option<usize>), Entry>,
+    durable: Option<DurableParts<'a>>,
+}
+
+/// What tasks of a job with checkpoints have beyond the others.
+pub(crate) struct DurableParts<'a> {
+    pub(crate) after: Epoch,
+    /// Name of the job.
+    pub(crate) scope: &'a str,
+    pub(crate) outline: &'a Outline,
+    pub(crate) state: JobState,
+    /// Where snapshots go.
+    pub(crate) work: Sender<Work>,
+}
+
+/// The tasks of a stage.
+pub(crate) fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
+    let id = stage.id;
+    (0..stage.parallelism).map(move |index| TaskId { stage: id, index })
+}
+
+fn port_key(port: Port) -> Option<usize> {
+    match port {
+        Port::Main => None,
+        Port::Side(operator) => Some(operator),
+    }
+}
+
+/// Channels that an exchange makes to one receiving task.
+fn channels_of(plan: &Plan, exchange: &Exchange) -> usize {
+    match exchange.kind {
+        ExchangeKind::Forward => 1,
+        _ => plan.stage(exchange.from).parallelism as usize,
+    }
+}
+
+fn entries(plan: &Plan) -> BTreeMap<(StageId, Option<usize>), Entry> {
+    let mut entries: BTreeMap<(StageId, Option<usize>), Entry> = BTreeMap::new();
+    for exchange in &plan.exchanges {
+        let key = (exchange.to, port_key(exchange.port));
+        let none = Entry { inboxes: Vec::new(), channels: 0, first_channel: BTreeMap::new() };
+        let entry = entries.entry(key).or_insert(none);
+        entry.first_channel.insert(exchange.from, entry.channels);
+        entry.channels += channels_of(plan, exchange);
+    }
+    for ((to, _), entry) in &mut entries {
+        let inbox = || Arc::new(Inbox::new(entry.channels, plan.options.channel_bytes));
+        entry.inboxes = (0..plan.stage(*to).parallelism).map(|_| inbox()).collect();
+    }
+    entries
+}
+
+impl Builder<'_> {
+    fn task(&self, stage: &Stage, id: TaskId) -> Result<(TaskView, Task)> {
+        let context = TaskContext {
+            index: id.index,
+            parallelism: stage.parallelism,
+            batch_rows: self.plan.options.batch_rows,
+            delivery: self.delivery(|outline| Some(outline.sink(stage.id)?.to_string())),
+            clock: Arc::clone(&self.clock),
+        };
+        let counters = Arc::new(TaskCounters::default());
+        let tail = match &stage.sink {
+            Some(sink) => {
+                let durable = self.durable.as_ref();
+                let prepared = durable.and_then(|d| d.state.sinks.get(&d.outline.sink(stage.id)?));
+                Tail::Sink(self.sink(sink, &context, prepared)?)
+            }
+            None => Tail::Exchanges(self.plan.outputs(stage.id).map(|e| self.writer(e, id)).collect::<Result<_>>()?),
+        };
+        let main = self.entries.get(&(stage.id, None));
+        let input = match (&stage.source, self.plan.inputs(stage.id).find(|e| e.port == Port::Main)) {
+            (Some(source), None) => SourceParts::schema(source, self.functions)?,
+            (None, Some(exchange)) => Arc::clone(&self.plan.stage(exchange.from).schema),
+            _ => return Err(Error::internal("a stage has either a source or exchanges into its main port")),
+        };
+        let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
+        let mut chain = Chain::new(stage, input, tail, options, self.functions, Arc::clone(&counters), clock)?;
+        if let Some(DurableParts { outline, state, .. }) = &self.durable {
+            let states = (0..stage.operators.len())
+                .filter_map(|place| Some((place, state.operators.get(&outline.operator(stage.id, place)?)?)));
+            chain.restore(&states.collect(), id, stage.parallelism, self.plan.key_groups)?;
+        }
+        let after = self.durable.as_ref().map_or(Epoch(0), |durable| durable.after);
+        let sides = self.entries.iter().filter(|((to, _), _)| *to == stage.id).filter_map(|((_, port), entry)| {
+            let inbox = Arc::clone(&entry.inboxes[id.index as usize]);
+            port.map(|operator| Side::new(operator, inbox, entry.channels, after))
+        });
+        let parts = TaskParts {
+            id,
+            chain,
+            sides: sides.collect(),
+            counters: Arc::clone(&counters),
+            clock: Arc::clone(&self.clock),
+            control: Arc::clone(&self.control),
+            snapshots: self.durable.as_ref().map(|durable| durable.work.clone()),
+            after,
+        };
+        let inbox = main.map(|entry| Arc::clone(&entry.inboxes[id.index as usize]));
+        let view = TaskView {
+            id,
+            stage_name: stage.name.clone(),
+            is_source: stage.source.is_some(),
+            is_sink: stage.sink.is_some(),
+            counters,
+            inbox: inbox.clone(),
+        };
+        let task = match (&stage.source, inbox, main) {
+            (Some(_), ..) => Task::Source(Box::new(self.source(stage, parts, &context)?)),
+            (None, Some(inbox), Some(entry)) => Task::Inbox(Box::new(InboxTask::new(parts, inbox, entry.channels))),
+            _ => return Err(Error::internal("a stage without input")),
+        };
+        Ok((view, task))
+    }
+
+    /// When rows leave a sink, and what tells its writer from the job's other ones: two inserts into one table must not take
+    /// each other's for their own.
+    fn delivery(&self, writer: impl Fn(&Outline) -> Option<String>) -> Delivery {
+        match &self.durable {
+            None => Delivery::AtLeastOnce,
+            Some(DurableParts { scope, outline, .. }) => Delivery::ExactlyOnce {
+                scope: writer(outline).map_or_else(|| (*scope).to_owned(), |writer| format!("{scope}-{writer}")),
+            },
+        }
+    }
+
+    /// Opens a sink, which first makes visible what is its own of what was `prepared` before.
+    fn sink(&self, spec: &SinkSpec, context: &TaskContext, prepared: Option<&Vec<Committable>>) -> Result<SinkTail> {
+        let place = |e: Error| e.at(format!("table {}", spec.table));
+        let connector = self.connectors.get(&spec.connector.connector)?;
+        let mut tail = SinkTail::new(connector.sink(spec, context).map_err(place)?, self.durable.is_some());
+        tail.restore(prepared.map_or(&[], Vec::as_slice), context.index, context.parallelism).map_err(place)?;
+        Ok(tail)
+    }
+
+    fn source(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<SourceTask> {
+        let Some(spec) = &stage.source else { return Err(Error::internal("not a source")) };
+        let place = |e: Error| e.at(format!("table {}", spec.table));
+        let restored = self.durable.as_ref().and_then(|durable| {
+            let number = durable.outline.source(stage.id)?;
+            durable.state.sources.get(&number)
+        });
+        let positions = restored.map(|restored| &restored.positions);
+        let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
+        let dead_letter = match &spec.on_malformed {
+            OnMalformed::DeadLetter(sink) => {
+                // The stage may have a sink of its own, with a name of its own.
+                let delivery = self.delivery(|outline| Some(format!("malformed-{}", outline.source(stage.id)?)));
+                let context = TaskContext { delivery, ..context.clone() };
+                Some(self.sink(sink, &context, restored.map(|restored| &restored.dead_letters))?)
+            }
+            _ => None,
+        };
+        let source = SourceParts::new(spec, source, dead_letter, restored, self.functions).map_err(place)?;
+        let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
+        Ok(SourceTask::new(parts, source, version, interval))
+    }
+
+    /// The sending side of an exchange for one task.
+    fn writer(&self, exchange: &Exchange, from: TaskId) -> Result<ExchangeWriter> {
+        let entry = self.entries.get(&(exchange.to, port_key(exchange.port)));
+        let entry = entry.ok_or_else(|| Error::internal("an exchange without receiver"))?;
+        let first = entry.first_channel[&exchange.from];
+        let forward = exchange.kind == ExchangeKind::Forward;
+        if forward && entry.inboxes.len() != self.plan.stage(exchange.from).parallelism as usize {
+            return Err(Error::internal("a forward exchange between stages of different parallelism"));
+        }
+        let channel = if forward { first } else { first + from.index as usize };
+        let all = entry.inboxes.iter().enumerate().filter(|(to, _)| !forward || *to == from.index as usize);
+        let senders = all.map(|(_, inbox)| ChannelSender { inbox: Arc::clone(inbox), channel }).collect();
+        let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
+        Ok(ExchangeWriter::new(exchange.kind.clone(), senders, self.plan.key_groups, options, clock))
+    }
+}

@@ -1,0 +1,370 @@
+//! Drives a job's coordinator: gives it what tasks, the recorder and users say, and carries out what it commands.
+//!
+//! A thread of its own, which sleeps unless there is something to decide. No task waits for it: it grants the next group
+//! while sources are in the middle of the last one. How long it works for a group, and how long a source waited for a grant
+//! all the same, is what the coordination costs; the coordinator makes groups larger when that is too much.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, TaskId};
+use anabranch_operators::Connectors;
+use anabranch_protocol::Coordinator;
+use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Report};
+use anabranch_state::{Store, TaskState};
+
+use crate::assembly::{DurableParts, assemble};
+use crate::durable::load;
+use crate::job::{Committed, Shared};
+use crate::journal::{Journal, in_memory};
+use crate::outline::Outline;
+use crate::recorder::Work;
+use crate::running::{Drive, Running};
+use crate::settings::all_tasks;
+
+/// What the driver is told. Tasks say a few things per epoch that was granted, so no more than these ever wait.
+pub(crate) enum Message {
+    Task(Incarnation, TaskId, Report<TaskState>),
+    Failed(Incarnation, TaskId, Error),
+    /// Of an answer that tells nothing, why.
+    Store(u64, Answer<TaskState>, Option<Error>),
+    /// Somebody waits for a checkpoint that begins from now on.
+    Checkpoint(Sender<Committed>),
+    Stop,
+    /// Ends the job where it is, as a crash would.
+    Cancel,
+}
+
+/// What a job with checkpoints has beyond others: it writes them, and can be started again from them.
+pub(crate) struct Durable {
+    pub(crate) plan: Plan,
+    pub(crate) connectors: Connectors,
+    pub(crate) outline: Outline,
+    pub(crate) store: Store,
+    /// Name of the job.
+    pub(crate) job: String,
+    pub(crate) work: Sender<Work>,
+}
+
+/// Somebody who waits for a checkpoint, and the epoch of the one that was granted for it.
+struct Waiting {
+    told: Sender<Committed>,
+    epoch: Option<Epoch>,
+}
+
+/// The driver of one job.
+pub(crate) struct Driver {
+    coordinator: Coordinator<TaskState>,
+    messages: Receiver<Message>,
+    sender: Sender<Message>,
+    clock: Arc<dyn Clock>,
+    shared: Arc<Shared>,
+    pub(crate) running: Option<Running>,
+    drive: Drive,
+    durable: Option<Durable>,
+    /// The recorder's thread.
+    recorder: Option<JoinHandle<()>>,
+    /// What follows from commands, to be told the coordinator next.
+    inputs: VecDeque<Input<TaskState>>,
+    /// Why the incarnation failed: its first failure, or the first that the user has to mend.
+    failure: Option<Error>,
+    store_failure: Option<Error>,
+    waiting: Vec<Waiting>,
+    stopping: bool,
+    pub(crate) outcome: Option<Result<()>>,
+    /// Spent on the present group.
+    busy_ns: u64,
+    last_grant: Option<Nanos>,
+}
+
+impl Driver {
+    /// For a coordinator that has begun, and its tasks.
+    pub(crate) fn new(
+        coordinator: Coordinator<TaskState>,
+        (sender, messages): (Sender<Message>, Receiver<Message>),
+        clock: Arc<dyn Clock>,
+        shared: Arc<Shared>,
+        running: Running,
+        drive: Drive,
+    ) -> Driver {
+        shared.show(Arc::clone(&running.views));
+        Driver {
+            coordinator,
+            messages,
+            sender,
+            clock,
+            shared,
+            running: Some(running),
+            drive,
+            durable: None,
+            recorder: None,
+            inputs: VecDeque::new(),
+            failure: None,
+            store_failure: None,
+            waiting: Vec::new(),
+            stopping: false,
+            outcome: None,
+            busy_ns: 0,
+            last_grant: None,
+        }
+    }
+
+    /// From here on checkpoints are written, and failures that may pass are survived.
+    pub(crate) fn set_durable(&mut self, durable: Durable) {
+        self.durable = Some(durable);
+    }
+
+    /// The recorder has a thread, which ends after the driver.
+    pub(crate) fn wait_for(&mut self, recorder: JoinHandle<()>) {
+        self.recorder = Some(recorder);
+    }
+
+    /// The tasks are there. They were given what they go on from when they were made.
+    pub(crate) fn started(&mut self, tasks: impl IntoIterator<Item = TaskId>) {
+        let incarnation = self.coordinator.incarnation();
+        self.inputs.extend(tasks.into_iter().map(|task| Input::Task(incarnation, task, Report::Started)));
+        self.settle();
+    }
+
+    /// Drives the job to its end.
+    pub(crate) fn run(mut self) -> Result<()> {
+        let outcome = loop {
+            if let Some(outcome) = self.outcome.take() {
+                break outcome;
+            }
+            let received = match self.coordinator.next_deadline() {
+                Some(at) => self.messages.recv_timeout(at.after(self.clock.now())),
+                None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            self.take(received.ok());
+        };
+        drop(self.running.take());
+        // With it goes the last that could give the recorder work.
+        self.durable = None;
+        if let Some(recorder) = self.recorder.take() {
+            recorder.join().map_err(|panic| crate::running::panicked(panic.as_ref()))?;
+        }
+        outcome
+    }
+
+    /// Takes the next message without waiting, or looks at the time if there is none. Whether there was one.
+    pub(crate) fn step(&mut self) -> bool {
+        let received = self.messages.try_recv().ok();
+        let had_message = received.is_some();
+        if had_message || self.coordinator.next_deadline().is_some_and(|at| at <= self.clock.now()) {
+            self.take(received);
+        }
+        had_message
+    }
+
+    /// Somebody who has no sender tells.
+    pub(crate) fn tell(&self, message: Message) {
+        // The receiver is here.
+        let _ = self.sender.send(message);
+    }
+
+    fn take(&mut self, received: Option<Message>) {
+        let start = self.clock.now();
+        match received {
+            Some(message) => self.message(message),
+            None => self.inputs.push_back(Input::Tick),
+        }
+        self.settle();
+        self.busy_ns += self.clock.now().since(start);
+    }
+
+    fn message(&mut self, message: Message) {
+        match message {
+            Message::Task(incarnation, task, report) => {
+                self.inputs.push_back(Input::Task(incarnation, task, report));
+            }
+            Message::Failed(incarnation, task, error) => self.failed(incarnation, task, error),
+            Message::Store(sequence, answer, error) => {
+                self.store_failure = error.or_else(|| self.store_failure.take());
+                self.inputs.push_back(Input::Store(sequence, answer));
+            }
+            Message::Checkpoint(told) => {
+                self.waiting.push(Waiting { told, epoch: None });
+                self.inputs.push_back(Input::Checkpoint);
+            }
+            Message::Stop => {
+                self.stopping = true;
+                self.inputs.push_back(Input::Stop);
+            }
+            Message::Cancel => self.outcome = Some(Err(Error::user("the job was dropped"))),
+        }
+    }
+
+    fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error) {
+        let retry = error.kind() != ErrorKind::User;
+        let known = self.failure.as_ref().map(Error::kind);
+        if incarnation == self.coordinator.incarnation()
+            && (known.is_none() || (!retry && known != Some(ErrorKind::User)))
+        {
+            self.failure = Some(error);
+        }
+        self.inputs.push_back(Input::Task(incarnation, task, Report::Failed { retry }));
+    }
+
+    /// Tells the coordinator all that there is, and carries out what follows.
+    fn settle(&mut self) {
+        while let Some(input) = self.inputs.pop_front() {
+            self.coordinator.handle(self.clock.now(), input);
+            while let Some(command) = self.coordinator.poll() {
+                self.carry_out(command);
+            }
+        }
+        // Who stops a job does not wait for it to come back; the next start goes on from its newest checkpoint.
+        if self.stopping && self.outcome.is_none() && self.coordinator.phase() == Phase::Pausing {
+            self.outcome = Some(Err(self.take_failure()));
+        }
+    }
+
+    fn carry_out(&mut self, command: Command<TaskState>) {
+        let control = self.running.as_ref().map(|running| &running.control);
+        match (command, control) {
+            (command @ (Command::Append(..) | Command::Read(_) | Command::Remove(_) | Command::Forget(..)), _) => {
+                self.log(command)
+            }
+            (Command::Start { incarnation, from }, _) => self.start(incarnation, from.as_ref()),
+            (Command::Grant { group, checkpoint, .. }, Some(control)) => {
+                control.grant(group, checkpoint);
+                let waited_ns = control.take_grant_wait_ns();
+                if checkpoint {
+                    self.waiting.iter_mut().for_each(|w| w.epoch = w.epoch.or(Some(group.last)));
+                }
+                self.granted(waited_ns);
+            }
+            (Command::StopAfter(_, epoch), Some(control)) => control.stop(epoch),
+            (Command::EpochDone(_, epoch), Some(control)) if self.durable.is_none() => control.set_done(epoch),
+            (Command::NoneDone(_), Some(control)) => control.set_none_done(),
+            (Command::CheckpointDone(incarnation, epoch), Some(control)) => {
+                control.set_done(epoch);
+                self.committed(Committed { incarnation, epoch });
+            }
+            (Command::Cancel(_), Some(control)) => control.cancel(),
+            (Command::Finish(_), _) => self.finish(),
+            (Command::Fail(_, cause), _) => {
+                let error = match cause {
+                    Cause::Store => self.store_failure.take(),
+                    _ => None,
+                };
+                self.outcome = Some(Err(error.unwrap_or_else(|| self.take_failure())));
+            }
+            (Command::Fenced(_), _) => {
+                let place = self.durable.as_ref().map(|durable| &durable.store);
+                let error = place.map_or_else(|| Error::internal("a job without a log was fenced"), Journal::lost);
+                self.outcome = Some(Err(error));
+            }
+            // With checkpoints, these say what is done; and who waits for one that is given up waits for the next.
+            (Command::EpochDone(..) | Command::AbortCheckpoint(..), _) => {}
+            // Tasks that could not be started have nothing to be told.
+            (_, None) => {}
+        }
+    }
+
+    fn log(&mut self, command: Command<TaskState>) {
+        match &self.durable {
+            Some(durable) => {
+                // The recorder leaves after the driver only.
+                let _ = durable.work.send(Work::Log(Box::new(command)));
+            }
+            None => self.inputs.extend(in_memory(command).map(|(sequence, answer)| Input::Store(sequence, answer))),
+        }
+    }
+
+    /// A group was granted: what has it cost since the one before?
+    fn granted(&mut self, waited_ns: u64) {
+        let now = self.clock.now();
+        let spent_ns = std::mem::take(&mut self.busy_ns) + waited_ns;
+        if let Some(last) = self.last_grant.replace(now) {
+            let coordinating = Duration::from_nanos(spent_ns);
+            self.inputs.push_back(Input::Overhead { coordinating, group: now.after(last) });
+        }
+        let (group_epochs, overhead) = (self.coordinator.group_epochs(), self.coordinator.overhead());
+        self.shared.granted(group_epochs, overhead);
+    }
+
+    /// Starts the tasks anew, from the newest checkpoint.
+    fn start(&mut self, incarnation: Incarnation, from: Option<&Checkpoint<TaskState>>) {
+        drop(self.running.take());
+        let error = self.take_failure();
+        let Some(durable) = &self.durable else {
+            self.outcome = Some(Err(error));
+            return;
+        };
+        self.shared.restarted(error.to_string());
+        self.last_grant = None;
+        self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
+        let tasks = all_tasks(&durable.plan);
+        match durable.start(incarnation, from, &self.clock, &self.sender, self.drive) {
+            Ok(running) => {
+                self.shared.show(Arc::clone(&running.views));
+                self.running = Some(running);
+                self.inputs.extend(tasks.into_iter().map(|task| Input::Task(incarnation, task, Report::Started)));
+            }
+            Err(error) => {
+                let gone = tasks.iter().map(|task| Input::Task(incarnation, *task, Report::Gone)).collect::<Vec<_>>();
+                self.failed(incarnation, tasks[0], error);
+                self.inputs.extend(gone);
+            }
+        }
+    }
+
+    fn committed(&mut self, committed: Committed) {
+        self.waiting.retain(|waiting| {
+            let fulfilled = waiting.epoch.is_some_and(|epoch| epoch <= committed.epoch);
+            // Whoever has stopped waiting need not be told.
+            let told = fulfilled.then(|| waiting.told.send(committed));
+            told.is_none()
+        });
+    }
+
+    /// The job has come to its end. Of one that keeps checkpoints the last one covers everything.
+    fn finish(&mut self) {
+        if let Some(last) = self.coordinator.newest_checkpoint() {
+            let committed = Committed { incarnation: last.incarnation, epoch: last.epoch };
+            for waiting in self.waiting.drain(..).filter(|_| committed.incarnation == self.coordinator.incarnation()) {
+                let _ = waiting.told.send(committed);
+            }
+        }
+        self.outcome = Some(Ok(()));
+    }
+
+    /// Why the incarnation has failed. What no task said is what the coordinator saw: checkpoints that do not come about.
+    fn take_failure(&mut self) -> Error {
+        self.failure.take().unwrap_or_else(|| {
+            Error::outside("checkpoints fail or take too long, several in a row")
+                .remedy("look at the place where they are kept, or allow more time ('checkpoint-timeout')")
+        })
+    }
+}
+
+impl Durable {
+    fn start(
+        &self,
+        incarnation: Incarnation,
+        from: Option<&Checkpoint<TaskState>>,
+        clock: &Arc<dyn Clock>,
+        reports: &Sender<Message>,
+        drive: Drive,
+    ) -> Result<Running> {
+        // The recorder leaves after the driver only.
+        let _ = self.work.send(Work::Begin(incarnation));
+        let state = from.map(|checkpoint| load(&self.store, checkpoint)).transpose()?.unwrap_or_default();
+        let parts = DurableParts {
+            after: from.map_or(Epoch(0), |checkpoint| checkpoint.epoch),
+            scope: &self.job,
+            outline: &self.outline,
+            state,
+            work: self.work.clone(),
+        };
+        let (plan, connectors) = (&self.plan, &self.connectors);
+        let assembly = assemble(plan, connectors, Arc::clone(clock), incarnation, reports.clone(), Some(parts))?;
+        Running::start(assembly, drive)
+    }
+}

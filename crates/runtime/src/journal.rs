@@ -1,0 +1,196 @@
+//! The job's log and the checkpoints in it, as a coordinator wants them read and written: carries out, decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, PlanVersion, Result};
+use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Entry, Owner};
+use anabranch_state::{
+    Appended, Blob, Entry as Stored, FORMAT, Found, Log, Manifest, Store, TaskState, decode_manifest, encode_manifest,
+};
+
+/// A checkpoint among all of a job, in the order in which they were committed.
+pub(crate) type CheckpointId = (Incarnation, Epoch);
+
+/// The durable side of a job's coordination.
+pub(crate) struct Journal {
+    pub(crate) store: Store,
+    log: Log,
+    /// Name of the job in the manifests that are written.
+    pub(crate) job: String,
+    version: PlanVersion,
+    /// What has state, a line each.
+    outline: Vec<String>,
+    known: BTreeMap<CheckpointId, Known>,
+}
+
+/// A checkpoint that is in the log, or about to be.
+struct Known {
+    job: String,
+    /// Names of everything that belongs to it.
+    names: BTreeSet<String>,
+}
+
+impl Journal {
+    pub(crate) fn new(store: Store, job: String, version: PlanVersion, outline: Vec<String>) -> Journal {
+        let log = Log::new(store.clone());
+        Journal { store, log, job, version, outline, known: BTreeMap::new() }
+    }
+
+    /// All entries that are there. Checkpoints in `aside` count as unusable, and those that cannot be read are put there.
+    pub(crate) fn entries(
+        &mut self,
+        aside: &mut BTreeMap<CheckpointId, Error>,
+    ) -> Result<Vec<(u64, Entry<TaskState>)>> {
+        let mut entries = Vec::new();
+        for (sequence, stored) in self.log.entries()? {
+            entries.push((sequence, self.entry(stored, aside)?));
+        }
+        Ok(entries)
+    }
+
+    fn entry(&mut self, stored: Stored, aside: &mut BTreeMap<CheckpointId, Error>) -> Result<Entry<TaskState>> {
+        Ok(match stored {
+            Stored::Begins { incarnation, owner } => Entry::Begins(incarnation, Owner(owner)),
+            Stored::Ended { incarnation } => Entry::Ended(incarnation),
+            Stored::Checkpoint { incarnation, epoch, .. } if aside.contains_key(&(incarnation, epoch)) => {
+                Entry::Unusable(incarnation)
+            }
+            Stored::Checkpoint { incarnation, epoch, manifest } => match self.checkpoint(&manifest) {
+                Ok(checkpoint) => Entry::Checkpoint(checkpoint),
+                // What cannot be read may be damaged; what does not fit the query is for the user to decide.
+                Err(error) if error.kind() == ErrorKind::Outside => {
+                    aside.insert((incarnation, epoch), error);
+                    Entry::Unusable(incarnation)
+                }
+                Err(error) => return Err(error),
+            },
+        })
+    }
+
+    fn checkpoint(&mut self, blob: &Blob) -> Result<Checkpoint<TaskState>> {
+        let at = |error: Error| error.at(format!("{}/{}", self.store.place(), blob.name));
+        let manifest = decode_manifest(&self.store.get_blob(blob)?).map_err(at)?;
+        check_fits(&manifest, &self.outline).map_err(at)?;
+        let Manifest { epoch, incarnation, .. } = manifest;
+        let names = manifest.names().chain([blob.name.clone()]).collect();
+        self.known.insert((incarnation, epoch), Known { job: manifest.job, names });
+        let tasks = manifest.tasks.into_iter().map(|state| (state.task, state)).collect();
+        Ok(Checkpoint { epoch, incarnation, version: self.version, tasks })
+    }
+
+    /// Name of the job that a checkpoint of the log was written by.
+    pub(crate) fn job_of(&self, checkpoint: CheckpointId) -> Option<&str> {
+        self.known.get(&checkpoint).map(|known| known.job.as_str())
+    }
+
+    /// Carries out a command that concerns the log. The answer to the number that it asked about, if it is to be answered.
+    /// `in_use` are the names of objects that the next checkpoint may refer to.
+    pub(crate) fn carry_out(
+        &mut self,
+        command: Command<TaskState>,
+        in_use: &BTreeSet<String>,
+    ) -> Result<Option<(u64, Answer<TaskState>)>> {
+        match command {
+            Command::Append(sequence, entry) => Ok(Some((sequence, self.append(sequence, entry)?))),
+            Command::Read(sequence) => Ok(Some((sequence, self.read(sequence)?))),
+            Command::Remove(sequence) => self.log.remove(sequence).map(|()| None),
+            Command::Forget(epoch, incarnation) => self.forget((incarnation, epoch), in_use).map(|()| None),
+            other => Err(Error::internal(format!("the log cannot carry out {other:?}"))),
+        }
+    }
+
+    fn append(&mut self, sequence: u64, entry: Entry<TaskState>) -> Result<Answer<TaskState>> {
+        let stored = match entry {
+            Entry::Begins(incarnation, owner) => Stored::Begins { incarnation, owner: owner.0 },
+            Entry::Checkpoint(checkpoint) => self.write_manifest(checkpoint)?,
+            Entry::Ended(incarnation) => Stored::Ended { incarnation },
+            Entry::Unusable(_) => return Err(Error::internal("what cannot be used is not written")),
+        };
+        Ok(match self.log.append(sequence, &stored)? {
+            Appended::Last => Answer::Appended,
+            Appended::Taken => Answer::Taken,
+            Appended::Passed => Answer::Passed,
+        })
+    }
+
+    fn write_manifest(&mut self, checkpoint: Checkpoint<TaskState>) -> Result<Stored> {
+        let Checkpoint { epoch, incarnation, tasks, .. } = checkpoint;
+        let manifest = Manifest {
+            format: FORMAT,
+            job: self.job.clone(),
+            outline: self.outline.clone(),
+            epoch,
+            incarnation,
+            tasks: tasks.into_values().collect(),
+        };
+        let name = format!("manifests/{}-{}.txt", incarnation.0, epoch.0);
+        let blob = self.store.put(&name, encode_manifest(&manifest)?.into())?;
+        let names = manifest.names().chain([name]).collect();
+        self.known.insert((incarnation, epoch), Known { job: manifest.job, names });
+        Ok(Stored::Checkpoint { incarnation, epoch, manifest: blob })
+    }
+
+    fn read(&mut self, sequence: u64) -> Result<Answer<TaskState>> {
+        Ok(match self.log.read(sequence)? {
+            Found::Nothing => Answer::Entry(None),
+            Found::Passed => Answer::Passed,
+            Found::Entry(stored) => Answer::Entry(Some(self.entry(stored, &mut BTreeMap::new())?)),
+        })
+    }
+
+    /// Removes what belongs to this checkpoint alone.
+    fn forget(&mut self, checkpoint: CheckpointId, in_use: &BTreeSet<String>) -> Result<()> {
+        let Some(old) = self.known.remove(&checkpoint) else { return Ok(()) };
+        let needed: BTreeSet<&String> = self.known.values().flat_map(|known| &known.names).chain(in_use).collect();
+        old.names.iter().filter(|name| !needed.contains(name)).try_for_each(|name| self.store.delete(name))
+    }
+
+    /// Removes what earlier incarnations have left: files of no checkpoint. Files of later ones are none of our business,
+    /// should we have lost the job already.
+    pub(crate) fn remove_strays(&self, own: Incarnation) -> Result<()> {
+        let earlier = |name: &str| {
+            let file = name.rsplit('/').next()?;
+            Some(file.split_once('-')?.0.parse::<u64>().ok()? < own.0)
+        };
+        let needed: BTreeSet<&String> = self.known.values().flat_map(|known| &known.names).collect();
+        for folder in ["state", "prepared", "manifests"] {
+            let names = self.store.list(folder)?;
+            for name in names.iter().filter(|name| !needed.contains(name) && earlier(name) == Some(true)) {
+                self.store.delete(name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a coordinator says whose number another one has taken.
+    pub(crate) fn lost(store: &Store) -> Error {
+        Error::user("another process has taken the job over")
+            .at(store.place().to_owned())
+            .remedy("let only one process run the job, or give each a place of its own for checkpoints")
+    }
+}
+
+/// The log of a job without checkpoints: nobody else knows of it, so whatever is written is there.
+pub(crate) fn in_memory<S>(command: Command<S>) -> Option<(u64, Answer<S>)> {
+    match command {
+        Command::Append(sequence, _) => Some((sequence, Answer::Appended)),
+        Command::Read(sequence) => Some((sequence, Answer::Entry(None))),
+        _ => None,
+    }
+}
+
+/// What has state must be what had it: then every part of the checkpoint is taken up, and nothing begins empty.
+fn check_fits(manifest: &Manifest, now: &[String]) -> Result<()> {
+    let then = &manifest.outline;
+    if now == then {
+        return Ok(());
+    }
+    let missing = |a: &[String], b: &[String]| a.iter().filter(|line| !b.contains(line)).cloned().collect::<Vec<_>>();
+    let (lost, new) = (missing(then, now), missing(now, then));
+    Err(Error::user(format!(
+        "the checkpoint is of another query: it has state of [{}], the query has [{}] instead",
+        lost.join("; "),
+        new.join("; ")
+    ))
+    .remedy("go on with the query that wrote it, or give the job a new place for its checkpoints"))
+}

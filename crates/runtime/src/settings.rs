@@ -1,0 +1,104 @@
+//! What the coordinator is told of a plan's options.
+
+use std::time::Duration;
+
+use anabranch_dataflow::{JobOptions, Plan, Stage};
+use anabranch_model::TaskId;
+use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Restart, Tasks};
+
+use crate::assembly::tasks_of;
+use crate::durable::Checkpointing;
+
+/// Checkpoints in a row that may fail.
+const FAILURES_TOLERATED: u32 = 3;
+/// Checkpoints that are kept: the last one, and one before it in case the last is damaged.
+const KEPT: usize = 2;
+/// Pause before the first restart, and the longest.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// Tasks that have run so long without failing are well.
+const WELL: Duration = Duration::from_secs(60);
+/// Within one process nothing is lost: whatever was asked for comes, or the process is gone.
+const NEVER: Duration = Duration::MAX;
+
+/// The tasks of a plan.
+pub(crate) fn tasks(plan: &Plan) -> Tasks {
+    let of = |wanted: fn(&Stage) -> bool| plan.stages.iter().filter(|s| wanted(s)).flat_map(tasks_of).collect();
+    Tasks {
+        version: plan.version,
+        all: of(|_| true),
+        sources: of(|stage| stage.source.is_some()),
+        sinks: of(|stage| stage.sink.is_some()),
+    }
+}
+
+/// Every task, in the order of the plan.
+pub(crate) fn all_tasks(plan: &Plan) -> Vec<TaskId> {
+    plan.stages.iter().flat_map(tasks_of).collect()
+}
+
+/// The coordinator's settings. A job without checkpoints is not started again: it would begin anew.
+pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>) -> Config {
+    Config {
+        group_size: group_size(options, checkpointing.map(|checkpointing| checkpointing.interval)),
+        checkpoint_interval: checkpointing.map(|checkpointing| checkpointing.interval),
+        checkpoint_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
+        checkpoint_failures_max: FAILURES_TOLERATED,
+        checkpoints_kept: KEPT,
+        start_timeout: NEVER,
+        cancel_timeout: NEVER,
+        restart: Restart {
+            attempts_max: checkpointing.map_or(0, |checkpointing| checkpointing.restart_attempts),
+            pause_start: PAUSE,
+            pause_factor: 2,
+            pause_max: PAUSE_MAX,
+            forget_after: WELL,
+        },
+        store_timeout: NEVER,
+        store_patience: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
+        ..Config::default()
+    }
+}
+
+/// Of groups that size themselves: checkpoints, which end groups, come about as often as they should.
+fn group_size(options: &JobOptions, checkpoint_interval: Option<Duration>) -> GroupSizing {
+    let group = &options.group;
+    if let Some(epochs) = group.epochs {
+        return GroupSizing::Fixed(epochs);
+    }
+    let standard = Adaptive::default();
+    let epoch_ns = options.epoch_interval.as_nanos().max(1);
+    let within = checkpoint_interval.map(|interval| u64::try_from(interval.as_nanos() / epoch_ns / 2));
+    GroupSizing::Adaptive(Adaptive {
+        max: within.and_then(Result::ok).unwrap_or(standard.max).clamp(standard.min, standard.max),
+        overhead_low: group.overhead_percent_min / 100.0,
+        overhead_high: group.overhead_percent_max / 100.0,
+        ..standard
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_dataflow::GroupOptions;
+
+    use super::*;
+
+    fn max(epoch_ms: u64, checkpoint_ms: Option<u64>) -> u64 {
+        let options = JobOptions { epoch_interval: Duration::from_millis(epoch_ms), ..JobOptions::default() };
+        match group_size(&options, checkpoint_ms.map(Duration::from_millis)) {
+            GroupSizing::Adaptive(adaptive) => adaptive.max,
+            GroupSizing::Fixed(_) => panic!("a size is not asked for"),
+        }
+    }
+
+    #[test]
+    fn groups_grow_no_longer_than_checkpoints_allow() {
+        assert_eq!(max(100, None), 1024);
+        assert_eq!(max(100, Some(1000)), 5);
+        assert_eq!(max(100, Some(0)), 1);
+        assert_eq!(max(1, Some(3_600_000)), 1024);
+        let group = GroupOptions { epochs: Some(7), ..GroupOptions::default() };
+        let options = JobOptions { group, ..JobOptions::default() };
+        assert!(matches!(group_size(&options, Some(Duration::ZERO)), GroupSizing::Fixed(7)));
+    }
+}

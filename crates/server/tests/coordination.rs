@@ -1,0 +1,198 @@
+//! What the coordinator does for a job as its user sees it: groups of epochs, checkpoints on demand, the end that is remembered.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_model::{Epoch, Error, Result};
+use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
+use anabranch_server::{Engine, Job, Settings, Summary};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Events that do not end by themselves, or after so many rows.
+fn events(rows: Option<u32>) -> String {
+    let rows = rows.map(|rows| format!(", 'number-of-rows' = '{rows}'")).unwrap_or_default();
+    format!(
+        "CREATE TABLE events (ad_id STRING, event_time BIGINT) WITH ('connector' = 'ad_events',
+           'rows-per-second' = '5000', 'start-time' = '2026-01-01 00:00:00'{rows});
+         CREATE TABLE results (ad_id STRING) WITH ('connector' = 'blackhole');
+         INSERT INTO results SELECT ad_id FROM events;"
+    )
+}
+
+fn start(sql: &str, set: &[(&str, &str)]) -> Job {
+    let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    Engine::default().run(sql, &Settings { parallelism: Some(2), set, ..Settings::default() }).expect("a job")
+}
+
+/// A table to which nothing can be written, now or later, however often it is tried.
+#[derive(Clone, Default)]
+struct Broken {
+    tried: Arc<AtomicU32>,
+}
+
+impl Connector for Broken {
+    fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
+        Ok(TableTraits { bounded: true, readable: false, writable: true, max_readers: None, schema: None })
+    }
+
+    fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
+        Err(Error::user("this table can only be written"))
+    }
+
+    fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
+        Ok(Box::new(self.clone()))
+    }
+}
+
+impl Sink for Broken {
+    fn write(&mut self, _: &RecordBatch) -> Result<()> {
+        self.tried.fetch_add(1, SeqCst);
+        Err(Error::outside("the disk is full"))
+    }
+
+    fn epoch_end(&mut self, _: Epoch) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+/// Waits until something is so.
+fn wait_for(job: &Job, what: &str, so: impl Fn(&Job) -> bool) {
+    let slice = Duration::from_millis(5);
+    for _ in 0..LIMIT.as_millis() / slice.as_millis() {
+        if so(job) {
+            return;
+        }
+        assert!(!job.wait_timeout(slice), "the job has ended before {what}");
+    }
+    panic!("{what} did not happen: {:?}", job.coordination());
+}
+
+fn finish(job: Job) -> Result<Summary> {
+    assert!(job.wait_timeout(LIMIT), "the job hangs");
+    job.wait()
+}
+
+fn log_entries(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.join("log")).expect("a log");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("readable").file_name().into_string().expect("text")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_job_that_has_ended_is_not_started_again() {
+    let folder = tempfile::tempdir().expect("folder");
+    let set = [("checkpoint-directory", text(folder.path())), ("epoch-interval", "5 ms")];
+    let first = finish(start(&events(Some(100)), &set)).expect("the end");
+    let rows: u64 = first.tasks.iter().filter(|task| task.is_source).map(|task| task.rows_out).sum();
+    assert_eq!((first.had_ended, rows), (false, 100));
+    let log = log_entries(folder.path());
+    let job = start(&events(Some(100)), &set);
+    assert!(job.had_ended() && job.wait_timeout(Duration::ZERO) && job.metrics().is_empty());
+    job.stop();
+    let error = job.checkpoint_now().expect_err("nobody takes one").to_string();
+    assert!(error.contains("the job ended before"), "{error}");
+    assert!(finish(job).expect("nothing is wrong").had_ended);
+    assert_eq!(log_entries(folder.path()), log);
+}
+
+#[test]
+fn a_job_that_was_stopped_goes_on() {
+    let folder = tempfile::tempdir().expect("folder");
+    let set = [("checkpoint-directory", text(folder.path())), ("epoch-interval", "5 ms")];
+    let mut epochs = Vec::new();
+    for _ in 0..3 {
+        let job = start(&events(None), &set);
+        wait_for(&job, "a group", |job| job.coordination().groups > 2);
+        job.stop();
+        let summary = finish(job).expect("a stop is not a failure");
+        assert!(!summary.had_ended);
+        epochs.extend(summary.tasks.iter().map(|task| task.epoch).max());
+        assert!(log_entries(folder.path()).len() <= 4, "{:?}", log_entries(folder.path()));
+    }
+    assert!(epochs.is_sorted_by(|a, b| a < b), "each goes on behind the one before: {epochs:?}");
+}
+
+#[test]
+fn a_checkpoint_is_taken_when_it_is_asked_for() {
+    let folder = tempfile::tempdir().expect("folder");
+    let directory = ("checkpoint-directory", text(folder.path()));
+    let job = start(&events(None), &[directory, ("checkpoint-interval", "1 h"), ("epoch-interval", "10 ms")]);
+    let (first, second) = (job.checkpoint_now().expect("committed"), job.checkpoint_now().expect("another one"));
+    assert!(first.epoch < second.epoch && Epoch(0) < first.epoch, "{first:?} {second:?}");
+    for committed in [first, second] {
+        let manifest = format!("manifests/{}-{}.txt", committed.incarnation.0, committed.epoch.0);
+        assert!(folder.path().join(&manifest).exists(), "{manifest}");
+    }
+    job.stop();
+    finish(job).expect("a stop is not a failure");
+    let job = start(&events(None), &[]);
+    let error = job.checkpoint_now().expect_err("it keeps none").to_string();
+    assert!(error.contains("keeps no checkpoints") && error.contains("checkpoint-directory"), "{error}");
+}
+
+#[test]
+fn groups_have_the_size_that_is_asked_for_or_as_few_epochs_as_the_bounds_allow() {
+    let fixed = start(&events(None), &[("group-epochs", "7"), ("epoch-interval", "2 ms")]);
+    wait_for(&fixed, "a measured group", |job| job.coordination().overhead.is_some());
+    assert_eq!(fixed.coordination().group_epochs, 7);
+    // Any coordination at all is too much, so groups grow.
+    let bounds = [("coordination-percent-min", "0"), ("coordination-percent-max", "0")];
+    let growing = start(&events(None), &[&bounds[..], &[("epoch-interval", "1 ms")]].concat());
+    wait_for(&growing, "a large group", |job| job.coordination().group_epochs >= 16);
+    // No coordination is too much, so they stay as small as they begin.
+    let bounds = [("coordination-percent-max", "100"), ("coordination-percent-min", "100")];
+    let small = start(&events(None), &[&bounds[..], &[("epoch-interval", "1 ms")]].concat());
+    wait_for(&small, "some groups", |job| job.coordination().groups > 20);
+    assert_eq!(small.coordination().group_epochs, 1);
+    for job in [fixed, growing, small] {
+        job.stop();
+        finish(job).expect("a stop is not a failure");
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_written_for_too_long_ends_the_job_with_its_own_words() {
+    let folder = tempfile::tempdir().expect("folder");
+    let set = [
+        ("checkpoint-directory", text(folder.path())),
+        ("checkpoint-interval", "10 ms"),
+        ("checkpoint-timeout", "700 ms"),
+        ("epoch-interval", "5 ms"),
+    ];
+    let job = start(&events(None), &set);
+    job.checkpoint_now().expect("committed");
+    std::fs::rename(folder.path().join("log"), folder.path().join("gone")).expect("moved");
+    std::fs::write(folder.path().join("log"), "in the way").expect("written");
+    let error = finish(job).expect_err("no checkpoint can be committed").to_string();
+    assert!(error.contains("log/") && error.contains("cannot be"), "{error}");
+    assert!(!error.contains("taken the job over"), "{error}");
+}
+
+#[test]
+fn a_failing_job_that_is_stopped_does_not_wait_for_its_next_attempt() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut engine = Engine::default();
+    let broken = Broken::default();
+    engine.register("results", Arc::new(broken.clone()));
+    let sql = events(None).replace("'blackhole'", "'results'");
+    let set = [("checkpoint-directory", text(folder.path())), ("restart-attempts", "1000000")];
+    let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let job = engine.run(&sql, &Settings { parallelism: Some(1), set, ..Settings::default() }).expect("a job");
+    wait_for(&job, "a third attempt", |_| broken.tried.load(SeqCst) >= 3);
+    job.stop();
+    let error = finish(job).expect_err("why it failed").to_string();
+    assert!(error.contains("the disk is full"), "{error}");
+    assert!(broken.tried.load(SeqCst) < 10, "pauses grow");
+}
