@@ -19,6 +19,8 @@ use super::outside::{Happened, ProcessId, Shared};
 use super::query::Contents;
 
 /// The position of a partition that was read to its end, and said so.
+pub(crate) const CLOSED: &str = "closed";
+/// The same, when its reader has said that it has come to its end as a whole.
 pub(crate) const END: &str = "end";
 
 /// How readers behave, beside reading.
@@ -64,16 +66,17 @@ impl Connector for Tables {
             rows_max: context.batch_rows.max(1),
             opened: 0,
             partitions: Vec::new(),
+            ended: false,
         };
         for id in (context.index as usize..count).step_by(context.parallelism as usize) {
             let name = format!("{}/{id}", spec.table);
             let position = from.and_then(|from| from.get(&name)).map(String::as_str);
             let next = match position {
-                None | Some(END) => 0,
+                None | Some(CLOSED | END) => 0,
                 Some(text) => text.parse().map_err(|_| Error::internal(format!("the position '{text}' of {name}")))?,
             };
             let upto = self.readers.upto.as_ref().map(|upto| upto.get(&name).map_or("0", String::as_str).to_owned());
-            let ended = position == Some(END);
+            let ended = matches!(position, Some(CLOSED | END));
             reader.partitions.push(Reading { id, name, next, before: next, ended, upto });
         }
         // What has ended is not opened again.
@@ -100,6 +103,7 @@ struct Reader {
     /// Partitions that were announced.
     opened: usize,
     partitions: Vec<Reading>,
+    ended: bool,
 }
 
 struct Reading {
@@ -117,7 +121,7 @@ impl Reading {
     /// How far it may be read, and whether that is its end.
     fn end(&self, rows: usize) -> (usize, bool) {
         match self.upto.as_deref() {
-            None | Some(END) => (rows, true),
+            None | Some(CLOSED | END) => (rows, true),
             Some(position) => (position.parse().unwrap_or(0), false),
         }
     }
@@ -139,8 +143,9 @@ impl Source for Reader {
             (0..self.partitions.len()).filter(|index| open(&self.partitions[*index])).collect();
         if candidates.is_empty() {
             self.tables.shared.lock().dry.insert((self.table.clone(), self.task));
-            let all = self.partitions.iter().all(|partition| partition.ended);
-            return Ok(if all { Polled::End } else { Polled::Pending });
+            let may_end = |partition: &Reading| partition.upto.as_deref().is_none_or(|upto| upto == END);
+            self.ended = self.partitions.iter().all(|partition| partition.ended && may_end(partition));
+            return Ok(if self.ended { Polled::End } else { Polled::Pending });
         }
         let (which, rows_max) = self.tables.shared.call(self.tables.process, |outside| {
             (candidates[outside.below(candidates.len())], outside.poll_rows.min(self.rows_max).max(1))
@@ -170,7 +175,8 @@ impl Source for Reader {
     fn positions(&self) -> Result<Positions> {
         let late = self.tables.readers.late;
         let position = |p: &Reading| match (p.ended, late) {
-            (true, _) => END.to_owned(),
+            (true, _) if self.ended => END.to_owned(),
+            (true, _) => CLOSED.to_owned(),
             (false, true) => p.before.to_string(),
             (false, false) => p.next.to_string(),
         };

@@ -363,7 +363,7 @@ impl<'a> World<'a> {
                 }
                 self.seen.fenced += 1;
             }
-            ErrorKind::User | ErrorKind::Internal => self.violated("error", error.to_string()),
+            ErrorKind::User | ErrorKind::Damaged | ErrorKind::Internal => self.violated("error", error.to_string()),
         }
     }
 
