@@ -151,6 +151,8 @@ pub(crate) struct SourceTask {
     /// Since when the next cut waits for its grant.
     ungranted_since: Option<Nanos>,
     done: Epoch,
+    /// The partitions to begin with have been announced.
+    has_opened: bool,
     /// How its static sides ended, once they have.
     sides: Option<SideEnd>,
     /// The last epoch, once it has ended.
@@ -170,6 +172,7 @@ impl SourceTask {
             next_cut,
             ungranted_since: None,
             done,
+            has_opened: false,
             sides: None,
             ended: None,
         }
@@ -214,28 +217,32 @@ impl SourceTask {
     /// Does what is due, then takes what the source gives; waits for it only if it may. Returns the time until which the
     /// task's time is accounted for.
     fn turn(&mut self, mut now: Nanos, may_wait: bool) -> Result<Nanos> {
-        if let Some(last) = self.task.control.stop_after() {
-            self.stop(last)?;
-            return Ok(now);
+        // The first turn only hears which partitions there are: where they stand belongs to any cut.
+        if self.has_opened || self.sides == Some(SideEnd::Cut) {
+            if let Some(last) = self.task.control.stop_after() {
+                self.stop(last)?;
+                return Ok(now);
+            }
+            if self.sides == Some(SideEnd::Cut) {
+                return Err(Error::internal("the static side was cut, but the job does not stop"));
+            }
+            if now >= self.next_cut && self.is_granted(now) {
+                self.cut(MarkerKind::Cut)?;
+                self.next_cut = now.plus(self.epoch_interval);
+            }
+            self.epochs_done()?;
         }
-        if self.sides == Some(SideEnd::Cut) {
-            return Err(Error::internal("the static side was cut, but the job does not stop"));
-        }
-        if now >= self.next_cut && self.is_granted(now) {
-            self.cut(MarkerKind::Cut)?;
-            self.next_cut = now.plus(self.epoch_interval);
-        }
-        self.epochs_done()?;
         // What is there is taken at once; only then the task waits, and counts as idle.
-        let mut polled = self.parts.source.poll(Duration::ZERO)?;
+        let mut polled = self.poll(Duration::ZERO)?;
         let mut born = now;
-        if may_wait && matches!(polled, Polled::Pending) {
+        if may_wait && self.has_opened && matches!(polled, Polled::Pending) {
             now = self.task.chain.account(now);
-            polled = self.parts.source.poll(self.wait(now))?;
+            polled = self.poll(self.wait(now))?;
             born = self.task.clock.now();
             TaskCounters::add(&self.task.counters.idle_ns, born.since(now));
             now = born;
         }
+        self.has_opened = true;
         if matches!(polled, Polled::End) {
             self.exhausted()?;
             return Ok(now);
@@ -245,6 +252,17 @@ impl SourceTask {
         self.progress(born)?;
         self.task.chain.flush_due(self.task.clock.now())?;
         Ok(self.task.chain.account(now))
+    }
+
+    /// What the source gives, behind the partitions that it announces: event time must not go on from the first of them while
+    /// one that stands further behind is still to come.
+    fn poll(&mut self, wait: Duration) -> Result<Polled> {
+        let mut polled = self.parts.source.poll(wait)?;
+        while let Polled::Opened(partition) = polled {
+            self.parts.watermarks.opened(partition);
+            polled = self.parts.source.poll(Duration::ZERO)?;
+        }
+        Ok(polled)
     }
 
     /// Whether the epoch may be cut that ends now. A wait for that is coordination, and is told.

@@ -15,8 +15,6 @@ pub(crate) struct Watermarks {
     idle_timeout: Option<Duration>,
     emitted: EventTime,
     idle: bool,
-    /// The last thing that the source gave was a new partition: others may follow that are further behind.
-    announcing: bool,
     /// Watermarks that partitions had when the task that read them before took its snapshot.
     restored: BTreeMap<PartitionId, EventTime>,
     /// Time spent looking.
@@ -46,7 +44,6 @@ impl Watermarks {
             idle_timeout,
             emitted: EventTime::MIN,
             idle: false,
-            announcing: false,
             restored,
             looked: Duration::ZERO,
             last_look: None,
@@ -55,7 +52,6 @@ impl Watermarks {
 
     /// The source was asked for rows.
     pub(crate) fn look(&mut self, now: Nanos) {
-        self.announcing = false;
         let most = self.idle_timeout.map_or(LOOK_MAX, |timeout| LOOK_MAX.min(timeout / 4));
         let passed = self.last_look.replace(now).map_or(Duration::ZERO, |last| Duration::from_nanos(now.since(last)));
         self.looked += passed.min(most);
@@ -63,7 +59,6 @@ impl Watermarks {
 
     /// A new partition holds the watermark back until it has rows or is idle, a restored one where it was.
     pub(crate) fn opened(&mut self, partition: PartitionId) {
-        self.announcing = true;
         let watermark = self.restored.remove(&partition).unwrap_or(EventTime::MIN);
         let new = Partition { watermark, rows_at: self.looked, idle: false };
         self.partitions.insert(partition, new);
@@ -94,12 +89,8 @@ impl Watermarks {
         self.partitions.values().filter(|p| !p.idle).map(left).min()
     }
 
-    /// News since the last call, if any. There is none while partitions are announced: event time must not go on from the
-    /// first that was restored while one that stood further behind is still to come.
+    /// News since the last call, if any.
     pub(crate) fn progress(&mut self) -> Option<Progress> {
-        if self.announcing {
-            return None;
-        }
         if let Some(timeout) = self.idle_timeout {
             let timed_out = |p: &&mut Partition| self.looked >= p.rows_at + timeout;
             self.partitions.values_mut().filter(timed_out).for_each(|p| p.idle = true);
@@ -145,7 +136,6 @@ mod tests {
         assert_eq!(marks.progress(), Some(Progress::Idle), "no partition");
         marks.opened(P0);
         marks.opened(P1);
-        marks.look(Nanos(0));
         assert_eq!(marks.progress(), Some(Progress::Watermark(EventTime::MIN)), "no longer idle");
         rows(&mut marks, P0, 50);
         assert_eq!(marks.progress(), None, "partition 1 holds it back");
@@ -154,7 +144,7 @@ mod tests {
         wait(&mut marks, 20);
         rows(&mut marks, P1, 20);
         assert_eq!(marks.progress(), None, "it never falls");
-        assert_eq!(marks.next_deadline(), Some(Duration::from_nanos(20)));
+        assert_eq!(marks.next_deadline(), Some(Duration::from_nanos(21)));
         wait(&mut marks, 25);
         assert_eq!(marks.progress(), None, "partition 0 is idle, partition 1 is not ahead");
         rows(&mut marks, P0, 60);
@@ -168,24 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn restored_partitions_are_heard_when_all_have_been_announced() {
-        let restored = BTreeMap::from([(P0, EventTime(50)), (P1, EventTime(30))]);
-        let mut marks = Watermarks::new(None, restored);
-        for partition in [P0, P1] {
-            marks.look(Nanos(0));
-            marks.opened(partition);
-            assert_eq!(marks.progress(), None, "others may follow");
-        }
-        marks.look(Nanos(0));
-        assert_eq!(marks.progress(), watermark(30));
-    }
-
-    #[test]
     fn a_task_that_was_held_up_has_not_seen_silence() {
         let mut marks = Watermarks::new(Some(Duration::from_secs(1)), BTreeMap::new());
+        marks.look(Nanos(0));
         marks.opened(P0);
         marks.opened(P1);
-        marks.look(Nanos(0));
         rows(&mut marks, P0, 50);
         rows(&mut marks, P1, 30);
         assert_eq!(marks.progress(), watermark(30));
@@ -199,7 +176,6 @@ mod tests {
         let mut marks = Watermarks::new(None, BTreeMap::new());
         marks.opened(P0);
         marks.opened(P1);
-        marks.look(Nanos(0));
         rows(&mut marks, P0, 50);
         marks.look(Nanos(0));
         marks.look(Nanos(u64::MAX));

@@ -33,7 +33,33 @@ fn every_invariant_holds_whatever_goes_wrong() {
             panic!("{}", run(&queries, seed, Options { trace: true, ..Options::default() }));
         }
         seen.add(&result.seen);
-        eprintln!("{seed} {} turns", result.seen.turns);
     }
     println!("{seen:?}");
+}
+
+/// The first seed that finds a planted bug.
+fn found(queries: &Queries, mutation: Mutation) -> Run {
+    let options = Options { mutation: Some(mutation), trace: false };
+    let runs = (0..SEEDS).map(|seed| run(queries, seed, options));
+    runs.into_iter().find(|run| run.violation.is_some()).unwrap_or_else(|| panic!("{mutation:?} is not found"))
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    let queries = queries();
+    let planted = [
+        (Mutation::Runtime(Fault::CommitBeforeAllAcknowledged), &["commit", "prefix"][..]),
+        (Mutation::LateWriteAccepted, &["commit", "fencing"]),
+        (Mutation::Runtime(Fault::MarkerOvertakes), &["prefix"]),
+        (Mutation::PositionOneBatchLate, &["prefix"]),
+        (Mutation::PreparedForgotten, &["restore"]),
+        (Mutation::Runtime(Fault::DeltaLost), &["prefix"]),
+        (Mutation::Runtime(Fault::DeltaTwice), &["prefix"]),
+    ];
+    for (mutation, invariants) in planted {
+        let run = found(&queries, mutation);
+        println!("{mutation:?}: {run}");
+        let invariant = run.violation.as_ref().map_or("none", |v| v.invariant);
+        assert!(invariants.contains(&invariant), "{mutation:?}: {run}");
+    }
 }

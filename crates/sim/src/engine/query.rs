@@ -177,12 +177,12 @@ pub(crate) fn contents(rng: &mut Rng) -> Result<Contents> {
 
 /// Events whose times are out of order within the delay of the watermark, so that none is late.
 fn events(rng: &mut Rng, id: &mut i64, broken: bool) -> Result<Partition> {
-    let count = rng.below(90);
+    let count = rng.below(200);
     let (mut ids, mut keys, mut values, mut times, mut malformed) = (vec![], vec![], vec![], vec![], BTreeSet::new());
     let mut latest = rng.below(4_000) as i64;
     for row in 0..count as usize {
         *id += 1;
-        latest += rng.below(400) as i64;
+        latest += rng.below(200) as i64;
         ids.push(*id);
         keys.push((rng.below(12) > 0).then(|| KEYS[rng.below(6) as usize]));
         values.push(rng.below(20) as i64);

@@ -39,6 +39,7 @@ struct Scenario<'a> {
     interval: Duration,
     timeout: Duration,
     restart_attempts: u32,
+    group_epochs: Option<u64>,
     batch_rows: usize,
     channel_bytes: usize,
     epoch_interval: Duration,
@@ -53,22 +54,24 @@ impl<'a> Scenario<'a> {
         Ok(Scenario {
             query: queries.draw(rng),
             contents: Arc::new(contents(rng)?),
-            rates: Rates { fails: upto(rng, 12), crashes: upto(rng, 12) },
-            crashes: upto(rng, 30),
+            rates: Rates { fails: upto(rng, 8), crashes: upto(rng, 8) },
+            crashes: upto(rng, 20),
             rivals: upto(rng, 15),
             stop_at: (rng.below(4) == 0).then(|| rng.below(FAULT_TURNS)),
-            interval: us(rng, 5_000),
+            interval: us(rng, 2_000),
             timeout: Duration::from_millis(200 + rng.below(2_000)),
             restart_attempts: rng.below(4) as u32,
+            group_epochs: (rng.below(4) > 0).then(|| 1 + rng.below(3)),
             batch_rows: 1 + rng.below(24) as usize,
             channel_bytes: 1 + rng.below(3_000) as usize,
-            epoch_interval: Duration::from_micros(500 + rng.below(4_000)),
+            epoch_interval: Duration::from_micros(200 + rng.below(2_000)),
             buffer_timeout: us(rng, 3_000),
         })
     }
 
     fn plan(&self, parallelism: u32) -> Plan {
         let mut plan = self.query.at(parallelism).clone();
+        plan.options.group.epochs = self.group_epochs;
         plan.options.batch_rows = self.batch_rows;
         plan.options.channel_bytes = self.channel_bytes;
         plan.options.epoch_interval = self.epoch_interval;
