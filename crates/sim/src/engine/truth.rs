@@ -72,6 +72,10 @@ impl Truth {
         self.tasks.insert(process, plan.stages.iter().flat_map(tasks).collect());
     }
 
+    pub(crate) fn incarnations(&self) -> u64 {
+        self.began.len() as u64
+    }
+
     /// The process that has the job.
     pub(crate) fn owner(&self) -> Option<ProcessId> {
         self.began.get(&self.newest).copied()

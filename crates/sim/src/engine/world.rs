@@ -151,6 +151,7 @@ impl<'a> World<'a> {
         let outside = self.shared.lock();
         self.seen.turns = self.turn;
         self.seen.checkpoints = self.truth.checkpoints;
+        self.seen.incarnations = self.truth.incarnations();
         self.seen.failed_calls = outside.failed_calls;
         self.seen.crashes += outside.crashes_within;
         self.seen.torn = outside.torn;
@@ -216,9 +217,12 @@ impl<'a> World<'a> {
             }
             _ => {
                 let task = self.rng.below(process.job.tasks() as u64) as usize;
-                let channel = self.rng.below(process.job.channels(task).max(1) as u64) as usize;
-                for _ in 0..1 + self.rng.below(8) {
-                    self.shared.lock().poll_rows = 1 + self.rng.below(16) as usize;
+                let channels = process.job.channels(task) as u64;
+                let channel = self.rng.below(channels.max(1)) as usize;
+                // Sources are slow, so that there is something to do in many epochs.
+                let steps = if channels == 0 { 1 } else { 1 + self.rng.below(8) };
+                for _ in 0..steps {
+                    self.shared.lock().poll_rows = 1 + self.rng.below(8) as usize;
                     if !process.job.step(task, channel) {
                         break;
                     }
