@@ -78,6 +78,21 @@ fn results_go_to_standard_output_and_the_summary_to_standard_error() {
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "counts> 1000\n"));
     let said = text(&output.stderr);
     assert!(said.contains("1,000 events in") && said.contains("0 late, 0 malformed"), "{said}");
+    assert!(said.contains("groups granted"), "{said}");
+}
+
+#[test]
+fn a_job_that_has_ended_is_not_run_again() {
+    let folder = tempfile::tempdir().expect("folder");
+    let set = format!("checkpoint-directory={}", folder.path().to_str().expect("text"));
+    let first = run(COUNTED, &["--set", &set]);
+    assert_eq!((first.status.code(), text(&first.stdout).as_str()), (Some(0), "counts> 1000\n"));
+    for quiet in [&["--set", set.as_str()][..], &["--set", set.as_str(), "--quiet"]] {
+        let again = run(COUNTED, quiet);
+        let said = text(&again.stderr);
+        assert_eq!((again.status.code(), text(&again.stdout).as_str()), (Some(0), ""), "{said}");
+        assert!(said.starts_with("the job has ended before") && said.contains("checkpoint-directory"), "{said}");
+    }
 }
 
 #[test]

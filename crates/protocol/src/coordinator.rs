@@ -16,6 +16,8 @@
 //!   has not come. A command is meant for one life of a worker's process: a
 //!   repeated start must not reach its successor.
 //! * Sources take grants in the order of their epochs, and stop only when the epoch to stop after is granted.
+//! * Of the epochs of a group, a source has to report the cut of the [`turn`] and of the last one, a sink the end of one: so
+//!   coordination costs by the group, and not by the epoch. More reports do no harm.
 //! * A task that drops rows because the job stops says so, and acknowledges nothing from then on.
 //! * A task that finishes acknowledges once more with `finished`, also if its last epoch is no checkpoint; a sink reports
 //!   that it is gone only when a checkpoint that covers its last epoch is done.
@@ -37,6 +39,7 @@ use std::collections::VecDeque;
 use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
 
 pub use config::{Adaptive, Config, GroupSizing, Restart};
+pub use grants::turn;
 pub use life::Phase;
 pub use message::{Answer, Cause, Checkpoint, Command, Entry, Input, Owner, Report, Tasks};
 pub use table::{MACHINES, Transition, document};

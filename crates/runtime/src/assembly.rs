@@ -10,12 +10,12 @@ use anabranch_operators::{Committable, Connectors, Delivery, Functions, TaskCont
 
 use crate::chain::{Chain, SinkTail, Tail};
 use crate::control::Control;
-use crate::driver::Message;
 use crate::durable::JobState;
 use crate::exchange::{ChannelSender, ExchangeWriter};
 use crate::inbox::Inbox;
 use crate::inbox_task::{InboxTask, Side, TaskParts};
 use crate::job::TaskView;
+use crate::mailbox::Mailbox;
 use crate::outline::Outline;
 use crate::recorder::Work;
 use crate::source_task::{SourceParts, SourceTask};
@@ -50,19 +50,19 @@ impl Task {
     }
 }
 
-/// Makes the tasks of a plan. `durable` is what they have with checkpoints; their reports go to `reports`.
+/// Makes the tasks of a plan. `durable` is what they have with checkpoints; their reports go to `mailbox`.
 pub(crate) fn assemble(
     plan: &Plan,
     connectors: &Connectors,
     clock: Arc<dyn Clock>,
     incarnation: Incarnation,
-    reports: Sender<Message>,
+    mailbox: Arc<Mailbox>,
     durable: Option<DurableParts<'_>>,
 ) -> Result<Assembly> {
     let entries = entries(plan);
     let inboxes = entries.values().flat_map(|entry| entry.inboxes.iter().cloned()).collect();
     let after = durable.as_ref().map_or(Epoch(0), |durable| durable.after);
-    let control = Control::new(incarnation, after, reports, inboxes);
+    let control = Control::new(incarnation, after, mailbox, inboxes);
     let functions = Functions::default();
     let builder =
         Builder { plan, connectors, functions: &functions, clock, control: Arc::clone(&control), entries, durable };
@@ -189,6 +189,7 @@ impl Builder<'_> {
             control: Arc::clone(&self.control),
             snapshots: self.durable.as_ref().map(|durable| durable.work.clone()),
             after,
+            told_under: Epoch(0),
         };
         let inbox = main.map(|entry| Arc::clone(&entry.inboxes[id.index as usize]));
         let view = TaskView {

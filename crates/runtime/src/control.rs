@@ -4,21 +4,23 @@
 //! lock; it says it once for all of them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use anabranch_model::{Epoch, Error, Group, Incarnation, TaskId};
-use anabranch_protocol::coordinator::Report;
+use anabranch_protocol::coordinator::{Report, turn};
 use anabranch_state::TaskState;
 
 use crate::driver::Message;
 use crate::inbox::Inbox;
+use crate::mailbox::Mailbox;
 
 /// Shared by all tasks of an incarnation.
 pub(crate) struct Control {
     incarnation: Incarnation,
-    reports: Sender<Message>,
+    mailbox: Arc<Mailbox>,
     granted: AtomicU64,
+    /// When all sources have cut this epoch, the coordinator grants the next group.
+    turn: AtomicU64,
     stop_after: AtomicU64,
     /// The epoch that ends, or ended, with the last checkpoint that was granted.
     checkpoint: AtomicU64,
@@ -38,13 +40,14 @@ impl Control {
     pub(crate) fn new(
         incarnation: Incarnation,
         after: Epoch,
-        reports: Sender<Message>,
+        mailbox: Arc<Mailbox>,
         inboxes: Vec<Arc<Inbox>>,
     ) -> Arc<Self> {
         Arc::new(Control {
             incarnation,
-            reports,
+            mailbox,
             granted: AtomicU64::new(after.0),
+            turn: AtomicU64::new(after.0),
             stop_after: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
             done: AtomicU64::new(after.0),
@@ -59,13 +62,12 @@ impl Control {
 
     /// A task tells the coordinator.
     pub(crate) fn report(&self, task: TaskId, report: Report<TaskState>) {
-        // Whoever listened is gone only when the job is over.
-        let _ = self.reports.send(Message::Task(self.incarnation, task, report));
+        self.mailbox.send(Message::Task(self.incarnation, task, report));
     }
 
     /// A task has failed.
     pub(crate) fn failed(&self, task: TaskId, error: Error) {
-        let _ = self.reports.send(Message::Failed(self.incarnation, task, error));
+        self.mailbox.send(Message::Failed(self.incarnation, task, error));
     }
 
     /// A source would have cut an epoch, but was not granted it for so long.
@@ -83,7 +85,17 @@ impl Control {
         if checkpoint {
             self.checkpoint.store(group.last.0, SeqCst);
         }
+        self.turn.store(turn(group).0, SeqCst);
         self.granted.store(group.last.0, SeqCst);
+    }
+
+    /// A source has cut an epoch. The coordinator wants to hear of two in a group. Whoever has cut the turn of a group before
+    /// that was granted has cut the last epoch of the one before.
+    pub(crate) fn cut(&self, task: TaskId, epoch: Epoch) {
+        let granted = self.granted();
+        if epoch == granted || epoch.0 == self.turn.load(SeqCst) {
+            self.report(task, Report::EpochCut(epoch));
+        }
     }
 
     /// Sources are to end after this epoch.
@@ -91,9 +103,13 @@ impl Control {
         self.stop_after.store(after.0, SeqCst);
     }
 
-    /// Everything up to the end of this epoch is done: sinks make visible what they prepared.
+    /// Everything up to the end of this epoch is done.
     pub(crate) fn set_done(&self, epoch: Epoch) {
         self.change(|| self.done.store(epoch.0, SeqCst));
+    }
+
+    /// Sinks that sleep shall look at what is done, and make visible what they prepared.
+    pub(crate) fn wake(&self) {
         self.inboxes.iter().for_each(|inbox| inbox.wake());
     }
 

@@ -17,13 +17,14 @@ use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Report};
 use anabranch_state::{Store, TaskState};
 
-use crate::assembly::{DurableParts, assemble};
+use crate::assembly::{Assembly, DurableParts, assemble};
 use crate::durable::load;
 use crate::job::{Committed, Shared};
 use crate::journal::{Journal, in_memory};
+use crate::mailbox::Mailbox;
 use crate::outline::Outline;
 use crate::recorder::Work;
-use crate::running::{Drive, Running};
+use crate::running::{Drive, Running, Threads};
 use crate::settings::all_tasks;
 
 /// What the driver is told. Tasks say a few things per epoch that was granted, so no more than these ever wait.
@@ -35,8 +36,8 @@ pub(crate) enum Message {
     /// Somebody waits for a checkpoint that begins from now on.
     Checkpoint(Sender<Committed>),
     Stop,
-    /// Ends the job where it is, as a crash would.
-    Cancel,
+    /// Ends the job where it is, as a crash would, for this reason.
+    Cancel(Error),
 }
 
 /// What a job with checkpoints has beyond others: it writes them, and can be started again from them.
@@ -60,7 +61,7 @@ struct Waiting {
 pub(crate) struct Driver {
     coordinator: Coordinator<TaskState>,
     messages: Receiver<Message>,
-    sender: Sender<Message>,
+    mailbox: Arc<Mailbox>,
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
     pub(crate) running: Option<Running>,
@@ -85,17 +86,16 @@ impl Driver {
     /// For a coordinator that has begun, and its tasks.
     pub(crate) fn new(
         coordinator: Coordinator<TaskState>,
-        (sender, messages): (Sender<Message>, Receiver<Message>),
+        (mailbox, messages): (Arc<Mailbox>, Receiver<Message>),
         clock: Arc<dyn Clock>,
         shared: Arc<Shared>,
         running: Running,
         drive: Drive,
     ) -> Driver {
-        shared.show(Arc::clone(&running.views));
         Driver {
             coordinator,
             messages,
-            sender,
+            mailbox,
             clock,
             shared,
             running: Some(running),
@@ -123,11 +123,16 @@ impl Driver {
         self.recorder = Some(recorder);
     }
 
-    /// The tasks are there. They were given what they go on from when they were made.
+    /// The tasks are there, though they may not run yet. They were given what they go on from when they were made.
     pub(crate) fn started(&mut self, tasks: impl IntoIterator<Item = TaskId>) {
         let incarnation = self.coordinator.incarnation();
         self.inputs.extend(tasks.into_iter().map(|task| Input::Task(incarnation, task, Report::Started)));
         self.settle();
+    }
+
+    /// Where the tasks run.
+    pub(crate) fn threads(&self) -> Option<Arc<Threads>> {
+        self.running.as_ref().map(Running::threads)
     }
 
     /// Drives the job to its end.
@@ -161,12 +166,6 @@ impl Driver {
         had_message
     }
 
-    /// Somebody who has no sender tells.
-    pub(crate) fn tell(&self, message: Message) {
-        // The receiver is here.
-        let _ = self.sender.send(message);
-    }
-
     fn take(&mut self, received: Option<Message>) {
         let start = self.clock.now();
         match received {
@@ -195,7 +194,7 @@ impl Driver {
                 self.stopping = true;
                 self.inputs.push_back(Input::Stop);
             }
-            Message::Cancel => self.outcome = Some(Err(Error::user("the job was dropped"))),
+            Message::Cancel(why) => self.outcome = Some(Err(why)),
         }
     }
 
@@ -228,7 +227,7 @@ impl Driver {
         let control = self.running.as_ref().map(|running| &running.control);
         match (command, control) {
             (command @ (Command::Append(..) | Command::Read(_) | Command::Remove(_) | Command::Forget(..)), _) => {
-                self.log(command)
+                self.log(command);
             }
             (Command::Start { incarnation, from }, _) => self.start(incarnation, from.as_ref()),
             (Command::Grant { group, checkpoint, .. }, Some(control)) => {
@@ -244,6 +243,7 @@ impl Driver {
             (Command::NoneDone(_), Some(control)) => control.set_none_done(),
             (Command::CheckpointDone(incarnation, epoch), Some(control)) => {
                 control.set_done(epoch);
+                control.wake();
                 self.committed(Committed { incarnation, epoch });
             }
             (Command::Cancel(_), Some(control)) => control.cancel(),
@@ -273,7 +273,7 @@ impl Driver {
                 // The recorder leaves after the driver only.
                 let _ = durable.work.send(Work::Log(Box::new(command)));
             }
-            None => self.inputs.extend(in_memory(command).map(|(sequence, answer)| Input::Store(sequence, answer))),
+            None => self.inputs.extend(in_memory(&command).map(|(sequence, answer)| Input::Store(sequence, answer))),
         }
     }
 
@@ -301,9 +301,8 @@ impl Driver {
         self.last_grant = None;
         self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
         let tasks = all_tasks(&durable.plan);
-        match durable.start(incarnation, from, &self.clock, &self.sender, self.drive) {
+        match durable.start(incarnation, from, (&self.clock, &self.mailbox, &self.shared), self.drive) {
             Ok(running) => {
-                self.shared.show(Arc::clone(&running.views));
                 self.running = Some(running);
                 self.inputs.extend(tasks.into_iter().map(|task| Input::Task(incarnation, task, Report::Started)));
             }
@@ -349,8 +348,7 @@ impl Durable {
         &self,
         incarnation: Incarnation,
         from: Option<&Checkpoint<TaskState>>,
-        clock: &Arc<dyn Clock>,
-        reports: &Sender<Message>,
+        (clock, mailbox, shared): (&Arc<dyn Clock>, &Arc<Mailbox>, &Shared),
         drive: Drive,
     ) -> Result<Running> {
         // The recorder leaves after the driver only.
@@ -364,7 +362,12 @@ impl Durable {
             work: self.work.clone(),
         };
         let (plan, connectors) = (&self.plan, &self.connectors);
-        let assembly = assemble(plan, connectors, Arc::clone(clock), incarnation, reports.clone(), Some(parts))?;
-        Running::start(assembly, drive)
+        let (clock, mailbox) = (Arc::clone(clock), Arc::clone(mailbox));
+        let assembly = assemble(plan, connectors, clock, incarnation, mailbox, Some(parts))?;
+        let Assembly { control, views, tasks } = assembly;
+        let mut running = Running::new(control);
+        running.start(&views, tasks, drive)?;
+        shared.show(views.into());
+        Ok(running)
     }
 }

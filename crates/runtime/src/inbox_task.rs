@@ -41,6 +41,8 @@ pub(crate) struct TaskParts {
     pub(crate) snapshots: Option<Sender<Work>>,
     /// The epoch behind which the job begins.
     pub(crate) after: Epoch,
+    /// The last epoch that was granted when a sink last told of an ended one.
+    pub(crate) told_under: Epoch,
 }
 
 /// What a step of a task came to.
@@ -136,16 +138,18 @@ impl TaskParts {
         self.chain.finish(done.then_some(last))
     }
 
-    /// A sink has handed over an epoch.
-    fn tell_ended(&self, marker: Marker) {
+    /// A sink has handed over an epoch. Of those that end under one grant, the coordinator hears of the first.
+    fn tell_ended(&mut self, marker: Marker) {
         if !self.chain.is_sink() {
             return;
         }
-        let report = match marker.kind.closes() {
-            true => Report::SinkFinished,
-            false => Report::EpochEnded(marker.epoch),
-        };
-        self.control.report(self.id, report);
+        let granted = self.control.granted();
+        if marker.kind.closes() {
+            self.control.report(self.id, Report::SinkFinished);
+        } else if granted > self.told_under {
+            self.told_under = granted;
+            self.control.report(self.id, Report::EpochEnded(marker.epoch));
+        }
     }
 
     fn count_in(&self, envelope: &Envelope) {

@@ -1,40 +1,38 @@
 //! A job seen from outside: started, watched, asked to stop, waited for.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::{PLAN_FORMAT, Plan};
 use anabranch_model::{Clock, Epoch, Error, EventTime, Incarnation, Nanos, Result, TaskCounters, TaskId, TaskMetrics};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
-use anabranch_protocol::coordinator::Owner;
+use anabranch_protocol::coordinator::{Config, Owner, Tasks};
 
-use crate::assembly::{DurableParts, assemble};
+use crate::assembly::{Assembly, DurableParts, assemble};
 use crate::driver::{Driver, Durable, Message};
 use crate::durable::{Begun, Checkpointing, TakenOver, begin};
 use crate::inbox::{Inbox, QueueStats};
 use crate::journal::in_memory;
+use crate::mailbox::Mailbox;
 use crate::outline::Outline;
 use crate::recorder::{Recorder, Work};
-use crate::running::{Drive, Running, no_thread, panicked};
+use crate::running::{Drive, Running, no_thread};
 use crate::settings::{all_tasks, config, tasks};
 
 /// A job whose tasks run on threads of this process. Whoever holds it holds the threads.
 pub struct Job {
     handle: JobHandle,
-    driver: Option<JoinHandle<Result<()>>>,
+    had_ended: bool,
 }
 
 /// A job seen from outside, by any number of observers.
 #[derive(Clone)]
 pub struct JobHandle {
-    shared: Arc<Shared>,
-    messages: Sender<Message>,
-    clock: Arc<dyn Clock>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) mailbox: Arc<Mailbox>,
     keeps_checkpoints: bool,
 }
 
@@ -73,6 +71,7 @@ pub struct Committed {
 
 /// What the driver shows of a job.
 pub(crate) struct Shared {
+    clock: Arc<dyn Clock>,
     started: Nanos,
     state: Mutex<State>,
     changed: Condvar,
@@ -84,6 +83,8 @@ struct State {
     coordination: Coordination,
     /// Since when.
     ended: Option<Nanos>,
+    /// How the job has ended, until somebody has asked.
+    outcome: Option<Result<()>>,
 }
 
 /// A task seen from outside.
@@ -97,10 +98,10 @@ pub(crate) struct TaskView {
 }
 
 impl Shared {
-    fn new(started: Nanos) -> Arc<Shared> {
+    fn new(clock: Arc<dyn Clock>) -> Arc<Shared> {
         let (tasks, coordination) = (Arc::from([]), Coordination::default());
-        let state = State { tasks, restarts: Vec::new(), coordination, ended: None };
-        Arc::new(Shared { started, state: Mutex::new(state), changed: Condvar::new() })
+        let state = State { tasks, restarts: Vec::new(), coordination, ended: None, outcome: None };
+        Arc::new(Shared { started: clock.now(), clock, state: Mutex::new(state), changed: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -110,6 +111,10 @@ impl Shared {
     /// These are the tasks now.
     pub(crate) fn show(&self, tasks: Arc<[TaskView]>) {
         self.lock().tasks = tasks;
+    }
+
+    pub(crate) fn tasks(&self) -> Arc<[TaskView]> {
+        Arc::clone(&self.lock().tasks)
     }
 
     /// A group was granted.
@@ -123,9 +128,24 @@ impl Shared {
         self.lock().restarts.push(failure);
     }
 
-    fn ended(&self, now: Nanos) {
-        self.lock().ended = Some(now);
+    /// The job has ended: no task runs any more.
+    pub(crate) fn end(&self, outcome: Result<()>) {
+        let mut state = self.lock();
+        state.ended = Some(self.clock.now());
+        state.outcome = Some(outcome);
+        drop(state);
         self.changed.notify_all();
+    }
+
+    /// Waits for the end: how long the job ran, and how it ended, unless somebody has asked before.
+    fn wait(&self) -> (Duration, Option<Result<()>>) {
+        let mut state = self.lock();
+        loop {
+            match state.ended {
+                Some(ended) => return (ended.after(self.started), state.outcome.take()),
+                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
     }
 }
 
@@ -133,41 +153,43 @@ impl Job {
     /// Starts a plan: one thread per task, and one that coordinates them. With `checkpointing` the job goes on from the
     /// newest checkpoint, takes checkpoints, and starts its tasks again from them after failures that may pass; without, it begins
     /// anew, leaves nothing, and ends with its first failure.
+    #[expect(clippy::needless_pass_by_value, reason = "callers have no further use for their handle of the clock")]
     pub fn start(
         plan: &Plan,
         connectors: &Connectors,
         clock: Arc<dyn Clock>,
         checkpointing: Option<&Checkpointing>,
     ) -> Result<Job> {
-        let Some(prepared) = prepare(plan, connectors, &clock, checkpointing, Drive::Threads)? else {
-            let shared = Shared::new(clock.now());
-            shared.ended(clock.now());
-            let handle = JobHandle { shared, messages: channel().0, clock, keeps_checkpoints: true };
-            return Ok(Job { handle, driver: None });
+        let (handle, prepared) = prepare(plan, connectors, &clock, checkpointing, Drive::Threads)?;
+        let Some(Prepared { assembly, mut driver, recorder }) = prepared else {
+            handle.shared.end(Ok(()));
+            return Ok(Job { handle, had_ended: true });
         };
-        let Prepared { handle, mut driver, recorder } = prepared;
         if let Some((recorder, to_do)) = recorder {
-            let reports = handle.messages.clone();
+            let reports = Arc::clone(&handle.mailbox);
             let run = move || recorder.run(&to_do, &reports);
             let thread = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
             driver.wait_for(thread.map_err(|error| no_thread(&error))?);
         }
+        let Assembly { views, tasks, .. } = assembly;
+        let views: Arc<[TaskView]> = views.into();
+        handle.shared.show(Arc::clone(&views));
         driver.started(all_tasks(plan));
-        let shared = Arc::clone(&handle.shared);
-        let run = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(|| driver.run()));
-            let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-            shared.ended(clock.now());
-            outcome
-        };
-        let thread = std::thread::Builder::new().name("coordinator".into()).spawn(run);
-        Ok(Job { handle, driver: Some(thread.map_err(|error| no_thread(&error))?) })
+        let threads = driver.threads();
+        handle.mailbox.set_driver(driver);
+        let job = Job { handle, had_ended: false };
+        threads.map_or(Ok(()), |threads| threads.start(&views, tasks))?;
+        if checkpointing.is_some() {
+            // It has to look after the log, though no task says anything.
+            job.handle.mailbox.start();
+        }
+        Ok(job)
     }
 
     /// Whether the job had ended before it was started this time: then nothing is done.
     #[must_use]
     pub fn had_ended(&self) -> bool {
-        self.driver.is_none()
+        self.had_ended
     }
 
     /// The job for observers.
@@ -177,21 +199,21 @@ impl Job {
     }
 
     /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure that is not to be repaired.
-    pub fn wait(mut self) -> Result<Summary> {
-        let had_ended = self.had_ended();
-        if let Some(driver) = self.driver.take() {
-            driver.join().map_err(|panic| panicked(panic.as_ref()))??;
-        }
-        let (tasks, state) = (self.handle.metrics(), self.handle.shared.lock());
-        let elapsed = state.ended.map_or(Duration::ZERO, |ended| ended.after(self.handle.shared.started));
-        Ok(Summary { tasks, elapsed, coordination: state.coordination, had_ended })
+    pub fn wait(self) -> Result<Summary> {
+        let JobHandle { shared, mailbox, .. } = &self.handle;
+        let (elapsed, outcome) = shared.wait();
+        mailbox.join();
+        outcome.unwrap_or(Ok(()))?;
+        let (tasks, coordination) = (self.handle.metrics(), self.handle.coordination());
+        Ok(Summary { tasks, elapsed, coordination, had_ended: self.had_ended })
     }
 }
 
-/// A job whose tasks are there, and its coordinator and recorder, which nobody drives yet.
+/// A job of which nothing runs yet.
 pub(crate) struct Prepared {
-    pub(crate) handle: JobHandle,
+    pub(crate) assembly: Assembly,
     pub(crate) driver: Driver,
+    /// Of a job with checkpoints.
     pub(crate) recorder: Option<(Recorder, Receiver<Work>)>,
 }
 
@@ -202,53 +224,82 @@ pub(crate) fn prepare(
     clock: &Arc<dyn Clock>,
     checkpointing: Option<&Checkpointing>,
     drive: Drive,
-) -> Result<Option<Prepared>> {
+) -> Result<(JobHandle, Option<Prepared>)> {
     if plan.format != PLAN_FORMAT {
         return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", plan.format))
             .remedy("plan the query again with this version"));
     }
-    let (messages, received) = channel();
-    let (shared, clock) = (Shared::new(clock.now()), Arc::clone(clock));
-    let (config, members) = (config(&plan.options, checkpointing), tasks(plan));
-    let handle = JobHandle {
-        shared: Arc::clone(&shared),
-        messages: messages.clone(),
-        clock: Arc::clone(&clock),
-        keeps_checkpoints: checkpointing.is_some(),
+    let (sender, received) = channel();
+    let shared = Shared::new(Arc::clone(clock));
+    let mailbox = Mailbox::new(sender, Arc::clone(&shared));
+    let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
+    let (config, tasks) = (config(&plan.options, checkpointing), tasks(plan));
+    let prepared = match checkpointing {
+        None => Some(volatile(plan, connectors, &handle, received, (config, tasks), drive)?),
+        Some(checkpointing) => match checkpointing.take_over(plan, &config, &tasks, clock.as_ref())? {
+            Some(taken) => Some(durable(plan, connectors, &handle, received, (checkpointing, taken), drive)?),
+            None => None,
+        },
     };
-    let Some(checkpointing) = checkpointing else {
-        let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], members);
-        let begun = begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(command)))?;
-        let Begun::Start(incarnation, _) = begun else {
-            return Err(Error::internal("a job without a log does not begin"));
-        };
-        let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, messages.clone(), None)?;
-        let running = Running::start(assembly, drive)?;
-        let driver = Driver::new(coordinator, (messages, received), clock, shared, running, drive);
-        return Ok(Some(Prepared { handle, driver, recorder: None }));
+    Ok((handle, prepared))
+}
+
+/// The tasks and the driver of a job without checkpoints.
+fn volatile(
+    plan: &Plan,
+    connectors: &Connectors,
+    handle: &JobHandle,
+    received: Receiver<Message>,
+    (config, tasks): (Config, Tasks),
+    drive: Drive,
+) -> Result<Prepared> {
+    let JobHandle { shared, mailbox, .. } = handle;
+    let clock = Arc::clone(&shared.clock);
+    let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], tasks);
+    let begun = begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?;
+    let Begun::Start(incarnation, _) = begun else {
+        return Err(Error::internal("a job without a log does not begin"));
     };
-    let Some(taken) = checkpointing.take_over(plan, &config, &members, clock.as_ref())? else { return Ok(None) };
+    let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), None)?;
+    let running = Running::new(Arc::clone(&assembly.control));
+    let told = (Arc::clone(mailbox), received);
+    let driver = Driver::new(coordinator, told, clock, Arc::clone(shared), running, drive);
+    Ok(Prepared { assembly, driver, recorder: None })
+}
+
+/// The tasks, the driver and the recorder of a job that was taken over.
+fn durable(
+    plan: &Plan,
+    connectors: &Connectors,
+    handle: &JobHandle,
+    received: Receiver<Message>,
+    (checkpointing, taken): (&Checkpointing, TakenOver),
+    drive: Drive,
+) -> Result<Prepared> {
+    let JobHandle { shared, mailbox, .. } = handle;
     let TakenOver { coordinator, incarnation, after, state, recorder, job } = taken;
     let (work, to_do) = channel();
     let outline = Outline::new(plan);
     let parts = DurableParts { after, scope: &job, outline: &outline, state, work: work.clone() };
-    let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, messages.clone(), Some(parts))?;
-    let running = Running::start(assembly, drive)?;
+    let clock = Arc::clone(&shared.clock);
+    let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), Some(parts))?;
+    let running = Running::new(Arc::clone(&assembly.control));
+    let told = (Arc::clone(mailbox), received);
+    let mut driver = Driver::new(coordinator, told, clock, Arc::clone(shared), running, drive);
     let (plan, connectors, store) = (plan.clone(), connectors.clone(), checkpointing.store.clone());
-    let mut driver = Driver::new(coordinator, (messages, received), clock, shared, running, drive);
     driver.set_durable(Durable { plan, connectors, outline, store, job, work });
-    Ok(Some(Prepared { handle, driver, recorder: Some((recorder, to_do)) }))
+    Ok(Prepared { assembly, driver, recorder: Some((recorder, to_do)) })
 }
 
 impl JobHandle {
     /// Asks the job to stop at the end of an epoch: what was read is processed, open windows stay open.
     pub fn stop(&self) {
-        self.tell(Message::Stop);
+        self.mailbox.send(Message::Stop);
     }
 
     /// Tears the job down where it is, as a crash would.
     pub fn cancel(&self) {
-        self.tell(Message::Cancel);
+        self.mailbox.send(Message::Cancel(Error::user("the job was dropped")));
     }
 
     /// Takes a checkpoint now, whatever the interval: the next group of epochs ends with one. Waits until it is committed.
@@ -258,13 +309,8 @@ impl JobHandle {
                 .remedy("start it with a place for them: SET 'checkpoint-directory' = '...'"));
         }
         let (told, committed) = channel();
-        self.tell(Message::Checkpoint(told));
+        self.mailbox.send(Message::Checkpoint(told));
         committed.recv().map_err(|_| Error::outside("the job ended before the checkpoint was complete"))
-    }
-
-    fn tell(&self, message: Message) {
-        // Whoever listened is gone only when the job is over.
-        let _ = self.messages.send(message);
     }
 
     /// Waits until the job has ended, at most for `timeout`. Whether it has.
@@ -277,7 +323,7 @@ impl JobHandle {
     /// A reading of every task, in order of stages.
     #[must_use]
     pub fn metrics(&self) -> Vec<TaskMetrics> {
-        let (now, tasks) = (self.clock.now(), Arc::clone(&self.shared.lock().tasks));
+        let (now, tasks) = (self.shared.clock.now(), self.shared.tasks());
         tasks.iter().map(|task| task.metrics(now)).collect()
     }
 
@@ -295,7 +341,7 @@ impl JobHandle {
 
     /// Forgets the latencies recorded so far: what a measurement calls after its warm-up.
     pub fn reset_latencies(&self) {
-        let tasks = Arc::clone(&self.shared.lock().tasks);
+        let tasks = self.shared.tasks();
         for task in tasks.iter() {
             task.counters.latency.reset();
             task.counters.result_latency.reset();
@@ -306,10 +352,11 @@ impl JobHandle {
 /// A job that is dropped without [`Job::wait`] is torn down; no thread outlives it.
 impl Drop for Job {
     fn drop(&mut self) {
-        if let Some(driver) = self.driver.take() {
+        if !self.handle.wait_timeout(Duration::ZERO) {
             self.handle.cancel();
-            let _ = driver.join();
+            self.handle.shared.wait();
         }
+        self.handle.mailbox.join();
     }
 }
 
@@ -319,7 +366,7 @@ impl TaskView {
         format!("{} task {} ({})", self.id.stage, self.id.index, self.stage_name)
     }
 
-    pub(crate) fn metrics(&self, now: Nanos) -> TaskMetrics {
+    fn metrics(&self, now: Nanos) -> TaskMetrics {
         let queue = self.inbox.as_ref().map_or(QueueStats::default(), |inbox| inbox.stats(now));
         let counters = &self.counters;
         TaskMetrics {

@@ -171,10 +171,10 @@ impl Journal {
 }
 
 /// The log of a job without checkpoints: nobody else knows of it, so whatever is written is there.
-pub(crate) fn in_memory<S>(command: Command<S>) -> Option<(u64, Answer<S>)> {
+pub(crate) fn in_memory<S>(command: &Command<S>) -> Option<(u64, Answer<S>)> {
     match command {
-        Command::Append(sequence, _) => Some((sequence, Answer::Appended)),
-        Command::Read(sequence) => Some((sequence, Answer::Entry(None))),
+        Command::Append(sequence, _) => Some((*sequence, Answer::Appended)),
+        Command::Read(sequence) => Some((*sequence, Answer::Entry(None))),
         _ => None,
     }
 }

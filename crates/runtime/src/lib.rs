@@ -19,6 +19,7 @@ mod inbox;
 mod inbox_task;
 mod job;
 mod journal;
+mod mailbox;
 mod outline;
 mod recorder;
 mod running;

@@ -7,7 +7,7 @@
 
 use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 
 use anabranch_model::{Epoch, Incarnation, Result, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
@@ -18,6 +18,7 @@ use anabranch_state::{
 
 use crate::driver::Message;
 use crate::journal::Journal;
+use crate::mailbox::Mailbox;
 use crate::outline::Outline;
 use crate::snapshot::Snapshot;
 
@@ -63,10 +64,11 @@ impl Recorder {
     }
 
     /// Works until nobody has anything to write any more.
-    pub(crate) fn run(mut self, work: &Receiver<Work>, messages: &Sender<Message>) {
+    pub(crate) fn run(mut self, work: &Receiver<Work>, mailbox: &Mailbox) {
         for work in work {
-            // Whoever listens is gone only when the job is over.
-            self.work(work).map_or(Ok(()), |message| messages.send(message)).unwrap_or_default();
+            if let Some(message) = self.work(work) {
+                mailbox.send(message);
+            }
         }
     }
 

@@ -1,17 +1,25 @@
 //! The threads of an incarnation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use anabranch_model::{Error, Result};
 use anabranch_protocol::coordinator::Report;
 
-use crate::assembly::{Assembly, Task};
+use crate::assembly::Task;
 use crate::control::Control;
 use crate::job::TaskView;
 
-/// How tasks come to do what they do.
+/// Tasks at work. Whoever drops them ends them, and waits until they have ended.
+pub(crate) struct Running {
+    pub(crate) control: Arc<Control>,
+    threads: Arc<Threads>,
+    /// The tasks if they are stepped; `None` when a task has ended.
+    pub(crate) stepped: Vec<Option<Task>>,
+}
+
+/// Who lets tasks do what they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drive {
     /// Each has a thread.
@@ -20,29 +28,50 @@ pub(crate) enum Drive {
     Steps,
 }
 
-/// Tasks at work. Whoever drops them ends them, and waits until they have ended.
-pub(crate) struct Running {
-    pub(crate) control: Arc<Control>,
-    pub(crate) views: Arc<[TaskView]>,
-    threads: Vec<JoinHandle<()>>,
-    /// The tasks if somebody steps them; `None` when a task has ended.
-    pub(crate) stepped: Vec<Option<Task>>,
+/// The threads of tasks that run under one [`Control`].
+pub(crate) struct Threads {
+    control: Arc<Control>,
+    handles: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Running {
-    /// Starts the tasks: if they are driven by threads one each, named after its stage.
-    pub(crate) fn start(assembly: Assembly, drive: Drive) -> Result<Running> {
-        let Assembly { control, views, tasks } = assembly;
-        let views: Arc<[TaskView]> = views.into();
-        let mut running = Running { control, views: Arc::clone(&views), threads: Vec::new(), stepped: Vec::new() };
-        match drive {
-            Drive::Threads => views.iter().zip(tasks).try_for_each(|(view, task)| running.spawn(view, task))?,
-            Drive::Steps => running.stepped = tasks.into_iter().map(Some).collect(),
-        }
-        Ok(running)
+    /// No task runs yet: they are started by [`Threads::start`].
+    pub(crate) fn new(control: Arc<Control>) -> Running {
+        let threads = Threads { control: Arc::clone(&control), handles: Mutex::default() };
+        Running { control, threads: Arc::new(threads), stepped: Vec::new() }
     }
 
-    fn spawn(&mut self, view: &TaskView, task: Task) -> Result<()> {
+    /// Lets the tasks of an assembly run.
+    pub(crate) fn start(&mut self, views: &[TaskView], tasks: Vec<Task>, drive: Drive) -> Result<()> {
+        match drive {
+            Drive::Threads => self.threads.start(views, tasks),
+            Drive::Steps => {
+                self.stepped = tasks.into_iter().map(Some).collect();
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn threads(&self) -> Arc<Threads> {
+        Arc::clone(&self.threads)
+    }
+}
+
+impl Threads {
+    /// Starts the tasks: one thread each, named after its stage.
+    pub(crate) fn start(&self, views: &[TaskView], tasks: Vec<Task>) -> Result<()> {
+        let started = views.iter().zip(tasks).try_for_each(|(view, task)| self.spawn(view, task));
+        if started.is_err() {
+            self.control.cancel();
+        }
+        // Whoever has cancelled them meanwhile does not know of all.
+        if self.control.is_cancelled() {
+            self.join();
+        }
+        started
+    }
+
+    fn spawn(&self, view: &TaskView, task: Task) -> Result<()> {
         let body = move || task.run();
         let (task, place) = (view.id, view.place());
         let control = Arc::clone(&self.control);
@@ -55,18 +84,26 @@ impl Running {
         };
         // Linux shows 15 bytes of a thread's name.
         let name: String = format!("{}.{} {}", task.stage.0, task.index, view.stage_name);
-        self.threads.push(std::thread::Builder::new().name(name).spawn(run).map_err(|error| no_thread(&error))?);
+        let handle = std::thread::Builder::new().name(name).spawn(run).map_err(|error| no_thread(&error))?;
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
         Ok(())
+    }
+
+    fn join(&self) {
+        let handles = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
+        let own = std::thread::current().id();
+        // A task that could not start the coordinator's thread drops the driver, and must not wait for itself.
+        for handle in handles.into_iter().filter(|handle| handle.thread().id() != own) {
+            // A panic of the body was caught inside and has become the task's failure.
+            let _ = handle.join();
+        }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.control.cancel();
-        for thread in self.threads.drain(..) {
-            // A panic of the body was caught inside and has become the task's failure.
-            let _ = thread.join();
-        }
+        self.threads.join();
     }
 }
 

@@ -342,7 +342,7 @@ impl SourceTask {
             state.partition_watermarks = self.parts.watermarks.partitions();
         }
         self.task.marker(marker, state)?;
-        self.task.control.report(self.task.id, Report::EpochCut(epoch));
+        self.task.control.cut(self.task.id, epoch);
         self.epoch = epoch.next();
         Ok(())
     }

@@ -13,7 +13,7 @@ use anabranch_operators::Connectors;
 use anabranch_protocol::coordinator::Report;
 use anabranch_state::TaskState;
 
-use crate::assembly::Task;
+use crate::assembly::{Assembly, Task};
 use crate::driver::{Driver, Message};
 use crate::inbox_task::Step;
 use crate::job::{Prepared, prepare};
@@ -57,8 +57,13 @@ impl SteppedJob {
     ) -> Result<Option<SteppedJob>> {
         let mut unbounded = plan.clone();
         unbounded.options.channel_bytes = usize::MAX;
-        let prepared = prepare(&unbounded, connectors, clock, checkpointing, Drive::Steps)?;
-        let Some(Prepared { handle, mut driver, recorder }) = prepared else { return Ok(None) };
+        let (handle, prepared) = prepare(&unbounded, connectors, clock, checkpointing, Drive::Steps)?;
+        let Some(Prepared { assembly, mut driver, recorder }) = prepared else { return Ok(None) };
+        let Assembly { views, tasks, .. } = assembly;
+        if let Some(running) = &mut driver.running {
+            running.start(&views, tasks, Drive::Steps)?;
+        }
+        handle.shared.show(views.into());
         driver.started(all_tasks(plan));
         Ok(Some(SteppedJob { handle, driver, recorder, channel_bytes: plan.options.channel_bytes, fault }))
     }
@@ -107,7 +112,8 @@ impl SteppedJob {
             return true;
         }
         *place = None;
-        let view = &running.views[task];
+        let tasks = self.handle.shared.tasks();
+        let view = &tasks[task];
         if let Err(error) = outcome {
             running.control.failed(view.id, error.at(view.place()));
         }
@@ -128,19 +134,18 @@ impl SteppedJob {
             spoil(snapshot, self.fault);
         }
         let message = recorder.work(work);
-        if let (Some(Message::Task(incarnation, task, Report::Acknowledged { epoch, .. })), Some(running)) =
-            (&message, &self.driver.running)
+        if let Some(Message::Task(incarnation, task, Report::Acknowledged { epoch, .. })) = &message
             && self.fault == Some(Fault::CommitBeforeAllAcknowledged)
         {
-            for view in running.views.iter().filter(|view| view.id != *task) {
+            for view in self.handle.shared.tasks().iter().filter(|view| view.id != *task) {
                 let snapshot =
                     TaskState { task: view.id, finished: false, source: None, operators: Vec::new(), sink: None };
                 let report = Report::Acknowledged { epoch: *epoch, snapshot, finished: false };
-                self.driver.tell(Message::Task(*incarnation, view.id, report));
+                self.handle.mailbox.send(Message::Task(*incarnation, view.id, report));
             }
         }
         if let Some(message) = message {
-            self.driver.tell(message);
+            self.handle.mailbox.send(message);
         }
         true
     }

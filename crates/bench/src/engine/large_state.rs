@@ -45,7 +45,9 @@ pub(crate) fn changing(
     let source = Arc::new(PacedSource::new(batches(hot)?, rows_per_s, rows, parallelism).after(batches(keys)?));
     let tables: Vec<Table> = vec![("bench_keys", source)];
     let sql = SQL.replace(RESULTS, "blackhole");
-    let mut query = Query::new(&sql, tables.clone(), parallelism, &[("buffer-timeout", "0")])?;
+    // The first half of the aggregate may hold rows back for an epoch.
+    let set = [("buffer-timeout", "0"), ("epoch-interval", "2 ms")];
+    let mut query = Query::new(&sql, tables.clone(), parallelism, &set)?;
     let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
     if checkpoints {
         query.plan.options.checkpoints = Some(CheckpointOptions::new(folder.path().display().to_string()));

@@ -109,18 +109,18 @@ impl WindowAggregate {
             Some(rows) if self.times.is_some() => crate::event_times(rows.column(0))?.first().copied().unwrap_or(0),
             _ => 0,
         };
-        let states = self.merged(rows)?.states()?;
+        let mut groups = Groups::new(self.key_types.clone(), &self.functions)?;
+        self.merge_into(&mut groups, rows)?;
+        let states = groups.states()?;
         self.state_batch(self.times.map(|_| vec![pane; states.len]), states)
     }
 
-    /// Rows of state as groups, whatever their panes.
-    pub(super) fn merged(&self, rows: &[RecordBatch]) -> Result<Groups> {
-        let mut groups = Groups::new(self.key_types.clone(), &self.functions)?;
+    /// Merges rows of state, whatever their panes.
+    pub(super) fn merge_into(&self, groups: &mut Groups, rows: &[RecordBatch]) -> Result<()> {
         for rows in rows {
             let input = self.states(rows)?.0;
-            let states = Grouped { len: input.rows, keys: input.keys, values: input.grouped };
-            groups.merge(&states)?;
+            groups.merge(&Grouped { len: input.rows, keys: input.keys, values: input.grouped })?;
         }
-        Ok(groups)
+        Ok(())
     }
 }

@@ -31,6 +31,8 @@ struct Slices {
     /// What was in memory of panes whose last window it is.
     in_memory: Vec<Buckets>,
     next_bucket: usize,
+    /// Empty between two buckets.
+    groups: Groups,
 }
 
 impl WindowAggregate {
@@ -135,7 +137,8 @@ impl WindowAggregate {
                 false => self.put_away(start)?,
             }
         }
-        self.firing.slices = Some(Slices { window, panes, in_memory, next_bucket: 0 });
+        let groups = Groups::new(self.key_types.clone(), &self.functions)?;
+        self.firing.slices = Some(Slices { window, panes, in_memory, next_bucket: 0, groups });
         Ok(())
     }
 
@@ -145,8 +148,9 @@ impl WindowAggregate {
         for buckets in &slices.in_memory {
             rows.push(buckets.rows(bucket)?);
         }
-        let results = self.merged(&rows)?.results()?;
-        self.emit(results, slices.window, out)?;
+        self.merge_into(&mut slices.groups, &rows)?;
+        self.emit(slices.groups.results()?, slices.window, out)?;
+        slices.groups.clear();
         slices.next_bucket += 1;
         if slices.next_bucket == BUCKETS && slices.window.is_none() {
             self.panes.clear();

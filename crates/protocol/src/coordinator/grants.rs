@@ -31,12 +31,18 @@ pub(super) const TABLE: &[Transition] = &[
     row("stopping", "a task drops rows", "stopping", "none done: no later epoch is, and no checkpoint"),
 ];
 
+/// The epoch of a group that is its turning point: when all sources have cut it, the next group is granted.
+#[must_use]
+pub fn turn(group: Group) -> Epoch {
+    Epoch(group.last.0 - group.len().div_ceil(2))
+}
+
 /// The granting machine.
 #[derive(Debug)]
 pub(super) struct Grants {
     granted: Epoch,
-    /// Epochs of the last group.
-    group_epochs: u64,
+    /// When all sources have cut this epoch, the next group is due.
+    turn: Epoch,
     /// Last epoch cut by each source that still runs.
     sources: BTreeMap<TaskId, Epoch>,
     /// Last epoch ended by each sink.
@@ -50,7 +56,7 @@ impl Grants {
     pub(super) fn new(tasks: &Tasks, from: Epoch) -> Self {
         Grants {
             granted: from,
-            group_epochs: 0,
+            turn: from,
             sources: tasks.sources.iter().map(|task| (*task, from)).collect(),
             sinks: tasks.sinks.iter().map(|task| (*task, from)).collect(),
             done: from,
@@ -83,7 +89,7 @@ impl Grants {
     /// Whether the next group is due.
     pub(super) fn is_due(&self) -> bool {
         let slowest = self.sources.values().min();
-        !self.stopping && slowest.is_some_and(|slowest| slowest.0 + self.group_epochs.div_ceil(2) >= self.granted.0)
+        !self.stopping && slowest.is_some_and(|slowest| *slowest >= self.turn)
     }
 
     /// Whether no group will be granted any more.
@@ -100,7 +106,7 @@ impl Grants {
     pub(super) fn grant(&mut self, epochs: u64) -> Group {
         let group = Group { first: self.granted.next(), last: Epoch(self.granted.0 + epochs.max(1)) };
         self.granted = group.last;
-        self.group_epochs = group.len();
+        self.turn = turn(group);
         group
     }
 

@@ -18,7 +18,7 @@ use super::{BUCKETS, Buckets, Merge, Run, StateBackend};
 /// again take at most so many times their room.
 const FAN_IN: usize = 8;
 /// Tables are full at this share of the bound. A table that grows holds its old slots beside twice as many new ones.
-const TABLES_SHARE: usize = 3;
+const TABLES_SHARE: usize = 4;
 
 /// State on a local disk.
 pub struct DiskBackend {

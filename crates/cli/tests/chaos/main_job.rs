@@ -1,0 +1,59 @@
+//! The main job from Kafka to Kafka: every result is in the topic once, and is the one that a run without failures gives.
+
+use anabranch_model::Rng;
+
+use crate::broker::Broker;
+use crate::processes::{LIFE_MS_MAX, example, finish, kill_often, kills_and_seed, options, start, with_checkpoints};
+use crate::topics::records;
+
+/// Events per second, and how long they last beside the kills.
+const RATE: u32 = 10_000;
+
+/// Printed result rows without what identifies the table.
+fn printed_rows(printed: &str) -> Vec<String> {
+    let rows = printed.lines().filter(|line| line.contains("2026-01-01"));
+    let mut rows: Vec<String> =
+        rows.map(|line| line.split_once("> ").map_or(line, |(_, row)| row).to_owned()).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn no_result_is_lost_or_doubled_however_often_the_process_is_killed() {
+    let (kills, seed) = kills_and_seed();
+    let mut rng = Rng::new(seed);
+    let broker = Broker::start();
+    let folder = tempfile::tempdir().expect("folder");
+    let servers = format!("properties.bootstrap.servers={}", broker.servers());
+    let rows = u64::from(RATE) * (kills * LIFE_MS_MAX / 2000 + 3);
+    let generated: Vec<String> = ["start-time=2026-01-01 00:00:00", "seed=1", "out-of-orderness=500 ms"]
+        .iter()
+        .map(|option| (*option).to_owned())
+        .chain([format!("number-of-rows={rows}"), format!("rows-per-second={RATE}")])
+        .collect();
+    let direct = start(&example("ad_campaigns.sql"), &options("events", &generated));
+    let fill = [options("events", &generated), options("topic", std::slice::from_ref(&servers))].concat();
+    let fill = start(&example("fill_kafka.sql"), &fill);
+
+    let job = |bounded: bool, parallelism: u64| {
+        let mut arguments = options("events", std::slice::from_ref(&servers));
+        arguments.extend(options("results", std::slice::from_ref(&servers)));
+        if bounded {
+            arguments.extend(options("events", &["scan.bounded.mode=latest-offset".to_owned()]));
+        }
+        arguments.extend(with_checkpoints(folder.path(), parallelism));
+        start(&example("ad_campaigns_kafka.sql"), &arguments)
+    };
+    kill_often(kills, &mut rng, |rng| job(false, 1 + rng.below(3)));
+    finish(fill);
+    finish(job(true, 2));
+
+    let expected = printed_rows(&finish(direct));
+    assert!(expected.len() > 100, "{expected:?}");
+    let records = records(broker.servers(), "ad-results");
+    let doubled: Vec<_> = records.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(doubled.is_empty(), "seed {seed}: visible more than once: {doubled:?}");
+    assert_eq!(records.len(), expected.len(), "seed {seed}");
+    let read = start(&example("read_results.sql"), &options("topic", std::slice::from_ref(&servers)));
+    assert_eq!(printed_rows(&finish(read)), expected, "seed {seed}");
+}

@@ -1,0 +1,66 @@
+//! Jobs as processes, and their killing.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anabranch_model::Rng;
+
+/// From the start of a process to its killing at most: long enough for some checkpoints.
+pub(crate) const LIFE_MS_MAX: u64 = 2_000;
+
+/// How often to kill, and the seed of when; the seed is printed.
+pub(crate) fn kills_and_seed() -> (u64, u64) {
+    let (kills, seed) = (number("ANABRANCH_KILLS").unwrap_or(3), number("ANABRANCH_SEED").unwrap_or(1));
+    println!("seed {seed}, {kills} kills");
+    (kills, seed)
+}
+
+pub(crate) fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}
+
+/// Starts a script in a process of its own.
+pub(crate) fn start(script: &Path, arguments: &[String]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.arg("run").arg(script).args(["--plain"]).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
+}
+
+/// Waits for a process to end by itself; what it printed.
+pub(crate) fn finish(child: Child) -> String {
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub(crate) fn options(table: &str, options: &[String]) -> Vec<String> {
+    options.iter().flat_map(|option| ["--option".to_owned(), format!("{table}.{option}")]).collect()
+}
+
+/// Arguments of a job with checkpoints in this folder.
+pub(crate) fn with_checkpoints(folder: &Path, parallelism: u64) -> Vec<String> {
+    let directory = format!("checkpoint-directory={}", folder.display());
+    let (interval, parallelism) = ("checkpoint-interval=100 ms".to_owned(), parallelism.to_string());
+    ["--set".to_owned(), directory, "--set".to_owned(), interval, "--parallelism".to_owned(), parallelism].into()
+}
+
+/// Starts a job and kills it (SIGKILL) at a random moment, again and again.
+pub(crate) fn kill_often(kills: u64, rng: &mut Rng, job: impl Fn(&mut Rng) -> Child) {
+    let mut killed = 0;
+    while killed < kills {
+        let mut child = job(rng);
+        std::thread::park_timeout(Duration::from_millis(300 + rng.below(LIFE_MS_MAX - 300)));
+        // The topic of events may not have been there yet: then the job has ended by itself, and is started again.
+        let alive = child.try_wait().expect("status").is_none();
+        child.kill().expect("killed");
+        let output = child.wait_with_output().expect("output");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(alive || error.contains("does not exist"), "{error}");
+        killed += u64::from(alive);
+    }
+}

@@ -1,0 +1,48 @@
+//! Topics as somebody else writes and reads them: a plain client of the broker.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rdkafka::Message;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::{Offset, TopicPartitionList};
+
+/// Makes a topic.
+pub(crate) fn create(servers: &str, topic: &str, partitions: i32) {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", servers);
+    let admin: AdminClient<DefaultClientContext> = config.create().expect("a client");
+    let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
+    let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(30)));
+    futures::executor::block_on(admin.create_topics([&new], &options)).expect("answered")[0].as_ref().expect("made");
+}
+
+/// Everything that is visible in a topic, with how often.
+pub(crate) fn records(servers: &str, topic: &str) -> BTreeMap<String, u32> {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", servers).set("group.id", "independent").set("auto.offset.reset", "earliest");
+    config.set("isolation.level", "read_committed").set("enable.partition.eof", "true");
+    let consumer: BaseConsumer = config.create().expect("consumer");
+    let metadata = consumer.fetch_metadata(Some(topic), Duration::from_secs(10)).expect("metadata");
+    let mut open = metadata.topics()[0].partitions().len();
+    let mut assigned = TopicPartitionList::new();
+    (0..open).for_each(|partition| drop(assigned.add_partition_offset(topic, partition as i32, Offset::Beginning)));
+    consumer.assign(&assigned).expect("assigned");
+    let (mut records, mut silent) = (BTreeMap::new(), 0);
+    while open > 0 {
+        match consumer.poll(Duration::from_millis(100)) {
+            None => silent += 1,
+            Some(Ok(message)) => {
+                let text = String::from_utf8(message.payload().expect("a value").to_vec()).expect("text");
+                *records.entry(text).or_default() += 1;
+            }
+            Some(Err(rdkafka::error::KafkaError::PartitionEOF(_))) => open -= 1,
+            Some(Err(error)) => panic!("{error}"),
+        }
+        assert!(silent < 300, "the topic is not read to its end");
+    }
+    records
+}

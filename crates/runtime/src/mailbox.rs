@@ -1,0 +1,68 @@
+//! Where the driver of a job is told things, and how its thread comes to be.
+//!
+//! The thread is started by the first who has something to say: the first rows of a job do not wait for it to be made.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::driver::{Driver, Message};
+use crate::job::Shared;
+use crate::running::{no_thread, panicked};
+
+/// Takes messages for a driver.
+pub(crate) struct Mailbox {
+    sender: Sender<Message>,
+    shared: Arc<Shared>,
+    /// Until its thread is started.
+    driver: Mutex<Option<Driver>>,
+    has_driver: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Mailbox {
+    pub(crate) fn new(sender: Sender<Message>, shared: Arc<Shared>) -> Arc<Mailbox> {
+        let (driver, thread) = (Mutex::new(None), Mutex::new(None));
+        Arc::new(Mailbox { sender, shared, driver, has_driver: AtomicBool::new(false), thread })
+    }
+
+    /// This driver is to be started. Called before anybody has something to say.
+    pub(crate) fn set_driver(&self, driver: Driver) {
+        *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(driver);
+        self.has_driver.store(true, SeqCst);
+    }
+
+    pub(crate) fn send(&self, message: Message) {
+        // Whoever listened is gone only when the job is over.
+        let _ = self.sender.send(message);
+        if self.has_driver.load(SeqCst) {
+            self.start();
+        }
+    }
+
+    /// Starts the driver's thread, unless it has been started.
+    pub(crate) fn start(&self) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(driver) = self.driver.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        self.has_driver.store(false, SeqCst);
+        let shared = Arc::clone(&self.shared);
+        let run = move || {
+            let outcome = catch_unwind(AssertUnwindSafe(|| driver.run()));
+            shared.end(outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))));
+        };
+        match std::thread::Builder::new().name("coordinator".into()).spawn(run) {
+            Ok(started) => *thread = Some(started),
+            // With the driver the tasks have been torn down.
+            Err(error) => self.shared.end(Err(no_thread(&error))),
+        }
+    }
+
+    /// Waits for the thread of a job that has ended.
+    pub(crate) fn join(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A panic was caught inside and has become the job's outcome.
+        thread.map(JoinHandle::join).unwrap_or(Ok(())).unwrap_or_default();
+    }
+}
