@@ -447,12 +447,30 @@ fn the_log_stays_short_and_its_numbers_ascend() {
     assert_eq!(zombie.commands(), [Command::Fenced(Incarnation(0))], "its number is free, but later ones are there");
 }
 
+/// An entry that arrives when its writer is dead is taken back by nobody: behind the newest checkpoint it would pass for a
+/// newer one.
+#[test]
+fn no_number_behind_the_newest_checkpoint_becomes_free() {
+    let mut bench = Bench::new(Config { checkpoint_interval: Some(Duration::ZERO), ..config() });
+    bench.commands();
+    bench.all_report(&Report::Started);
+    (0..3).for_each(|index| bench.acknowledge(index, 4, false));
+    bench.commands();
+    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [1], "what lies in front of the checkpoint is removed");
+    for owner in 2..6 {
+        let log = std::mem::take(&mut bench.log);
+        bench = Bench::on(config(), log, Owner(owner));
+        bench.commands();
+    }
+    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+}
+
 #[test]
 fn what_is_unusable_is_known_until_a_checkpoint_follows_on_it() {
     let unusable = BTreeMap::from([(3, Entry::Begins(Incarnation(1), Owner(1))), (4, Entry::Unusable(ONE))]);
     let mut bench = Bench::on(Config { checkpoint_interval: Some(Duration::ZERO), ..config() }, unusable, Owner(2));
     assert_eq!(bench.commands(), [Command::Start { incarnation: Incarnation(2), from: None }]);
-    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [4, 5]);
+    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [3, 4, 5]);
     bench.all_report(&Report::Started);
     (0..3).for_each(|index| bench.acknowledge(index, 4, false));
     bench.commands();
