@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anabranch_model::{Epoch, Error, Rng};
+use anabranch_state::Entry;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{PutMode, PutPayload};
@@ -64,7 +65,15 @@ impl fmt::Display for Happened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Happened::Logged { by, name, content, .. } => {
-                write!(f, "{name} by process {by}: {}", String::from_utf8_lossy(content))
+                write!(f, "process {by} writes {name}: ")?;
+                match serde_json::from_slice(content) {
+                    Ok(Entry::Begins { incarnation, .. }) => write!(f, "incarnation {} begins", incarnation.0),
+                    Ok(Entry::Checkpoint { incarnation, epoch, .. }) => {
+                        write!(f, "checkpoint of {epoch} by incarnation {}", incarnation.0)
+                    }
+                    Ok(Entry::Ended { incarnation }) => write!(f, "incarnation {} has ended the job", incarnation.0),
+                    Err(error) => write!(f, "{error}"),
+                }
             }
             Happened::Committed { name, content } => {
                 let lines = String::from_utf8_lossy(content).lines().count();
@@ -105,7 +114,7 @@ pub(crate) struct Shared(Arc<Mutex<Outside>>);
 impl Shared {
     pub(crate) fn new(seed: u64) -> Self {
         Shared(Arc::new(Mutex::new(Outside {
-            rng: Rng::new(seed ^ 0x00_007_51de),
+            rng: Rng::new(seed ^ 0x7e57),
             objects: Arc::new(InMemory::new()),
             late: Vec::new(),
             dead: BTreeSet::new(),
@@ -129,12 +138,14 @@ impl Shared {
     /// Passes a call that either takes effect or does not. `effect` is what it does outside.
     pub(crate) fn call<T>(&self, process: ProcessId, effect: impl FnOnce(&mut Outside) -> T) -> Result<T, Error> {
         let outside = &mut *self.lock();
-        let (before, after) = outside.crash_or(process, &[Fate::Fails, Fate::Unanswered]);
-        if before {
-            return Err(no_answer());
+        match outside.fate(process, 1, &[Fate::Fails, Fate::Unanswered]) {
+            Fate::Good => Ok(effect(outside)),
+            Fate::Unanswered => {
+                effect(outside);
+                Err(no_answer())
+            }
+            _ => Err(no_answer()),
         }
-        let done = effect(outside);
-        if after { Err(no_answer()) } else { Ok(done) }
     }
 }
 
@@ -143,14 +154,14 @@ fn no_answer() -> Error {
 }
 
 impl Outside {
-    /// What becomes of a call of this process that may end in any of `wrong`. A crash looks like a failure to the process,
-    /// and is its end.
-    pub(crate) fn fate(&mut self, process: ProcessId, wrong: &[Fate]) -> Fate {
+    /// What becomes of a call of this process that goes wrong `often` times as often as others, and may end in any of
+    /// `wrong`. A crash looks like a failure to the process, and is its end.
+    pub(crate) fn fate(&mut self, process: ProcessId, often: u64, wrong: &[Fate]) -> Fate {
         if self.dead.contains(&process) {
             return Fate::Fails;
         }
-        let crashes = self.rng.below(1000) < self.rates.crashes;
-        let fails = self.rng.below(1000) < self.rates.fails;
+        let crashes = self.rng.below(1000) < self.rates.crashes * often;
+        let fails = self.rng.below(1000) < self.rates.fails * often;
         if !crashes && !fails {
             return Fate::Good;
         }
@@ -162,15 +173,6 @@ impl Outside {
         let fate = wrong[self.rng.below(wrong.len() as u64) as usize];
         self.torn += u64::from(fate == Fate::Torn);
         fate
-    }
-
-    /// Whether a call fails before its effect, and whether after it.
-    fn crash_or(&mut self, process: ProcessId, wrong: &[Fate]) -> (bool, bool) {
-        match self.fate(process, wrong) {
-            Fate::Good => (false, false),
-            Fate::Unanswered => (false, true),
-            _ => (true, false),
-        }
     }
 
     pub(crate) fn is_dead(&self, process: ProcessId) -> bool {

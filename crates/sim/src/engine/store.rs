@@ -16,6 +16,9 @@ use super::outside::{Fate, Happened, ProcessId, Shared, Write};
 /// The folder whose objects are written once.
 const LOG: &str = "log/";
 
+/// Writes go wrong so many times as often as other calls: there are fewer of them, and more depends on them.
+const WRITES_GO_WRONG: u64 = 4;
+
 /// The way of one process to the objects.
 #[derive(Debug)]
 pub(crate) struct FaultyStore {
@@ -26,12 +29,9 @@ pub(crate) struct FaultyStore {
 }
 
 impl FaultyStore {
-    fn fate(&self, wrong: &[Fate]) -> Fate {
-        self.shared.lock().fate(self.process, wrong)
-    }
-
     fn passes(&self) -> Result<()> {
-        if self.fate(&[Fate::Fails]) == Fate::Good { Ok(()) } else { Err(failed()) }
+        let fate = self.shared.lock().fate(self.process, 1, &[Fate::Fails]);
+        if fate == Fate::Good { Ok(()) } else { Err(failed()) }
     }
 }
 
@@ -81,7 +81,8 @@ impl ObjectStore for FaultyStore {
             &[Fate::Fails, Fate::Unanswered, Fate::Late, Fate::Torn]
         };
         let write = Write { by: self.process, path: path.clone(), payload, mode };
-        match self.fate(wrong) {
+        let fate = self.shared.lock().fate(self.process, WRITES_GO_WRONG, wrong);
+        match fate {
             Fate::Good => return put(&self.shared, write).await,
             Fate::Fails => {}
             Fate::Unanswered => {
@@ -114,7 +115,7 @@ impl ObjectStore for FaultyStore {
             let shared = shared.clone();
             async move {
                 let path = path?;
-                let fate = shared.lock().fate(process, &[Fate::Fails, Fate::Unanswered]);
+                let fate = shared.lock().fate(process, 1, &[Fate::Fails, Fate::Unanswered]);
                 if fate != Fate::Fails {
                     let objects = shared.lock().objects.clone();
                     objects.delete(&path).await?;

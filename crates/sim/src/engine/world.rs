@@ -171,7 +171,7 @@ impl<'a> World<'a> {
         if !self.faulty() {
             self.shared.lock().rates = Rates::default();
         }
-        if self.rng.below(50) == 0 {
+        if self.rng.below(100) == 0 {
             self.arrive();
         }
         if self.scenario.stop_at == Some(self.turn) && self.finished_at.is_none() {
@@ -179,7 +179,8 @@ impl<'a> World<'a> {
         }
         let leads = self.processes.iter().any(|process| Some(process.id) == self.truth.owner());
         let rival = self.faulty() && self.rng.below(10_000) < self.scenario.rivals;
-        if (!leads && self.finished_at.is_none() && self.rng.below(8) == 0) || rival {
+        let again = self.finished_at.is_some() && self.rng.below(AFTERMATH) == 0;
+        if (!leads && self.finished_at.is_none() && self.rng.below(8) == 0) || rival || again {
             return self.start();
         }
         if self.processes.is_empty() {
