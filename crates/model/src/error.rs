@@ -9,6 +9,8 @@ pub enum ErrorKind {
     User,
     /// Something outside: a broker, a disk, a file. Trying again may help.
     Outside,
+    /// What we stored is not there as we wrote it. Trying again does not help; an older copy may.
+    Damaged,
     /// Our bug.
     Internal,
 }
@@ -40,6 +42,12 @@ impl Error {
     #[must_use]
     pub fn outside(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Outside, message)
+    }
+
+    /// Something stored that is missing or changed.
+    #[must_use]
+    pub fn damaged(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Damaged, message)
     }
 
     /// A broken assumption of our own.

@@ -18,7 +18,10 @@ pub(crate) struct Alignment {
 
 #[derive(Clone)]
 struct Channel {
+    /// The last one before the end of event time.
     watermark: EventTime,
+    /// Event time has come to its end.
+    complete: bool,
     /// Birth of what the watermark follows from.
     born: Nanos,
     idle: bool,
@@ -47,6 +50,7 @@ impl Alignment {
     pub(crate) fn new(channels: usize, after: Epoch) -> Self {
         let channel = Channel {
             watermark: EventTime::MIN,
+            complete: false,
             born: Nanos(0),
             idle: false,
             marker: None,
@@ -80,11 +84,16 @@ impl Alignment {
             }
             Envelope::Batch(batch) => Event::Batch(batch),
             Envelope::Watermark(watermark) => {
-                if watermark.value < channel.watermark {
-                    let (new, old) = (watermark.value, channel.watermark);
+                let old = if channel.complete { EventTime::MAX } else { channel.watermark };
+                if watermark.value < old {
+                    let new = watermark.value;
                     return Err(Error::internal(format!("the watermark of channel {index} fell from {old} to {new}")));
                 }
-                (channel.watermark, channel.born) = (watermark.value, watermark.born);
+                match watermark.value {
+                    EventTime::MAX => channel.complete = true,
+                    value => channel.watermark = value,
+                }
+                channel.born = watermark.born;
                 channel.idle = false;
                 self.progress()
             }
@@ -107,16 +116,20 @@ impl Alignment {
     }
 
     /// The minimum over channels that are neither idle nor at their end; one that was stopped still holds it back. When all
-    /// are idle, the latest that one of them said counts, in whichever order they fell idle. Event time ends when all
-    /// channels have ended: an idle one may have more to say.
+    /// are idle, the latest that any channel said counts, in whichever order they fell idle or ended: tasks that hear the
+    /// same must come to the same. Event time ends when all channels have ended: an idle one may have more to say.
     fn progress(&mut self) -> Event {
         let open = || self.channels.iter().filter(|c| !c.ended());
         let active = open().filter(|c| !c.idle).min_by_key(|c| c.watermark);
         let was_idle = std::mem::replace(&mut self.idle, active.is_none() && open().next().is_some());
         let end =
             Stamped { value: EventTime::MAX, born: self.channels.iter().map(|c| c.born).max().unwrap_or(Nanos(0)) };
-        let latest = || open().max_by_key(|c| c.watermark).map_or(end, Channel::said);
-        let said = active.map_or_else(latest, Channel::said);
+        let latest = || self.channels.iter().max_by_key(|c| c.watermark).map_or(end, Channel::said);
+        let said = match active {
+            Some(channel) => channel.said(),
+            None if self.idle => latest(),
+            None => end,
+        };
         let grown = (said.value > self.watermark).then_some(said);
         self.watermark = self.watermark.max(said.value);
         match (self.idle, grown) {
@@ -155,7 +168,7 @@ impl Channel {
 
     /// The stream of this channel is complete, so it has no say in the minimum.
     fn ended(&self) -> bool {
-        self.closed == Some(MarkerKind::End) || self.watermark == EventTime::MAX
+        self.closed == Some(MarkerKind::End) || self.complete
     }
 }
 
@@ -209,6 +222,10 @@ mod tests {
         };
         check(2, idle(0), &["-", "watermark 5", "-", "watermark 9, idle"]);
         check(2, idle(1), &["-", "watermark 5", "watermark 9", "idle"]);
+        // Also what one said that has ended since: another task may have heard of its idleness before its end.
+        let mut ended = idle(0);
+        ended.insert(3, (0, watermark(i64::MAX)));
+        check(2, ended, &["-", "watermark 5", "-", "-", "watermark 9, idle"]);
         let woken = vec![(0, watermark(5)), (0, Envelope::Idle), (0, watermark(5)), (0, watermark(6))];
         check(1, woken, &["watermark 5", "idle", "watermark 5", "watermark 6"]);
         // An idle channel that wakes up behind the others does not pull the watermark back.

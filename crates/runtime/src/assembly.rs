@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::durable::JobState;
 use crate::exchange::{ChannelSender, ExchangeWriter};
 use crate::inbox::Inbox;
-use crate::inbox_task::{self, Side, TaskParts};
+use crate::inbox_task::{InboxTask, Side, TaskParts};
 use crate::job::TaskView;
 use crate::mailbox::Mailbox;
 use crate::outline::Outline;
@@ -24,7 +24,30 @@ use crate::source_task::{SourceParts, SourceTask};
 pub(crate) struct Assembly {
     pub(crate) control: Arc<Control>,
     pub(crate) views: Vec<TaskView>,
-    pub(crate) bodies: Vec<TaskBody>,
+    pub(crate) tasks: Vec<Task>,
+}
+
+/// A task, whoever drives it.
+pub(crate) enum Task {
+    Source(Box<SourceTask>),
+    Inbox(Box<InboxTask>),
+}
+
+impl Task {
+    /// Runs the task to its end, waiting for what comes.
+    pub(crate) fn run(self) -> Result<()> {
+        match self {
+            Task::Source(task) => task.run(),
+            Task::Inbox(task) => task.run(),
+        }
+    }
+
+    pub(crate) fn parts(&self) -> &TaskParts {
+        match self {
+            Task::Source(task) => task.parts(),
+            Task::Inbox(task) => task.parts(),
+        }
+    }
 }
 
 /// Makes the tasks of a plan. `durable` is what they go on from; their reports go to `mailbox`.
@@ -43,16 +66,16 @@ pub(crate) fn assemble(
     let functions = Functions::default();
     let builder =
         Builder { plan, connectors, functions: &functions, clock, control: Arc::clone(&control), entries, durable };
-    let (mut views, mut bodies) = (Vec::new(), Vec::new());
+    let (mut views, mut tasks) = (Vec::new(), Vec::new());
     for stage in &plan.stages {
         for id in tasks_of(stage) {
             let place = |e: Error| e.at(format!("{} ({})", stage.id, stage.name));
-            let (view, body) = builder.task(stage, id).map_err(place)?;
+            let (view, task) = builder.task(stage, id).map_err(place)?;
             views.push(view);
-            bodies.push(body);
+            tasks.push(task);
         }
     }
-    Ok(Assembly { control, views, bodies })
+    Ok(Assembly { control, views, tasks })
 }
 
 /// The inboxes of a stage's tasks for one port, with the first channel of each sending stage.
@@ -82,24 +105,6 @@ pub(crate) struct DurableParts<'a> {
     pub(crate) state: JobState,
     /// Where snapshots go. `None`: the job takes no checkpoints.
     pub(crate) work: Option<Sender<Work>>,
-}
-
-pub(crate) type TaskBody = Box<dyn FnOnce() -> Result<()> + Send>;
-
-impl DurableParts<'_> {
-    fn takes_checkpoints(&self) -> bool {
-        self.work.is_some()
-    }
-
-    /// The scope of what a stage writes: two inserts into one table must not take each other's for their own.
-    fn scope_of(&self, stage: StageId) -> String {
-        match (self.outline.sink(stage), self.outline.source(stage)) {
-            (Some(number), _) => format!("{}-{number}", self.scope),
-            // A table of malformed records.
-            (None, Some(number)) => format!("{}-malformed-{number}", self.scope),
-            (None, None) => self.scope.to_owned(),
-        }
-    }
 }
 
 /// The tasks of a stage.
@@ -140,17 +145,12 @@ fn entries(plan: &Plan) -> BTreeMap<(StageId, Option<usize>), Entry> {
 }
 
 impl Builder<'_> {
-    fn task(&self, stage: &Stage, id: TaskId) -> Result<(TaskView, TaskBody)> {
+    fn task(&self, stage: &Stage, id: TaskId) -> Result<(TaskView, Task)> {
         let context = TaskContext {
             index: id.index,
             parallelism: stage.parallelism,
             batch_rows: self.plan.options.batch_rows,
-            delivery: match &self.durable {
-                Some(durable) if durable.takes_checkpoints() => {
-                    Delivery::ExactlyOnce { scope: durable.scope_of(stage.id) }
-                }
-                _ => Delivery::AtLeastOnce,
-            },
+            delivery: self.delivery(|outline| Some(outline.sink(stage.id)?.to_string())),
             clock: Arc::clone(&self.clock),
         };
         let counters = Arc::new(TaskCounters::default());
@@ -175,9 +175,10 @@ impl Builder<'_> {
                 .filter_map(|place| Some((place, state.operators.get(&outline.operator(stage.id, place)?)?)));
             chain.restore(&states.collect(), id, stage.parallelism, self.plan.key_groups)?;
         }
+        let after = self.durable.as_ref().map_or(Epoch(0), |durable| durable.after);
         let sides = self.entries.iter().filter(|((to, _), _)| *to == stage.id).filter_map(|((_, port), entry)| {
             let inbox = Arc::clone(&entry.inboxes[id.index as usize]);
-            port.map(|operator| Side { operator, inbox, channels: entry.channels })
+            port.map(|operator| Side::new(operator, inbox, entry.channels, after))
         });
         let parts = TaskParts {
             id,
@@ -187,7 +188,7 @@ impl Builder<'_> {
             clock: Arc::clone(&self.clock),
             control: Arc::clone(&self.control),
             snapshots: self.durable.as_ref().and_then(|durable| durable.work.clone()),
-            after: self.durable.as_ref().map_or(Epoch(0), |durable| durable.after),
+            after,
             told_under: Epoch(0),
         };
         let inbox = main.map(|entry| Arc::clone(&entry.inboxes[id.index as usize]));
@@ -199,28 +200,36 @@ impl Builder<'_> {
             counters,
             inbox: inbox.clone(),
         };
-        let body: TaskBody = match (&stage.source, inbox, main) {
-            (Some(_), ..) => self.source_body(stage, parts, &context)?,
-            (None, Some(inbox), Some(entry)) => {
-                let channels = entry.channels;
-                Box::new(move || inbox_task::run(parts, &inbox, channels))
-            }
+        let task = match (&stage.source, inbox, main) {
+            (Some(_), ..) => Task::Source(Box::new(self.source(stage, parts, &context)?)),
+            (None, Some(inbox), Some(entry)) => Task::Inbox(Box::new(InboxTask::new(parts, inbox, entry.channels))),
             _ => return Err(Error::internal("a stage without input")),
         };
-        Ok((view, body))
+        Ok((view, task))
+    }
+
+    /// When rows leave a sink, and what tells its writer from the job's other ones: two inserts into one table must not take
+    /// each other's for their own.
+    fn delivery(&self, writer: impl Fn(&Outline) -> Option<String>) -> Delivery {
+        match &self.durable {
+            Some(DurableParts { scope, outline, work: Some(_), .. }) => Delivery::ExactlyOnce {
+                scope: writer(outline).map_or_else(|| (*scope).to_owned(), |writer| format!("{scope}-{writer}")),
+            },
+            _ => Delivery::AtLeastOnce,
+        }
     }
 
     /// Opens a sink, which first makes visible what is its own of what was `prepared` before.
     fn sink(&self, spec: &SinkSpec, context: &TaskContext, prepared: Option<&Vec<Committable>>) -> Result<SinkTail> {
         let place = |e: Error| e.at(format!("table {}", spec.table));
         let connector = self.connectors.get(&spec.connector.connector)?;
-        let by_checkpoint = self.durable.as_ref().is_some_and(DurableParts::takes_checkpoints);
+        let by_checkpoint = self.durable.as_ref().is_some_and(|durable| durable.work.is_some());
         let mut tail = SinkTail::new(connector.sink(spec, context).map_err(place)?, by_checkpoint);
         tail.restore(prepared.map_or(&[], Vec::as_slice), context.index, context.parallelism).map_err(place)?;
         Ok(tail)
     }
 
-    fn source_body(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<TaskBody> {
+    fn source(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<SourceTask> {
         let Some(spec) = &stage.source else { return Err(Error::internal("not a source")) };
         let place = |e: Error| e.at(format!("table {}", spec.table));
         let restored = self.durable.as_ref().and_then(|durable| {
@@ -231,13 +240,16 @@ impl Builder<'_> {
         let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
         let dead_letter = match &spec.on_malformed {
             OnMalformed::DeadLetter(sink) => {
-                Some(self.sink(sink, context, restored.map(|restored| &restored.dead_letters))?)
+                // The stage may have a sink of its own, with a name of its own.
+                let delivery = self.delivery(|outline| Some(format!("malformed-{}", outline.source(stage.id)?)));
+                let context = TaskContext { delivery, ..context.clone() };
+                Some(self.sink(sink, &context, restored.map(|restored| &restored.dead_letters))?)
             }
             _ => None,
         };
         let source = SourceParts::new(spec, source, dead_letter, restored, self.functions).map_err(place)?;
         let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
-        Ok(Box::new(move || SourceTask::new(parts, source, version, interval).run()))
+        Ok(SourceTask::new(parts, source, version, interval))
     }
 
     /// The sending side of an exchange for one task.

@@ -293,6 +293,14 @@ impl Chain {
         }
     }
 
+    /// Bytes that wait on the fullest channel downstream.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        match &self.tail {
+            Tail::Exchanges(writers) => writers.iter().map(ExchangeWriter::queued_bytes).max().unwrap_or(0),
+            Tail::Sink(_) => 0,
+        }
+    }
+
     /// Nanoseconds waited for room downstream since the last call.
     pub(crate) fn take_waited_ns(&mut self) -> u64 {
         match &mut self.tail {

@@ -159,10 +159,15 @@ impl Control {
         self.cancelled.load(SeqCst)
     }
 
+    /// Whether `epoch` is done, or it is clear that it will not be.
+    pub(crate) fn is_settled(&self, epoch: Epoch) -> bool {
+        self.done() >= epoch || self.none_done.load(SeqCst) || self.is_cancelled()
+    }
+
     /// Waits until `epoch` is done, or it is clear that it will not be. Whether it is.
     pub(crate) fn wait_done(&self, epoch: Epoch) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.done() < epoch && !self.none_done.load(SeqCst) && !self.is_cancelled() {
+        while !self.is_settled(epoch) {
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
         self.done() >= epoch

@@ -25,7 +25,7 @@ use crate::mailbox::Mailbox;
 use crate::origin::Origin;
 use crate::outline::Outline;
 use crate::recorder::Work;
-use crate::running::{Running, Threads};
+use crate::running::{Drive, Running, Threads};
 use crate::settings::all_tasks;
 
 /// What the driver is told. Tasks say a few things per epoch that was granted, so no more than these ever wait.
@@ -52,7 +52,6 @@ pub(crate) struct Durable {
     /// Name of the job.
     pub(crate) job: String,
     pub(crate) work: Sender<Work>,
-    pub(crate) recorder: JoinHandle<()>,
 }
 
 /// Somebody who waits for a checkpoint, and the epoch of the one that was granted for it.
@@ -68,8 +67,11 @@ pub(crate) struct Driver {
     mailbox: Arc<Mailbox>,
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
-    running: Option<Running>,
+    pub(crate) running: Option<Running>,
+    drive: Drive,
     durable: Option<Durable>,
+    /// The recorder's thread.
+    recorder: Option<JoinHandle<()>>,
     /// What follows from commands, to be told the coordinator next.
     inputs: VecDeque<Input<TaskState>>,
     /// Why the incarnation failed: its first failure, or the first that the user has to mend.
@@ -77,7 +79,7 @@ pub(crate) struct Driver {
     store_failure: Option<Error>,
     waiting: Vec<Waiting>,
     stopping: bool,
-    outcome: Option<Result<()>>,
+    pub(crate) outcome: Option<Result<()>>,
     /// Spent on the present group.
     busy_ns: u64,
     last_grant: Option<Nanos>,
@@ -91,6 +93,7 @@ impl Driver {
         clock: Arc<dyn Clock>,
         shared: Arc<Shared>,
         running: Running,
+        drive: Drive,
     ) -> Driver {
         Driver {
             coordinator,
@@ -99,7 +102,9 @@ impl Driver {
             clock,
             shared,
             running: Some(running),
+            drive,
             durable: None,
+            recorder: None,
             inputs: VecDeque::new(),
             failure: None,
             store_failure: None,
@@ -114,6 +119,11 @@ impl Driver {
     /// From here on checkpoints are written, and failures that may pass are survived.
     pub(crate) fn set_durable(&mut self, durable: Durable) {
         self.durable = Some(durable);
+    }
+
+    /// The recorder has a thread, which ends after the driver.
+    pub(crate) fn wait_for(&mut self, recorder: JoinHandle<()>) {
+        self.recorder = Some(recorder);
     }
 
     /// The tasks are there, though they may not run yet. They were given what they go on from when they were made.
@@ -138,20 +148,35 @@ impl Driver {
                 Some(at) => self.messages.recv_timeout(at.after(self.clock.now())),
                 None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            let start = self.clock.now();
-            match received {
-                Ok(message) => self.message(message),
-                Err(_) => self.inputs.push_back(Input::Tick),
-            }
-            self.settle();
-            self.busy_ns += self.clock.now().since(start);
+            self.take(received.ok());
         };
         drop(self.running.take());
-        if let Some(Durable { work, recorder, .. }) = self.durable.take() {
-            drop(work);
+        // With it goes the last that could give the recorder work.
+        self.durable = None;
+        if let Some(recorder) = self.recorder.take() {
             recorder.join().map_err(|panic| crate::running::panicked(panic.as_ref()))?;
         }
         outcome
+    }
+
+    /// Takes the next message without waiting, or looks at the time if there is none. Whether there was one.
+    pub(crate) fn step(&mut self) -> bool {
+        let received = self.messages.try_recv().ok();
+        let had_message = received.is_some();
+        if had_message || self.coordinator.next_deadline().is_some_and(|at| at <= self.clock.now()) {
+            self.take(received);
+        }
+        had_message
+    }
+
+    fn take(&mut self, received: Option<Message>) {
+        let start = self.clock.now();
+        match received {
+            Some(message) => self.message(message),
+            None => self.inputs.push_back(Input::Tick),
+        }
+        self.settle();
+        self.busy_ns += self.clock.now().since(start);
     }
 
     fn message(&mut self, message: Message) {
@@ -279,7 +304,7 @@ impl Driver {
         self.last_grant = None;
         self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
         let tasks = all_tasks(&durable.plan);
-        match durable.start(incarnation, from, &self.clock, &self.mailbox, &self.shared) {
+        match durable.start(incarnation, from, (&self.clock, &self.mailbox, &self.shared), self.drive) {
             Ok(running) => {
                 self.running = Some(running);
                 self.inputs.extend(tasks.into_iter().map(|task| Input::Task(incarnation, task, Report::Started)));
@@ -326,9 +351,8 @@ impl Durable {
         &self,
         incarnation: Incarnation,
         from: Option<&Checkpoint<TaskState>>,
-        clock: &Arc<dyn Clock>,
-        mailbox: &Arc<Mailbox>,
-        shared: &Shared,
+        (clock, mailbox, shared): (&Arc<dyn Clock>, &Arc<Mailbox>, &Shared),
+        drive: Drive,
     ) -> Result<Running> {
         // The recorder leaves after the driver only.
         let _ = self.work.send(Work::Begin(incarnation));
@@ -346,9 +370,9 @@ impl Durable {
         let (plan, connectors) = (&self.plan, &self.connectors);
         let (clock, mailbox) = (Arc::clone(clock), Arc::clone(mailbox));
         let assembly = assemble(plan, connectors, clock, incarnation, mailbox, Some(parts))?;
-        let Assembly { control, views, bodies } = assembly;
-        let running = Running::new(control);
-        running.threads().start(&views, bodies)?;
+        let Assembly { control, views, tasks } = assembly;
+        let mut running = Running::new(control);
+        running.start(&views, tasks, drive)?;
         shared.show(views.into());
         Ok(running)
     }

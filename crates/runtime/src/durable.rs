@@ -112,7 +112,7 @@ impl Checkpointing {
             let state = match &from {
                 Some(checkpoint) => match load(&self.store, checkpoint) {
                     Ok(state) => state,
-                    Err(error) if error.kind() == ErrorKind::Outside => {
+                    Err(error) if error.kind() == ErrorKind::Damaged => {
                         aside.insert((checkpoint.incarnation, checkpoint.epoch), error);
                         continue;
                     }

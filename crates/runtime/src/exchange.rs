@@ -209,6 +209,11 @@ impl ExchangeWriter {
         self.targets.iter().map(|t| t.deadline).filter(|d| *d != Nanos(u64::MAX)).min()
     }
 
+    /// Bytes that wait on the fullest of its channels.
+    pub(crate) fn queued_bytes(&self) -> usize {
+        self.targets.iter().map(|t| t.sender.inbox.queued_bytes(t.sender.channel)).max().unwrap_or(0)
+    }
+
     /// Nanoseconds waited for room since the last call.
     pub(crate) fn take_waited_ns(&mut self) -> u64 {
         std::mem::take(&mut self.waited_ns)

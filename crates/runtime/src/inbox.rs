@@ -158,6 +158,21 @@ impl Inbox {
         self.writable.notify_all();
     }
 
+    /// Bytes that wait on a channel.
+    pub(crate) fn queued_bytes(&self, channel: usize) -> usize {
+        self.lock().channels[channel].bytes
+    }
+
+    /// Breaks the order of a channel: a marker passes the rows in front of it. For simulations that are to find that.
+    pub(crate) fn let_marker_overtake(&self, channel: usize) {
+        let queue = &mut self.lock().channels[channel].queue;
+        if let (Some(Envelope::Batch(_)), Some(Envelope::Marker(_))) =
+            (queue.front().map(|first| &first.envelope), queue.get(1).map(|second| &second.envelope))
+        {
+            queue.swap(0, 1);
+        }
+    }
+
     pub(crate) fn stats(&self, now: Nanos) -> QueueStats {
         let state = self.lock();
         let mut stats = QueueStats::default();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Envelope, Epoch, Marker, MarkerKind, Result, TaskCounters, TaskId, batch_bytes};
+use anabranch_model::{Clock, Envelope, Epoch, Marker, MarkerKind, Nanos, Result, TaskCounters, TaskId, batch_bytes};
 use anabranch_protocol::coordinator::Report;
 
 use crate::alignment::{Alignment, Event};
@@ -16,15 +16,23 @@ use crate::snapshot::{Snapshot, SourceSnapshot};
 
 /// The static side of one operator: an inbox that is read to its end before the main input.
 pub(crate) struct Side {
-    pub(crate) operator: usize,
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) channels: usize,
+    operator: usize,
+    inbox: Arc<Inbox>,
+    alignment: Alignment,
+}
+
+impl Side {
+    /// Of the operator at this place, over so many channels, which begin behind the epoch `after`.
+    pub(crate) fn new(operator: usize, inbox: Arc<Inbox>, channels: usize, after: Epoch) -> Side {
+        Side { operator, inbox, alignment: Alignment::new(channels, after) }
+    }
 }
 
 /// What every task has, whatever its input.
 pub(crate) struct TaskParts {
     pub(crate) id: TaskId,
     pub(crate) chain: Chain,
+    /// Those that have not been read to their ends.
     pub(crate) sides: Vec<Side>,
     pub(crate) counters: Arc<TaskCounters>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -37,7 +45,16 @@ pub(crate) struct TaskParts {
     pub(crate) told_under: Epoch,
 }
 
-/// Whether a static side was read completely.
+/// What a step of a task came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// There may be more to do.
+    Goes,
+    /// The task has nothing more to do.
+    Ended,
+}
+
+/// Whether a task's static sides were read completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SideEnd {
     Complete,
@@ -46,38 +63,47 @@ pub(crate) enum SideEnd {
 }
 
 impl TaskParts {
-    /// Reads the static sides to their ends. Their rows are not counted: the counters tell of the stream. If that is cut
-    /// short, rows of the stream will be dropped unprocessed: nothing from here on counts as done, and no snapshot says so.
+    /// Reads the static sides to their ends. Their rows are not counted: the counters tell of the stream.
     pub(crate) fn read_sides(&mut self) -> Result<SideEnd> {
-        let sides = std::mem::take(&mut self.sides);
-        for side in &sides {
-            if self.read_side(side)? == SideEnd::Cut {
-                self.control.report(self.id, Report::Dropped);
-                self.snapshots = None;
-                // Nobody will read the others; who sends there must not wait for it.
-                sides.iter().for_each(|side| side.inbox.close());
-                return Ok(SideEnd::Cut);
+        loop {
+            if let Some(end) = self.read_side(None)? {
+                return Ok(end);
             }
         }
-        Ok(SideEnd::Complete)
     }
 
-    fn read_side(&mut self, side: &Side) -> Result<SideEnd> {
-        let mut alignment = Alignment::new(side.channels, self.after);
-        loop {
-            let start = self.clock.now();
-            let received = side.inbox.receive(alignment.blocked(), None, self.clock.as_ref());
-            TaskCounters::add(&self.counters.idle_ns, self.clock.now().since(start));
-            let Received::Envelope(channel, envelope) = received else { return Ok(SideEnd::Cut) };
-            match alignment.receive(channel, envelope)? {
-                Event::Batch(batch) => self.chain.side_batch(side.operator, batch.value)?,
-                Event::Marker(marker) if marker.kind == MarkerKind::End => break,
-                Event::Marker(marker) if marker.kind == MarkerKind::Stop => return Ok(SideEnd::Cut),
-                _ => {}
+    /// Takes what comes next on the static side that is being read; waits at most `timeout` for it. `None` as long as there
+    /// may be more. If that is cut short, rows of the stream will be dropped unprocessed: nothing from here on counts as done, and no
+    /// snapshot says so.
+    pub(crate) fn read_side(&mut self, timeout: Option<Duration>) -> Result<Option<SideEnd>> {
+        let Some(side) = self.sides.first_mut() else { return Ok(Some(SideEnd::Complete)) };
+        let start = self.clock.now();
+        let received = side.inbox.receive(side.alignment.blocked(), timeout, self.clock.as_ref());
+        TaskCounters::add(&self.counters.idle_ns, self.clock.now().since(start));
+        let event = match received {
+            Received::Envelope(channel, envelope) => side.alignment.receive(channel, envelope)?,
+            Received::Timeout => return Ok(None),
+            Received::Closed => return Ok(Some(self.cut_sides())),
+        };
+        let operator = side.operator;
+        match event {
+            Event::Batch(batch) => self.chain.side_batch(operator, batch.value)?,
+            Event::Marker(marker) if marker.kind == MarkerKind::End => {
+                self.sides.remove(0);
+                self.chain.side_end(operator)?;
             }
+            Event::Marker(marker) if marker.kind == MarkerKind::Stop => return Ok(Some(self.cut_sides())),
+            _ => {}
         }
-        self.chain.side_end(side.operator)?;
-        Ok(SideEnd::Complete)
+        Ok(None)
+    }
+
+    fn cut_sides(&mut self) -> SideEnd {
+        self.control.report(self.id, Report::Dropped);
+        self.snapshots = None;
+        // Nobody will read the others; who sends there must not wait for it.
+        self.sides.drain(..).for_each(|side| side.inbox.close());
+        SideEnd::Cut
     }
 
     /// The epoch ends here: the chain is told, and its snapshot sent off with what the source adds to it.
@@ -99,6 +125,11 @@ impl TaskParts {
             true => self.chain.checkpoint_done(self.control.done()),
             false => Ok(()),
         }
+    }
+
+    /// Whether [`TaskParts::finish`] would have to wait.
+    pub(crate) fn must_wait(&self, last: Epoch) -> bool {
+        self.chain.waits_for_checkpoint() && !self.control.is_settled(last)
     }
 
     /// The last epoch has ended: waits until it is done, if that lets the sink make something visible, and closes it.
@@ -129,50 +160,121 @@ impl TaskParts {
     }
 }
 
-/// Runs a task that is fed by channels until their end.
-pub(crate) fn run(mut task: TaskParts, inbox: &Inbox, channels: usize) -> Result<()> {
-    let mut alignment = Alignment::new(channels, task.after);
-    let cut = task.read_sides()? == SideEnd::Cut;
-    let mut now = task.clock.now();
-    loop {
-        // What is there is taken at once; only then the task pauses, and waits.
-        let mut received = inbox.receive(alignment.blocked(), Some(Duration::ZERO), task.clock.as_ref());
-        if matches!(received, Received::Timeout) {
-            task.chain.pause()?;
-            task.checkpoints_done()?;
-            now = task.chain.account(now);
-            let timeout = task.chain.next_deadline().map(|deadline| deadline.after(now));
-            received = inbox.receive(alignment.blocked(), timeout, task.clock.as_ref());
-        }
-        let start = task.clock.now();
-        TaskCounters::add(&task.counters.idle_ns, start.since(now));
-        match received {
-            Received::Closed => return Ok(()),
-            Received::Timeout => {}
-            Received::Envelope(channel, envelope) => {
-                task.count_in(&envelope);
-                match alignment.receive(channel, envelope)? {
-                    // Without its static side the task must not join; it only passes the stop on.
-                    Event::Batch(_) | Event::Watermark(_) | Event::Idle(_) if cut => {}
-                    Event::Batch(batch) => task.chain.batch(batch)?,
-                    Event::Watermark(watermark) => task.chain.watermark(watermark)?,
-                    Event::Idle(watermark) => {
-                        watermark.map_or(Ok(()), |watermark| task.chain.watermark(watermark))?;
-                        task.chain.idle()?;
-                    }
-                    Event::Marker(marker) => {
-                        task.marker(marker, SourceSnapshot::default())?;
-                        if marker.kind.closes() {
-                            task.chain.account(start);
-                            return task.finish(marker.epoch);
-                        }
-                    }
-                    Event::None => {}
-                }
+/// A task that is fed by channels.
+pub(crate) struct InboxTask {
+    task: TaskParts,
+    inbox: Arc<Inbox>,
+    alignment: Alignment,
+    /// How its static sides ended, once they have.
+    sides: Option<SideEnd>,
+    /// The last epoch, once it has ended.
+    ended: Option<Epoch>,
+}
+
+impl InboxTask {
+    pub(crate) fn new(task: TaskParts, inbox: Arc<Inbox>, channels: usize) -> Self {
+        let alignment = Alignment::new(channels, task.after);
+        InboxTask { task, inbox, alignment, sides: None, ended: None }
+    }
+
+    /// Runs the task until its channels end, waiting for what comes.
+    pub(crate) fn run(mut self) -> Result<()> {
+        self.sides = Some(self.task.read_sides()?);
+        let mut now = self.task.clock.now();
+        loop {
+            // What is there is taken at once; only then the task pauses, and waits.
+            let mut received = self.receive(Some(Duration::ZERO));
+            if matches!(received, Received::Timeout) {
+                self.pause()?;
+                now = self.task.chain.account(now);
+                let timeout = self.task.chain.next_deadline().map(|deadline| deadline.after(now));
+                received = self.receive(timeout);
             }
+            let start = self.task.clock.now();
+            TaskCounters::add(&self.task.counters.idle_ns, start.since(now));
+            if matches!(received, Received::Closed) {
+                return Ok(());
+            }
+            self.take(received)?;
+            if let Some(last) = self.ended {
+                self.task.chain.account(start);
+                return self.task.finish(last);
+            }
+            self.look_around(start)?;
+            now = self.task.chain.account(start);
         }
-        task.checkpoints_done()?;
-        task.chain.flush_due(start)?;
-        now = task.chain.account(start);
+    }
+
+    /// One step without waiting: takes at most one envelope, and only of this channel of its main input.
+    pub(crate) fn step(&mut self, channel: usize) -> Result<Step> {
+        if self.sides.is_none() {
+            self.sides = self.task.read_side(Some(Duration::ZERO))?;
+            return Ok(Step::Goes);
+        }
+        if let Some(last) = self.ended {
+            return match self.task.must_wait(last) {
+                true => Ok(Step::Goes),
+                false => self.task.finish(last).map(|()| Step::Ended),
+            };
+        }
+        let start = self.task.clock.now();
+        let others = self.alignment.blocked().iter().enumerate().map(|(index, blocked)| *blocked || index != channel);
+        let received = self.inbox.receive(&others.collect::<Vec<_>>(), Some(Duration::ZERO), self.task.clock.as_ref());
+        match received {
+            Received::Closed => return Ok(Step::Ended),
+            Received::Timeout => self.pause()?,
+            Received::Envelope(..) => {}
+        }
+        self.take(received)?;
+        if self.ended.is_none() {
+            self.look_around(start)?;
+        }
+        Ok(Step::Goes)
+    }
+
+    pub(crate) fn parts(&self) -> &TaskParts {
+        &self.task
+    }
+
+    pub(crate) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    pub(crate) fn channels(&self) -> usize {
+        self.alignment.blocked().len()
+    }
+
+    fn receive(&self, timeout: Option<Duration>) -> Received {
+        self.inbox.receive(self.alignment.blocked(), timeout, self.task.clock.as_ref())
+    }
+
+    fn pause(&mut self) -> Result<()> {
+        self.task.chain.pause()?;
+        self.task.checkpoints_done()
+    }
+
+    fn take(&mut self, received: Received) -> Result<()> {
+        let Received::Envelope(channel, envelope) = received else { return Ok(()) };
+        self.task.count_in(&envelope);
+        match self.alignment.receive(channel, envelope)? {
+            // Without its static side the task must not join; it only passes the stop on.
+            Event::Batch(_) | Event::Watermark(_) | Event::Idle(_) if self.sides == Some(SideEnd::Cut) => Ok(()),
+            Event::Batch(batch) => self.task.chain.batch(batch),
+            Event::Watermark(watermark) => self.task.chain.watermark(watermark),
+            Event::Idle(watermark) => {
+                watermark.map_or(Ok(()), |watermark| self.task.chain.watermark(watermark))?;
+                self.task.chain.idle()
+            }
+            Event::Marker(marker) => {
+                self.ended = marker.kind.closes().then_some(marker.epoch);
+                self.task.marker(marker, SourceSnapshot::default())
+            }
+            Event::None => Ok(()),
+        }
+    }
+
+    fn look_around(&mut self, now: Nanos) -> Result<()> {
+        self.task.checkpoints_done()?;
+        self.task.chain.flush_due(now)
     }
 }

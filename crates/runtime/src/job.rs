@@ -19,7 +19,8 @@ use crate::journal::in_memory;
 use crate::mailbox::Mailbox;
 use crate::origin::Origin;
 use crate::outline::Outline;
-use crate::running::{Running, no_thread};
+use crate::recorder::{Recorder, Work};
+use crate::running::{Drive, Running, no_thread};
 use crate::settings::{all_tasks, config, tasks};
 
 /// A job whose tasks run on threads of this process. Whoever holds it holds the threads.
@@ -31,8 +32,8 @@ pub struct Job {
 /// A job seen from outside, by any number of observers.
 #[derive(Clone)]
 pub struct JobHandle {
-    shared: Arc<Shared>,
-    mailbox: Arc<Mailbox>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) mailbox: Arc<Mailbox>,
     keeps_checkpoints: bool,
 }
 
@@ -113,6 +114,10 @@ impl Shared {
         self.lock().tasks = tasks;
     }
 
+    pub(crate) fn tasks(&self) -> Arc<[TaskView]> {
+        Arc::clone(&self.lock().tasks)
+    }
+
     /// A group was granted.
     pub(crate) fn granted(&self, group_epochs: u64, overhead: Option<f64>) {
         let coordination = &mut self.lock().coordination;
@@ -157,33 +162,25 @@ impl Job {
         checkpointing: Option<&Checkpointing>,
         origin: Option<&Origin>,
     ) -> Result<Job> {
-        if plan.format != PLAN_FORMAT {
-            return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", plan.format))
-                .remedy("plan the query again with this version"));
-        }
-        let (sender, received) = channel();
-        let shared = Shared::new(Arc::clone(&clock));
-        let mailbox = Mailbox::new(sender, Arc::clone(&shared));
-        let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
-        let (config, tasks) = (config(&plan.options, checkpointing), tasks(plan));
-        let (assembly, mut driver) = match checkpointing {
-            None => volatile(plan, connectors, &handle, received, (config, tasks), origin)?,
-            Some(checkpointing) => match checkpointing.take_over(plan, &config, &tasks, &clock, origin)? {
-                Some(taken) => durable(plan, connectors, &handle, received, checkpointing, taken)?,
-                None => {
-                    handle.shared.end(Ok(()));
-                    return Ok(Job { handle, had_ended: true });
-                }
-            },
+        let (handle, prepared) = prepare(plan, connectors, &clock, checkpointing, origin, Drive::Threads)?;
+        let Some(Prepared { assembly, mut driver, recorder }) = prepared else {
+            handle.shared.end(Ok(()));
+            return Ok(Job { handle, had_ended: true });
         };
-        let Assembly { views, bodies, .. } = assembly;
+        if let Some((recorder, to_do)) = recorder {
+            let reports = Arc::clone(&handle.mailbox);
+            let run = move || recorder.run(&to_do, &reports);
+            let thread = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
+            driver.wait_for(thread.map_err(|error| no_thread(&error))?);
+        }
+        let Assembly { views, tasks, .. } = assembly;
         let views: Arc<[TaskView]> = views.into();
         handle.shared.show(Arc::clone(&views));
         driver.started(all_tasks(plan));
         let threads = driver.threads();
         handle.mailbox.set_driver(driver);
         let job = Job { handle, had_ended: false };
-        threads.map_or(Ok(()), |threads| threads.start(&views, bodies))?;
+        threads.map_or(Ok(()), |threads| threads.start(&views, tasks))?;
         if checkpointing.is_some() {
             // It has to look after the log, though no task says anything.
             job.handle.mailbox.start();
@@ -214,6 +211,42 @@ impl Job {
     }
 }
 
+/// A job of which nothing runs yet.
+pub(crate) struct Prepared {
+    pub(crate) assembly: Assembly,
+    pub(crate) driver: Driver,
+    /// Of a job with checkpoints.
+    pub(crate) recorder: Option<(Recorder, Receiver<Work>)>,
+}
+
+/// Takes a job over, if it keeps checkpoints, and makes its tasks. `None`: it has ended before.
+pub(crate) fn prepare(
+    plan: &Plan,
+    connectors: &Connectors,
+    clock: &Arc<dyn Clock>,
+    checkpointing: Option<&Checkpointing>,
+    origin: Option<&Origin>,
+    drive: Drive,
+) -> Result<(JobHandle, Option<Prepared>)> {
+    if plan.format != PLAN_FORMAT {
+        return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", plan.format))
+            .remedy("plan the query again with this version"));
+    }
+    let (sender, received) = channel();
+    let shared = Shared::new(Arc::clone(clock));
+    let mailbox = Mailbox::new(sender, Arc::clone(&shared));
+    let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
+    let (config, tasks) = (config(&plan.options, checkpointing), tasks(plan));
+    let prepared = match checkpointing {
+        None => Some(volatile(plan, connectors, &handle, received, (config, tasks), origin, drive)?),
+        Some(checkpointing) => match checkpointing.take_over(plan, &config, &tasks, clock, origin)? {
+            Some(taken) => Some(durable(plan, connectors, &handle, received, (checkpointing, taken), drive)?),
+            None => None,
+        },
+    };
+    Ok((handle, prepared))
+}
+
 /// The tasks and the driver of a job without checkpoints.
 fn volatile(
     plan: &Plan,
@@ -222,7 +255,8 @@ fn volatile(
     received: Receiver<Message>,
     (config, tasks): (Config, Tasks),
     origin: Option<&Origin>,
-) -> Result<(Assembly, Driver)> {
+    drive: Drive,
+) -> Result<Prepared> {
     let JobHandle { shared, mailbox, .. } = handle;
     let clock = Arc::clone(&shared.clock);
     let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], tasks);
@@ -240,8 +274,9 @@ fn volatile(
     };
     let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), parts)?;
     let running = Running::new(Arc::clone(&assembly.control));
-    let driver = Driver::new(coordinator, (Arc::clone(mailbox), received), clock, Arc::clone(shared), running);
-    Ok((assembly, driver))
+    let told = (Arc::clone(mailbox), received);
+    let driver = Driver::new(coordinator, told, clock, Arc::clone(shared), running, drive);
+    Ok(Prepared { assembly, driver, recorder: None })
 }
 
 /// The tasks, the driver and the recorder of a job that was taken over.
@@ -250,9 +285,9 @@ fn durable(
     connectors: &Connectors,
     handle: &JobHandle,
     received: Receiver<Message>,
-    checkpointing: &Checkpointing,
-    taken: TakenOver,
-) -> Result<(Assembly, Driver)> {
+    (checkpointing, taken): (&Checkpointing, TakenOver),
+    drive: Drive,
+) -> Result<Prepared> {
     let JobHandle { shared, mailbox, .. } = handle;
     let TakenOver { coordinator, incarnation, after, state, recorder, job, origin } = taken;
     let (work, to_do) = channel();
@@ -261,14 +296,11 @@ fn durable(
     let clock = Arc::clone(&shared.clock);
     let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), Some(parts))?;
     let running = Running::new(Arc::clone(&assembly.control));
-    let reports = Arc::clone(mailbox);
-    let run = move || recorder.run(&to_do, &reports);
-    let recorder = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
-    let recorder = recorder.map_err(|error| no_thread(&error))?;
-    let mut driver = Driver::new(coordinator, (Arc::clone(mailbox), received), clock, Arc::clone(shared), running);
+    let told = (Arc::clone(mailbox), received);
+    let mut driver = Driver::new(coordinator, told, clock, Arc::clone(shared), running, drive);
     let (plan, connectors, store) = (plan.clone(), connectors.clone(), checkpointing.store.clone());
-    driver.set_durable(Durable { plan, connectors, outline, origin, store, job, work, recorder });
-    Ok((assembly, driver))
+    driver.set_durable(Durable { plan, connectors, outline, origin, store, job, work });
+    Ok(Prepared { assembly, driver, recorder: Some((recorder, to_do)) })
 }
 
 impl JobHandle {
@@ -303,7 +335,7 @@ impl JobHandle {
     /// A reading of every task, in order of stages.
     #[must_use]
     pub fn metrics(&self) -> Vec<TaskMetrics> {
-        let (now, tasks) = (self.shared.clock.now(), Arc::clone(&self.shared.lock().tasks));
+        let (now, tasks) = (self.shared.clock.now(), self.shared.tasks());
         tasks.iter().map(|task| task.metrics(now)).collect()
     }
 
@@ -321,7 +353,7 @@ impl JobHandle {
 
     /// Forgets the latencies recorded so far: what a measurement calls after its warm-up.
     pub fn reset_latencies(&self) {
-        let tasks = Arc::clone(&self.shared.lock().tasks);
+        let tasks = self.shared.tasks();
         for task in tasks.iter() {
             task.counters.latency.reset();
             task.counters.result_latency.reset();
@@ -341,6 +373,11 @@ impl Drop for Job {
 }
 
 impl TaskView {
+    /// For messages.
+    pub(crate) fn place(&self) -> String {
+        format!("{} task {} ({})", self.id.stage, self.id.index, self.stage_name)
+    }
+
     fn metrics(&self, now: Nanos) -> TaskMetrics {
         let queue = self.inbox.as_ref().map_or(QueueStats::default(), |inbox| inbox.stats(now));
         let counters = &self.counters;

@@ -64,8 +64,8 @@ impl Journal {
             }
             Stored::Checkpoint { incarnation, epoch, manifest } => match self.checkpoint(&manifest) {
                 Ok(checkpoint) => Entry::Checkpoint(checkpoint),
-                // What cannot be read may be damaged; what does not fit the query is for the user to decide.
-                Err(error) if error.kind() == ErrorKind::Outside => {
+                // What cannot be read at present may be whole; what does not fit the query is for the user to decide.
+                Err(error) if error.kind() == ErrorKind::Damaged => {
                     aside.insert((incarnation, epoch), error);
                     Entry::Unusable(incarnation)
                 }

@@ -2,7 +2,8 @@
 //!
 //! A task is a chain of operators between an input and an output. `source_task` drives a chain from a source,
 //! `inbox_task` from channels; both share `chain` and `exchange`. `alignment`, `watermarks` and `exchange` decide
-//! without waiting or reading a clock, and are tested so.
+//! without waiting or reading a clock, and are tested so. Threads drive the tasks, or `stepped`: then the caller says which
+//! task does its next step, for simulations.
 //!
 //! `driver` drives the job's coordinator on a thread of its own, `control` is between it and the tasks; `recorder` writes
 //! snapshots and the log on another.
@@ -28,6 +29,7 @@ mod running;
 mod settings;
 mod snapshot;
 mod source_task;
+pub mod stepped;
 mod watermarks;
 
 pub use durable::Checkpointing;

@@ -90,19 +90,23 @@ impl Recorder {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            let message = match work {
-                Work::Snapshot(snapshot) => Some(self.take(*snapshot)),
-                Work::Log(command) => self.log(*command),
-                Work::Begin(incarnation) => {
-                    self.begin(incarnation);
-                    None
-                }
-            };
-            if let Some(message) = message {
+            if let Some(message) = self.work(work) {
                 mailbox.send(message);
             }
         }
         self.journal.ended();
+    }
+
+    /// Writes one thing, and says how that went.
+    pub(crate) fn work(&mut self, work: Work) -> Option<Message> {
+        match work {
+            Work::Snapshot(snapshot) => Some(self.take(*snapshot)),
+            Work::Log(command) => self.log(*command),
+            Work::Begin(incarnation) => {
+                self.begin(incarnation);
+                None
+            }
+        }
     }
 
     fn begin(&mut self, incarnation: Incarnation) {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use anabranch_model::{Error, Result};
 use anabranch_protocol::coordinator::Report;
 
-use crate::assembly::TaskBody;
+use crate::assembly::Task;
 use crate::control::Control;
 use crate::job::TaskView;
 
@@ -15,6 +15,17 @@ use crate::job::TaskView;
 pub(crate) struct Running {
     pub(crate) control: Arc<Control>,
     threads: Arc<Threads>,
+    /// The tasks if they are stepped; `None` when a task has ended.
+    pub(crate) stepped: Vec<Option<Task>>,
+}
+
+/// Who lets tasks do what they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drive {
+    /// Each has a thread.
+    Threads,
+    /// Somebody steps them.
+    Steps,
 }
 
 /// The threads of tasks that run under one [`Control`].
@@ -27,7 +38,18 @@ impl Running {
     /// No task runs yet: they are started by [`Threads::start`].
     pub(crate) fn new(control: Arc<Control>) -> Running {
         let threads = Threads { control: Arc::clone(&control), handles: Mutex::default() };
-        Running { control, threads: Arc::new(threads) }
+        Running { control, threads: Arc::new(threads), stepped: Vec::new() }
+    }
+
+    /// Lets the tasks of an assembly run.
+    pub(crate) fn start(&mut self, views: &[TaskView], tasks: Vec<Task>, drive: Drive) -> Result<()> {
+        match drive {
+            Drive::Threads => self.threads.start(views, tasks),
+            Drive::Steps => {
+                self.stepped = tasks.into_iter().map(Some).collect();
+                Ok(())
+            }
+        }
     }
 
     pub(crate) fn threads(&self) -> Arc<Threads> {
@@ -37,8 +59,8 @@ impl Running {
 
 impl Threads {
     /// Starts the tasks: one thread each, named after its stage.
-    pub(crate) fn start(&self, views: &[TaskView], bodies: Vec<TaskBody>) -> Result<()> {
-        let started = views.iter().zip(bodies).try_for_each(|(view, body)| self.spawn(view, body));
+    pub(crate) fn start(&self, views: &[TaskView], tasks: Vec<Task>) -> Result<()> {
+        let started = views.iter().zip(tasks).try_for_each(|(view, task)| self.spawn(view, task));
         if started.is_err() {
             self.control.cancel();
         }
@@ -49,9 +71,9 @@ impl Threads {
         started
     }
 
-    fn spawn(&self, view: &TaskView, body: TaskBody) -> Result<()> {
-        let task = view.id;
-        let place = format!("{} task {} ({})", task.stage, task.index, view.stage_name);
+    fn spawn(&self, view: &TaskView, task: Task) -> Result<()> {
+        let body = move || task.run();
+        let (task, place) = (view.id, view.place());
         let control = Arc::clone(&self.control);
         let run = move || {
             let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())));

@@ -19,7 +19,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::chain::SinkTail;
 use crate::durable::RestoredSource;
-use crate::inbox_task::{SideEnd, TaskParts};
+use crate::inbox_task::{SideEnd, Step, TaskParts};
 use crate::snapshot::SourceSnapshot;
 use crate::watermarks::{Progress, Watermarks};
 
@@ -151,28 +151,79 @@ pub(crate) struct SourceTask {
     /// Since when the next cut waits for its grant.
     ungranted_since: Option<Nanos>,
     done: Epoch,
+    /// The partitions to begin with have been announced.
+    has_opened: bool,
+    /// How its static sides ended, once they have.
+    sides: Option<SideEnd>,
+    /// The last epoch, once it has ended.
+    ended: Option<Epoch>,
 }
 
 impl SourceTask {
     pub(crate) fn new(task: TaskParts, parts: SourceParts, version: PlanVersion, epoch_interval: Duration) -> Self {
         let next_cut = task.clock.now().plus(epoch_interval);
         let (epoch, done) = (task.after.next(), task.after);
-        SourceTask { task, parts, version, epoch_interval, epoch, next_cut, ungranted_since: None, done }
+        SourceTask {
+            task,
+            parts,
+            version,
+            epoch_interval,
+            epoch,
+            next_cut,
+            ungranted_since: None,
+            done,
+            has_opened: false,
+            sides: None,
+            ended: None,
+        }
     }
 
-    /// Reads until the source ends or the job stops or fails.
+    /// Reads until the source ends or the job stops or fails, waiting for what comes.
     pub(crate) fn run(mut self) -> Result<()> {
-        let sides = self.task.read_sides()?;
+        self.sides = Some(self.task.read_sides()?);
         let mut now = self.task.clock.now();
         self.next_cut = now.plus(self.epoch_interval);
-        loop {
-            if self.task.control.is_cancelled() {
-                return Ok(());
+        while !self.task.control.is_cancelled() {
+            now = self.turn(now, true)?;
+            if let Some(last) = self.ended {
+                return self.finish(last);
             }
+        }
+        Ok(())
+    }
+
+    /// One step without waiting: polls the source once at most.
+    pub(crate) fn step(&mut self) -> Result<Step> {
+        let now = self.task.clock.now();
+        if self.task.control.is_cancelled() {
+            return Ok(Step::Ended);
+        }
+        if self.sides.is_none() {
+            self.sides = self.task.read_side(Some(Duration::ZERO))?;
+            self.next_cut = now.plus(self.epoch_interval);
+            return Ok(Step::Goes);
+        }
+        match self.ended {
+            None => self.turn(now, false).map(|_| Step::Goes),
+            Some(last) if !self.task.control.is_settled(last) => Ok(Step::Goes),
+            Some(last) => self.finish(last).map(|()| Step::Ended),
+        }
+    }
+
+    pub(crate) fn parts(&self) -> &TaskParts {
+        &self.task
+    }
+
+    /// Does what is due, then takes what the source gives; waits for it only if it may. Returns the time until which the
+    /// task's time is accounted for.
+    fn turn(&mut self, mut now: Nanos, may_wait: bool) -> Result<Nanos> {
+        // The first turn only hears which partitions there are: where they stand belongs to any cut.
+        if self.has_opened || self.sides == Some(SideEnd::Cut) {
             if let Some(last) = self.task.control.stop_after() {
-                return self.stop(last);
+                self.stop(last)?;
+                return Ok(now);
             }
-            if sides == SideEnd::Cut {
+            if self.sides == Some(SideEnd::Cut) {
                 return Err(Error::internal("the static side was cut, but the job does not stop"));
             }
             if now >= self.next_cut && self.is_granted(now) {
@@ -180,30 +231,38 @@ impl SourceTask {
                 self.next_cut = now.plus(self.epoch_interval);
             }
             self.epochs_done()?;
-            // What is there is taken at once; only then the task waits, and counts as idle.
-            let mut polled = self.parts.source.poll(Duration::ZERO)?;
-            let mut born = now;
-            if matches!(polled, Polled::Pending) {
-                now = self.task.chain.account(now);
-                polled = self.parts.source.poll(self.wait(now))?;
-                born = self.task.clock.now();
-                TaskCounters::add(&self.task.counters.idle_ns, born.since(now));
-                now = born;
-            }
-            if matches!(polled, Polled::End) {
-                return self.exhausted();
-            }
-            self.parts.watermarks.look(born);
-            let opened = matches!(polled, Polled::Opened(_));
-            self.take(polled, born)?;
-            // Partitions are announced one after the other. Those that go on from a checkpoint stand at different times, and
-            // what the first ones say would be too much for the rows of the others.
-            if !opened {
-                self.progress(born)?;
-            }
-            self.task.chain.flush_due(self.task.clock.now())?;
-            now = self.task.chain.account(now);
         }
+        // What is there is taken at once; only then the task waits, and counts as idle.
+        let mut polled = self.poll(Duration::ZERO)?;
+        let mut born = now;
+        if may_wait && self.has_opened && matches!(polled, Polled::Pending) {
+            now = self.task.chain.account(now);
+            polled = self.poll(self.wait(now))?;
+            born = self.task.clock.now();
+            TaskCounters::add(&self.task.counters.idle_ns, born.since(now));
+            now = born;
+        }
+        self.has_opened = true;
+        if matches!(polled, Polled::End) {
+            self.exhausted()?;
+            return Ok(now);
+        }
+        self.parts.watermarks.look(born);
+        self.take(polled, born)?;
+        self.progress(born)?;
+        self.task.chain.flush_due(self.task.clock.now())?;
+        Ok(self.task.chain.account(now))
+    }
+
+    /// What the source gives, behind the partitions that it announces: event time must not go on from the first of them while
+    /// one that stands further behind is still to come.
+    fn poll(&mut self, wait: Duration) -> Result<Polled> {
+        let mut polled = self.parts.source.poll(wait)?;
+        while let Polled::Opened(partition) = polled {
+            self.parts.watermarks.opened(partition);
+            polled = self.parts.source.poll(Duration::ZERO)?;
+        }
+        Ok(polled)
     }
 
     /// Whether the epoch may be cut that ends now. A wait for that is coordination, and is told.
@@ -302,26 +361,33 @@ impl SourceTask {
     }
 
     /// The job stops: all sources end at the end of the same epoch.
-    fn stop(mut self, last: Epoch) -> Result<()> {
+    fn stop(&mut self, last: Epoch) -> Result<()> {
         while self.epoch < last {
             self.cut(MarkerKind::Cut)?;
         }
-        self.finish(MarkerKind::Stop)
+        self.end(MarkerKind::Stop)
     }
 
     /// Nothing will come any more: event time reaches its end, and with it every window.
-    fn exhausted(mut self) -> Result<()> {
+    fn exhausted(&mut self) -> Result<()> {
         self.task.chain.watermark(Stamped { value: EventTime::MAX, born: self.task.clock.now() })?;
-        self.finish(MarkerKind::End)
+        self.end(MarkerKind::End)
     }
 
-    fn finish(&mut self, kind: MarkerKind) -> Result<()> {
+    /// Cuts the last epoch.
+    fn end(&mut self, kind: MarkerKind) -> Result<()> {
         let last = self.epoch;
         let start = self.task.clock.now();
         self.cut(kind)?;
         self.task.chain.account(start);
         self.task.control.report(self.task.id, Report::SourceFinished);
         self.task.counters.epoch.store(last.0, Relaxed);
+        self.ended = Some(last);
+        Ok(())
+    }
+
+    /// The last epoch has ended: waits until it is done, and closes what is open.
+    fn finish(&mut self, last: Epoch) -> Result<()> {
         let done = self.task.control.wait_done(last);
         if done {
             self.parts.source.epoch_done(last)?;

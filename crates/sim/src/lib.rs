@@ -10,9 +10,12 @@
 //! * `store`: the log with put-if-absent, and the objects; the sink's outside is here too.
 //! * `check`: the truth about a run, and the checks against it.
 //!
+//! [`engine`] is tier 2: there the tasks and all that they do are real, too.
+//!
 //! A run depends on nothing but its seed and options: no hash map with a random order, no clock, no thread.
 
 mod check;
+pub mod engine;
 mod event;
 mod host;
 mod scenario;

@@ -17,7 +17,7 @@ pub fn encode_rows(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<Vec<u8>> 
 /// Decodes what [`encode_rows`] encoded. The content's checksum has been checked before.
 pub fn decode_rows(content: &[u8]) -> Result<Vec<RecordBatch>> {
     let failed = |error| {
-        Error::outside(format!("state cannot be decoded: {error}"))
+        Error::damaged(format!("state cannot be decoded: {error}"))
             .remedy("read the checkpoint with the version of Anabranch that wrote it")
     };
     let reader = StreamReader::try_new(content, None).map_err(failed)?;

@@ -2,7 +2,8 @@
 //! checkpoints exist. A coordinator appends under the number that follows on the last entry it has read: if somebody else
 //! has taken it, it learns who, and gives way to a later incarnation.
 //!
-//! Old entries may be removed, never the last one: whoever comes late to a number that is free again finds later ones.
+//! Old entries may be removed, but only those in front of a checkpoint that is kept: whoever comes late to a number that is
+//! free again finds later ones, and should it die before it looks, its entry is older than that checkpoint's.
 //!
 //! An entry is a JSON object. Its `format` is 1 if it is not there; format 2 added the owner and `ended`. A reader refuses
 //! formats that it does not know.

@@ -148,7 +148,7 @@ pub fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>> {
 /// Reads what [`encode_manifest`] wrote. Damage and versions of other programs are errors.
 pub fn decode_manifest(content: &[u8]) -> Result<Manifest> {
     let damaged = |what: String| {
-        Error::outside(format!("the manifest of a checkpoint is damaged: {what}"))
+        Error::damaged(format!("the manifest of a checkpoint is damaged: {what}"))
             .remedy("start from an older checkpoint, or restore the file from a copy")
     };
     let text = std::str::from_utf8(content).map_err(|error| damaged(error.to_string()))?;

@@ -142,10 +142,10 @@ impl Store {
         Ok(self.found(name, head)?.map(|object| object.last_modified.timestamp_millis()))
     }
 
-    /// An object as it was written: missing, shorter or changed content is an error.
+    /// An object as it was written: missing, shorter or changed content is an error that is told from one of reading.
     pub fn get_blob(&self, blob: &Blob) -> Result<Bytes> {
         let damaged = |what: String| {
-            Error::outside(what)
+            Error::damaged(what)
                 .at(self.at(&blob.name))
                 .remedy("start from an older checkpoint, or restore the file from a copy")
         };

@@ -12,11 +12,12 @@
 //! A coordinator that has nothing to write looks from time to time whether somebody else has: workers that a rival took
 //! over may just fall silent, and without this look it would wait for them for ever.
 //!
-//! Entries that say nothing any more are removed: checkpoints beyond those kept, and incarnations on which a later entry
-//! follows. So the log stays short, however long a job lives. The last entry always stays, and numbers never become free:
-//! what a zombie puts under a number that was once taken must be refused, because later ones are there.
+//! Entries that say nothing any more are removed: checkpoints beyond those kept, and all others in front of the newest one.
+//! So the log stays short, however long a job lives. Numbers become free by that, but only in front of the newest
+//! checkpoint: what a zombie puts there says nothing, even if the zombie dies before it is told so. Behind it a late
+//! entry would pass for the newest checkpoint.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use anabranch_model::{Incarnation, Nanos};
@@ -74,8 +75,8 @@ pub(super) struct Log<S> {
     /// Checkpoints that are kept, with the numbers of their entries.
     checkpoints: VecDeque<(u64, Checkpoint<S>)>,
     kept: usize,
-    /// Other entries that are there: numbers, and whether each stays until a checkpoint follows on it.
-    others: BTreeMap<u64, bool>,
+    /// Numbers of other entries that are there.
+    others: BTreeSet<u64>,
     queue: VecDeque<Entry<S>>,
     /// When the entry in hand is given up.
     patient_until: Option<Nanos>,
@@ -95,7 +96,7 @@ impl<S: Clone + PartialEq> Log<S> {
             ended: false,
             checkpoints: VecDeque::new(),
             kept: config.checkpoints_kept.max(1),
-            others: BTreeMap::new(),
+            others: BTreeSet::new(),
             queue: VecDeque::new(),
             patient_until: None,
             patience: config.store_patience,
@@ -112,8 +113,7 @@ impl<S: Clone + PartialEq> Log<S> {
         self.highest = self.highest.max(entry.incarnation());
         match entry {
             Entry::Checkpoint(checkpoint) => self.checkpoints.push_back((sequence, checkpoint)),
-            Entry::Begins(..) => _ = self.others.insert(sequence, false),
-            Entry::Unusable(_) => _ = self.others.insert(sequence, true),
+            Entry::Begins(..) | Entry::Unusable(_) => _ = self.others.insert(sequence),
             Entry::Ended(_) => self.ended = true,
         }
     }
@@ -127,14 +127,8 @@ impl<S: Clone + PartialEq> Log<S> {
             }
         }
         let newest = self.checkpoints.back().map_or(0, |(sequence, _)| *sequence);
-        let last = self.next.saturating_sub(1);
-        self.others.retain(|sequence, until_checkpoint| {
-            let stays = *sequence >= if *until_checkpoint { newest } else { last };
-            if !stays {
-                commands.push_back(Command::Remove(*sequence));
-            }
-            stays
-        });
+        let stay = self.others.split_off(&newest);
+        commands.extend(std::mem::replace(&mut self.others, stay).into_iter().map(Command::Remove));
     }
 
     /// The checkpoint to go on from.

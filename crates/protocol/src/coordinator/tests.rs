@@ -1,5 +1,7 @@
 //! The coordinator against a driver written out by hand; the simulator has the runs at random.
 
+mod log;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -414,49 +416,6 @@ fn a_wish_for_a_checkpoint_is_fulfilled_by_one_that_begins_after_it_however_ofte
     assert_eq!(bench.commands(), [Command::CheckpointDone(Incarnation(2), Epoch(4))]);
     bench.all_report(&Report::EpochCut(Epoch(2)));
     assert_eq!(bench.commands(), [grant(2, 5, 8, false)]);
-}
-
-#[test]
-fn the_log_stays_short_and_its_numbers_ascend() {
-    let mut bench = Bench::new(Config { checkpoint_interval: Some(Duration::ZERO), ..config() });
-    bench.commands();
-    bench.all_report(&Report::Started);
-    let mut epoch = 4;
-    for round in 0..50_u64 {
-        let last = bench.log.last_key_value().map(|(sequence, _)| *sequence);
-        if round % 3 == 0 {
-            bench.report(0, Report::Failed { retry: true });
-            bench.pass(110);
-            bench.commands();
-            epoch = bench.coordinator.newest_checkpoint().map_or(0, |newest| newest.epoch.0) + 4;
-            bench.all_report(&Report::Started);
-            bench.pass(10_000);
-        } else {
-            (0..3).for_each(|index| bench.acknowledge(index, epoch, false));
-            bench.commands();
-            bench.all_report(&Report::EpochCut(Epoch(epoch)));
-            epoch += 4;
-        }
-        bench.commands();
-        assert!(bench.log.len() <= 2, "round {round}: {:?}", bench.log);
-        assert!(bench.log.last_key_value().map(|(sequence, _)| *sequence) > last, "round {round}");
-    }
-    assert!(bench.coordinator.newest_checkpoint().is_some_and(|newest| newest.epoch > Epoch(100)));
-    let mut zombie = Bench::on(config(), BTreeMap::new(), Owner(9));
-    zombie.log = bench.log;
-    assert_eq!(zombie.commands(), [Command::Fenced(Incarnation(0))], "its number is free, but later ones are there");
-}
-
-#[test]
-fn what_is_unusable_is_known_until_a_checkpoint_follows_on_it() {
-    let unusable = BTreeMap::from([(3, Entry::Begins(Incarnation(1), Owner(1))), (4, Entry::Unusable(ONE))]);
-    let mut bench = Bench::on(Config { checkpoint_interval: Some(Duration::ZERO), ..config() }, unusable, Owner(2));
-    assert_eq!(bench.commands(), [Command::Start { incarnation: Incarnation(2), from: None }]);
-    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [4, 5]);
-    bench.all_report(&Report::Started);
-    (0..3).for_each(|index| bench.acknowledge(index, 4, false));
-    bench.commands();
-    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [6]);
 }
 
 #[test]

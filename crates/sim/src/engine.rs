@@ -1,0 +1,158 @@
+//! Tier 2 of the simulation: the real engine, stepped on one thread.
+//!
+//! Queries are planned from SQL; the tasks, operators, channels, snapshots, the recorder and the taking over are those of the
+//! product, driven by `anabranch_runtime::stepped`. Simulated is what lies outside: an object store, partitioned logs to read,
+//! tables to write, and processes that crash, sleep and are followed by others at another parallelism. One seed says
+//! which task does its next step, how much a source gives, on which channel something arrives, and what goes wrong.
+//!
+//! * `query`: the queries, and the contents of their tables.
+//! * `outside`: what outlives processes, and the faults on the way there; `store` and `tables` lead there.
+//! * `world`: the processes and the scheduler.
+//! * `truth`: the checks, against the same query run straight.
+
+mod outside;
+mod query;
+mod store;
+mod tables;
+mod truth;
+mod world;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use anabranch_runtime::stepped::Fault;
+
+pub use query::Queries;
+
+/// Steps of a run that are shown when it fails.
+const TAIL: usize = 60;
+
+/// A bug that is put in on purpose, to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// In the runtime.
+    Runtime(Fault),
+    /// The store writes an entry of the log also where there is one.
+    LateWriteAccepted,
+    /// A source saves the positions that it had one batch before.
+    PositionOneBatchLate,
+    /// A sink that takes up a checkpoint forgets what was prepared under it.
+    PreparedForgotten,
+}
+
+/// How to run a seed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// A planted bug.
+    pub mutation: Option<Mutation>,
+    /// Whether to write down what happens.
+    pub trace: bool,
+}
+
+/// What a run has seen: a simulator whose faults never strike proves nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Turns of the scheduler.
+    pub turns: u64,
+    /// Checkpoints committed.
+    pub checkpoints: u64,
+    /// Incarnations begun.
+    pub incarnations: u64,
+    /// Starts at another parallelism than before.
+    pub rescaled: u64,
+    /// Crashes of processes.
+    pub crashes: u64,
+    /// Processes that ended with an error.
+    pub failures: u64,
+    /// Of these, those that had lost the job to another.
+    pub fenced: u64,
+    /// Restarts within a process.
+    pub restarts: u64,
+    /// Starts of a job that had ended.
+    pub had_ended: u64,
+    /// Calls to the outside that failed or were not answered.
+    pub failed_calls: u64,
+    /// Objects that were written in part.
+    pub torn: u64,
+    /// Writes that arrived late.
+    pub late_writes: u64,
+    /// Commits repeated by sinks, without effect.
+    pub repeated_commits: u64,
+    /// Stops on demand.
+    pub stops: u64,
+}
+
+impl Seen {
+    /// Adds up runs.
+    pub fn add(&mut self, other: &Seen) {
+        self.turns += other.turns;
+        self.checkpoints += other.checkpoints;
+        self.incarnations += other.incarnations;
+        self.rescaled += other.rescaled;
+        self.crashes += other.crashes;
+        self.failures += other.failures;
+        self.fenced += other.fenced;
+        self.restarts += other.restarts;
+        self.had_ended += other.had_ended;
+        self.failed_calls += other.failed_calls;
+        self.torn += other.torn;
+        self.late_writes += other.late_writes;
+        self.repeated_commits += other.repeated_commits;
+        self.stops += other.stops;
+    }
+}
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which: `prefix`, `commit`, `fencing`, `restore`, `give-up`, `late`, `error`, `progress`, `panic`, `straight`.
+    pub invariant: &'static str,
+    /// What was wrong.
+    pub message: String,
+    /// When: the turn.
+    pub turn: u64,
+}
+
+/// A run, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// From which everything follows.
+    pub seed: u64,
+    /// What has happened in numbers.
+    pub seen: Seen,
+    /// The invariant that was broken, if any was.
+    pub violation: Option<Violation>,
+    /// What has happened in words, if asked for.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.trace[self.trace.len().saturating_sub(TAIL)..] {
+            writeln!(f, "{line}")?;
+        }
+        match &self.violation {
+            None => write!(f, "seed {}: {:?}", self.seed, self.seen),
+            Some(Violation { invariant, message, turn }) => {
+                writeln!(f, "seed {}: {invariant} violated in turn {turn}: {message}", self.seed)?;
+                write!(f, "again: ANABRANCH_SEED={}", self.seed)
+            }
+        }
+    }
+}
+
+/// Simulates one seed.
+#[must_use]
+pub fn run(queries: &Queries, seed: u64, options: Options) -> Run {
+    let simulate = || world::World::new(queries, seed, options).map(world::World::run);
+    let (invariant, message) = match catch_unwind(AssertUnwindSafe(simulate)) {
+        Ok(Ok(run)) => return run,
+        Ok(Err(error)) => ("error", error.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            ("panic", text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message").to_owned())
+        }
+    };
+    let violation = Some(Violation { invariant, message, turn: 0 });
+    Run { seed, seen: Seen::default(), violation, trace: Vec::new() }
+}

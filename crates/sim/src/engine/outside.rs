@@ -1,0 +1,189 @@
+//! What lives outside of all processes, and what may go wrong on the way there.
+//!
+//! The one generator of random numbers for faults is here: every call of a process into a store, a log or a table passes
+//! [`Outside::fate`]. A process that has crashed in the middle of a step reaches nothing any more, whatever the rest of the
+//! step tries.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anabranch_model::{Epoch, Error, Rng};
+use anabranch_state::Entry;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{PutMode, PutPayload};
+
+/// A process by its number.
+pub(crate) type ProcessId = u64;
+
+/// What a sink's committable is known by: scope, task, epoch.
+pub(crate) type Name = (String, u32, Epoch);
+
+/// Of 1000 calls, so many go wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rates {
+    pub(crate) fails: u64,
+    pub(crate) crashes: u64,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Good,
+    /// It has no effect.
+    Fails,
+    /// It takes effect, but nobody says so.
+    Unanswered,
+    /// It takes effect later, perhaps when its process is gone.
+    Late,
+    /// It takes effect in part.
+    Torn,
+}
+
+/// A write of an object.
+#[derive(Clone, Debug)]
+pub(crate) struct Write {
+    pub(crate) by: ProcessId,
+    pub(crate) path: Path,
+    pub(crate) payload: PutPayload,
+    pub(crate) mode: PutMode,
+}
+
+/// What the checks are told.
+#[derive(Clone, Debug)]
+pub(crate) enum Happened {
+    /// An object of the job's log was written.
+    Logged { by: ProcessId, name: String, content: Vec<u8>, replaced: bool },
+    /// A sink has made rows visible.
+    Committed { name: Name, content: Vec<u8> },
+    /// A source was told that it may give up what it read up to here.
+    MayGiveUp(Epoch),
+}
+
+impl fmt::Display for Happened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Happened::Logged { by, name, content, .. } => {
+                write!(f, "process {by} writes {name}: ")?;
+                match serde_json::from_slice(content) {
+                    Ok(Entry::Begins { incarnation, .. }) => write!(f, "incarnation {} begins", incarnation.0),
+                    Ok(Entry::Checkpoint { incarnation, epoch, .. }) => {
+                        write!(f, "checkpoint of {epoch} by incarnation {}", incarnation.0)
+                    }
+                    Ok(Entry::Ended { incarnation }) => write!(f, "incarnation {} has ended the job", incarnation.0),
+                    Err(error) => write!(f, "{error}"),
+                }
+            }
+            Happened::Committed { name, content } => {
+                let lines = String::from_utf8_lossy(content).lines().count();
+                write!(f, "{} task {} shows {lines} rows of {}", name.0, name.1, name.2)
+            }
+            Happened::MayGiveUp(epoch) => write!(f, "a source may give up {epoch}"),
+        }
+    }
+}
+
+/// Everything outside.
+#[derive(Debug)]
+pub(crate) struct Outside {
+    rng: Rng,
+    pub(crate) objects: Arc<InMemory>,
+    pub(crate) late: Vec<Write>,
+    dead: BTreeSet<ProcessId>,
+    pub(crate) rates: Rates,
+    pub(crate) happened: Vec<Happened>,
+    /// What readers of the written tables see.
+    pub(crate) visible: BTreeMap<Name, Vec<u8>>,
+    /// Rows of sinks that write as rows come.
+    pub(crate) written: Vec<String>,
+    /// Rows that the next poll of a source may give.
+    pub(crate) poll_rows: usize,
+    /// Readers, by table and task, that have nothing to give at present.
+    pub(crate) dry: BTreeSet<(String, u32)>,
+    pub(crate) failed_calls: u64,
+    pub(crate) crashes_within: u64,
+    pub(crate) torn: u64,
+    pub(crate) repeated_commits: u64,
+}
+
+/// Handed to everything that reaches outside.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared(Arc<Mutex<Outside>>);
+
+impl Shared {
+    pub(crate) fn new(seed: u64) -> Self {
+        Shared(Arc::new(Mutex::new(Outside {
+            rng: Rng::new(seed ^ 0x7e57),
+            objects: Arc::new(InMemory::new()),
+            late: Vec::new(),
+            dead: BTreeSet::new(),
+            rates: Rates::default(),
+            happened: Vec::new(),
+            visible: BTreeMap::new(),
+            written: Vec::new(),
+            poll_rows: 1,
+            dry: BTreeSet::new(),
+            failed_calls: 0,
+            crashes_within: 0,
+            torn: 0,
+            repeated_commits: 0,
+        })))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Outside> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Passes a call that either takes effect or does not. `effect` is what it does outside.
+    pub(crate) fn call<T>(&self, process: ProcessId, effect: impl FnOnce(&mut Outside) -> T) -> Result<T, Error> {
+        let outside = &mut *self.lock();
+        match outside.fate(process, 1, &[Fate::Fails, Fate::Unanswered]) {
+            Fate::Good => Ok(effect(outside)),
+            Fate::Unanswered => {
+                effect(outside);
+                Err(no_answer())
+            }
+            _ => Err(no_answer()),
+        }
+    }
+}
+
+fn no_answer() -> Error {
+    Error::outside("there is no answer")
+}
+
+impl Outside {
+    /// What becomes of a call of this process that goes wrong `often` times as often as others, and may end in any of
+    /// `wrong`. A crash looks like a failure to the process, and is its end.
+    pub(crate) fn fate(&mut self, process: ProcessId, often: u64, wrong: &[Fate]) -> Fate {
+        if self.dead.contains(&process) {
+            return Fate::Fails;
+        }
+        let crashes = self.rng.below(1000) < self.rates.crashes * often;
+        let fails = self.rng.below(1000) < self.rates.fails * often;
+        if !crashes && !fails {
+            return Fate::Good;
+        }
+        self.failed_calls += 1;
+        if crashes {
+            self.crashes_within += 1;
+            self.dead.insert(process);
+        }
+        let fate = wrong[self.rng.below(wrong.len() as u64) as usize];
+        self.torn += u64::from(fate == Fate::Torn);
+        fate
+    }
+
+    pub(crate) fn is_dead(&self, process: ProcessId) -> bool {
+        self.dead.contains(&process)
+    }
+
+    pub(crate) fn kill(&mut self, process: ProcessId) {
+        self.dead.insert(process);
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.rng.below(bound.max(1) as u64) as usize
+    }
+}

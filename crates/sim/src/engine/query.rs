@@ -1,0 +1,201 @@
+//! The queries that are simulated, and the contents of their tables.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits};
+use anabranch_model::{Result, Rng};
+use anabranch_operators::Connector;
+use anabranch_plan::{Catalog, PlanOptions, TableResolver, plan_script};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow::datatypes::SchemaRef;
+
+use super::outside::Shared;
+use super::tables::{Readers, Tables};
+
+/// Parallelisms that jobs are started with.
+pub(crate) const PARALLELISM_MAX: u32 = 3;
+
+const TABLES: &str = "
+CREATE TABLE events (id BIGINT, k STRING, v BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '2' SECOND)
+  WITH ('connector' = 'log');
+CREATE TABLE more (id BIGINT, k STRING, v BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '2' SECOND)
+  WITH ('connector' = 'log');
+CREATE TABLE broken (id BIGINT, k STRING, v BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '2' SECOND)
+  WITH ('connector' = 'log', 'on-malformed' = 'dead-letter', 'dead-letter.table' = 'dead');
+CREATE TABLE dead (of STRING, place STRING, error STRING, record STRING) WITH ('connector' = 'log');
+CREATE TABLE dims (k STRING, label STRING, factor BIGINT) WITH ('connector' = 'log');
+CREATE VIEW both AS SELECT k, v, at FROM events UNION ALL SELECT k, v * 3, at FROM more;
+";
+
+/// Name, and columns and query of each insert.
+const QUERIES: [(&str, &[(&str, &str)]); 9] = [
+    ("filter and project", &[("id BIGINT, w BIGINT", "SELECT id, v * 2 FROM events WHERE v % 3 <> 0")]),
+    ("union", &[("id BIGINT, k STRING", "SELECT id, k FROM events UNION ALL SELECT id + 1000000, k FROM more WHERE v > 5")]),
+    (
+        "tumbling windows",
+        &[(
+            "s TIMESTAMP(3), k STRING, n BIGINT, t BIGINT, low BIGINT, high BIGINT",
+            "SELECT window_start, k, COUNT(*), SUM(v), MIN(v), MAX(id)
+             FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(at), INTERVAL '3' SECOND)) GROUP BY k, window_start, window_end",
+        )],
+    ),
+    (
+        "hopping windows",
+        &[(
+            "e TIMESTAMP(3), k STRING, n BIGINT, d BIGINT, mean DOUBLE",
+            "SELECT window_end, k, COUNT(*), COUNT(DISTINCT v), AVG(v)
+             FROM TABLE(HOP(TABLE events, DESCRIPTOR(at), INTERVAL '2' SECOND, INTERVAL '6' SECOND))
+             GROUP BY k, window_start, window_end",
+        )],
+    ),
+    (
+        "windows without keys over a union",
+        &[(
+            "s TIMESTAMP(3), n BIGINT, t BIGINT",
+            "SELECT window_start, COUNT(k), SUM(v)
+             FROM TABLE(TUMBLE(TABLE both, DESCRIPTOR(at), INTERVAL '2' SECOND)) GROUP BY window_start, window_end",
+        )],
+    ),
+    (
+        "global aggregates",
+        &[
+            ("n BIGINT, t BIGINT, high BIGINT", "SELECT COUNT(*), SUM(v), MAX(id) FROM events"),
+            ("k STRING, n BIGINT", "SELECT k, COUNT(DISTINCT v) FROM more GROUP BY k"),
+        ],
+    ),
+    (
+        "static join",
+        &[("id BIGINT, label STRING, w BIGINT", "SELECT e.id, d.label, e.v * d.factor FROM events e JOIN dims d ON e.k = d.k")],
+    ),
+    (
+        "join, then windows",
+        &[(
+            "label STRING, e TIMESTAMP(3), n BIGINT",
+            "SELECT d.label, window_end, COUNT(*)
+             FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(at), INTERVAL '4' SECOND)) e JOIN dims d ON e.k = d.k
+             GROUP BY d.label, window_start, window_end",
+        )],
+    ),
+    (
+        "dead letters, and windows of windows",
+        &[(
+            "e TIMESTAMP(3), high BIGINT",
+            "SELECT window_end, MAX(n) FROM
+             (SELECT window_start, window_end, k, COUNT(*) AS n
+              FROM TABLE(TUMBLE(TABLE broken, DESCRIPTOR(at), INTERVAL '3' SECOND)) GROUP BY k, window_start, window_end)
+             GROUP BY window_start, window_end",
+        )],
+    ),
+];
+
+/// Planned queries.
+#[derive(Debug)]
+pub struct Queries(Vec<Planned>);
+
+/// One query, planned for each parallelism.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) name: &'static str,
+    plans: Vec<Plan>,
+}
+
+impl Queries {
+    /// Plans them.
+    pub fn plan() -> Result<Queries> {
+        QUERIES.iter().map(|(name, inserts)| Planned::new(name, inserts)).collect::<Result<_>>().map(Queries)
+    }
+
+    pub(crate) fn draw(&self, rng: &mut Rng) -> &Planned {
+        &self.0[rng.below(self.0.len() as u64) as usize]
+    }
+}
+
+impl Planned {
+    fn new(name: &'static str, inserts: &[(&str, &str)]) -> Result<Planned> {
+        let mut sql = TABLES.to_owned();
+        for (number, (columns, query)) in inserts.iter().enumerate() {
+            sql += &format!(
+                "CREATE TABLE results{number} ({columns}) WITH ('connector' = 'log'); INSERT INTO results{number} {query};\n"
+            );
+        }
+        let plan = |parallelism| -> Result<Plan> {
+            let options = PlanOptions { parallelism: Some(parallelism), ..PlanOptions::default() };
+            let planned = plan_script(&sql, &mut Catalog::new(), &Resolver, &options)?;
+            planned.plan.ok_or_else(|| anabranch_model::Error::internal("there is an INSERT, but no plan"))
+        };
+        Ok(Planned { name, plans: (1..=PARALLELISM_MAX).map(plan).collect::<Result<_>>()? })
+    }
+
+    pub(crate) fn at(&self, parallelism: u32) -> &Plan {
+        &self.plans[parallelism as usize - 1]
+    }
+}
+
+struct Resolver;
+
+impl TableResolver for Resolver {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        let tables =
+            Tables { shared: Shared::new(0), process: 0, contents: Arc::default(), readers: Readers::default() };
+        tables.describe(spec, columns)
+    }
+}
+
+/// One partition of a table.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    /// All columns.
+    pub(crate) rows: RecordBatch,
+    /// Those that cannot be decoded.
+    pub(crate) malformed: BTreeSet<usize>,
+}
+
+/// Partitions by table.
+pub(crate) type Contents = BTreeMap<&'static str, Vec<Partition>>;
+
+const KEYS: [&str; 6] = ["alder", "birch", "cedar", "dogwood", "elm", "fir"];
+
+/// Draws the tables' contents.
+pub(crate) fn contents(rng: &mut Rng) -> Result<Contents> {
+    let mut contents = Contents::new();
+    let mut id = 0;
+    for table in ["events", "more", "broken"] {
+        let partitions = (0..1 + rng.below(3)).map(|_| events(rng, &mut id, table == "broken"));
+        contents.insert(table, partitions.collect::<Result<_>>()?);
+    }
+    let known = 3 + rng.below(3) as usize;
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("k", Arc::new(StringArray::from_iter_values(KEYS.iter().take(known)))),
+        ("label", Arc::new(StringArray::from_iter_values((0..known).map(|i| format!("label {}", i % 3))))),
+        ("factor", Arc::new(Int64Array::from_iter_values(0..known as i64))),
+    ];
+    let dims = Partition { rows: RecordBatch::try_from_iter(columns)?, malformed: BTreeSet::new() };
+    contents.insert("dims", vec![dims]);
+    Ok(contents)
+}
+
+/// Events whose times are out of order within the delay of the watermark, so that none is late.
+fn events(rng: &mut Rng, id: &mut i64, broken: bool) -> Result<Partition> {
+    let count = rng.below(200);
+    let (mut ids, mut keys, mut values, mut times, mut malformed) = (vec![], vec![], vec![], vec![], BTreeSet::new());
+    let mut latest = rng.below(4_000) as i64;
+    for row in 0..count as usize {
+        *id += 1;
+        latest += rng.below(200) as i64;
+        ids.push(*id);
+        keys.push((rng.below(12) > 0).then(|| KEYS[rng.below(6) as usize]));
+        values.push(rng.below(20) as i64);
+        times.push(latest - rng.below(1_999) as i64);
+        if broken && rng.below(8) == 0 {
+            malformed.insert(row);
+        }
+    }
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from(ids))),
+        ("k", Arc::new(StringArray::from(keys))),
+        ("v", Arc::new(Int64Array::from(values))),
+        ("at", Arc::new(TimestampMillisecondArray::from(times))),
+    ];
+    Ok(Partition { rows: RecordBatch::try_from_iter(columns)?, malformed })
+}

@@ -1,0 +1,147 @@
+//! The object store as one process sees it: answers are lost, writes are torn or come late, and a process may crash over
+//! each call. What is in it outlives them all.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use futures::stream::{self, BoxStream, StreamExt};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
+    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+
+use super::outside::{Fate, Happened, ProcessId, Shared, Write};
+
+/// The folder whose objects are written once.
+const LOG: &str = "log/";
+
+/// Writes go wrong so many times as often as other calls: there are fewer of them, and more depends on them.
+const WRITES_GO_WRONG: u64 = 4;
+
+/// The way of one process to the objects.
+#[derive(Debug)]
+pub(crate) struct FaultyStore {
+    pub(crate) shared: Shared,
+    pub(crate) process: ProcessId,
+    /// The planted bug: an entry of the log is written also where there is one.
+    pub(crate) overwrites: bool,
+}
+
+impl FaultyStore {
+    fn passes(&self) -> Result<()> {
+        let fate = self.shared.lock().fate(self.process, 1, &[Fate::Fails]);
+        if fate == Fate::Good { Ok(()) } else { Err(failed()) }
+    }
+}
+
+fn failed() -> Error {
+    Error::Generic { store: "simulated", source: "there is no answer".into() }
+}
+
+fn bytes_of(payload: &PutPayload) -> Vec<u8> {
+    payload.iter().flat_map(|part| part.iter().copied()).collect()
+}
+
+/// Writes, and tells the checks of what got into the log.
+async fn put(shared: &Shared, late: Write) -> Result<PutResult> {
+    let Write { by, path, payload, mode } = late;
+    let objects = shared.lock().objects.clone();
+    let content = bytes_of(&payload);
+    let replaced = objects.head(&path).await.is_ok();
+    let done = objects.put_opts(&path, payload, PutOptions { mode, ..PutOptions::default() }).await?;
+    let name = path.to_string();
+    if name.starts_with(LOG) {
+        shared.lock().happened.push(Happened::Logged { by, name, content, replaced });
+    }
+    Ok(done)
+}
+
+/// Lets a write take effect that was under way.
+pub(crate) fn arrive(shared: &Shared, late: Write) {
+    // An entry that is there already is what a late write is to find.
+    let _ = futures::executor::block_on(put(shared, late));
+}
+
+impl fmt::Display for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "simulated store of process {}", self.process)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultyStore {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let once = options.mode == PutMode::Create;
+        let mode = if once && self.overwrites { PutMode::Overwrite } else { options.mode };
+        // A store with a conditional put writes as a whole or not at all; elsewhere checksums tell.
+        let wrong: &[Fate] = if once {
+            &[Fate::Fails, Fate::Unanswered, Fate::Late]
+        } else {
+            &[Fate::Fails, Fate::Unanswered, Fate::Late, Fate::Torn]
+        };
+        let write = Write { by: self.process, path: path.clone(), payload, mode };
+        let fate = self.shared.lock().fate(self.process, WRITES_GO_WRONG, wrong);
+        match fate {
+            Fate::Good => return put(&self.shared, write).await,
+            Fate::Fails => {}
+            Fate::Unanswered => {
+                put(&self.shared, write).await?;
+            }
+            Fate::Late => self.shared.lock().late.push(write),
+            Fate::Torn => {
+                let whole = bytes_of(&write.payload);
+                put(&self.shared, Write { payload: whole[..whole.len() / 2].to_vec().into(), ..write }).await?;
+            }
+        }
+        Err(failed())
+    }
+
+    async fn put_multipart_opts(&self, path: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        self.passes()?;
+        let objects = self.shared.lock().objects.clone();
+        objects.put_multipart_opts(path, options).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        self.passes()?;
+        let objects = self.shared.lock().objects.clone();
+        objects.get_opts(path, options).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let (shared, process) = (self.shared.clone(), self.process);
+        let delete = move |path: Result<Path>| {
+            let shared = shared.clone();
+            async move {
+                let path = path?;
+                let fate = shared.lock().fate(process, 1, &[Fate::Fails, Fate::Unanswered]);
+                if fate != Fate::Fails {
+                    let objects = shared.lock().objects.clone();
+                    objects.delete(&path).await?;
+                }
+                if fate == Fate::Good { Ok(path) } else { Err(failed()) }
+            }
+        };
+        paths.then(delete).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        match self.passes() {
+            Ok(()) => self.shared.lock().objects.list(prefix),
+            Err(error) => stream::once(async move { Err(error) }).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.passes()?;
+        let objects = self.shared.lock().objects.clone();
+        objects.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.passes()?;
+        let objects = self.shared.lock().objects.clone();
+        objects.copy_opts(from, to, options).await
+    }
+}
