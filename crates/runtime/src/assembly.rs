@@ -8,7 +8,7 @@ use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, Plan, Port, SinkSp
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskCounters, TaskId};
 use anabranch_operators::{Committable, Connectors, Delivery, Functions, TaskContext};
 
-use crate::chain::{Chain, SinkTail, Tail};
+use crate::chain::{Chain, Restore, SinkTail, Tail};
 use crate::control::Control;
 use crate::durable::JobState;
 use crate::exchange::{ChannelSender, ExchangeWriter};
@@ -169,12 +169,12 @@ impl Builder<'_> {
             _ => return Err(Error::internal("a stage has either a source or exchanges into its main port")),
         };
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
-        let mut chain = Chain::new(stage, input, tail, options, self.functions, Arc::clone(&counters), clock)?;
-        if let Some(DurableParts { outline, state, .. }) = &self.durable {
-            let states = (0..stage.operators.len())
-                .filter_map(|place| Some((place, state.operators.get(&outline.operator(stage.id, place)?)?)));
-            chain.restore(&states.collect(), id, stage.parallelism, self.plan.key_groups)?;
-        }
+        let chain = Chain::new(stage, input, tail, options, self.functions, Arc::clone(&counters), clock)?;
+        let restore = self.durable.as_ref().map(|DurableParts { outline, state, .. }| {
+            let state = |place| Some((place, state.operators.get(&outline.operator(stage.id, place)?)?.clone()));
+            let operators = (0..stage.operators.len()).filter_map(state).collect();
+            Restore { operators, index: id.index, parallelism: stage.parallelism, groups: self.plan.key_groups }
+        });
         let after = self.durable.as_ref().map_or(Epoch(0), |durable| durable.after);
         let sides = self.entries.iter().filter(|((to, _), _)| *to == stage.id).filter_map(|((_, port), entry)| {
             let inbox = Arc::clone(&entry.inboxes[id.index as usize]);
@@ -183,6 +183,7 @@ impl Builder<'_> {
         let parts = TaskParts {
             id,
             chain,
+            restore,
             sides: sides.collect(),
             counters: Arc::clone(&counters),
             clock: Arc::clone(&self.clock),

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use anabranch_dataflow::{JobOptions, Stage};
 use anabranch_model::{
-    Clock, Epoch, Error, EventTime, KeyGroups, Marker, Nanos, Result, Stamped, TaskCounters, TaskId, batch_bytes,
+    Clock, Epoch, Error, EventTime, KeyGroups, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes,
 };
 use anabranch_operators::{
     Committable, Element, Functions, Operator, Output, Sink, StateChange, StateShape, build_operator, hash_keys,
@@ -49,6 +49,15 @@ pub(crate) struct SinkTail {
     /// The job has checkpoints: rows are handed over by them, and not at the end of every epoch.
     by_checkpoint: bool,
     prepared: VecDeque<Committable>,
+}
+
+/// What the operators of a task go on from.
+pub(crate) struct Restore {
+    /// By their places in the chain.
+    pub(crate) operators: BTreeMap<usize, RestoredOperator>,
+    pub(crate) index: u32,
+    pub(crate) parallelism: u32,
+    pub(crate) groups: KeyGroups,
 }
 
 /// What a chain adds to its task's snapshot.
@@ -230,22 +239,25 @@ impl Chain {
         }
     }
 
-    /// Gives the operators what they go on from, by their places: this task takes what its key groups own.
-    pub(crate) fn restore(
-        &mut self,
-        states: &BTreeMap<usize, &RestoredOperator>,
-        task: TaskId,
-        parallelism: u32,
-        groups: KeyGroups,
-    ) -> Result<()> {
+    /// Gives the operators what they go on from: this task takes what its key groups own. Ends early once it is not wanted any
+    /// more.
+    pub(crate) fn restore(&mut self, restore: &Restore, wanted: impl Fn() -> bool) -> Result<()> {
+        let Restore { operators, index, parallelism, groups } = restore;
         for (place, link) in self.links.iter_mut().enumerate() {
-            let (Some(shape), Some(state)) = (link.operator.state_shape(), states.get(&place)) else { continue };
-            for file in state.rows() {
-                for rows in file? {
-                    let own = own_rows(&rows, &shape, task.index, parallelism, groups)?;
-                    if own.num_rows() > 0 {
-                        link.operator.restore(own)?;
-                    }
+            let (Some(shape), Some(state)) = (link.operator.state_shape(), operators.get(&place)) else { continue };
+            let own = match shape.keys.is_empty() {
+                // State without keys belongs to the first task, whoever had it.
+                true if *index == 0 => 0..groups.0,
+                true => 0..0,
+                false => groups.owned(*index, *parallelism),
+            };
+            for rows in state.rows(*groups, own) {
+                let own = own_rows(&rows?, &shape, *index, *parallelism, *groups)?;
+                if own.num_rows() > 0 {
+                    link.operator.restore(own)?;
+                }
+                if !wanted() {
+                    return Ok(());
                 }
             }
             link.operator.restored(state.watermark)?;

@@ -1,15 +1,16 @@
 //! Taking a job over: who owns it is decided in the log, what it goes on from by the newest checkpoint that is whole.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, KeyGroups, PartitionId, Result};
 use anabranch_operators::{Committable, Positions};
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Input, Owner, Tasks};
-use anabranch_state::{Blob, Prepared, Savepoint, Store, TaskState, decode_rows};
+use anabranch_state::{Blob, Prepared, Savepoint, Store, TaskState, read_rows};
 use arrow::array::RecordBatch;
 
 use crate::journal::{CheckpointId, Journal};
@@ -196,24 +197,40 @@ pub(crate) struct RestoredOperator {
     /// Event time that every task had reached.
     pub(crate) watermark: EventTime,
     store: Store,
-    files: Vec<Blob>,
+    files: Vec<RestoredFile>,
+}
+
+/// A file of state, and which task of how many wrote it: it has rows of that task's key groups only.
+#[derive(Clone, Debug)]
+struct RestoredFile {
+    blob: Blob,
+    index: u32,
+    parallelism: u32,
 }
 
 impl RestoredOperator {
-    /// Its rows, a file at a time: there may be more of them than fit into memory.
-    pub(crate) fn rows(&self) -> impl Iterator<Item = Result<Vec<RecordBatch>>> {
-        self.files.iter().map(|file| {
-            let content = self.store.get_blob(file)?;
-            decode_rows(&content).map_err(|error| error.at(format!("{}/{}", self.store.place(), file.name)))
-        })
+    /// Its rows that may be of these key groups, a batch at a time: there may be more of them than fit into memory.
+    pub(crate) fn rows(&self, groups: KeyGroups, own: Range<u16>) -> impl Iterator<Item = Result<RecordBatch>> {
+        let files = self.files.iter().filter(move |file| {
+            let written = groups.owned(file.index, file.parallelism);
+            written.start < own.end && own.start < written.end
+        });
+        files.flat_map(|file| self.read(file).unwrap_or_else(|error| Box::new(std::iter::once(Err(error)))))
+    }
+
+    fn read(&self, file: &RestoredFile) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> {
+        let content = self.store.get_blob(&file.blob)?;
+        let at = |error: Error| error.at(format!("{}/{}", self.store.place(), file.blob.name));
+        Ok(Box::new(read_rows(content).map_err(at)?))
     }
 }
 
 /// Reads a checkpoint as a whole.
 pub(crate) fn load(store: &Store, checkpoint: &Checkpoint<TaskState>) -> Result<JobState> {
     let mut state = JobState::default();
-    for task in checkpoint.tasks.values() {
-        add_task(store, &mut state, task)?;
+    let tasks: Vec<&TaskState> = checkpoint.tasks.values().collect();
+    for task in &tasks {
+        add_task(store, &mut state, task, parallelism_of(task, &tasks))?;
     }
     let dead_letters = state.sources.values_mut().map(|source| &mut source.dead_letters);
     for prepared in state.sinks.values_mut().chain(dead_letters) {
@@ -222,7 +239,18 @@ pub(crate) fn load(store: &Store, checkpoint: &Checkpoint<TaskState>) -> Result<
     Ok(state)
 }
 
-pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState) -> Result<()> {
+/// Number of tasks that the stage of a task had.
+pub(crate) fn parallelism_of(task: &TaskState, tasks: &[&TaskState]) -> u32 {
+    tasks
+        .iter()
+        .filter(|other| other.task.stage == task.task.stage)
+        .map(|other| other.task.index + 1)
+        .max()
+        .unwrap_or(1)
+}
+
+/// Adds what a task has saved, one of `parallelism`.
+pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState, parallelism: u32) -> Result<()> {
     let read = |prepared: &Prepared| -> Result<Committable> {
         let content = store.get_blob(&prepared.blob)?.to_vec();
         Ok(Committable { epoch: prepared.epoch, task: prepared.task, content })
@@ -244,7 +272,7 @@ pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState) ->
         for file in &operator.files {
             // Whether it is whole is seen now, while there is an older checkpoint to turn to.
             store.get_blob(&file.blob)?;
-            restored.files.push(file.blob.clone());
+            restored.files.push(RestoredFile { blob: file.blob.clone(), index: task.task.index, parallelism });
         }
     }
     if let Some(sink) = &task.sink {

@@ -8,7 +8,7 @@ use anabranch_model::{Clock, Envelope, Epoch, Marker, MarkerKind, Nanos, Result,
 use anabranch_protocol::coordinator::Report;
 
 use crate::alignment::{Alignment, Event};
-use crate::chain::{Chain, ChainSnapshot};
+use crate::chain::{Chain, ChainSnapshot, Restore};
 use crate::control::Control;
 use crate::inbox::{Inbox, Received};
 use crate::recorder::Work;
@@ -32,6 +32,8 @@ impl Side {
 pub(crate) struct TaskParts {
     pub(crate) id: TaskId,
     pub(crate) chain: Chain,
+    /// What it goes on from, until it has taken that up.
+    pub(crate) restore: Option<Restore>,
     /// Those that have not been read to their ends.
     pub(crate) sides: Vec<Side>,
     pub(crate) counters: Arc<TaskCounters>,
@@ -63,7 +65,7 @@ pub(crate) enum SideEnd {
 }
 
 impl TaskParts {
-    /// Reads the static sides to their ends. Their rows are not counted: the counters tell of the stream.
+    /// Takes up its state and reads the static sides to their ends. Their rows are not counted: the counters tell of the stream.
     pub(crate) fn read_sides(&mut self) -> Result<SideEnd> {
         loop {
             if let Some(end) = self.read_side(None)? {
@@ -72,10 +74,13 @@ impl TaskParts {
         }
     }
 
-    /// Takes what comes next on the static side that is being read; waits at most `timeout` for it. `None` as long as there
+    /// Takes up its state, if it has not done so, then what comes next on the static side that is being read; waits at most `timeout` for it. `None` as long as there
     /// may be more. If that is cut short, rows of the stream will be dropped unprocessed: nothing from here on counts as done, and no
     /// snapshot says so.
     pub(crate) fn read_side(&mut self, timeout: Option<Duration>) -> Result<Option<SideEnd>> {
+        if let Some(restore) = self.restore.take() {
+            self.chain.restore(&restore, || !self.control.is_cancelled())?;
+        }
         let Some(side) = self.sides.first_mut() else { return Ok(Some(SideEnd::Complete)) };
         let start = self.clock.now();
         let received = side.inbox.receive(side.alignment.blocked(), timeout, self.clock.as_ref());

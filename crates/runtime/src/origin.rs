@@ -11,7 +11,7 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Result};
 use anabranch_state::{Manifest, Savepoint, Store, TaskState};
 
-use crate::durable::{JobState, add_task};
+use crate::durable::{JobState, add_task, parallelism_of};
 use crate::matching::{Kind, Matching, Part, pair, parts};
 use crate::outline::Outline;
 
@@ -150,8 +150,10 @@ impl Origin {
         };
         let (sources, operators) = (numbers(Kind::Source), numbers(Kind::State));
         let mut state = JobState::default();
-        for task in &self.manifest.tasks {
-            add_task(&self.store, &mut state, &renumbered(task, &sources, &operators))?;
+        let tasks: Vec<&TaskState> = self.manifest.tasks.iter().collect();
+        for task in &tasks {
+            let renumbered = renumbered(task, &sources, &operators);
+            add_task(&self.store, &mut state, &renumbered, parallelism_of(task, &tasks))?;
         }
         Ok(state)
     }

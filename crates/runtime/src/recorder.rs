@@ -5,7 +5,6 @@
 //! acknowledged an epoch, the coordinator has the manifest and the entry in the job's log written: with it the checkpoint
 //! exists.
 
-use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -15,7 +14,7 @@ use anabranch_model::{Clock, Epoch, Incarnation, Result, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
 use anabranch_protocol::coordinator::{Answer, Command, Report};
 use anabranch_state::{
-    Blob, OperatorState, Prepared, SinkState, SourceState, StateFile, Store, TaskState, encode_rows,
+    Blob, OperatorState, Prepared, SinkState, SourceState, StateFile, Store, TaskState, encode_rows, pieces,
 };
 
 use crate::driver::Message;
@@ -26,6 +25,9 @@ use crate::snapshot::Snapshot;
 
 /// Time between two moments at which a request for a savepoint may be noticed while there is nothing to write.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// Size of a file of changes at most, about.
+const FILE_BYTES_MAX: usize = 64 << 20;
 
 /// Something to write. Snapshots wait here in memory: no more than one of each task and checkpoint that is under way.
 pub(crate) enum Work {
@@ -60,15 +62,15 @@ fn in_use(
 /// State files of one operator in one task.
 #[derive(Default)]
 struct OperatorFiles {
-    /// Of the runs that lie outside of its tables, by their numbers.
-    runs: BTreeMap<u64, StateFile>,
+    /// Of the runs that lie outside of its tables, with their numbers. Oldest first, which is not the order of their numbers.
+    runs: Vec<(u64, StateFile)>,
     /// Of its tables: all at once, and what has changed since. Oldest first.
     changes: Vec<StateFile>,
 }
 
 impl OperatorFiles {
     fn all(&self) -> impl Iterator<Item = &StateFile> {
-        self.runs.values().chain(&self.changes)
+        self.runs.iter().map(|(_, file)| file).chain(&self.changes)
     }
 }
 
@@ -150,7 +152,7 @@ impl Recorder {
         let mut states = Vec::with_capacity(operators.len());
         for (place, shape, change) in operators {
             if let Some(number) = self.outline.operator(stage, place) {
-                let files = self.record_operator(task, epoch, number, &shape, &change)?;
+                let files = self.record_operator(task, epoch, number, &shape, change)?;
                 states.push(OperatorState { number, watermark_ms: watermark.0, files });
             }
         }
@@ -176,32 +178,37 @@ impl Recorder {
         epoch: Epoch,
         operator: usize,
         shape: &StateShape,
-        change: &StateChange,
+        change: StateChange,
     ) -> Result<Vec<StateFile>> {
         let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
         let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}", epoch.0);
         let files = self.files.entry((task, operator)).or_default();
-        files.runs.retain(|id, _| change.runs.iter().any(|run| run.id == *id));
+        let mut known: BTreeMap<u64, StateFile> = std::mem::take(&mut files.runs).into_iter().collect();
         for run in &change.runs {
-            if let btree_map::Entry::Vacant(vacant) = files.runs.entry(run.id) {
-                let blob = self.store.put(&format!("{name}-{}.arrow", run.id), run.content()?.into())?;
-                vacant.insert(StateFile { blob, rows: run.rows, last_pane_ms: shape.pane.map(|_| run.pane) });
-            }
+            let file = match known.remove(&run.id) {
+                Some(file) => file,
+                None => {
+                    let blob = self.store.put(&format!("{name}-{}.arrow", run.id), run.content()?.into())?;
+                    StateFile { blob, rows: run.rows, last_pane_ms: shape.pane.map(|_| run.pane) }
+                }
+            };
+            files.runs.push((run.id, file));
         }
         if change.complete {
             files.changes.clear();
         }
         files.changes.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
-        if !change.rows.is_empty() {
+        for (number, piece) in pieces(change.rows, FILE_BYTES_MAX)?.into_iter().enumerate() {
             let mut last_pane_ms = None;
-            for batch in &change.rows {
+            for batch in &piece {
                 if let Some(pane) = shape.pane {
                     last_pane_ms = last_pane_ms.max(event_times(batch.column(pane))?.iter().max().copied());
                 }
             }
-            let rows = change.rows.iter().map(|batch| batch.num_rows() as u64).sum();
-            let content = encode_rows(&shape.schema, &change.rows)?;
-            let blob = self.store.put(&format!("{name}.arrow"), content.into())?;
+            let rows = piece.iter().map(|batch| batch.num_rows() as u64).sum();
+            let content = encode_rows(&shape.schema, &piece)?;
+            let more = if number == 0 { String::new() } else { format!("+{number}") };
+            let blob = self.store.put(&format!("{name}{more}.arrow"), content.into())?;
             files.changes.push(StateFile { blob, rows, last_pane_ms });
         }
         Ok(files.all().cloned().collect())

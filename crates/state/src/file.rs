@@ -1,10 +1,35 @@
 //! Rows of state as a file: Arrow's streaming format, so that any Arrow reader can look into it.
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, batch_bytes};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
+use bytes::{Buf, Bytes};
+
+use crate::backend::own_rows;
+
+/// Rows for files of about so many bytes each: whoever reads one holds it in memory.
+pub fn pieces(rows: Vec<RecordBatch>, bytes_max: usize) -> Result<Vec<Vec<RecordBatch>>> {
+    if rows.iter().map(batch_bytes).sum::<usize>() <= bytes_max {
+        return Ok(if rows.is_empty() { Vec::new() } else { vec![rows] });
+    }
+    let (mut pieces, mut bytes) = (vec![Vec::new()], 0);
+    for batch in rows {
+        let row_bytes = batch_bytes(&batch).div_ceil(batch.num_rows().max(1)).max(1);
+        let step = (bytes_max / row_bytes).max(1);
+        for first in (0..batch.num_rows()).step_by(step) {
+            let slice = own_rows(&batch.slice(first, step.min(batch.num_rows() - first)))?;
+            if bytes > 0 && bytes + batch_bytes(&slice) > bytes_max {
+                pieces.push(Vec::new());
+                bytes = 0;
+            }
+            bytes += batch_bytes(&slice);
+            pieces.last_mut().into_iter().for_each(|piece| piece.push(slice.clone()));
+        }
+    }
+    Ok(pieces)
+}
 
 /// Encodes rows, all of this schema.
 pub fn encode_rows(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<Vec<u8>> {
@@ -14,12 +39,48 @@ pub fn encode_rows(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<Vec<u8>> 
     writer.into_inner().map_err(failed)
 }
 
-/// Decodes what [`encode_rows`] encoded. The content's checksum has been checked before.
-pub fn decode_rows(content: &[u8]) -> Result<Vec<RecordBatch>> {
-    let failed = |error| {
-        Error::damaged(format!("state cannot be decoded: {error}"))
+/// Decodes what [`encode_rows`] encoded, a batch at a time. The content's checksum has been checked before.
+pub fn read_rows(content: Bytes) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
+    fn failed(error: impl std::fmt::Display) -> Error {
+        Error::outside(format!("state cannot be decoded: {error}"))
             .remedy("read the checkpoint with the version of Anabranch that wrote it")
-    };
-    let reader = StreamReader::try_new(content, None).map_err(failed)?;
-    reader.collect::<std::result::Result<_, _>>().map_err(failed)
+    }
+    let reader = StreamReader::try_new(content.reader(), None).map_err(failed)?;
+    Ok(reader.map(|batch| batch.map_err(failed)))
+}
+
+/// The same, all at once.
+pub fn decode_rows(content: Bytes) -> Result<Vec<RecordBatch>> {
+    read_rows(content)?.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::StringViewArray;
+
+    use super::*;
+
+    #[test]
+    fn pieces_are_of_the_size_wanted_and_hold_everything() {
+        let names = |from: usize| (from..from + 1000).map(|n| Some(format!("a name that is not short {n}")));
+        let batch = |from| {
+            let column = Arc::new(names(from).collect::<StringViewArray>()) as _;
+            RecordBatch::try_from_iter([("name", column)]).expect("batch")
+        };
+        let rows = vec![batch(0), batch(1000), batch(2000)];
+        assert_eq!(pieces(rows.clone(), 1 << 20).expect("one").len(), 1);
+        let files = pieces(rows.clone(), 10_000).expect("many");
+        assert!(files.len() > 10);
+        let mut read = Vec::new();
+        for piece in files {
+            let content = encode_rows(&rows[0].schema(), &piece).expect("encoded");
+            assert!(content.len() < 20_000, "{} bytes", content.len());
+            read.extend(decode_rows(content.into()).expect("decoded"));
+        }
+        let whole = |rows: &[RecordBatch]| arrow::compute::concat_batches(&rows[0].schema(), rows).expect("one");
+        assert_eq!(whole(&read), whole(&rows));
+        assert_eq!(pieces(Vec::new(), 1).expect("none").len(), 0);
+    }
 }

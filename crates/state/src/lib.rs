@@ -13,7 +13,7 @@ mod store;
 
 pub use backend::{BUCKETS, Buckets, DiskBackend, MemoryBackend, Merge, Run, StateBackend};
 pub use contents::{Contents, Stored};
-pub use file::{decode_rows, encode_rows};
+pub use file::{decode_rows, encode_rows, pieces, read_rows};
 pub use log::{Appended, Entry, Found, Log};
 pub use manifest::{
     FORMAT, Lineage, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,

@@ -70,7 +70,7 @@ pub(super) fn read(store: &Store, manifest: &Manifest, wanted: &Wanted<'_>) -> R
     };
     let mut left = wanted.limit;
     for file in operators.iter().flat_map(|operator| &operator.files) {
-        for batch in decode_rows(&store.get_blob(&file.blob)?)? {
+        for batch in decode_rows(store.get_blob(&file.blob)?)? {
             found.schema.get_or_insert_with(|| batch.schema());
             let rows = filtered(&batch, wanted.keys)?;
             if rows.num_rows() > left {

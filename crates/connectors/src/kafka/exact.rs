@@ -121,7 +121,7 @@ impl Sink for ExactSink {
         let most = self.table.buffer_bytes;
         Err(Error::user(format!("the records of one checkpoint interval take more than {most} bytes"))
             .at(format!("topic {}", self.topic))
-            .remedy("make the checkpoint interval shorter, or raise 'sink.buffer-bytes'"))
+            .remedy("raise 'sink.buffer-bytes' or the parallelism; if it is not one large window that ends, make the checkpoint interval shorter"))
     }
 
     /// No checkpoint covers the epoch: its records wait for the one that does.

@@ -23,6 +23,8 @@ const VARIABLE_ROW_BYTES: usize = 16 << 10;
 const VARIABLE_FACTOR: usize = 8;
 /// Bytes after which there is a look at the latest.
 const BYTES_PER_LOOK_MAX: usize = 128 << 20;
+/// What a slice of a window may take however little the state may.
+const SLICE_BYTES: usize = 1 << 20;
 /// Where state goes that does not fit into memory, if the user does not say: a folder that is no memory itself, and one that
 /// is always there.
 const DIRECTORY: &str = "/var/tmp";
@@ -33,7 +35,7 @@ pub(super) struct Sizes {
     /// What a row may bring, and a byte of it.
     row_bytes: usize,
     factor: usize,
-    /// The bound of memory.
+    /// The bound of a slice of a window.
     bytes_max: usize,
 }
 
@@ -43,7 +45,7 @@ impl Sizes {
             true => (VARIABLE_ROW_BYTES, VARIABLE_FACTOR),
             false => (ROW_BYTES, 1),
         };
-        Sizes { bytes_until_look: 0, row_bytes, factor, bytes_max: options.state_bytes }
+        Sizes { bytes_until_look: 0, row_bytes, factor, bytes_max: options.state_bytes.max(SLICE_BYTES) }
     }
 }
 

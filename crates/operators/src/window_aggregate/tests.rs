@@ -146,7 +146,7 @@ impl Saved {
     fn restore(&self, mut operator: WindowAggregate, watermark: i64, rng: &mut Rng) -> WindowAggregate {
         let mut rows = self.rows.clone();
         for run in &self.runs {
-            rows.extend(anabranch_state::decode_rows(&run.content().expect("content")).expect("rows"));
+            rows.extend(anabranch_state::decode_rows(run.content().expect("content").into()).expect("rows"));
         }
         while !rows.is_empty() {
             let next = rows.swap_remove(rng.below(rows.len() as u64) as usize);
@@ -339,6 +339,45 @@ fn the_bound_is_one_of_bytes_and_not_of_rows() {
         let renamed = renamed(&state[0], key);
         restored.restore(renamed).expect("restored");
         assert!(in_tables(&restored) < 8 << 20, "{}", in_tables(&restored));
+    }
+}
+
+/// The last value is that of the newest run, whatever was merged, before and after a restore.
+#[test]
+fn the_order_of_rows_survives_disk_and_restore() {
+    let directory = tempfile::tempdir().expect("folder");
+    let options = JobOptions { state_bytes: 64 << 10, ..on_disk(directory.path()) };
+    let mut spec = spec(AggregatePhase::Complete, Window::Tumble { size_ms: 1000, offset_ms: 0 });
+    spec.aggregates = vec![aggregate("last", "last_value", vec![Expr::Column(2)], None, DataType::Int64)];
+    let new = || WindowAggregate::new(&spec, &Functions::default(), &options).expect("valid");
+    let mut operator = new();
+    for n in 0..40 {
+        let rows: Vec<Row> = (0..1000).map(|i| (Some(format!("key {i}")), 5, Some(n))).collect();
+        operator.batch(batch(&rows), &mut Output::default()).expect("batch");
+    }
+    let change = operator.snapshot().expect("snapshot");
+    let ids: Vec<u64> = change.runs.iter().map(|run| run.id).collect();
+    assert!(!ids.is_sorted(), "an older run has a higher number, because it was merged: {ids:?}");
+    let mut restored = new();
+    for run in &change.runs {
+        for rows in anabranch_state::decode_rows(run.content().expect("content").into()).expect("rows") {
+            restored.restore(rows).expect("restored");
+        }
+    }
+    change.rows.into_iter().for_each(|rows| restored.restore(rows).expect("restored"));
+    restored.restored(EventTime(0)).expect("restored");
+    for mut operator in [operator, restored] {
+        let mut out = Output::default();
+        operator.watermark(EventTime::MAX, &mut out).expect("watermark");
+        while operator.more(&mut out).expect("more") {}
+        let mut rows = 0;
+        for element in out.drain() {
+            let Element::Batch(batch) = element else { continue };
+            rows += batch.num_rows();
+            let last = batch.column(batch.num_columns() - 1).as_primitive::<Int64Type>();
+            assert!(last.values().iter().all(|value| *value == 39), "{last:?}");
+        }
+        assert_eq!(rows, 1000);
     }
 }
 

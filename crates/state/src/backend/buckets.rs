@@ -63,7 +63,13 @@ impl Buckets {
     }
 }
 
-/// The array without the data of others that its strings may lie among.
+/// The rows without the data of others that their strings may lie among.
+pub(crate) fn own_rows(rows: &RecordBatch) -> Result<RecordBatch> {
+    let columns = rows.columns().iter().map(own).collect::<Result<_>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    Ok(RecordBatch::try_new_with_options(rows.schema(), columns, &options)?)
+}
+
 fn own(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),

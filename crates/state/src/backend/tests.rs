@@ -121,7 +121,7 @@ fn check(seed: u64) {
     let copies: Vec<RecordBatch> = backend
         .runs()
         .iter()
-        .flat_map(|run| crate::decode_rows(&run.content().expect("content")).expect("rows"))
+        .flat_map(|run| crate::decode_rows(run.content().expect("content").into()).expect("rows"))
         .collect();
     let copied = concat_batches(&schema(), &copies).expect("one batch");
     let everything = all(&backend, i64::MIN..i64::MAX);
