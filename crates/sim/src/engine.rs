@@ -32,7 +32,7 @@ const TAIL: usize = 60;
 pub enum Mutation {
     /// In the runtime.
     Runtime(Fault),
-    /// The store writes an entry of the log also where there is one.
+    /// The store accepts an entry of the log that arrives late, although there is another by then.
     LateWriteAccepted,
     /// A source saves the positions that it had one batch before.
     PositionOneBatchLate,

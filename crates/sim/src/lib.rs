@@ -85,8 +85,6 @@ pub struct Seen {
     pub repeated_commits: u64,
     /// Entries removed from logs.
     pub removed_entries: u64,
-    /// Most entries that a log had at a time.
-    pub log_entries_max: u64,
     /// Checkpoints wished for, and taken for that.
     pub fulfilled_wishes: u64,
     /// Jobs whose log says that they have ended.
@@ -111,7 +109,6 @@ impl Seen {
         self.torn += other.torn;
         self.repeated_commits += other.repeated_commits;
         self.removed_entries += other.removed_entries;
-        self.log_entries_max = self.log_entries_max.max(other.log_entries_max);
         self.fulfilled_wishes += other.fulfilled_wishes;
         self.ended_jobs += other.ended_jobs;
         self.ended_ms = self.ended_ms.max(other.ended_ms);

@@ -252,7 +252,6 @@ impl World {
                 Entry::Ended(_) => self.seen.ended_jobs += 1,
                 Entry::Unusable(_) => self.violated("commit", "an entry was written that says nothing".into()),
             }
-            self.seen.log_entries_max = self.seen.log_entries_max.max(self.store.log.len() as u64);
         }
         if answered {
             self.after_store(Event::LogAnswer { host, sequence, answer });

@@ -41,7 +41,9 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.fulfilled_wishes,
         seen.ended_jobs,
     ];
-    assert!(seen.log_entries_max <= 12, "a log is kept short: {seen:?}");
+    // For a while a log may have an entry for each start behind its newest checkpoint.
+    let left = seen.checkpoints + seen.incarnations + seen.ended_jobs - seen.removed_entries;
+    assert!(left < 3 * SEEDS, "logs are kept short: {left} entries are left of {seen:?}");
     assert!(happened.iter().all(|times| *times > SEEDS / 10), "{seen:?}");
 }
 

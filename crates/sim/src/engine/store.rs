@@ -24,7 +24,7 @@ const WRITES_GO_WRONG: u64 = 4;
 pub(crate) struct FaultyStore {
     pub(crate) shared: Shared,
     pub(crate) process: ProcessId,
-    /// The planted bug: an entry of the log is written also where there is one.
+    /// The planted bug: a late write is accepted also where there is an object that was to be written once.
     pub(crate) overwrites: bool,
 }
 
@@ -73,14 +73,13 @@ impl fmt::Display for FaultyStore {
 impl ObjectStore for FaultyStore {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let once = options.mode == PutMode::Create;
-        let mode = if once && self.overwrites { PutMode::Overwrite } else { options.mode };
         // A store with a conditional put writes as a whole or not at all; elsewhere checksums tell.
         let wrong: &[Fate] = if once {
             &[Fate::Fails, Fate::Unanswered, Fate::Late]
         } else {
             &[Fate::Fails, Fate::Unanswered, Fate::Late, Fate::Torn]
         };
-        let write = Write { by: self.process, path: path.clone(), payload, mode };
+        let write = Write { by: self.process, path: path.clone(), payload, mode: options.mode };
         let fate = self.shared.lock().fate(self.process, WRITES_GO_WRONG, wrong);
         match fate {
             Fate::Good => return put(&self.shared, write).await,
@@ -88,7 +87,10 @@ impl ObjectStore for FaultyStore {
             Fate::Unanswered => {
                 put(&self.shared, write).await?;
             }
-            Fate::Late => self.shared.lock().late.push(write),
+            Fate::Late => {
+                let mode = if self.overwrites { PutMode::Overwrite } else { write.mode.clone() };
+                self.shared.lock().late.push(Write { mode, ..write });
+            }
             Fate::Torn => {
                 let whole = bytes_of(&write.payload);
                 put(&self.shared, Write { payload: whole[..whole.len() / 2].to_vec().into(), ..write }).await?;
