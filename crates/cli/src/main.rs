@@ -31,6 +31,7 @@ use crate::arguments::{Arguments, Command};
 use crate::console::Console;
 
 fn main() -> ExitCode {
+    process::raise_open_files();
     let outcome = match Arguments::parse().command {
         Command::Run(run) => run::run(&run),
         Command::Explain(explain) => explain::explain(&explain),
