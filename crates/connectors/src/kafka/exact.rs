@@ -121,7 +121,9 @@ impl Sink for ExactSink {
         let most = self.table.buffer_bytes;
         Err(Error::user(format!("the records of one checkpoint interval take more than {most} bytes"))
             .at(format!("topic {}", self.topic))
-            .remedy("raise 'sink.buffer-bytes' or the parallelism; if it is not one large window that ends, make the checkpoint interval shorter"))
+            .remedy(
+                "make the checkpoint interval shorter, or raise 'sink.buffer-bytes' (the results of one window are never divided)",
+            ))
     }
 
     /// No checkpoint covers the epoch: its records wait for the one that does.
