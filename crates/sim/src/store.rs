@@ -51,11 +51,11 @@ impl Store {
         Answer::Appended
     }
 
-    /// What there is under a number.
+    /// What there is under a number, as long as it is the last one.
     pub(crate) fn read(&self, sequence: u64) -> Answer<Handle> {
-        match self.log.get(&sequence) {
-            None if self.is_passed(sequence) => Answer::Passed,
-            entry => Answer::Entry(entry.cloned()),
+        match self.is_passed(sequence) {
+            true => Answer::Passed,
+            false => Answer::Entry(self.log.get(&sequence).cloned()),
         }
     }
 

@@ -3,7 +3,7 @@
 //! has taken it, it learns who, and gives way to a later incarnation.
 //!
 //! Old entries may be removed, but only those in front of a checkpoint that is kept: whoever comes late to a number that is
-//! free again finds later ones, and should it die before it looks, its entry is older than that checkpoint's.
+//! free again finds later ones, and its entry passes for an older one than that checkpoint's.
 //!
 //! An entry is a JSON object. Its `format` is 1 if it is not there; format 2 added the owner and `ended`. A reader refuses
 //! formats that it does not know.
@@ -89,7 +89,7 @@ pub enum Found {
     Entry(Entry),
     /// Nothing yet: the number is free.
     Nothing,
-    /// Nothing any more: there are later entries.
+    /// There are later entries. What is here, if anything, may have come when it was late.
     Passed,
 }
 
@@ -106,12 +106,13 @@ impl Log {
         Log { store }
     }
 
-    /// What there is under this number.
+    /// What there is under this number, as long as it is the last one.
     pub fn read(&self, sequence: u64) -> Result<Found> {
-        Ok(match self.entry(sequence)? {
-            Some(entry) => Found::Entry(entry),
-            None if self.has_later(sequence)? => Found::Passed,
-            None => Found::Nothing,
+        let entry = self.entry(sequence)?;
+        Ok(match (self.has_later(sequence)?, entry) {
+            (true, _) => Found::Passed,
+            (false, Some(entry)) => Found::Entry(entry),
+            (false, None) => Found::Nothing,
         })
     }
 
@@ -142,11 +143,9 @@ impl Log {
         if !self.put_new(sequence, entry)? {
             return Ok(Appended::Taken);
         }
-        // Whoever slept for long may find a number free again, whose entry was removed; later ones are there then.
-        match self.has_later(sequence)? {
-            true => self.remove(sequence).map(|()| Appended::Passed),
-            false => Ok(Appended::Last),
-        }
+        // Whoever slept for long may find a number free again, whose entry was removed; later ones are there then. It is left
+        // there: somebody may just have come next, and go on from it.
+        Ok(if self.has_later(sequence)? { Appended::Passed } else { Appended::Last })
     }
 
     /// Makes sure that the store refuses an entry of this number, which is there: with one that does not, two processes could
@@ -223,7 +222,7 @@ mod tests {
         assert_eq!(log.read(1).expect("read"), Found::Passed);
         assert_eq!(log.read(11).expect("read"), Found::Nothing);
         assert_eq!(log.read(10).expect("read"), Found::Entry(begins(2)));
-        assert_eq!(log.entries().expect("rest").len(), 2, "the late entry leaves no trace");
+        assert_eq!(log.read(2).expect("read"), Found::Passed, "another has come next");
         std::fs::write(folder.path().join("log/000000000010.json"), "{").expect("write");
         let error = log.entries().expect_err("damaged").to_string();
         assert!(error.contains("000000000010.json"), "{error}");

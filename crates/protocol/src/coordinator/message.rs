@@ -127,7 +127,7 @@ pub enum Answer<S> {
     Appended,
     /// The put-if-absent found an entry under this number.
     Taken,
-    /// The log has gone past this number: later entries are there, whatever was under it has been removed.
+    /// The log has gone past this number: later entries are there. What is under it, if anything, may have come late.
     Passed,
     /// Nobody knows: a timeout or an error after which the entry may be there, or come to be there.
     Unknown,
