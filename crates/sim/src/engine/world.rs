@@ -365,6 +365,8 @@ impl<'a> World<'a> {
         self.seen.failures += 1;
         match error.kind() {
             ErrorKind::Outside => {}
+            // Who has the job now keeps the files of its own checkpoints only.
+            ErrorKind::Damaged if self.truth.owner() != Some(id) => {}
             ErrorKind::User if error.message().contains("another process has taken the job over") => {
                 if self.truth.owner() == Some(id) {
                     self.violated("fencing", format!("process {id} has the job, and believes that it has not"));
