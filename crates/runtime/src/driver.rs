@@ -186,7 +186,7 @@ impl Driver {
             }
             Message::Failed(incarnation, task, error) => self.failed(incarnation, task, error),
             Message::Store(sequence, answer, error) => {
-                self.store_failure = error.or_else(|| self.store_failure.take());
+                self.store_failure = error;
                 self.inputs.push_back(Input::Store(sequence, answer));
             }
             Message::Checkpoint(told) => {
@@ -202,7 +202,8 @@ impl Driver {
     }
 
     fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error) {
-        let retry = error.kind() != ErrorKind::User;
+        // What is damaged stays so; whoever starts the job anew goes on from an older checkpoint.
+        let retry = !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
         let known = self.failure.as_ref().map(Error::kind);
         if incarnation == self.coordinator.incarnation()
             && (known.is_none() || (!retry && known != Some(ErrorKind::User)))
@@ -221,7 +222,8 @@ impl Driver {
             }
         }
         // Who stops a job does not wait for it to come back; the next start goes on from its newest checkpoint.
-        if self.stopping && self.outcome.is_none() && self.coordinator.phase() == Phase::Pausing {
+        let coming_back = matches!(self.coordinator.phase(), Phase::Pausing | Phase::Starting);
+        if self.stopping && self.outcome.is_none() && coming_back {
             self.outcome = Some(Err(self.take_failure()));
         }
     }

@@ -116,7 +116,8 @@ impl TaskParts {
         let taken = self.chain.marker(marker)?;
         if let (Some(ChainSnapshot { watermark, operators, prepared }), Some(snapshots)) = (taken, &self.snapshots) {
             let (task, epoch, finished) = (self.id, marker.epoch, marker.kind.closes());
-            let snapshot = Snapshot { task, epoch, finished, watermark, source, operators, prepared };
+            let control = Arc::clone(&self.control);
+            let snapshot = Snapshot { control, task, epoch, finished, watermark, source, operators, prepared };
             // Whoever took snapshots is gone only when the job has failed.
             let _ = snapshots.send(Work::Snapshot(Box::new(snapshot)));
         }

@@ -1,5 +1,6 @@
 //! A job seen from outside: started, watched, asked to stop, waited for.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,8 +21,11 @@ use crate::mailbox::Mailbox;
 use crate::origin::Origin;
 use crate::outline::Outline;
 use crate::recorder::{Recorder, Work};
-use crate::running::{Drive, Running, no_thread};
+use crate::running::{Drive, Running, no_thread, panicked};
 use crate::settings::{all_tasks, config, tasks};
+
+/// Failures after which the tasks were started again that are told: the last so many.
+const RESTARTS_TOLD: usize = 100;
 
 /// A job whose tasks run on threads of this process. Whoever holds it holds the threads.
 pub struct Job {
@@ -126,7 +130,11 @@ impl Shared {
 
     /// The tasks are started again after this failure.
     pub(crate) fn restarted(&self, failure: String) {
-        self.lock().restarts.push(failure);
+        let mut state = self.lock();
+        if state.restarts.len() == RESTARTS_TOLD {
+            state.restarts.remove(0);
+        }
+        state.restarts.push(failure);
     }
 
     /// The job has ended: no task runs any more.
@@ -169,7 +177,11 @@ impl Job {
         };
         if let Some((recorder, to_do)) = recorder {
             let reports = Arc::clone(&handle.mailbox);
-            let run = move || recorder.run(&to_do, &reports);
+            let run = move || {
+                let ran = catch_unwind(AssertUnwindSafe(|| recorder.run(&to_do, &reports)));
+                // Without it there would be no further checkpoint, and nobody to say so.
+                ran.unwrap_or_else(|panic| reports.send(Message::Cancel(panicked(panic.as_ref()))));
+            };
             let thread = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
             driver.wait_for(thread.map_err(|error| no_thread(&error))?);
         }

@@ -102,6 +102,8 @@ impl Recorder {
     /// Writes one thing, and says how that went.
     pub(crate) fn work(&mut self, work: Work) -> Option<Message> {
         match work {
+            // Writing takes its time, and whoever cancels or ends a job waits for what is written.
+            Work::Snapshot(snapshot) if snapshot.control.is_cancelled() => None,
             Work::Snapshot(snapshot) => Some(self.take(*snapshot)),
             Work::Log(command) => self.log(*command),
             Work::Begin(incarnation) => {
@@ -147,7 +149,7 @@ impl Recorder {
     }
 
     fn record(&mut self, snapshot: Snapshot) -> Result<TaskState> {
-        let Snapshot { task, epoch, finished, watermark, source, operators, prepared } = snapshot;
+        let Snapshot { task, epoch, finished, watermark, source, operators, prepared, .. } = snapshot;
         let stage = task.stage;
         let mut states = Vec::with_capacity(operators.len());
         for (place, shape, change) in operators {

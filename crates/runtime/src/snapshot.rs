@@ -1,13 +1,17 @@
 //! What a task takes down where a marker asks for it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use anabranch_model::{Epoch, EventTime, PartitionId, TaskId};
 use anabranch_operators::{Committable, Positions, StateChange, StateShape};
 
+use crate::control::Control;
+
 /// One task's state at the end of an epoch, in memory: immutable, so that it can be written while the task goes on.
-#[derive(Debug)]
 pub(crate) struct Snapshot {
+    /// Of the task's incarnation: once that is cancelled, nobody wants the snapshot.
+    pub(crate) control: Arc<Control>,
     /// The task.
     pub(crate) task: TaskId,
     /// The epoch that has ended.
