@@ -42,8 +42,8 @@ pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure>
     let mut asked = Asked::ask(&from, id(&clock), clock.wall_ms())?;
     let answered = waiting.answer(&asked);
     let outcome = match answered {
-        Ok(Some(blob)) => waiting.copy(&blob, &to, &mut asked).map(|savepoint| (savepoint, true)),
-        Ok(None) if arguments.last => waiting.newest(&to).map(|savepoint| (savepoint, false)),
+        Ok(Some(blob)) => waiting.copy(&blob, &to, &mut asked).map(|savepoint| (savepoint, None)),
+        Ok(None) if arguments.last => waiting.newest(&to).map(|(savepoint, damaged)| (savepoint, Some(damaged))),
         Ok(None) => Err(Error::outside("no job runs there that could make a savepoint")
             .at(arguments.job.clone())
             .remedy("start the job, or copy its newest checkpoint with --last")),
@@ -51,12 +51,13 @@ pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure>
     };
     // Ended before the outcome is told: a request that stays would hold the job's checkpoint.
     let withdrawn = asked.withdraw();
-    let (savepoint, running) = outcome?;
+    let (savepoint, passed_over) = outcome?;
     withdrawn?;
-    report(&savepoint, &to, running)
+    report(&savepoint, &to, passed_over.as_deref())
 }
 
-fn report(savepoint: &Savepoint, to: &Store, running: bool) -> Result<(), Failure> {
+/// `passed_over`: unless a running job has answered, what is wrong with the checkpoints behind the one that was copied.
+fn report(savepoint: &Savepoint, to: &Store, passed_over: Option<&[String]>) -> Result<(), Failure> {
     let mut output = Console::output();
     let manifest = &savepoint.manifest;
     let size = size(manifest);
@@ -66,10 +67,19 @@ fn report(savepoint: &Savepoint, to: &Store, running: bool) -> Result<(), Failur
     for line in &manifest.outline {
         output.line(&format!("  {line}"))?;
     }
-    if !running && savepoint.left_out > 0 {
+    for error in passed_over.into_iter().flatten() {
+        output.line(&format!("passed over, damaged: {error}"))?;
+        Console::error().line(&format!(
+            "warning: this is not the newest checkpoint, whose state cannot be read; what the job has made visible since \
+             epoch {epoch} comes a second time from a job that begins with this savepoint: {error}"
+        ))?;
+    }
+    if passed_over.is_some() && savepoint.left_out > 0 {
         Console::error().line(
-            "note: results that the job had ready at this checkpoint are left to it. Unless it was stopped in order, \
-             they become visible when it is started once more where its checkpoints lie",
+            "note: results that the job had ready at this checkpoint are left to it. If it was killed, some may not be \
+             visible yet. Then, before another job begins with this savepoint: start the job where its checkpoints lie, \
+             stop it with Ctrl-C, and take the savepoint again. A job that is started only goes on, and writes what the \
+             other one writes",
         )?;
     }
     Ok(())
@@ -135,9 +145,10 @@ impl Waiting<'_> {
         Savepoint::copy(self.from, blob, to, &mut step)
     }
 
-    /// Copies the newest checkpoint of a job that does not run.
-    fn newest(&self, to: &Store) -> Result<Savepoint> {
+    /// Copies the newest checkpoint of a job that does not run; and what is wrong with later ones.
+    fn newest(&self, to: &Store) -> Result<(Savepoint, Vec<String>)> {
         let contents = Contents::read(self.from)?;
-        Savepoint::copy(self.from, &contents.newest()?.blob, to, &mut || self.check_signals())
+        let savepoint = Savepoint::copy(self.from, &contents.newest()?.blob, to, &mut || self.check_signals())?;
+        Ok((savepoint, contents.damaged_since().map(ToString::to_string).collect()))
     }
 }

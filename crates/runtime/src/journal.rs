@@ -147,9 +147,12 @@ impl Journal {
         found
     }
 
-    /// The job has ended, in this process at least.
-    pub(crate) fn ended(&self) {
-        self.requests.ended();
+    /// The job has ended in this process, which ran it as `own`. Should another process have taken it over, the job goes on
+    /// there, and that one answers.
+    pub(crate) fn ended(&self, own: Incarnation) {
+        if self.log.entries().is_ok_and(|entries| entries.iter().all(|(_, entry)| entry.incarnation() <= own)) {
+            self.requests.ended();
+        }
     }
 
     fn write_manifest(&mut self, checkpoint: Checkpoint<TaskState>) -> Result<Stored> {
@@ -174,7 +177,15 @@ impl Journal {
         Ok(match self.log.read(sequence)? {
             Found::Nothing => Answer::Entry(None),
             Found::Passed => Answer::Passed,
-            Found::Entry(stored) => Answer::Entry(Some(self.entry(stored, &mut BTreeMap::new())?)),
+            Found::Entry(stored) => {
+                // One that was written here, and whose answer was lost, is in the log after all.
+                if let Stored::Checkpoint { incarnation, epoch, .. } = &stored
+                    && self.known.contains_key(&(*incarnation, *epoch))
+                {
+                    self.appended(sequence, &stored)?;
+                }
+                Answer::Entry(Some(self.entry(stored, &mut BTreeMap::new())?))
+            }
         })
     }
 
@@ -244,4 +255,38 @@ fn check_fits(manifest: &Manifest, now: &[String]) -> Result<()> {
         "go on with the query that wrote it, give the job a new place for its checkpoints, or take what still fits along: \
          anabranch savepoint CHECKPOINT-DIRECTORY PATH, then anabranch run FILE --from PATH",
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_state::{Access, Answer as Said, Asked};
+
+    use super::*;
+
+    #[test]
+    fn requests_are_answered_by_a_checkpoint_that_is_read_back_and_not_by_the_end_of_a_process_that_lost_the_job() {
+        let folder = tempfile::tempdir().expect("folder");
+        let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
+        let mut journal = Journal::new(store.clone(), "ads".into(), PlanVersion(1), &Outline::default());
+        let asked = Asked::ask(&store, "a".into(), 0).expect("asked");
+        assert!(journal.look_for_requests(Nanos(0), BTreeSet::new));
+        let (epoch, incarnation) = (Epoch(3), Incarnation(1));
+        let checkpoint = Checkpoint { epoch, incarnation, version: PlanVersion(1), tasks: BTreeMap::new() };
+        let stored = journal.write_manifest(checkpoint).expect("written");
+        // The answer to this is lost.
+        assert_eq!(Log::new(store.clone()).append(1, &stored).expect("appended"), Appended::Last);
+        assert_eq!(asked.answer().expect("read"), None);
+        assert!(matches!(journal.read(1).expect("read"), Answer::Entry(Some(Entry::Checkpoint(_)))));
+        assert!(matches!(asked.answer().expect("read"), Some(Said::Checkpoint { epoch: Epoch(3), .. })));
+        asked.withdraw().expect("withdrawn");
+
+        let asked = Asked::ask(&store, "b".into(), 0).expect("asked");
+        assert!(journal.look_for_requests(Nanos(10_000_000_000), BTreeSet::new));
+        let begins = Stored::Begins { incarnation: Incarnation(2), owner: 5 };
+        assert_eq!(Log::new(store).append(2, &begins).expect("appended"), Appended::Last);
+        journal.ended(Incarnation(1));
+        assert_eq!(asked.answer().expect("read"), None);
+        journal.ended(Incarnation(2));
+        assert_eq!(asked.answer().expect("read"), Some(Said::Ended));
+    }
 }

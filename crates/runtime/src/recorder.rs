@@ -96,7 +96,7 @@ impl Recorder {
                 mailbox.send(message);
             }
         }
-        self.journal.ended();
+        self.journal.ended(self.incarnation);
     }
 
     /// Writes one thing, and says how that went.

@@ -1,6 +1,6 @@
 //! What lies at a place, for whoever wants to look at it without running the job: a job's checkpoints, or a savepoint.
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, ErrorKind, Result};
 
 use crate::{Blob, Entry, Log, Manifest, Savepoint, Store, decode_manifest};
 
@@ -27,8 +27,8 @@ pub struct Contents {
     pub savepoint_from: Option<String>,
     /// Oldest first.
     pub checkpoints: Vec<Stored>,
-    /// Why others cannot be read.
-    pub damaged: Vec<Error>,
+    /// Others that are not as they were written: the numbers of their entries, and what is wrong. Oldest first.
+    pub damaged: Vec<(u64, Error)>,
 }
 
 impl Contents {
@@ -63,9 +63,15 @@ impl Contents {
     /// The newest checkpoint that can be read.
     pub fn newest(&self) -> Result<&Stored> {
         self.checkpoints.last().ok_or_else(|| {
-            let why = self.damaged.first().map_or_else(String::new, |error| format!(": {error}"));
+            let why = self.damaged.last().map_or_else(String::new, |(_, error)| format!(": {error}"));
             Error::outside(format!("no checkpoint can be read{why}"))
         })
+    }
+
+    /// What is wrong with the checkpoints behind [`Contents::newest`].
+    pub fn damaged_since(&self) -> impl Iterator<Item = &Error> {
+        let newest = self.checkpoints.last().and_then(|checkpoint| checkpoint.number);
+        self.damaged.iter().filter(move |(number, _)| Some(*number) > newest).map(|(_, error)| error)
     }
 }
 
@@ -79,8 +85,57 @@ fn read_log(store: &Store) -> Result<Contents> {
             Ok((manifest, written_ms)) => {
                 contents.checkpoints.push(Stored { number: Some(number), blob, written_ms, manifest });
             }
-            Err(error) => contents.damaged.push(error),
+            Err(error) if error.kind() == ErrorKind::Damaged => contents.damaged.push((number, error)),
+            // What cannot be read at present may be whole: an older one does not stand in for it.
+            Err(error) => return Err(error),
         }
     }
     Ok(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::{Epoch, Incarnation};
+
+    use super::*;
+    use crate::lossy::{Loss, Lossy};
+    use crate::{Access, Appended, FORMAT, encode_manifest};
+
+    /// Complete checkpoints at these epochs.
+    fn write(store: &Store, epochs: &[u64]) {
+        for (number, epoch) in (1..).zip(epochs) {
+            let (epoch, incarnation) = (Epoch(*epoch), Incarnation(1));
+            let (outline, lineage, tasks) = (Vec::new(), Vec::new(), Vec::new());
+            let manifest = Manifest { format: FORMAT, job: "ads".into(), outline, lineage, epoch, incarnation, tasks };
+            let content = encode_manifest(&manifest).expect("encoded");
+            let manifest = store.put(&format!("manifests/1-{}.txt", epoch.0), content.into()).expect("put");
+            let entry = Entry::Checkpoint { incarnation, epoch, manifest };
+            assert_eq!(Log::new(store.clone()).append(number, &entry).expect("appended"), Appended::Last);
+        }
+    }
+
+    #[test]
+    fn damage_is_passed_over_and_told_and_what_cannot_be_read_at_present_is_an_error() {
+        let folder = tempfile::tempdir().expect("folder");
+        let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
+        write(&store, &[3, 4, 5]);
+        let file = |epoch: u64| folder.path().join(format!("manifests/1-{epoch}.txt"));
+        std::fs::write(file(3), "nothing").expect("damaged");
+        let contents = Contents::read(&store).expect("read");
+        assert_eq!((contents.newest().expect("newest").manifest.epoch, contents.damaged.len()), (Epoch(5), 1));
+        assert_eq!(contents.damaged_since().count(), 0);
+
+        std::fs::write(file(5), "nothing").expect("damaged");
+        let contents = Contents::read(&store).expect("read");
+        assert_eq!(contents.newest().expect("newest").manifest.epoch, Epoch(4));
+        let since: Vec<String> = contents.damaged_since().map(ToString::to_string).collect();
+        assert!(since.len() == 1 && since[0].contains("manifests/1-5.txt"), "{since:?}");
+
+        let lossy = Lossy::new("manifests/1-5.txt", Loss::Reads);
+        write(&lossy.store(), &[3, 4, 5]);
+        let read = Contents::read(&lossy.store());
+        assert!(read.as_ref().is_err_and(|error| error.kind() == ErrorKind::Outside), "{read:?}");
+        lossy.heal();
+        assert_eq!(Contents::read(&lossy.store()).expect("read").checkpoints.len(), 3);
+    }
 }

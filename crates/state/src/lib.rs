@@ -6,6 +6,8 @@ mod backend;
 mod contents;
 mod file;
 mod log;
+#[cfg(test)]
+mod lossy;
 mod manifest;
 mod request;
 mod savepoint;

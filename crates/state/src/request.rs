@@ -49,6 +49,29 @@ impl Request {
         })
     }
 
+    fn put(&self, store: &Store, now_ms: i64) -> Result<()> {
+        if self.put_if_none(store)? {
+            return Ok(());
+        }
+        let age_ms = store.written_ms(REQUEST)?.map_or(0, |written| now_ms - written);
+        if age_ms >= REQUEST_FORGOTTEN_MS {
+            store.delete(REQUEST)?;
+            if self.put_if_none(store)? {
+                return Ok(());
+            }
+        }
+        Err(Error::user(format!("another savepoint of the job has been asked for {} s ago", age_ms / 1000))
+            .at(store.place().to_owned())
+            .remedy("wait until it is done"))
+    }
+
+    /// Whether this is the request that waits now. A store whose first answer was lost says that there is one already, which
+    /// may be this.
+    fn put_if_none(&self, store: &Store) -> Result<bool> {
+        Ok(store.put_new(REQUEST, encode(self)?.into())?
+            || matches!(Request::waiting(store), Ok(Some(waiting)) if waiting.id == self.id))
+    }
+
     /// Says that the job has found the request.
     pub fn acknowledge(&self, store: &Store) -> Result<()> {
         store.put(&self.name("found"), b"{}".to_vec().into()).map(|_| ())
@@ -85,23 +108,14 @@ impl Asked {
     /// Asks the job at a place. `now_ms` is the time of day.
     pub fn ask(store: &Store, id: String, now_ms: i64) -> Result<Asked> {
         let request = Request { id, renewed: 0 };
-        let text = encode(&request)?;
-        if !store.put_new(REQUEST, text.clone().into())? {
-            let age_ms = store.written_ms(REQUEST)?.map_or(0, |written| now_ms - written);
-            let error = || {
-                Error::user(format!("another savepoint of the job has been asked for {} s ago", age_ms / 1000))
-                    .at(store.place().to_owned())
-                    .remedy("wait until it is done")
-            };
-            if age_ms < REQUEST_FORGOTTEN_MS {
-                return Err(error());
-            }
-            store.delete(REQUEST)?;
-            if !store.put_new(REQUEST, text.into())? {
-                return Err(error());
+        match request.put(store, now_ms) {
+            Ok(()) => Ok(Asked { store: store.clone(), request }),
+            Err(error) => {
+                // It may be there all the same, and would hold a checkpoint and others' requests up.
+                let _ = request.remove(store);
+                Err(error)
             }
         }
-        Ok(Asked { store: store.clone(), request })
     }
 
     /// Whether a running job has found the request.
@@ -139,4 +153,25 @@ impl Asked {
 
 fn encode(what: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(what).map_err(|error| Error::internal(format!("a request cannot be encoded: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lossy::{Loss, Lossy};
+
+    #[test]
+    fn an_own_request_is_known_again_and_none_stays_of_one_that_failed() {
+        let lossy = Lossy::new(REQUEST, Loss::Retried);
+        let asked = Asked::ask(&lossy.store(), "a".into(), 0).expect("its own");
+        let error = Asked::ask(&lossy.store(), "b".into(), 0).expect_err("another").to_string();
+        assert!(error.contains("another savepoint"), "{error}");
+        assert_eq!(Request::waiting(&lossy.store()).expect("read").expect("stays").id, "a");
+        asked.withdraw().expect("withdrawn");
+
+        let lossy = Lossy::new(REQUEST, Loss::Answer);
+        let error = Asked::ask(&lossy.store(), "a".into(), 0).expect_err("lost").to_string();
+        assert!(error.contains("lost on purpose"), "{error}");
+        assert_eq!(lossy.store().list("requests").expect("list"), [""; 0]);
+    }
 }

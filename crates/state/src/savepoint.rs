@@ -7,6 +7,7 @@
 //! job that did the same would show it twice, or take the first one's transactions away.
 
 use anabranch_model::{Error, Result};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{Blob, Manifest, Store, decode_manifest, encode_manifest};
@@ -77,7 +78,8 @@ impl Savepoint {
         let copied = copy_all(from, manifest, to, &mut written, step);
         if copied.is_err() {
             // The reason for the failure may be the reason why this fails too; the first one is what the user hears.
-            let _ = written.iter().try_for_each(|name| to.delete(name));
+            // The mark goes first, and without that nothing does: there is no savepoint of which a part is missing.
+            let _ = written.iter().rev().try_for_each(|name| to.delete(name));
         }
         copied
     }
@@ -122,12 +124,41 @@ fn copy_all(
     let mark = Mark { savepoint: FORMAT, from: from.place().to_owned(), manifest: blob.clone(), left_out };
     let text = serde_json::to_vec_pretty(&mark)
         .map_err(|error| Error::internal(format!("a savepoint cannot be encoded: {error}")))?;
-    if !to.put_new(MARK, text.into())? {
-        // What the other one has written may have the names of what was written here.
-        written.clear();
-        return Err(Error::user("somebody else has written a savepoint there").at(to.place().to_owned()));
-    }
+    put_mark(to, &text.into(), written)?;
     Ok(Savepoint { from: mark.from, blob, manifest, left_out })
+}
+
+/// Writes the mark. When the answer to that is lost, or is that there is one, the mark is read: it may be the own one.
+/// `written` is what is to be removed if this fails.
+fn put_mark(to: &Store, text: &Bytes, written: &mut Vec<String>) -> Result<()> {
+    let put = to.put_new(MARK, text.clone());
+    if matches!(put, Ok(true)) {
+        return Ok(());
+    }
+    match (to.get(MARK), put) {
+        // In a directory no answer is lost: there the mark may not have come to the disk.
+        (Ok(Some(found)), put) if found == text && (put.is_ok() || to.is_remote()) => Ok(()),
+        (Ok(Some(found)), _) if found != text => {
+            // What the other one has written may have the names of what was written here.
+            written.clear();
+            Err(Error::user("somebody else has written a savepoint there").at(to.place().to_owned()))
+        }
+        (Ok(_), Err(error)) => {
+            written.push(MARK.to_owned());
+            Err(error)
+        }
+        (Ok(_), Ok(_)) => {
+            Err(Error::outside("the store refuses a new object, and there is none")
+                .at(format!("{}/{MARK}", to.place())))
+        }
+        (Err(error), _) => {
+            written.clear();
+            Err(error.remedy(format!(
+                "look whether {MARK} is there once the place can be read: then the savepoint is complete; otherwise remove \
+                 what is there, or give a new place"
+            )))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -137,6 +168,7 @@ mod tests {
     use anabranch_model::{Epoch, Incarnation, StageId, TaskId};
 
     use super::*;
+    use crate::lossy::{Loss, Lossy};
     use crate::{Access, OperatorState, Prepared, SinkState, StateFile, TaskState};
 
     fn store(path: &Path) -> Store {
@@ -197,6 +229,34 @@ mod tests {
         let error = Savepoint::copy(&job, &blob, &place, &mut || Ok(())).expect_err("damaged").to_string();
         assert!(error.contains("checksum") && error.contains("state/1-7-2.0-0.arrow"), "{error}");
         assert_eq!((place.list("").expect("list"), Savepoint::read(&place).expect("read")), (Vec::new(), None));
+    }
+
+    #[test]
+    fn a_lost_answer_to_the_mark_is_looked_up() {
+        let folder = tempfile::tempdir().expect("folder");
+        let job = store(folder.path());
+        let blob = checkpoint(&job);
+        for (loss, expected) in [
+            (Loss::Answer, Ok(3)),
+            (Loss::Request, Err(("lost on purpose", 0))),
+            (Loss::AnswerAndReads, Err(("look whether savepoint.json is there", 3))),
+        ] {
+            let lossy = Lossy::new(MARK, loss);
+            let place = lossy.store();
+            let copied = Savepoint::copy(&job, &blob, &place, &mut || Ok(()));
+            lossy.heal();
+            let left = place.list("").expect("list").len();
+            match expected {
+                Ok(objects) => assert_eq!((copied.is_ok(), left), (true, objects), "{copied:?}"),
+                Err((said, objects)) => {
+                    let error = copied.expect_err("lost").to_string();
+                    assert!(error.contains(said) && left == objects, "{left} objects, {error}");
+                }
+            }
+            if left > 0 {
+                assert!(Savepoint::read(&place).expect("read").is_some());
+            }
+        }
     }
 
     /// Written by the first version of the format, and never rewritten.

@@ -215,12 +215,18 @@ impl Store {
     }
 }
 
-/// What the store says goes into the message only as far as it fits into a line; of refused credentials, nothing does.
+/// Codes of S3 with status 400 that are about the credentials all the same.
+const CREDENTIALS: [&str; 4] = ["ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch"];
+
+/// What the store says goes into the message only as far as it fits into a line; of a request that it refuses only its code,
+/// for the rest may repeat credentials.
 fn failed(what: &str, at: &str, error: &object_store::Error) -> Error {
     use object_store::Error::{PermissionDenied, Unauthenticated};
     let said = error.to_string();
     // Some requests fail without a kind.
     let refused = ["401 Unauthorized", "403 Forbidden"].iter().any(|status| said.contains(status));
+    let code = code(&said);
+    let refused = refused || code.is_some_and(|code| CREDENTIALS.contains(&code));
     if refused || matches!(error, PermissionDenied { .. } | Unauthenticated { .. }) {
         return Error::outside(format!("cannot be {what}: the store refuses the credentials"))
             .at(at.to_owned())
@@ -228,8 +234,21 @@ fn failed(what: &str, at: &str, error: &object_store::Error) -> Error {
                 "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to a key that may list, read, write and delete there",
             );
     }
+    let said = match said.split_once("status code: 4") {
+        Some((before, status)) => {
+            let status = status.split_once(':').map_or(status, |(status, _body)| status);
+            format!("{before}status code: 4{status}{}", code.map_or_else(String::new, |code| format!(" ({code})")))
+        }
+        None => said,
+    };
     let said: String = said.lines().next().unwrap_or_default().chars().take(500).collect();
     Error::outside(format!("cannot be {what}: {said}")).at(at.to_owned())
+}
+
+/// The code in the XML that S3 answers with.
+fn code(said: &str) -> Option<&str> {
+    let (code, _) = said.split_once("<Code>")?.1.split_once("</Code>")?;
+    code.chars().all(|c| c.is_ascii_alphanumeric()).then_some(code)
 }
 
 #[cfg(test)]

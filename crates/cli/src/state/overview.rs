@@ -17,7 +17,7 @@ pub(super) fn text(place: &str, contents: &Contents, now_ms: i64) -> Result<Stri
     let header = ["number", "epoch", "written", "state", "files", "tasks"].map(str::to_owned);
     let rows = contents.checkpoints.iter().map(|checkpoint| line(checkpoint, now_ms));
     text.push_str(&aligned(&std::iter::once(header).chain(rows).collect::<Vec<_>>()));
-    for error in &contents.damaged {
+    for (_, error) in &contents.damaged {
         text.push_str(&format!("damaged: {error}\n"));
     }
     text.push_str(&format!("\nAt the end of epoch {}:\n", newest.manifest.epoch.0));
@@ -132,7 +132,7 @@ pub(super) fn json(place: &str, contents: &Contents) -> Result<String> {
         "job": manifest.job,
         "savepoint_from": contents.savepoint_from,
         "checkpoints": contents.checkpoints.iter().map(checkpoint).collect::<Vec<_>>(),
-        "damaged": contents.damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "damaged": contents.damaged.iter().map(|(_, error)| error.to_string()).collect::<Vec<_>>(),
         "parts": manifest.outline.iter().filter_map(part).collect::<Vec<_>>(),
     });
     serde_json::to_string_pretty(&value).map_err(|error| Error::internal(format!("JSON: {error}")))

@@ -120,3 +120,20 @@ fn a_directory_needs_no_copies() {
     store.put("state/a", Bytes::new()).expect("put");
     assert!(!nearby.exists());
 }
+
+#[test]
+fn of_a_refused_request_only_the_code_is_told() {
+    let message = |status: &str, code: &str| {
+        let body = format!("<Error><Code>{code}</Code><AWSAccessKeyId>AKIA1</AWSAccessKeyId></Error>");
+        let long = "x".repeat(600);
+        let said = format!("request {long} - Server returned non-2xx status code: {status}: \n{body}");
+        let said = if code == "SlowDown" { said.replace(&long, "") } else { said };
+        failed("read", "s3://b/a", &object_store::Error::Generic { store: "S3", source: said.into() }).to_string()
+    };
+    for code in CREDENTIALS {
+        let error = message("400 Bad Request", code);
+        assert!(error.contains("refuses the credentials") && !error.contains("AKIA1"), "{error}");
+    }
+    let error = message("429 Too Many Requests", "SlowDown");
+    assert!(error.contains("429 Too Many Requests (SlowDown)") && !error.contains("AKIA1"), "{error}");
+}
