@@ -18,7 +18,7 @@ const ON_DISK: [(&str, &str); 2] = [("state-backend", "disk"), ("state-bytes", B
 /// How often a key comes while it is in use, where keys are in use for a while.
 const TIMES: u64 = 5;
 /// The general store is given this part of the keys to count: it takes its time.
-const STORE_SHARE: usize = 20;
+const STORE_SHARE: usize = 100;
 /// Share of the keys that change between two checkpoints.
 const HOT_SHARE: u64 = 100;
 
@@ -70,7 +70,7 @@ pub(crate) fn on_disk(scale: Scale) -> Result<Vec<Section>> {
     let blocks = scattered.blocks.len().div_ceil(STORE_SHARE);
     let store = peer::fjall::Counters::new(scattered.distinct, BOUND_BYTES)?;
     let store = program("peer: fjall", move || store.count(&scattered, blocks));
-    let comparison = measure(&mut [store], scale.repetitions)?;
+    let comparison = measure(&mut [store], 1)?;
     sections.push(Section {
         title: "State on disk: a general store".into(),
         note: format!(
