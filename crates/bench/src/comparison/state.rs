@@ -18,7 +18,7 @@ const ON_DISK: [(&str, &str); 2] = [("state-backend", "disk"), ("state-bytes", B
 /// How often a key comes while it is in use, where keys are in use for a while.
 const TIMES: u64 = 5;
 /// The general store is given this part of the keys to count: it takes its time.
-const STORE_SHARE: usize = 100;
+const STORE_SHARE: usize = 1000;
 /// Share of the keys that change between two checkpoints.
 const HOT_SHARE: u64 = 100;
 
