@@ -10,37 +10,11 @@
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-start_seconds_max=90
-
-fail() {
-  echo "kafka broker: $*" >&2
-  exit 1
-}
+server_name="kafka broker" server_kind=broker server_stop="$here/broker.sh"
+source "$here/../servers.sh"
 
 usage() {
   fail "usage: broker.sh start DIR [PORT] | broker.sh stop DIR"
-}
-
-answers() {
-  (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
-}
-
-# A port below the range from which the system gives ports to outgoing connections, so that none is taken by chance.
-free_port() {
-  local port
-  for _ in {1..100}; do
-    port=$((20000 + RANDOM % 12000))
-    [[ $port != "${1:-}" ]] || continue
-    answers "$port" || { echo "$port"; return; }
-  done
-  fail "found no free port between 20000 and 32000"
-}
-
-# The broker's process, if it lives: the pid may have been given to another program since.
-broker_pid() {
-  local pid
-  pid="$(cat "$1/broker.pid" 2>/dev/null)" || return 1
-  [[ -r /proc/$pid/cmdline ]] && tr '\0' '\n' <"/proc/$pid/cmdline" | grep -qxF "$1/server.properties" && echo "$pid"
 }
 
 write_properties() {
@@ -93,34 +67,11 @@ format() {
     >"$dir/format.log" 2>&1 || fail "formatting $dir/data failed: $(tail -n 5 "$dir/format.log")"
 }
 
-# Returns 0 when the port answers, 1 when the broker ended before.
-wait_until_up() {
-  local dir="$1" port="$2" pid="$3" deadline=$((SECONDS + start_seconds_max))
-  until answers "$port"; do
-    kill -0 "$pid" 2>/dev/null || return 1
-    if ((SECONDS > deadline)); then
-      kill -9 "$pid" 2>/dev/null || true
-      fail "port $port did not answer within $start_seconds_max s; see $dir/broker.log"
-    fi
-    sleep 0.1
-  done
-}
-
-# Stops the broker and removes its folder when process $2 has ended, whether or not the broker still runs then.
-watch_parent() {
-  local dir="$1" parent="$2"
-  setsid bash -c '
-    while kill -0 "$1"; do sleep 0.5; done
-    "$2" stop "$3"
-    rm -rf "$3"' watcher "$parent" "$here/broker.sh" "$dir" </dev/null >/dev/null 2>&1 &
-  disown
-}
-
 start() {
   local dir="$1" wanted="${2:-}" port controller_port
   mkdir -p "$dir"
   dir="$(cd "$dir" && pwd)"
-  if pid="$(broker_pid "$dir")"; then
+  if pid="$(server_pid "$dir")"; then
     fail "a broker already runs in $dir as process $pid on $(cat "$dir/bootstrap.servers"); stop it first"
   fi
   if [[ -z $wanted && -e $dir/bootstrap.servers ]]; then
@@ -155,7 +106,7 @@ start() {
 stop() {
   local dir pid
   dir="$(cd "$1" 2>/dev/null && pwd)" || return 0
-  pid="$(broker_pid "$dir")" || return 0
+  pid="$(server_pid "$dir")" || return 0
   kill "$pid" 2>/dev/null || true
   for _ in {1..100}; do
     kill -0 "$pid" 2>/dev/null || break

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use anabranch_model::{Error, Result};
 use arrow::array::RecordBatch;
 
-pub(crate) use buckets::own_rows;
+pub(crate) use buckets::detached;
 pub use buckets::{BUCKETS, Buckets};
 pub use disk::DiskBackend;
 pub use run::Run;

@@ -7,27 +7,29 @@ use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use bytes::{Buf, Bytes};
 
-use crate::backend::own_rows;
+use crate::backend::detached;
 
 /// Rows for files of about so many bytes each: whoever reads one holds it in memory.
 pub fn pieces(rows: Vec<RecordBatch>, bytes_max: usize) -> Result<Vec<Vec<RecordBatch>>> {
     if rows.iter().map(batch_bytes).sum::<usize>() <= bytes_max {
         return Ok(if rows.is_empty() { Vec::new() } else { vec![rows] });
     }
-    let (mut pieces, mut bytes) = (vec![Vec::new()], 0);
+    let (mut pieces, mut piece, mut bytes) = (Vec::new(), Vec::new(), 0);
     for batch in rows {
         let row_bytes = batch_bytes(&batch).div_ceil(batch.num_rows().max(1)).max(1);
         let step = (bytes_max / row_bytes).max(1);
         for first in (0..batch.num_rows()).step_by(step) {
-            let slice = own_rows(&batch.slice(first, step.min(batch.num_rows() - first)))?;
-            if bytes > 0 && bytes + batch_bytes(&slice) > bytes_max {
-                pieces.push(Vec::new());
+            let slice = detached(&batch.slice(first, step.min(batch.num_rows() - first)))?;
+            let slice_bytes = batch_bytes(&slice);
+            if bytes > 0 && bytes + slice_bytes > bytes_max {
+                pieces.push(std::mem::take(&mut piece));
                 bytes = 0;
             }
-            bytes += batch_bytes(&slice);
-            pieces.last_mut().into_iter().for_each(|piece| piece.push(slice.clone()));
+            bytes += slice_bytes;
+            piece.push(slice);
         }
     }
+    pieces.push(piece);
     Ok(pieces)
 }
 

@@ -64,7 +64,7 @@ impl Buckets {
 }
 
 /// The rows without the data of others that their strings may lie among.
-pub(crate) fn own_rows(rows: &RecordBatch) -> Result<RecordBatch> {
+pub(crate) fn detached(rows: &RecordBatch) -> Result<RecordBatch> {
     let columns = rows.columns().iter().map(own).collect::<Result<_>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
     Ok(RecordBatch::try_new_with_options(rows.schema(), columns, &options)?)
