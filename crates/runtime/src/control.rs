@@ -21,6 +21,8 @@ pub(crate) struct Control {
     granted: AtomicU64,
     /// When all sources have cut this epoch, the coordinator grants the next group.
     turn: AtomicU64,
+    /// The last epoch whose time is over for any source.
+    foremost: AtomicU64,
     stop_after: AtomicU64,
     /// The epoch that ends, or ended, with the last checkpoint that was granted.
     checkpoint: AtomicU64,
@@ -48,6 +50,7 @@ impl Control {
             mailbox,
             granted: AtomicU64::new(after.0),
             turn: AtomicU64::new(after.0),
+            foremost: AtomicU64::new(after.0),
             stop_after: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
             done: AtomicU64::new(after.0),
@@ -96,6 +99,16 @@ impl Control {
         if epoch == granted || epoch.0 == self.turn.load(SeqCst) {
             self.report(task, Report::EpochCut(epoch));
         }
+    }
+
+    /// The time of this epoch is over for a source, and so for all of them.
+    pub(crate) fn lead(&self, epoch: Epoch) {
+        self.foremost.fetch_max(epoch.0, SeqCst);
+    }
+
+    /// The last epoch whose time is over for any source.
+    pub(crate) fn foremost(&self) -> Epoch {
+        Epoch(self.foremost.load(SeqCst))
     }
 
     /// Sources are to end after this epoch.

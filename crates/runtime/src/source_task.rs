@@ -139,6 +139,12 @@ fn dead_letters(table: &str, records: &[Malformed], schema: &SchemaRef) -> Resul
     Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_>>()?)?)
 }
 
+/// When an epoch ends: at the same moment for all sources that look at the same clock.
+fn next_cut(now: Nanos, interval: Duration) -> Nanos {
+    let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1);
+    Nanos((now.0 / interval).saturating_add(1).saturating_mul(interval))
+}
+
 /// A source task while it runs.
 pub(crate) struct SourceTask {
     task: TaskParts,
@@ -161,7 +167,7 @@ pub(crate) struct SourceTask {
 
 impl SourceTask {
     pub(crate) fn new(task: TaskParts, parts: SourceParts, version: PlanVersion, epoch_interval: Duration) -> Self {
-        let next_cut = task.clock.now().plus(epoch_interval);
+        let next_cut = next_cut(task.clock.now(), epoch_interval);
         let (epoch, done) = (task.after.next(), task.after);
         SourceTask {
             task,
@@ -182,7 +188,7 @@ impl SourceTask {
     pub(crate) fn run(mut self) -> Result<()> {
         self.sides = Some(self.task.read_sides()?);
         let mut now = self.task.clock.now();
-        self.next_cut = now.plus(self.epoch_interval);
+        self.next_cut = next_cut(now, self.epoch_interval);
         while !self.task.control.is_cancelled() {
             now = self.turn(now, true)?;
             if let Some(last) = self.ended {
@@ -200,7 +206,7 @@ impl SourceTask {
         }
         if self.sides.is_none() {
             self.sides = self.task.read_side(Some(Duration::ZERO))?;
-            self.next_cut = now.plus(self.epoch_interval);
+            self.next_cut = next_cut(now, self.epoch_interval);
             return Ok(Step::Goes);
         }
         match self.ended {
@@ -226,10 +232,7 @@ impl SourceTask {
             if self.sides == Some(SideEnd::Cut) {
                 return Err(Error::internal("the static side was cut, but the job does not stop"));
             }
-            if now >= self.next_cut && self.is_granted(now) {
-                self.cut(MarkerKind::Cut)?;
-                self.next_cut = now.plus(self.epoch_interval);
-            }
+            self.cut_due(now)?;
             self.epochs_done()?;
         }
         // What is there is taken at once; only then the task waits, and counts as idle.
@@ -263,6 +266,19 @@ impl SourceTask {
             polled = self.parts.source.poll(Duration::ZERO)?;
         }
         Ok(polled)
+    }
+
+    /// Cuts the epoch if its time is over. What another source has cut is cut too: who has both as inputs holds that one's
+    /// rows back until then.
+    fn cut_due(&mut self, now: Nanos) -> Result<()> {
+        if now >= self.next_cut && self.is_granted(now) {
+            self.task.control.lead(self.epoch);
+            self.next_cut = next_cut(now, self.epoch_interval);
+        }
+        while self.epoch <= self.task.control.foremost() {
+            self.cut(MarkerKind::Cut)?;
+        }
+        Ok(())
     }
 
     /// Whether the epoch may be cut that ends now. A wait for that is coordination, and is told.
