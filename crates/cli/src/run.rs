@@ -108,7 +108,9 @@ fn begin_with(
 ) -> Result<Job, Failure> {
     let wrong = |error: Error| Failure::planning(&error, "");
     let savepoint = engine.savepoint(place).map_err(wrong)?;
-    if !arguments.quiet {
+    if engine.goes_on_behind(plan, &savepoint).map_err(wrong)? {
+        progress.line("the job has begun with this savepoint before: it goes on from its own checkpoints")?;
+    } else if !arguments.quiet {
         for change in savepoint.compare(plan).map_err(wrong)? {
             progress.line(&change.to_string())?;
         }

@@ -46,7 +46,7 @@ pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure>
         Ok(None) if arguments.last => waiting.newest(&to).map(|(savepoint, damaged)| (savepoint, Some(damaged))),
         Ok(None) => Err(Error::outside("no job runs there that could make a savepoint")
             .at(arguments.job.clone())
-            .remedy("start the job, or copy its newest checkpoint with --last")),
+            .remedy("start the job, or copy its newest checkpoint with --last; ask again if it runs and writes much at once")),
         Err(error) => Err(error),
     };
     // Ended before the outcome is told: a request that stays would hold the job's checkpoint.

@@ -133,7 +133,7 @@ fn read(servers: &str, topic: &str, format: &str, columns: &[(&str, DataType)]) 
                 count += black_box(rows.batch).num_rows();
             }
             Polled::End => return Ok(count),
-            Polled::Opened(_) | Polled::Closed(_) | Polled::Pending => {}
+            Polled::Opened { .. } | Polled::Closed(_) | Polled::Pending => {}
         }
     }
 }

@@ -18,8 +18,8 @@ pub(crate) struct Announcements {
 
 impl Announcements {
     /// A partition has become this task's.
-    pub(crate) fn open(&mut self, partition: u32) {
-        self.queue.push_back(Polled::Opened(PartitionId(partition)));
+    pub(crate) fn open(&mut self, partition: u32, name: String) {
+        self.queue.push_back(Polled::Opened { partition: PartitionId(partition), name });
     }
 
     /// What is owed next.

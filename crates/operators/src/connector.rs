@@ -93,7 +93,12 @@ pub trait Source: Send {
 #[derive(Debug)]
 pub enum Polled {
     /// A partition has become this task's: it holds the watermark back until it has rows or is idle.
-    Opened(PartitionId),
+    Opened {
+        /// What this reader calls it; another reader, or the next start, may call it otherwise.
+        partition: PartitionId,
+        /// Its name in [`Source::positions`], by which it is known for ever.
+        name: String,
+    },
     /// Rows of one partition, in its order.
     Rows(Rows),
     /// A partition has ended.

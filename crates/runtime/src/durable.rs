@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, KeyGroups, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, KeyGroups, Result};
 use anabranch_operators::{Committable, Positions};
 use anabranch_protocol::Coordinator;
-use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Input, Owner, Tasks};
+use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Entry, Input, Owner, Tasks};
 use anabranch_state::{Blob, Prepared, Savepoint, Store, TaskState, read_rows};
 use arrow::array::RecordBatch;
 
@@ -101,6 +101,10 @@ impl Checkpointing {
             let (store, job) = (self.store.clone(), self.new_job.clone());
             let mut journal = Journal::new(store, job, plan.version, &outline);
             let entries = journal.entries(&mut aside)?;
+            match origin {
+                Some(origin) => journal.origin = Some(origin.id().to_owned()),
+                None => self.check_origin(&journal, &entries)?,
+            }
             let mut coordinator = Coordinator::new(clock.now(), config.clone(), random_owner(), entries, tasks.clone());
             let none = BTreeSet::new();
             let begun = begin(&mut coordinator, clock.as_ref(), |command| journal.carry_out(command, &none))?;
@@ -127,8 +131,10 @@ impl Checkpointing {
                 return Err(error);
             }
             let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
-            let job = self.job(&journal, id, incarnation, &aside);
+            let (job, begun_with) = self.job(&journal, id, incarnation, &aside);
             job.clone_into(&mut journal.job);
+            journal.origin = begun_with;
+            journal.take_up_request(clock.now());
             journal.remove_strays(incarnation)?;
             let recorder = Recorder::new(journal, outline, incarnation, Arc::clone(clock));
             let after = from.map_or(Epoch(0), |checkpoint| checkpoint.epoch);
@@ -144,21 +150,36 @@ impl Checkpointing {
         }
     }
 
-    /// The name that the job bears from here on.
+    /// A job that began with a savepoint and has no checkpoint of its own begins with it again, or not at all.
+    fn check_origin(&self, journal: &Journal, entries: &[(u64, Entry<TaskState>)]) -> Result<()> {
+        let has_checkpoint =
+            entries.iter().any(|(_, entry)| matches!(entry, Entry::Checkpoint(_) | Entry::Unusable(_)));
+        match &journal.origin {
+            Some(origin) if !has_checkpoint => {
+                Err(Error::user(format!("the job began with savepoint {origin} and has no checkpoint of its own yet"))
+                    .at(self.store.place().to_owned())
+                    .remedy("start it with the savepoint (--from PATH) again, or give another place for checkpoints"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The name that the job bears from here on, and the savepoint that it began with.
     fn job(
         &self,
         journal: &Journal,
         from: Option<CheckpointId>,
         incarnation: Incarnation,
         aside: &BTreeMap<CheckpointId, Error>,
-    ) -> String {
-        let Some(from) = from else { return self.new_job.clone() };
-        let job = journal.job_of(from).unwrap_or(&self.new_job);
-        match aside.keys().any(|id| *id > from) {
+    ) -> (String, Option<String>) {
+        let Some(from) = from else { return (self.new_job.clone(), journal.origin.clone()) };
+        let (job, origin) = journal.job_of(from).unwrap_or((&self.new_job, None));
+        let job = match aside.keys().any(|id| *id > from) {
             // Epochs come a second time whose results are visible already: they must not be taken for the same.
             true => format!("{job}-{}", incarnation.0),
             false => job.to_owned(),
-        }
+        };
+        (job, origin.map(str::to_owned))
     }
 }
 
@@ -187,7 +208,7 @@ pub(crate) struct JobState {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RestoredSource {
     pub(crate) positions: Positions,
-    pub(crate) watermarks: BTreeMap<PartitionId, EventTime>,
+    pub(crate) watermarks: BTreeMap<String, EventTime>,
     pub(crate) dead_letters: Vec<Committable>,
 }
 
@@ -259,7 +280,7 @@ pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState, pa
         let restored = state.sources.entry(source.number).or_default();
         restored.positions.extend(source.positions.clone());
         let watermarks = source.watermarks_ms.iter();
-        restored.watermarks.extend(watermarks.map(|(id, ms)| (PartitionId(*id), EventTime(*ms))));
+        restored.watermarks.extend(watermarks.map(|(name, ms)| (name.clone(), EventTime(*ms))));
         for prepared in &source.dead_letters {
             restored.dead_letters.push(read(prepared)?);
         }

@@ -21,6 +21,8 @@ pub(crate) struct Journal {
     log: Log,
     /// Name of the job in the manifests that are written.
     pub(crate) job: String,
+    /// [`Savepoint::id`](anabranch_state::Savepoint::id) of the savepoint that the job began with, as far as is known.
+    pub(crate) origin: Option<String>,
     version: PlanVersion,
     /// What has state, a line each.
     outline: Vec<String>,
@@ -32,6 +34,7 @@ pub(crate) struct Journal {
 /// A checkpoint that is in the log, or about to be.
 struct Known {
     job: String,
+    origin: Option<String>,
     /// Names of everything that belongs to it.
     names: BTreeSet<String>,
 }
@@ -40,7 +43,7 @@ impl Journal {
     pub(crate) fn new(store: Store, job: String, version: PlanVersion, outline: &Outline) -> Journal {
         let (log, requests) = (Log::new(store.clone()), Requests::new(store.clone()));
         let Outline { lines, lineage, .. } = outline.clone();
-        Journal { store, log, job, version, outline: lines, lineage, known: BTreeMap::new(), requests }
+        Journal { store, log, job, origin: None, version, outline: lines, lineage, known: BTreeMap::new(), requests }
     }
 
     /// All entries that are there. Checkpoints in `aside` count as unusable, and those that cannot be read are put there.
@@ -57,7 +60,10 @@ impl Journal {
 
     fn entry(&mut self, stored: Stored, aside: &mut BTreeMap<CheckpointId, Error>) -> Result<Entry<TaskState>> {
         Ok(match stored {
-            Stored::Begins { incarnation, owner } => Entry::Begins(incarnation, Owner(owner)),
+            Stored::Begins { incarnation, owner, origin } => {
+                self.origin = origin;
+                Entry::Begins(incarnation, Owner(owner))
+            }
             Stored::Ended { incarnation } => Entry::Ended(incarnation),
             Stored::Checkpoint { incarnation, epoch, .. } if aside.contains_key(&(incarnation, epoch)) => {
                 Entry::Unusable(incarnation)
@@ -77,17 +83,17 @@ impl Journal {
     fn checkpoint(&mut self, blob: &Blob) -> Result<Checkpoint<TaskState>> {
         let at = |error: Error| error.at(format!("{}/{}", self.store.place(), blob.name));
         let manifest = decode_manifest(&self.store.get_blob(blob)?).map_err(at)?;
-        check_fits(&manifest, &self.outline).map_err(at)?;
+        check_fits(&manifest, &self.outline, &self.lineage).map_err(at)?;
         let Manifest { epoch, incarnation, .. } = manifest;
         let names = manifest.names().chain([blob.name.clone()]).collect();
-        self.known.insert((incarnation, epoch), Known { job: manifest.job, names });
+        self.known.insert((incarnation, epoch), Known { job: manifest.job, origin: manifest.origin, names });
         let tasks = manifest.tasks.into_iter().map(|state| (state.task, state)).collect();
         Ok(Checkpoint { epoch, incarnation, version: self.version, tasks })
     }
 
-    /// Name of the job that a checkpoint of the log was written by.
-    pub(crate) fn job_of(&self, checkpoint: CheckpointId) -> Option<&str> {
-        self.known.get(&checkpoint).map(|known| known.job.as_str())
+    /// Name of the job that a checkpoint of the log was written by, and the savepoint that it began with.
+    pub(crate) fn job_of(&self, checkpoint: CheckpointId) -> Option<(&str, Option<&str>)> {
+        self.known.get(&checkpoint).map(|known| (known.job.as_str(), known.origin.as_deref()))
     }
 
     /// Carries out a command that concerns the log. The answer to the number that it asked about, if it is to be answered.
@@ -108,7 +114,9 @@ impl Journal {
 
     fn append(&mut self, sequence: u64, entry: Entry<TaskState>) -> Result<Answer<TaskState>> {
         let stored = match entry {
-            Entry::Begins(incarnation, owner) => Stored::Begins { incarnation, owner: owner.0 },
+            Entry::Begins(incarnation, owner) => {
+                Stored::Begins { incarnation, owner: owner.0, origin: self.origin.clone() }
+            }
             Entry::Checkpoint(checkpoint) => self.write_manifest(checkpoint)?,
             Entry::Ended(incarnation) => Stored::Ended { incarnation },
             Entry::Unusable(_) => return Err(Error::internal("what cannot be used is not written")),
@@ -137,6 +145,12 @@ impl Journal {
         }
     }
 
+    /// A savepoint may be under way of a checkpoint that nothing else keeps any more.
+    pub(crate) fn take_up_request(&mut self, now: Nanos) {
+        // What cannot be read is no reason not to start: the copy fails, and is asked for again.
+        let _ = self.requests.take_up(now);
+    }
+
     /// Looks for a request for a savepoint. Whether there is a new one, which the next checkpoint answers.
     pub(crate) fn look_for_requests(&mut self, now: Nanos, in_use: impl FnOnce() -> BTreeSet<String>) -> bool {
         let (found, released) = self.requests.look(now);
@@ -160,6 +174,7 @@ impl Journal {
         let manifest = Manifest {
             format: FORMAT,
             job: self.job.clone(),
+            origin: self.origin.clone(),
             outline: self.outline.clone(),
             lineage: self.lineage.clone(),
             epoch,
@@ -169,7 +184,7 @@ impl Journal {
         let name = format!("manifests/{}-{}.txt", incarnation.0, epoch.0);
         let blob = self.store.put(&name, encode_manifest(&manifest)?.into())?;
         let names = manifest.names().chain([name]).collect();
-        self.known.insert((incarnation, epoch), Known { job: manifest.job, names });
+        self.known.insert((incarnation, epoch), Known { job: manifest.job, origin: manifest.origin, names });
         Ok(Stored::Checkpoint { incarnation, epoch, manifest: blob })
     }
 
@@ -239,10 +254,10 @@ pub(crate) fn in_memory<S>(command: &Command<S>) -> Option<(u64, Answer<S>)> {
 }
 
 /// What has state must be what had it: then every part of the checkpoint is taken up, and nothing begins empty.
-fn check_fits(manifest: &Manifest, now: &[String]) -> Result<()> {
+fn check_fits(manifest: &Manifest, now: &[String], lineage: &[Lineage]) -> Result<()> {
     let then = &manifest.outline;
     if now == then {
-        return Ok(());
+        return check_order(manifest, lineage);
     }
     let missing = |a: &[String], b: &[String]| a.iter().filter(|line| !b.contains(line)).cloned().collect::<Vec<_>>();
     let (lost, new) = (missing(then, now), missing(now, then));
@@ -255,6 +270,26 @@ fn check_fits(manifest: &Manifest, now: &[String]) -> Result<()> {
         "go on with the query that wrote it, give the job a new place for its checkpoints, or take what still fits along: \
          anabranch savepoint CHECKPOINT-DIRECTORY PATH, then anabranch run FILE --from PATH",
     ))
+}
+
+/// Statements that are alike up to what they compute are known by their order: it must be the same.
+fn check_order(manifest: &Manifest, now: &[Lineage]) -> Result<()> {
+    let then = &manifest.lineage;
+    let moved = |(place, was): (usize, &Lineage)| {
+        let known = !was.how.is_empty();
+        (known && now.get(place) != Some(was) && now.contains(was)).then_some(place)
+    };
+    match then.iter().enumerate().find_map(moved) {
+        None => Ok(()),
+        Some(place) => Err(Error::user(format!(
+            "statements that write the same tables have changed places: '{}' would get the state of another one",
+            manifest.outline.get(place).map_or("", String::as_str)
+        ))
+        .remedy(
+            "put them in the order that they had; or take what they have along: anabranch savepoint CHECKPOINT-DIRECTORY PATH, \
+             then anabranch run FILE --from PATH",
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -282,7 +317,7 @@ mod tests {
 
         let asked = Asked::ask(&store, "b".into(), 0).expect("asked");
         assert!(journal.look_for_requests(Nanos(10_000_000_000), BTreeSet::new));
-        let begins = Stored::Begins { incarnation: Incarnation(2), owner: 5 };
+        let begins = Stored::Begins { incarnation: Incarnation(2), owner: 5, origin: None };
         assert_eq!(Log::new(store).append(2, &begins).expect("appended"), Appended::Last);
         journal.ended(Incarnation(1));
         assert_eq!(asked.answer().expect("read"), None);

@@ -1,8 +1,8 @@
 //! Finding again, in a query that has changed, what a savepoint has state of.
 //!
 //! A part with state is the same if its description is. Where several parts are alike, those between the same tables and
-//! other states belong together. If that does not decide either, nobody can tell which is which: statements that differ only
-//! in their filters may have changed places, and a guess would give wrong results without a word.
+//! other states belong together, of these the ones whose rows are computed alike. If that does not decide either, nobody can
+//! tell which is which: a guess would give wrong results without a word.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub(crate) fn parts(lines: &[String], lineage: &[Lineage]) -> Result<Vec<Part>> 
 }
 
 /// What of the lineage has to be the same, in one pass after the other: where rows come from, what they come through, where
-/// they go.
+/// they go. In each pass, those come first whose rows are computed alike.
 const PASSES: [(bool, bool, bool); 7] = [
     (true, true, true),
     (true, true, false),
@@ -72,14 +72,15 @@ const PASSES: [(bool, bool, bool); 7] = [
 /// Pairs the parts then with the parts now.
 pub(crate) fn pair(then: &[Part], now: &[Part]) -> Matching {
     let mut matching = Matching::default();
-    for (from, through, to) in PASSES {
+    for ((from, through, to), how) in PASSES.into_iter().flat_map(|pass| [(pass, true), (pass, false)]) {
         let mut groups: BTreeMap<_, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
         let taken: Vec<usize> = matching.pairs.values().copied().collect();
         let key = |part: &Part| {
             let lineage = part.lineage.clone().unwrap_or_default();
             let known = part.lineage.is_some() || !(from || through || to);
+            let known = known && !(how && lineage.how.is_empty());
             let around = (from.then_some(lineage.from), through.then_some(lineage.through), to.then_some(lineage.to));
-            known.then(|| (part.kind, part.description.clone(), around))
+            known.then(|| (part.kind, part.description.clone(), around, how.then_some(lineage.how)))
         };
         for (index, part) in then.iter().enumerate().filter(|(index, _)| !matching.pairs.contains_key(index)) {
             key(part).into_iter().for_each(|key| groups.entry(key).or_default().0.push(index));
@@ -107,12 +108,14 @@ pub(crate) fn pair(then: &[Part], now: &[Part]) -> Matching {
 mod tests {
     use super::*;
 
-    /// `count events > results`: a description, the tables before it, other states, the tables behind it.
+    /// `count events > results`: a description, the tables before it, other states, the tables behind it; and how rows are
+    /// computed, if that is known.
     fn of(texts: &[&str]) -> Vec<Part> {
         let part = |(number, text): (usize, &&str)| {
             let words: Vec<&str> = text.split(' ').collect();
             let list = |at: usize| vec![words[at].to_owned()];
-            let lineage = (words.len() > 1).then(|| Lineage { from: list(1), through: list(2), to: list(3) });
+            let how = words.get(4).map_or_else(String::new, ToString::to_string);
+            let lineage = (words.len() > 1).then(|| Lineage { from: list(1), through: list(2), to: list(3), how });
             Part { kind: Kind::State, number, description: words[0].to_owned(), lineage }
         };
         texts.iter().enumerate().map(part).collect()
@@ -145,10 +148,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_alike_is_told_apart_by_how_its_rows_are_computed() {
+        let (ab, ba) = (["count e > r a", "count e > r b"], ["count e > r b", "count e > r a"]);
+        check(&ab, &ab, &[(0, 0), (1, 1)], &[]);
+        check(&ab, &ba, &[(0, 1), (1, 0)], &[]);
+        // One is changed, one goes, another one comes.
+        check(&ab, &["count e > r c", "count e > r a"], &[(0, 1), (1, 0)], &[]);
+        check(&ab, &["count e > r b"], &[(1, 0)], &[]);
+        check(&["count e > r b"], &ab, &[(0, 1)], &[]);
+        // Tables tell more than that.
+        check(&["count e > r a", "count e > s b"], &["count e > r b", "count e > s a"], &[(0, 0), (1, 1)], &[]);
+        check(&ab, &["count e > s b", "count e > s a"], &[(0, 1), (1, 0)], &[]);
+        // Both are changed; both are the same; it is not known of one side.
+        check(&ab, &["count e > r c", "count e > r d"], &[], &[0, 1]);
+        check(&["count e > r a", "count e > r a"], &["count e > r a", "count e > r a"], &[], &[0, 1]);
+        check(&["count e > r", "count e > r"], &ab, &[], &[0, 1]);
+    }
+
+    #[test]
     fn what_cannot_be_told_apart_is_not_guessed() {
         check(&["count e > r"], &["count e > x", "count e > y"], &[], &[0]);
         check(&["count e > r", "count e > r"], &["count e > r"], &[], &[0, 1]);
-        // Not by their order either: they may differ in what is filtered, and have changed places.
+        // Not by their order either: they may have changed places.
         check(&["count e > r", "count e > r"], &["count e > r", "count e > r"], &[], &[0, 1]);
         check(&["count", "count"], &["count e > r", "count e > s"], &[], &[0, 1]);
         check(&["count"], &["count e > r", "count e > s"], &[], &[0]);

@@ -9,7 +9,7 @@ use std::fmt;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Result};
-use anabranch_state::{Manifest, Savepoint, Store, TaskState};
+use anabranch_state::{Contents, Manifest, Savepoint, Store, TaskState};
 
 use crate::durable::{JobState, add_task, parallelism_of};
 use crate::matching::{Kind, Matching, Part, pair, parts};
@@ -19,6 +19,7 @@ use crate::outline::Outline;
 #[derive(Clone, Debug)]
 pub struct Origin {
     store: Store,
+    id: String,
     manifest: Manifest,
 }
 
@@ -60,10 +61,29 @@ impl Origin {
     /// The savepoint at a place.
     pub fn open(store: Store) -> Result<Origin> {
         match Savepoint::read(&store)? {
-            Some(savepoint) => Ok(Origin { store, manifest: savepoint.manifest }),
+            Some(savepoint) => Ok(Origin { store, id: savepoint.id(), manifest: savepoint.manifest }),
             None => Err(Error::user("there is no savepoint")
                 .at(store.place().to_owned())
                 .remedy("make one with: anabranch savepoint CHECKPOINT-DIRECTORY PATH")),
+        }
+    }
+
+    /// What no other savepoint is called.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether the job that keeps its checkpoints there began with this savepoint and has checkpoints of its own: then it goes on
+    /// from those. An error if it has, and began otherwise.
+    pub fn is_behind(&self, checkpoints: &Store) -> Result<bool> {
+        let Some(contents) = Contents::read_if_any(checkpoints)? else { return Ok(false) };
+        match contents.newest()?.manifest.origin.as_ref() == Some(&self.id) {
+            true => Ok(true),
+            false => Err(Error::user("a job that begins with a savepoint needs a new place for its checkpoints")
+                .at(checkpoints.place().to_owned())
+                .remedy(
+                    "give an empty one; or leave the savepoint out, and the job there goes on from its last checkpoint",
+                )),
         }
     }
 
@@ -114,7 +134,7 @@ impl Origin {
         let mut text = self.describe(then);
         if let (Some(before), Some(after)) = (&then.lineage, &now.lineage)
             && then.kind == Kind::State
-            && before != after
+            && (&before.from, &before.to) != (&after.from, &after.to)
         {
             let lineage = |(from, to): (&[String], &[String])| format!("{} -> {}", from.join(", "), to.join(", "));
             let (before, after) = (lineage((&before.from, &before.to)), lineage((&after.from, &after.to)));

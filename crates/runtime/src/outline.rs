@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::{AggregatePhase, OperatorSpec, Plan, Port, WindowAggregateSpec};
-use anabranch_model::StageId;
+use anabranch_model::{HASH_SEED, StageId, hash_bytes};
 use anabranch_state::Lineage;
 
 /// The numbers, and a line of text for each.
@@ -80,7 +80,7 @@ fn describe(spec: &WindowAggregateSpec) -> String {
     format!("aggregate, window {}, by [{}]: [{}]", spec.window, keys.join(", "), aggregates.join(", "))
 }
 
-/// The tables before a stage and behind it, itself included.
+/// The tables before a stage and behind it, itself included, and what is done with the rows between them.
 fn lineage(plan: &Plan, stage: StageId) -> Lineage {
     let (mut before, mut behind) = (BTreeSet::from([stage]), BTreeSet::from([stage]));
     // A round for each exchange is enough for the longest way.
@@ -102,7 +102,28 @@ fn lineage(plan: &Plan, stage: StageId) -> Lineage {
         _ => None,
     });
     let sorted = |names: BTreeSet<String>| names.into_iter().collect();
-    Lineage { from: sorted(read.collect()), through: sorted(states.collect()), to: sorted(written.collect()) }
+    let (from, through, to) = (sorted(read.collect()), sorted(states.collect()), sorted(written.collect()));
+    Lineage { from, through, to, how: how(plan, before.union(&behind)) }
+}
+
+/// What the rows of these stages are computed by, as a hash: the same at every parallelism, and whatever the tables are called.
+fn how<'a>(plan: &Plan, stages: impl Iterator<Item = &'a StageId>) -> String {
+    let mut text = String::new();
+    for stage in stages.map(|id| plan.stage(*id)) {
+        let columns = stage.source.iter().map(|source| OperatorSpec::Project { columns: source.columns.clone() });
+        for operator in columns.chain(stage.operators.iter().cloned()) {
+            match operator {
+                // It repeats the other half.
+                OperatorSpec::WindowAggregate(spec) if spec.phase == AggregatePhase::Final => {}
+                OperatorSpec::WindowAggregate(spec) => {
+                    let whole = WindowAggregateSpec { phase: AggregatePhase::Complete, ..spec };
+                    text.push_str(&format!("{whole}\n"));
+                }
+                other => text.push_str(&format!("{other}\n")),
+            }
+        }
+    }
+    format!("{:016x}", hash_bytes(HASH_SEED, text.as_bytes()))
 }
 
 /// Stages from which rows only reach static sides.

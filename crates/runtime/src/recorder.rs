@@ -162,7 +162,7 @@ impl Recorder {
             Some(number) => Some(SourceState {
                 number,
                 positions: source.positions,
-                watermarks_ms: source.partition_watermarks.into_iter().map(|(id, time)| (id.0, time.0)).collect(),
+                watermarks_ms: source.partition_watermarks.into_iter().map(|(name, time)| (name, time.0)).collect(),
                 dead_letters: self.record_prepared(task, true, source.dead_letters)?,
             }),
             None => None,

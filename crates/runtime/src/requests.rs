@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use anabranch_model::{Epoch, Nanos};
-use anabranch_state::{Answer, Blob, REQUEST_FORGOTTEN_MS, Request, Store};
+use anabranch_model::{Epoch, Nanos, Result};
+use anabranch_state::{Answer, Blob, REQUEST_FORGOTTEN_MS, Request, Store, decode_manifest};
 
 /// Time between two looks, on a disk and over a network, where each is paid for.
 const PACE_LOCAL_NS: u64 = 200_000_000;
@@ -33,6 +33,16 @@ impl Requests {
     pub(crate) fn new(store: Store) -> Requests {
         let pace_ns = if store.is_remote() { PACE_REMOTE_NS } else { PACE_LOCAL_NS };
         Requests { store, pace_ns, looked: None, current: None }
+    }
+
+    /// What the process that had the job before has answered is kept on.
+    pub(crate) fn take_up(&mut self, now: Nanos) -> Result<()> {
+        let Some(request) = Request::waiting(&self.store)? else { return Ok(()) };
+        if let Some(Answer::Checkpoint { manifest, .. }) = request.answered(&self.store)? {
+            let names = decode_manifest(&self.store.get_blob(&manifest)?)?.names().chain([manifest.name]).collect();
+            self.current = Some(Current { request, renewed: now, answered: Some(names) });
+        }
+        Ok(())
     }
 
     /// Looks for a request if it is time to. Whether there is a new one; and what need no longer be kept for the one before.

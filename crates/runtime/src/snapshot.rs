@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_model::{Epoch, EventTime, PartitionId, TaskId};
+use anabranch_model::{Epoch, EventTime, TaskId};
 use anabranch_operators::{Committable, Positions, StateChange, StateShape};
 
 use crate::control::Control;
@@ -34,7 +34,7 @@ pub(crate) struct SourceSnapshot {
     /// Where the partitions stand that it reads.
     pub(crate) positions: Positions,
     /// Event time of these partitions.
-    pub(crate) partition_watermarks: BTreeMap<PartitionId, EventTime>,
+    pub(crate) partition_watermarks: BTreeMap<String, EventTime>,
     /// What the sink of malformed records has prepared and not yet made visible, oldest first.
     pub(crate) dead_letters: Vec<Committable>,
 }

@@ -261,8 +261,8 @@ impl SourceTask {
     /// one that stands further behind is still to come.
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         let mut polled = self.parts.source.poll(wait)?;
-        while let Polled::Opened(partition) = polled {
-            self.parts.watermarks.opened(partition);
+        while let Polled::Opened { partition, name } = polled {
+            self.parts.watermarks.opened(partition, name);
             polled = self.parts.source.poll(Duration::ZERO)?;
         }
         Ok(polled)
@@ -305,7 +305,7 @@ impl SourceTask {
 
     fn take(&mut self, polled: Polled, born: Nanos) -> Result<()> {
         match polled {
-            Polled::Opened(partition) => self.parts.watermarks.opened(partition),
+            Polled::Opened { partition, name } => self.parts.watermarks.opened(partition, name),
             Polled::Closed(partition) => self.parts.watermarks.closed(partition),
             Polled::Rows(rows) => self.rows(rows, born)?,
             Polled::Pending | Polled::End => self.task.chain.pause()?,

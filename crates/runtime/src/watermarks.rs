@@ -15,14 +15,15 @@ pub(crate) struct Watermarks {
     idle_timeout: Option<Duration>,
     emitted: EventTime,
     idle: bool,
-    /// Watermarks that partitions had when the task that read them before took its snapshot.
-    restored: BTreeMap<PartitionId, EventTime>,
+    /// Watermarks that partitions had, by their names, when the task that read them before took its snapshot.
+    restored: BTreeMap<String, EventTime>,
     /// Time spent looking.
     looked: Duration,
     last_look: Option<Nanos>,
 }
 
 struct Partition {
+    name: String,
     watermark: EventTime,
     /// Time spent looking when it last had rows.
     rows_at: Duration,
@@ -38,7 +39,7 @@ pub(crate) enum Progress {
 }
 
 impl Watermarks {
-    pub(crate) fn new(idle_timeout: Option<Duration>, restored: BTreeMap<PartitionId, EventTime>) -> Self {
+    pub(crate) fn new(idle_timeout: Option<Duration>, restored: BTreeMap<String, EventTime>) -> Self {
         Watermarks {
             partitions: BTreeMap::new(),
             idle_timeout,
@@ -58,9 +59,9 @@ impl Watermarks {
     }
 
     /// A new partition holds the watermark back until it has rows or is idle, a restored one where it was.
-    pub(crate) fn opened(&mut self, partition: PartitionId) {
-        let watermark = self.restored.remove(&partition).unwrap_or(EventTime::MIN);
-        let new = Partition { watermark, rows_at: self.looked, idle: false };
+    pub(crate) fn opened(&mut self, partition: PartitionId, name: String) {
+        let watermark = self.restored.remove(&name).unwrap_or(EventTime::MIN);
+        let new = Partition { name, watermark, rows_at: self.looked, idle: false };
         self.partitions.insert(partition, new);
     }
 
@@ -77,9 +78,9 @@ impl Watermarks {
         }
     }
 
-    /// The watermark of each partition.
-    pub(crate) fn partitions(&self) -> BTreeMap<PartitionId, EventTime> {
-        self.partitions.iter().map(|(id, partition)| (*id, partition.watermark)).collect()
+    /// The watermark of each partition, by its name.
+    pub(crate) fn partitions(&self) -> BTreeMap<String, EventTime> {
+        self.partitions.values().map(|partition| (partition.name.clone(), partition.watermark)).collect()
     }
 
     /// How long until a partition may become idle next.
@@ -134,8 +135,8 @@ mod tests {
             }
         };
         assert_eq!(marks.progress(), Some(Progress::Idle), "no partition");
-        marks.opened(P0);
-        marks.opened(P1);
+        marks.opened(P0, "a".into());
+        marks.opened(P1, "b".into());
         assert_eq!(marks.progress(), Some(Progress::Watermark(EventTime::MIN)), "no longer idle");
         rows(&mut marks, P0, 50);
         assert_eq!(marks.progress(), None, "partition 1 holds it back");
@@ -161,8 +162,8 @@ mod tests {
     fn a_task_that_was_held_up_has_not_seen_silence() {
         let mut marks = Watermarks::new(Some(Duration::from_secs(1)), BTreeMap::new());
         marks.look(Nanos(0));
-        marks.opened(P0);
-        marks.opened(P1);
+        marks.opened(P0, "a".into());
+        marks.opened(P1, "b".into());
         rows(&mut marks, P0, 50);
         rows(&mut marks, P1, 30);
         assert_eq!(marks.progress(), watermark(30));
@@ -174,8 +175,8 @@ mod tests {
     #[test]
     fn a_closed_partition_no_longer_counts_and_without_timeout_none_is_idle() {
         let mut marks = Watermarks::new(None, BTreeMap::new());
-        marks.opened(P0);
-        marks.opened(P1);
+        marks.opened(P0, "a".into());
+        marks.opened(P1, "b".into());
         rows(&mut marks, P0, 50);
         marks.look(Nanos(0));
         marks.look(Nanos(u64::MAX));

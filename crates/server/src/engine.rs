@@ -7,7 +7,7 @@ use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64};
 use anabranch_operators::{Connector, Connectors};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
 use anabranch_runtime::{Checkpointing, Fate, Origin};
-use anabranch_state::{Access, Contents, Store};
+use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
 
 use crate::Job;
@@ -84,8 +84,12 @@ impl Engine {
 
     /// Starts a plan as a new job that begins with a savepoint: with its state and its positions, as far as the plan has a place
     /// for them. If it has not for all, that is an error unless `allow_lost_state`. A job that keeps checkpoints needs a place
-    /// for them that has none yet.
+    /// for them that has none yet; if it has some of a job that began with this savepoint, that job goes on, as with
+    /// [`Engine::start`].
     pub fn start_from(&self, plan: &Plan, savepoint: &Origin, allow_lost_state: bool) -> Result<Job> {
+        if self.goes_on_behind(plan, savepoint)? {
+            return self.start_with(plan, Some(savepoint));
+        }
         let lost = savepoint.compare(plan)?.into_iter().filter(|change| change.fate == Fate::Lost);
         let lost: Vec<String> = lost.map(|change| change.what).collect();
         if !lost.is_empty() && !allow_lost_state {
@@ -95,15 +99,14 @@ impl Engine {
             ))
             .remedy("change the query so that it has, or allow it to be lost (--allow-lost-state)"));
         }
-        if let Some(options) = &plan.options.checkpoints {
-            let store = self.store(plan, options)?;
-            if Contents::read_if_any(&store)?.is_some() {
-                return Err(Error::user("a job that begins with a savepoint needs a new place for its checkpoints")
-                    .at(format!("option 'checkpoint-directory': {}", options.directory))
-                    .remedy("give an empty one; or leave the savepoint out, and the job there goes on from its last checkpoint"));
-            }
-        }
         self.start_with(plan, Some(savepoint))
+    }
+
+    /// Whether a job that began with this savepoint has checkpoints at the plan's place for them, from which it goes on. An error
+    /// if another job has.
+    pub fn goes_on_behind(&self, plan: &Plan, savepoint: &Origin) -> Result<bool> {
+        let Some(options) = &plan.options.checkpoints else { return Ok(false) };
+        savepoint.is_behind(&self.store(plan, options)?).map_err(|e| e.at("option 'checkpoint-directory'"))
     }
 
     /// The savepoint at a place: a directory, or a place in an object store.

@@ -77,9 +77,10 @@ impl Connector for TwoPartitions {
 
     fn source(&self, _: &SourceSpec, context: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
         let id = PartitionId(context.index);
+        let opened = Polled::Opened { partition: id, name: context.index.to_string() };
         let script = match context.index {
-            0 => vec![(0, Polled::Opened(id)), (0, rows(0, 1_000)), (0, Polled::Closed(id)), (2, Polled::End)],
-            _ => vec![(0, Polled::Opened(id)), (1, rows(1, 1_000_000)), (2, Polled::End)],
+            0 => vec![(0, opened), (0, rows(0, 1_000)), (0, Polled::Closed(id)), (2, Polled::End)],
+            _ => vec![(0, opened), (1, rows(1, 1_000_000)), (2, Polled::End)],
         };
         Ok(Box::new(Reader { index: context.index, script, step: Arc::clone(&self.step), looks: 0 }))
     }

@@ -166,7 +166,7 @@ fn partitions_that_stand_at_different_times_do_not_make_each_other_late() {
     let mut manifest = Contents::read(&from).expect("contents").newest().expect("a checkpoint").manifest.clone();
     for source in manifest.tasks.iter_mut().filter_map(|task| task.source.as_mut()) {
         // The first partition is far ahead of the others.
-        source.watermarks_ms.get_mut(&0).into_iter().for_each(|ms| *ms += 100_000);
+        source.watermarks_ms.get_mut("partition 0 of 4").into_iter().for_each(|ms| *ms += 100_000);
     }
     let changed = from.put("manifests/changed.txt", encode_manifest(&manifest).expect("encoded").into()).expect("put");
     Savepoint::copy(&from, &changed, &store(&at("savepoint")), &mut || Ok(())).expect("copied");
@@ -192,17 +192,69 @@ fn a_job_that_crashes_before_its_first_checkpoint_begins_with_the_savepoint_agai
     drop(engine.start_from(&plan, &origin, false).expect("a job"));
     assert!(store(&at("own")).list("manifests").expect("list").is_empty(), "it has a checkpoint");
     interval(&mut plan, Duration::from_millis(50));
-    finish(engine.start_from(&plan, &origin, false).expect("a job"));
-    check_rest(&rows(&at("first"), "results"), &rows(&at("second"), "results"));
+    let error = engine.start(&plan).err().expect("it would begin with nothing").to_string();
+    assert!(error.contains("began with savepoint job-") && error.contains("(--from PATH) again"), "{error}");
+    let job = engine.start_from(&plan, &origin, false).expect("a job");
+    wait_for("waited for results", &|| !rows(&at("second"), "results").is_empty());
+    job.stop();
+    finish(job);
 
-    // Now it has checkpoints, and does not begin anew by mistake.
-    let error = engine.start_from(&plan, &origin, false).err().expect("refused").to_string();
+    // Now it has checkpoints. The same command goes on from them, and so does the one without the savepoint.
+    let job = engine.start_from(&plan, &origin, false).expect("a job");
+    job.stop();
+    finish(job);
+    finish(engine.start(&plan).expect("a job"));
+    check_rest(&rows(&at("first"), "results"), &rows(&at("second"), "results"));
+    assert!(engine.start_from(&plan, &origin, false).expect("a job").had_ended());
+    // Another savepoint does not.
+    let newest = Contents::read(&store(&at("own"))).expect("contents").newest().expect("a checkpoint").blob.clone();
+    Savepoint::copy(&store(&at("own")), &newest, &store(&at("later")), &mut || Ok(())).expect("copied");
+    let later = engine.savepoint(at("later").to_str().expect("text")).expect("savepoint");
+    let error = engine.start_from(&plan, &later, false).err().expect("refused").to_string();
     assert!(error.contains("needs a new place") && error.contains("checkpoint-directory"), "{error}");
     // Nor is the savepoint itself a place for checkpoints.
     let error = engine.run(&sql("third"), &settings(Some(&at("savepoint")), 2)).err().expect("refused").to_string();
     assert!(error.contains("this is a savepoint") && error.contains("--from"), "{error}");
     let error = engine.savepoint(at("own").to_str().expect("text")).expect_err("none").to_string();
     assert!(error.contains("there is no savepoint"), "{error}");
+}
+
+#[test]
+fn statements_that_are_alike_are_known_by_what_they_compute() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let engine = Engine::default();
+    let plan = |name: &str, order: [usize; 2], settings: &Settings| {
+        let table = counts(&at(name), "results", "event_type", "TRUE");
+        let (table, insert) = table.split_once("INSERT").expect("two statements");
+        let statement = |result: &str, filter: &str| {
+            format!("INSERT{}", insert.replace("COUNT(*)", result).replace("WHERE TRUE", &format!("WHERE {filter}")))
+        };
+        let both = [statement("COUNT(*)", "ad_id <= '5'"), statement("COUNT(*) + 1000000", "ad_id > '5'")];
+        let sql = format!("{EVENTS}{table}{}{}", both[order[0]], both[order[1]]);
+        engine.plan(&sql, settings).expect("planned").plan.expect("a plan")
+    };
+    let job = engine.start(&plan("first", [0, 1], &settings(Some(&at("checkpoints")), 2))).expect("a job");
+    let visible = || !rows(&at("first"), "results").is_empty();
+    take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
+    // A checkpoint without anything between has no place for a change of their order.
+    job.stop();
+    finish(job);
+    let swapped = plan("first", [1, 0], &settings(Some(&at("checkpoints")), 2));
+    let error = engine.start(&swapped).err().expect("refused").to_string();
+    assert!(error.contains("have changed places") && error.contains("'source 0: events (ad_events)'"), "{error}");
+    finish(engine.start(&plan("first", [0, 1], &settings(Some(&at("checkpoints")), 3))).expect("a job"));
+    let all = rows(&at("first"), "results");
+    assert_eq!(all.len(), 30 * 3 * 2, "thirty windows, three types, two statements");
+
+    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    for (name, order, parallelism) in [("same", [0, 1], 1), ("swapped", [1, 0], 3)] {
+        let plan = plan(name, order, &settings(None, parallelism));
+        let changes = origin.compare(&plan).expect("compared");
+        assert!(changes.iter().all(|change| change.fate == Fate::Kept), "{changes:?}");
+        finish(engine.start_from(&plan, &origin, false).expect("a job"));
+        check_rest(&all, &rows(&at(name), "results"));
+    }
 }
 
 #[test]
@@ -259,4 +311,30 @@ fn aggregates_come_and_go_and_nothing_is_lost_unnoticed() {
     let plan = engine.plan(&sql, &settings(None, 2)).expect("planned").plan.expect("a plan");
     let error = engine.start_from(&plan, &origin, false).err().expect("refused").to_string();
     assert!(error.contains("source events (ad_events): positions in"), "{error}");
+}
+
+/// Whoever copies a checkpoint does not notice that the job's process ends and another one goes on.
+#[test]
+fn a_checkpoint_that_is_being_copied_is_kept_by_the_next_process_too() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let engine = Engine::default();
+    let sql = format!("{EVENTS}{}", counts(&at("results"), "results", "event_type", "TRUE"));
+    let job = engine.run(&sql, &settings(Some(&at("checkpoints")), 2)).expect("a job");
+    wait_for("waited for results", &|| !rows(&at("results"), "results").is_empty());
+    let from = store(&at("checkpoints"));
+    let asked = Asked::ask(&from, "test".into(), 0).expect("asked");
+    wait_for("waited for an answer", &|| asked.answer().expect("read").is_some());
+    let Some(Answer::Checkpoint { manifest, epoch }) = asked.answer().expect("read") else { panic!("it has ended") };
+    let newest = || Contents::read(&from).expect("contents").checkpoints.first().expect("a checkpoint").manifest.epoch;
+    wait_for("waited for more checkpoints", &|| newest() > epoch);
+    job.stop();
+    finish(job);
+    let job = engine.run(&sql, &settings(Some(&at("checkpoints")), 2)).expect("a job");
+    let savepoint = Savepoint::copy(&from, &manifest, &store(&at("savepoint")), &mut || Ok(())).expect("copied");
+    assert_eq!(savepoint.manifest.epoch, epoch);
+    asked.withdraw().expect("withdrawn");
+    wait_for("waited for its removal", &|| !from.list("manifests").expect("list").contains(&manifest.name));
+    job.stop();
+    finish(job);
 }

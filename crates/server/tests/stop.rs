@@ -31,7 +31,7 @@ struct Silence {
 impl Source for Silence {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         if !std::mem::replace(&mut self.opened, true) {
-            return Ok(Polled::Opened(PartitionId(0)));
+            return Ok(Polled::Opened { partition: PartitionId(0), name: "silence".into() });
         }
         std::thread::park_timeout(wait);
         Ok(Polled::Pending)

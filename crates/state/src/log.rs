@@ -5,8 +5,8 @@
 //! Old entries may be removed, but only those in front of a checkpoint that is kept: whoever comes late to a number that is
 //! free again finds later ones, and its entry passes for an older one than that checkpoint's.
 //!
-//! An entry is a JSON object. Its `format` is 1 if it is not there; format 2 added the owner and `ended`. A reader refuses
-//! formats that it does not know.
+//! An entry is a JSON object. Its `format` is 1 if it is not there; format 2 added the owner and `ended`, format 3 the
+//! origin. A reader refuses formats that it does not know.
 
 use anabranch_model::{Epoch, Error, Incarnation, Result};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::{Blob, Store};
 
 const FOLDER: &str = "log";
 /// Format of the entries that are written.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub enum Entry {
         /// A number that no other coordinator has; 0 in entries of format 1.
         #[serde(default)]
         owner: u64,
+        /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job begins with, if it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<String>,
     },
     /// A checkpoint is complete.
     Checkpoint {
@@ -186,10 +189,10 @@ fn decode(content: &[u8]) -> Result<Entry> {
     let Head { format } = serde_json::from_slice(content).map_err(damaged)?;
     match format {
         None | Some(1..=FORMAT) => serde_json::from_slice(content).map_err(damaged),
-        Some(format) => {
-            Err(Error::user(format!("an entry of the job's log has format {format}; this version reads {FORMAT}"))
-                .remedy("use the version of Anabranch that wrote it"))
-        }
+        Some(format) => Err(Error::user(format!(
+            "an entry of the job's log has format {format}; this version reads up to {FORMAT}"
+        ))
+        .remedy("use the version of Anabranch that wrote it")),
     }
 }
 
@@ -208,7 +211,7 @@ mod tests {
         let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
         let log = Log::new(store.clone());
         assert_eq!(log.entries().expect("none"), []);
-        let begins = |n| Entry::Begins { incarnation: Incarnation(n), owner: n + 40 };
+        let begins = |n| Entry::Begins { incarnation: Incarnation(n), owner: n + 40, origin: None };
         let manifest = store.put("manifests/5", b"x".to_vec().into()).expect("put");
         let checkpoint = Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest };
         assert_eq!(log.append(1, &begins(1)).expect("append"), Appended::Last);
@@ -233,7 +236,10 @@ mod tests {
     fn entries_of_every_format_are_read_forever() {
         let blob = Blob { name: "manifests/1-5.txt".into(), bytes: 3, crc32: 7 };
         let checkpoint = Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest: blob };
-        let begins = |owner| Entry::Begins { incarnation: Incarnation(1), owner };
+        let incarnation = Incarnation(1);
+        let begins = |owner| Entry::Begins { incarnation, owner, origin: None };
+        let origin = Some("ads@1-40:deadbeef".to_owned());
+        let from = Entry::Begins { incarnation, owner: 5, origin };
         let known = [
             (r#"{"entry":"begins","incarnation":1}"#, begins(0)),
             (
@@ -241,14 +247,16 @@ mod tests {
                 checkpoint,
             ),
             (r#"{"format":2,"entry":"begins","incarnation":1,"owner":18446744073709551615}"#, begins(u64::MAX)),
-            (r#"{"format":2,"entry":"ended","incarnation":1}"#, Entry::Ended { incarnation: Incarnation(1) }),
+            (r#"{"format":2,"entry":"ended","incarnation":1}"#, Entry::Ended { incarnation }),
+            (r#"{"format":3,"entry":"begins","incarnation":1,"owner":5}"#, begins(5)),
+            (r#"{"format":3,"entry":"begins","incarnation":1,"owner":5,"origin":"ads@1-40:deadbeef"}"#, from.clone()),
         ];
-        for (text, entry) in known {
-            assert_eq!(decode(text.as_bytes()).expect(text), entry);
+        for (text, entry) in &known {
+            assert_eq!(decode(text.as_bytes()).expect(text), *entry);
         }
-        let written = serde_json::to_string(&Stored { format: FORMAT, entry: begins(u64::MAX) }).expect("text");
-        assert_eq!(written, r#"{"format":2,"entry":"begins","incarnation":1,"owner":18446744073709551615}"#);
-        let later = decode(br#"{"format":3,"entry":"begins","incarnation":1}"#).expect_err("a later format");
-        assert!(later.to_string().contains("format 3; this version reads 2"), "{later}");
+        let written = serde_json::to_string(&Stored { format: FORMAT, entry: from }).expect("text");
+        assert_eq!(written, known.last().expect("the newest format").0);
+        let later = decode(br#"{"format":4,"entry":"begins","incarnation":1}"#).expect_err("a later format");
+        assert!(later.to_string().contains("format 4; this version reads up to 3"), "{later}");
     }
 }

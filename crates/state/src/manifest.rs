@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Blob;
 
-/// Version of the format that is written: 2 added the lineage. A reader refuses versions that it does not know.
-pub const FORMAT: u32 = 2;
-const FORMATS: [&str; 2] = ["1", "2"];
+/// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin, and names
+/// partitions in watermarks. A reader refuses versions that it does not know.
+pub const FORMAT: u32 = 3;
+const FORMATS: [&str; 3] = ["1", "2", "3"];
 
 /// All of a job's snapshots at one epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct Manifest {
     pub format: u32,
     /// The job among all that ever wrote here: stays the same as long as it goes on from its own checkpoints.
     pub job: String,
+    /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job began with, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
     /// What the plan consists of that has state, a line each: a restore compares them with its own.
     pub outline: Vec<String>,
     /// For each line of the outline, the tables from which rows come to it and those to which they go on: by these a
@@ -44,6 +48,9 @@ pub struct Lineage {
     pub through: Vec<String>,
     /// Names of the tables that are written by it.
     pub to: Vec<String>,
+    /// A hash of all expressions that the rows on this way pass, whatever the parallelism. Empty: unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub how: String,
 }
 
 /// One task's snapshot. Its parts are numbered over the whole plan, by kind, so that they are found again when stages
@@ -71,8 +78,8 @@ pub struct SourceState {
     pub number: usize,
     /// Where the partitions stood.
     pub positions: BTreeMap<String, String>,
-    /// Event time of these partitions, by their numbers, in milliseconds.
-    pub watermarks_ms: BTreeMap<u32, i64>,
+    /// Event time of these partitions, in milliseconds. Formats 1 and 2 have the reader's numbers of them for names.
+    pub watermarks_ms: BTreeMap<String, i64>,
     /// What the sink of malformed records has prepared and not yet made visible, oldest first.
     pub dead_letters: Vec<Prepared>,
 }
@@ -168,7 +175,11 @@ pub fn decode_manifest(content: &[u8]) -> Result<Manifest> {
     if u32::from_str_radix(checksum, 16) != Ok(crc32fast::hash(body.as_bytes())) {
         return Err(damaged("its checksum does not fit".into()));
     }
-    serde_json::from_str(body).map_err(|error| damaged(error.to_string()))
+    let manifest: Manifest = serde_json::from_str(body).map_err(|error| damaged(error.to_string()))?;
+    match manifest.format.to_string() == *format {
+        true => Ok(manifest),
+        false => Err(damaged(format!("its first line says format {format}, the rest {}", manifest.format))),
+    }
 }
 
 #[cfg(test)]
@@ -182,12 +193,14 @@ mod tests {
         Manifest {
             format: FORMAT,
             job: "ads-1a2b".into(),
+            origin: Some("ads-0@2-40:deadbeef".into()),
             outline: vec!["source 0: events".into(), "state 0: count".into(), "sink 0: results".into()],
             lineage: vec![
                 Lineage {
                     from: vec!["events".into()],
                     through: vec!["count".into()],
-                    to: vec!["results".into()]
+                    to: vec!["results".into()],
+                    how: "00112233445566ff".into(),
                 };
                 3
             ],
@@ -199,7 +212,7 @@ mod tests {
                 source: Some(SourceState {
                     number: 0,
                     positions: BTreeMap::from([("ads/0".into(), "4711".into())]),
-                    watermarks_ms: BTreeMap::from([(0, 1000)]),
+                    watermarks_ms: BTreeMap::from([("ads/0".into(), 1000)]),
                     dead_letters: Vec::new(),
                 }),
                 operators: vec![OperatorState {
@@ -215,15 +228,22 @@ mod tests {
     /// The fixtures were written by the first version of each format and are never rewritten.
     #[test]
     fn each_format_is_read_forever() {
+        let mut second = Manifest { format: 2, origin: None, ..manifest() };
+        second.lineage.iter_mut().for_each(|lineage| lineage.how.clear());
+        for source in second.tasks.iter_mut().filter_map(|task| task.source.as_mut()) {
+            source.watermarks_ms = BTreeMap::from([("0".into(), 1000)]);
+        }
+        let first = Manifest { format: 1, lineage: Vec::new(), ..second.clone() };
         let fixture = include_bytes!("../fixtures/manifest-1.txt");
-        let first = Manifest { format: 1, lineage: Vec::new(), ..manifest() };
         assert_eq!(decode_manifest(fixture).expect("readable"), first);
         let fixture = include_bytes!("../fixtures/manifest-2.txt");
+        assert_eq!(decode_manifest(fixture).expect("readable"), second);
+        let fixture = include_bytes!("../fixtures/manifest-3.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), manifest());
         assert_eq!(encode_manifest(&manifest()).expect("writable"), fixture);
-        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 2", "checkpoint 3", 1);
+        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 3", "checkpoint 4", 1);
         let error = decode_manifest(later.as_bytes()).expect_err("unknown").to_string();
-        assert!(error.contains("has format 3; this version reads 1, 2"), "{error}");
+        assert!(error.contains("has format 4; this version reads 1, 2, 3"), "{error}");
     }
 
     #[test]

@@ -82,6 +82,17 @@ impl Request {
         store.put_new(&self.name("answer"), encode(answer)?.into()).map(|_| ())
     }
 
+    /// What has been answered, by whichever process of the job.
+    pub fn answered(&self, store: &Store) -> Result<Option<Answer>> {
+        let name = self.name("answer");
+        let Some(content) = store.get(&name)? else { return Ok(None) };
+        serde_json::from_slice(&content).map(Some).map_err(|error| {
+            Error::outside(format!("the job's answer cannot be read: {error}"))
+                .at(format!("{}/{name}", store.place()))
+                .remedy("use the version of Anabranch that runs the job")
+        })
+    }
+
     /// Removes the request and what was said to it.
     pub fn remove(&self, store: &Store) -> Result<()> {
         // The request goes first: the job lets its checkpoint go then.
@@ -125,13 +136,7 @@ impl Asked {
 
     /// What the job has answered, if it has.
     pub fn answer(&self) -> Result<Option<Answer>> {
-        let name = self.request.name("answer");
-        let Some(content) = self.store.get(&name)? else { return Ok(None) };
-        serde_json::from_slice(&content).map(Some).map_err(|error| {
-            Error::outside(format!("the job's answer cannot be read: {error}"))
-                .at(format!("{}/{name}", self.store.place()))
-                .remedy("use the version of Anabranch that runs the job")
-        })
+        self.request.answered(&self.store)
     }
 
     /// Tells the job that the checkpoint is still needed: to be called every minute or so.

@@ -41,6 +41,13 @@ struct Mark {
 }
 
 impl Savepoint {
+    /// What no other savepoint is called, wherever this one is copied to.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let Manifest { job, incarnation, epoch, .. } = &self.manifest;
+        format!("{job}@{}-{}:{:08x}", incarnation.0, epoch.0, self.blob.crc32)
+    }
+
     /// Whether there is a savepoint at a place.
     pub fn is_at(store: &Store) -> Result<bool> {
         Ok(store.get(MARK)?.is_some())
@@ -193,6 +200,7 @@ mod tests {
         let manifest = Manifest {
             format: crate::FORMAT,
             job: "ads-1".into(),
+            origin: None,
             outline: Vec::new(),
             lineage: Vec::new(),
             epoch: Epoch(7),

@@ -115,7 +115,7 @@ impl Source for Reader {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         if !self.announced {
             self.announced = true;
-            return Ok(Polled::Opened(self.partition));
+            return Ok(Polled::Opened { partition: self.partition, name: String::new() });
         }
         if let Some(batch) = self.first.pop_front() {
             self.started = self.clock.now();

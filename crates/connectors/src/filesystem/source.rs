@@ -125,36 +125,40 @@ impl FileSource {
         all.sort();
         all.dedup();
         if source.monitor.is_some() {
-            source.add_new(all, &starts);
+            source.add_new(all, &starts)?;
         } else {
             let own = (0..).zip(all).skip(context.index as usize).step_by(context.parallelism.max(1) as usize);
-            own.for_each(|(partition, path)| source.add(partition, path, &starts));
+            for (partition, path) in own {
+                source.add(partition, path, &starts)?;
+            }
         }
         Ok(source)
     }
 
-    fn add(&mut self, partition: u32, path: PathBuf, starts: &BTreeMap<PathBuf, Position>) {
+    fn add(&mut self, partition: u32, path: PathBuf, starts: &BTreeMap<PathBuf, Position>) -> Result<()> {
         let start = starts.get(&path).copied().unwrap_or(Position::beginning(&self.options.format));
         if start == Position::End {
             self.ended.push(path);
-            return;
+            return Ok(());
         }
-        self.announcements.open(partition);
+        self.announcements.open(partition, self.names.name(&path)?);
         self.files.push(ReadFile { partition, path, start, content: None, exhausted: false });
+        Ok(())
     }
 
     /// Adds the files of a followed table that are new and belong to this task.
-    fn add_new(&mut self, all: Vec<PathBuf>, starts: &BTreeMap<PathBuf, Position>) {
+    fn add_new(&mut self, all: Vec<PathBuf>, starts: &BTreeMap<PathBuf, Position>) -> Result<()> {
         for path in all {
-            let Some(monitor) = &mut self.monitor else { return };
+            let Some(monitor) = &mut self.monitor else { break };
             let name = path.strip_prefix(&self.options.path).unwrap_or(&path).as_os_str().as_encoded_bytes();
             let owner = hash_bytes(HASH_SEED, name) % u64::from(monitor.parallelism);
             if owner == u64::from(monitor.task) && monitor.known.insert(path.clone()) {
                 let partition = monitor.opened * monitor.parallelism + monitor.task;
                 monitor.opened += 1;
-                self.add(partition, path, starts);
+                self.add(partition, path, starts)?;
             }
         }
+        Ok(())
     }
 
     /// Rows of the files in turn; `None` if no file has more at the moment.
@@ -237,7 +241,7 @@ impl FileSource {
         self.files.iter_mut().for_each(|file| file.exhausted = false);
         let path: &Path = &self.options.path;
         let all = files(path)?;
-        self.add_new(all, &BTreeMap::new());
+        self.add_new(all, &BTreeMap::new())?;
         Ok(true)
     }
 }

@@ -129,7 +129,7 @@ impl<G: Generate> PacedSource<G> {
             partition.head_start_ns = given.max(passed);
         }
         partition.due = self.due(&partition);
-        self.announcements.open(id);
+        self.announcements.open(id, numbered(id, self.load.partitions));
         self.partitions.push(partition);
     }
 

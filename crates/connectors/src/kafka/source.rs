@@ -154,7 +154,8 @@ impl KafkaSource {
     fn start(&mut self, topic: usize, partition: i32, position: Position) -> Result<()> {
         let started = self.queue.start(&self.topics[topic], partition, position.next);
         started.map_err(|code| self.unreadable(topic, partition, code, ""))?;
-        self.ready.push_back((Polled::Opened(partition_id(topic, partition)), None));
+        let name = position::name(&self.table.topics[topic], partition);
+        self.ready.push_back((Polled::Opened { partition: partition_id(topic, partition), name }, None));
         self.add(Partition::new(topic, partition, position));
         Ok(())
     }

@@ -122,7 +122,7 @@ impl Connector for MemorySource {
                     continue;
                 }
             }
-            reader.announcements.open(id);
+            reader.announcements.open(id, partition.name.clone());
             reader.partitions.push(partition);
         }
         Ok(Box::new(reader))

@@ -20,7 +20,7 @@ fn read(source: &mut dyn Source) -> (Vec<String>, usize) {
             Polled::Rows(batch) => rows.extend(row_texts(&batch.batch)),
             Polled::Closed(_) => closed += 1,
             Polled::Pending => pending += 1,
-            other => assert!(matches!(other, Polled::Opened(_)), "{other:?}"),
+            other => assert!(matches!(other, Polled::Opened { .. }), "{other:?}"),
         }
     }
     (rows, closed)

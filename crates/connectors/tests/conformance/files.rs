@@ -152,7 +152,7 @@ fn a_header_must_name_the_declared_columns() {
     assert_eq!(read(&spec, &columns), ["1|2"]);
     fs::write(&path, "b,a\n1,2\n").unwrap();
     let mut source = FilesystemConnector.source(&source_spec(&spec, &columns, &[0]), &context(0, 1), None).unwrap();
-    assert!(matches!(source.poll(Duration::ZERO).unwrap(), Polled::Opened(PartitionId(0))));
+    assert!(matches!(source.poll(Duration::ZERO).unwrap(), Polled::Opened { partition: PartitionId(0), .. }));
     let error = source.poll(Duration::ZERO).unwrap_err().to_string();
     assert!(error.contains("table.csv line 1: the header names the columns b, a, declared are a, b"), "{error}");
 }
@@ -193,7 +193,7 @@ fn read_more(sources: &mut [Box<dyn Source>]) -> Vec<String> {
         while pending < 3 {
             match source.poll(Duration::from_millis(30)).unwrap() {
                 Polled::Rows(batch) => rows.extend(row_texts(&batch.batch)),
-                Polled::Opened(partition) => assert_eq!(partition.0 as usize % 3, index),
+                Polled::Opened { partition, .. } => assert_eq!(partition.0 as usize % 3, index),
                 Polled::Pending => pending += 1,
                 other => panic!("{other:?}"),
             }
@@ -400,8 +400,8 @@ fn positions_are_places_in_files() {
     };
     let mut source = open(None).unwrap();
     let next = |source: &mut Box<dyn Source>| source.poll(Duration::ZERO).unwrap();
-    assert!(matches!(next(&mut source), Polled::Opened(PartitionId(0))));
-    assert!(matches!(next(&mut source), Polled::Opened(PartitionId(1))));
+    assert!(matches!(next(&mut source), Polled::Opened { partition: PartitionId(0), .. }));
+    assert!(matches!(next(&mut source), Polled::Opened { partition: PartitionId(1), .. }));
     let at = |a: &str, c: &str| vec![("a.json".to_owned(), a.to_owned()), ("b/c.json".to_owned(), c.to_owned())];
     assert_eq!(positions(source.as_ref()), at("byte 0 line 1", "byte 0 line 1"));
     assert!(matches!(next(&mut source), Polled::Rows(_)));
@@ -419,7 +419,7 @@ fn positions_are_places_in_files() {
     assert!(matches!(next(&mut source), Polled::End));
     assert_eq!(positions(source.as_ref()), at("end", "end"));
     let mut source = open(Some(&source.positions().unwrap())).unwrap();
-    assert!(matches!(next(&mut source), Polled::Opened(PartitionId(2))), "a new file");
+    assert!(matches!(next(&mut source), Polled::Opened { partition: PartitionId(2), .. }), "a new file");
     fs::write(folder.path().join("a.json"), "{\"id\": 1}\n").unwrap();
     fs::write(folder.path().join("b/c.json"), "").unwrap();
     let mut source = open(Some(&from)).unwrap();

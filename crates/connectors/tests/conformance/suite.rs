@@ -101,7 +101,9 @@ pub(crate) fn drain_task(source: &mut dyn Source, index: u32, parallelism: u32, 
     loop {
         assert!(clock.now().0 < PATIENCE.as_nanos() as u64, "the table does not end: {drained:?}");
         match source.poll(Duration::from_millis(20)).unwrap() {
-            Polled::Opened(partition) => {
+            Polled::Opened { partition, name } => {
+                let positions = source.positions().unwrap();
+                assert!(positions.contains_key(&name), "the partition {name} has no position in {positions:?}");
                 assert_eq!(partition.0 % parallelism, index, "the partition is another task's");
                 assert!(!drained.partitions.contains_key(&partition.0), "the partition is opened twice");
                 drained.partitions.insert(partition.0, Vec::new());

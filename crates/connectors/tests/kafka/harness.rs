@@ -146,7 +146,7 @@ impl Reader {
 
     pub(crate) fn poll(&mut self) -> Result<()> {
         match self.source.poll(Duration::from_millis(50))? {
-            Polled::Opened(partition) => self.opened.push(partition),
+            Polled::Opened { partition, .. } => self.opened.push(partition),
             Polled::Closed(partition) => self.closed.push(partition),
             Polled::Pending => {}
             Polled::End => self.ended = true,

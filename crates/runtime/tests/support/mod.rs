@@ -106,7 +106,7 @@ impl Source for LogSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         let partition = PartitionId(self.task);
         if !std::mem::replace(&mut self.opened, true) {
-            return Ok(Polled::Opened(partition));
+            return Ok(Polled::Opened { partition, name: self.task.to_string() });
         }
         if self.tables.rows.is_some_and(|rows| self.next >= rows) {
             return Ok(Polled::End);

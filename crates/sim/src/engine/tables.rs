@@ -131,7 +131,8 @@ impl Source for Reader {
     fn poll(&mut self, _: Duration) -> Result<Polled> {
         if let Some(partition) = self.partitions.get(self.opened).filter(|partition| !partition.ended) {
             self.opened += 1;
-            return Ok(Polled::Opened(PartitionId(partition.id as u32)));
+            let name = partition.name.clone();
+            return Ok(Polled::Opened { partition: PartitionId(partition.id as u32), name });
         }
         let contents = Arc::clone(&self.tables.contents);
         let content = |partition: &Reading| &contents[self.table.as_str()][partition.id];

@@ -30,7 +30,7 @@ fn due(source: &mut PacedSource<Numbers>) -> Vec<(u32, usize)> {
     loop {
         match source.poll(Duration::ZERO).unwrap() {
             Polled::Rows(rows) => batches.push((rows.partition.0, rows.batch.num_rows())),
-            Polled::Opened(_) => {}
+            Polled::Opened { .. } => {}
             Polled::Pending => return batches,
             other => panic!("{other:?}"),
         }
