@@ -83,9 +83,8 @@ impl Recorder {
     /// Works until nobody has anything to write any more.
     pub(crate) fn run(mut self, work: &Receiver<Work>, mailbox: &Mailbox) {
         loop {
-            if self.journal.look_for_requests(self.clock.now(), || in_use(&self.files, &self.prepared)) {
-                // The answer is the checkpoint itself; nobody waits for this word of it.
-                mailbox.send(Message::Checkpoint(channel().0));
+            if let Some(message) = self.look() {
+                mailbox.send(message);
             }
             let work = match work.recv_timeout(LOOK) {
                 Ok(work) => work,
@@ -97,6 +96,13 @@ impl Recorder {
             }
         }
         self.journal.ended(self.incarnation);
+    }
+
+    /// Looks for a request for a savepoint, if it is time to, and asks for the checkpoint that answers it.
+    pub(crate) fn look(&mut self) -> Option<Message> {
+        let found = self.journal.look_for_requests(self.clock.now(), || in_use(&self.files, &self.prepared));
+        // The answer is the checkpoint itself; nobody waits for this word of it.
+        found.then(|| Message::Checkpoint(channel().0))
     }
 
     /// Writes one thing, and says how that went.

@@ -34,6 +34,8 @@ pub enum Fault {
     DeltaLost,
     /// A change of an operator's state is written twice.
     DeltaTwice,
+    /// A run of an operator's state on disk is not written.
+    RunLost,
 }
 
 /// A job that is stepped.
@@ -126,9 +128,12 @@ impl SteppedJob {
         self.driver.outcome.is_none() && self.driver.step()
     }
 
-    /// The recorder writes the next thing. False if there was nothing to write.
+    /// The recorder looks for requests, and writes the next thing. False if there was nothing to write.
     pub fn record(&mut self) -> bool {
         let Some((recorder, to_do)) = &mut self.recorder else { return false };
+        if let Some(message) = recorder.look() {
+            self.handle.mailbox.send(message);
+        }
         let Ok(mut work) = to_do.try_recv() else { return false };
         if let Work::Snapshot(snapshot) = &mut work {
             spoil(snapshot, self.fault);
@@ -171,6 +176,7 @@ fn spoil(snapshot: &mut Snapshot, fault: Option<Fault>) {
             // All of a state at once is not a change.
             Some(Fault::DeltaLost) if !change.complete => change.rows.clear(),
             Some(Fault::DeltaTwice) => change.rows.extend(change.rows.clone()),
+            Some(Fault::RunLost) => change.runs.truncate(change.runs.len().saturating_sub(1)),
             _ => {}
         }
     }

@@ -7,11 +7,13 @@
 //!
 //! * `query`: the queries, and the contents of their tables.
 //! * `outside`: what outlives processes, and the faults on the way there; `store` and `tables` lead there.
+//! * `savepoint`: somebody who asks for savepoints, and sees whether they are kept until copied.
 //! * `world`: the processes and the scheduler.
 //! * `truth`: the checks, against the same query run straight.
 
 mod outside;
 mod query;
+mod savepoint;
 mod store;
 mod tables;
 mod truth;
@@ -80,6 +82,10 @@ pub struct Seen {
     pub repeated_commits: u64,
     /// Stops on demand.
     pub stops: u64,
+    /// Runs of state on disk that were taken along.
+    pub runs: u64,
+    /// Savepoints taken of the job while it ran.
+    pub savepoints: u64,
 }
 
 impl Seen {
@@ -99,6 +105,8 @@ impl Seen {
         self.late_writes += other.late_writes;
         self.repeated_commits += other.repeated_commits;
         self.stops += other.stops;
+        self.runs += other.runs;
+        self.savepoints += other.savepoints;
     }
 }
 

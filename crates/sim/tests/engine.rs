@@ -43,6 +43,8 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.failures,
         seen.failed_calls,
         seen.repeated_commits,
+        seen.runs,
+        seen.savepoints,
     ];
     assert!(often.iter().all(|times| *times > SEEDS), "{seen:?}");
     let now_and_then = [seen.fenced, seen.restarts, seen.stops, seen.torn, seen.late_writes, seen.had_ended];
@@ -78,6 +80,7 @@ fn planted_bugs_are_found() {
         (Mutation::PreparedForgotten, &["restore"]),
         (Mutation::Runtime(Fault::DeltaLost), &["prefix"]),
         (Mutation::Runtime(Fault::DeltaTwice), &["prefix"]),
+        (Mutation::Runtime(Fault::RunLost), &["prefix"]),
     ];
     for (mutation, invariants) in planted {
         let run = found(&queries, mutation);

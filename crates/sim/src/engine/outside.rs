@@ -105,6 +105,7 @@ pub(crate) struct Outside {
     pub(crate) crashes_within: u64,
     pub(crate) torn: u64,
     pub(crate) repeated_commits: u64,
+    pub(crate) runs: u64,
 }
 
 /// Handed to everything that reaches outside.
@@ -128,6 +129,7 @@ impl Shared {
             crashes_within: 0,
             torn: 0,
             repeated_commits: 0,
+            runs: 0,
         })))
     }
 

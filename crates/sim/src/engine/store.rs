@@ -15,6 +15,9 @@ use super::outside::{Fate, Happened, ProcessId, Shared, Write};
 
 /// The folder whose objects are written once.
 const LOG: &str = "log/";
+/// The folder of state files, and what is in the name of one that is a run of the operator's.
+const STATE: &str = "state/";
+const RUN_HYPHENS: usize = 4;
 
 /// Writes go wrong so many times as often as other calls: there are fewer of them, and more depends on them.
 const WRITES_GO_WRONG: u64 = 4;
@@ -51,6 +54,9 @@ async fn put(shared: &Shared, late: Write) -> Result<PutResult> {
     let replaced = objects.head(&path).await.is_ok();
     let done = objects.put_opts(&path, payload, PutOptions { mode, ..PutOptions::default() }).await?;
     let name = path.to_string();
+    if name.starts_with(STATE) && name.matches('-').count() == RUN_HYPHENS {
+        shared.lock().runs += 1;
+    }
     if name.starts_with(LOG) {
         shared.lock().happened.push(Happened::Logged { by, name, content, replaced });
     }

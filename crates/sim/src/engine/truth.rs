@@ -41,6 +41,7 @@ pub(crate) struct Truth {
     ended: bool,
     newest_checkpoint: Epoch,
     pub(crate) checkpoints: u64,
+    committed: BTreeSet<(Incarnation, Epoch)>,
     /// What sinks have prepared under checkpoints that are in the log.
     held: BTreeMap<Name, Vec<u8>>,
     straight: BTreeMap<Positions, Counts>,
@@ -58,6 +59,7 @@ impl Truth {
             newest: Incarnation(0),
             newest_checkpoint: Epoch(0),
             checkpoints: 0,
+            committed: BTreeSet::new(),
             held: BTreeMap::new(),
             straight: BTreeMap::new(),
         }
@@ -74,6 +76,10 @@ impl Truth {
 
     pub(crate) fn incarnations(&self) -> u64 {
         self.began.len() as u64
+    }
+
+    pub(crate) fn has_committed(&self, incarnation: Incarnation, epoch: Epoch) -> bool {
+        self.committed.contains(&(incarnation, epoch))
     }
 
     /// The process that has the job.
@@ -136,8 +142,9 @@ impl Truth {
             Entry::Checkpoint { epoch, .. } if epoch <= self.newest_checkpoint => {
                 Err(("commit", format!("{epoch} is committed after {}", self.newest_checkpoint)))
             }
-            Entry::Checkpoint { epoch, manifest, .. } => {
+            Entry::Checkpoint { incarnation, epoch, manifest } => {
                 self.newest_checkpoint = epoch;
+                self.committed.insert((incarnation, epoch));
                 self.checkpoints += 1;
                 self.checkpoint(&manifest, shared)
             }

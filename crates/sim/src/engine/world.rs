@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::Plan;
+use anabranch_dataflow::{Plan, StateBackendKind};
 use anabranch_model::{Clock, Error, ErrorKind, ManualClock, Result, Rng};
 use anabranch_runtime::Checkpointing;
 use anabranch_runtime::stepped::SteppedJob;
@@ -11,6 +11,7 @@ use anabranch_state::Store;
 
 use super::outside::{ProcessId, Rates, Shared};
 use super::query::{Contents, PARALLELISM_MAX, Planned, Queries, contents};
+use super::savepoint::Asker;
 use super::store::{FaultyStore, arrive};
 use super::tables::{Readers, Tables};
 use super::truth::{Checked, Truth};
@@ -44,6 +45,8 @@ struct Scenario<'a> {
     channel_bytes: usize,
     epoch_interval: Duration,
     buffer_timeout: Duration,
+    /// Bytes of state that an operator may hold in memory, where the rest goes to the disk.
+    state_bytes: usize,
 }
 
 impl<'a> Scenario<'a> {
@@ -66,16 +69,21 @@ impl<'a> Scenario<'a> {
             channel_bytes: 1 + rng.below(3_000) as usize,
             epoch_interval: Duration::from_micros(200 + rng.below(2_000)),
             buffer_timeout: us(rng, 3_000),
+            state_bytes: 1 << (12 + rng.below(8)),
         })
     }
 
-    fn plan(&self, parallelism: u32) -> Plan {
+    fn plan(&self, parallelism: u32, state_backend: StateBackendKind) -> Plan {
         let mut plan = self.query.at(parallelism).clone();
         plan.options.group.epochs = self.group_epochs;
         plan.options.batch_rows = self.batch_rows;
         plan.options.channel_bytes = self.channel_bytes;
         plan.options.epoch_interval = self.epoch_interval;
         plan.options.buffer_timeout = self.buffer_timeout;
+        if state_backend == StateBackendKind::Disk {
+            plan.options.state_backend = state_backend;
+            plan.options.state_bytes = self.state_bytes;
+        }
         plan
     }
 }
@@ -102,6 +110,7 @@ pub(crate) struct World<'a> {
     turn: u64,
     stop_asked: bool,
     finished_at: Option<u64>,
+    asker: Asker,
     seen: Seen,
     violation: Option<Violation>,
     trace: Vec<String>,
@@ -128,6 +137,7 @@ impl<'a> World<'a> {
             turn: 0,
             stop_asked: false,
             finished_at: None,
+            asker: Asker::default(),
             seen: Seen::default(),
             violation: None,
             trace: Vec::new(),
@@ -156,6 +166,7 @@ impl<'a> World<'a> {
         self.seen.crashes += outside.crashes_within;
         self.seen.torn = outside.torn;
         self.seen.repeated_commits = outside.repeated_commits;
+        self.seen.runs = outside.runs;
         drop(outside);
         Run { seed: self.seed, seen: self.seen, violation: self.violation, trace: self.trace }
     }
@@ -176,6 +187,10 @@ impl<'a> World<'a> {
         }
         if self.scenario.stop_at == Some(self.turn) && self.finished_at.is_none() {
             self.stop_asked = true;
+        }
+        if self.rng.below(100) == 0 {
+            let checked = self.asker.act(&self.shared, &self.truth, self.turn, &mut self.seen);
+            self.check(checked);
         }
         let leads = self.processes.iter().any(|process| Some(process.id) == self.truth.owner());
         let rival = self.faulty() && self.rng.below(10_000) < self.scenario.rivals;
@@ -237,8 +252,9 @@ impl<'a> World<'a> {
         self.started += 1;
         let id = self.started;
         let parallelism = 1 + self.rng.below(u64::from(PARALLELISM_MAX)) as u32;
-        let plan = self.scenario.plan(parallelism);
-        self.note(|| format!("process {id} starts with parallelism {parallelism}"));
+        let state = if self.rng.below(3) == 0 { StateBackendKind::Disk } else { StateBackendKind::Memory };
+        let plan = self.scenario.plan(parallelism, state);
+        self.note(|| format!("process {id} starts with parallelism {parallelism}, state in {state:?}"));
         self.truth.starts(id, &plan);
         let started = self.take_over(id, &plan);
         self.observe();
