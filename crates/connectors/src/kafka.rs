@@ -16,6 +16,7 @@
 //! | `sink.partitioner` | `default` (by key, else in turn for some milliseconds each), `fixed`, `round-robin` |
 //! | `sink.topic.partitions` | partitions of the topic if the sink has to create it; default: the broker's |
 //! | `sink.delivery.timeout` | how long a sink tries to deliver a record, or to commit, before the job fails, default `120 s` |
+//! | `sink.delivery-guarantee` | `exactly-once` (default if the job has checkpoints), `at-least-once` |
 //! | `sink.buffer-bytes` | what the records of one checkpoint interval may take with exactly once, default `256 mb` |
 //!
 //! **Reading.** Partitions are assigned by the job, not by a consumer group: the one with identifier `p` belongs to task `p %
@@ -25,7 +26,7 @@
 //! beginning. When the position is no longer in the topic the job fails rather than skip records. A record without a value (a
 //! tombstone) is malformed. Of transactions, only what is committed is read, unless `properties.isolation.level` says otherwise.
 //!
-//! **Writing** is at least once, or exactly once if the job has checkpoints and says so. At least once, an epoch ends when all its
+//! **Writing** is at least once, or exactly once if the job has checkpoints and the table does not say otherwise. At least once, an epoch ends when all its
 //! records have been acknowledged by all in-sync replicas. Exactly once, records are held until their checkpoint is
 //! complete and then written in one transaction: readers of committed records see them once, as soon as the brokers have marked
 //! the transaction in every partition. A topic that does not exist is created.
@@ -51,15 +52,15 @@ mod transaction;
 mod watch;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::Result;
+use anabranch_model::{Error, Result};
 use anabranch_operators::{Connector, Delivery, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
-use self::exact::ExactSink;
+use self::exact::{Committer, ExactSink};
 use self::key::KeyEncoder;
 use self::sink::KafkaSink;
 use self::source::KafkaSource;
-use self::table::Table;
+use self::table::{Guarantee, Table};
 use crate::Options;
 use crate::format::Format;
 
@@ -77,6 +78,11 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Format)> {
     };
     options.finish()?;
     Ok((table, format))
+}
+
+fn no_checkpoints() -> Error {
+    Error::user("'sink.delivery-guarantee' is 'exactly-once', but the job keeps no checkpoints")
+        .remedy("give it a place for them: SET 'checkpoint-directory' = '...'; or leave the option out")
 }
 
 impl Connector for KafkaConnector {
@@ -109,11 +115,16 @@ impl Connector for KafkaConnector {
         let open = || {
             let (table, format) = parse(&spec.connector)?;
             let encoder = format.encoder(&spec.schema)?;
-            Ok(match &context.delivery {
-                Delivery::AtLeastOnce => {
-                    Box::new(KafkaSink::open(table, encoder, &spec.schema, context)?) as Box<dyn Sink>
+            Ok(match (&context.delivery, table.guarantee) {
+                (Delivery::AtLeastOnce, Some(Guarantee::ExactlyOnce)) => return Err(no_checkpoints()),
+                (Delivery::AtLeastOnce, _) => {
+                    Box::new(KafkaSink::open(table, encoder, &spec.schema, context, None)?) as Box<dyn Sink>
                 }
-                Delivery::ExactlyOnce { scope } => {
+                (Delivery::ExactlyOnce { scope }, Some(Guarantee::AtLeastOnce)) => {
+                    let committer = Committer::new(table.clone(), &spec.table, context, scope);
+                    Box::new(KafkaSink::open(table, encoder, &spec.schema, context, Some(committer))?)
+                }
+                (Delivery::ExactlyOnce { scope }, _) => {
                     Box::new(ExactSink::open(table, &spec.table, encoder, &spec.schema, context, scope)?)
                 }
             })

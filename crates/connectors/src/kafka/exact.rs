@@ -25,17 +25,22 @@ use crate::format::Encode;
 
 /// Holds the rows of one task, and commits those of any task.
 pub(super) struct ExactSink {
-    table: Table,
     topic: String,
-    scope: String,
-    /// Name of the table.
-    name: String,
     task: u32,
-    clock: Arc<dyn Clock>,
     values: Box<dyn Encode>,
     keys: Option<KeyEncoder>,
     partitions: Partitions,
     held: Held,
+    committer: Committer,
+}
+
+/// Writes what tasks have prepared.
+pub(super) struct Committer {
+    table: Table,
+    scope: String,
+    /// Name of the table.
+    name: String,
+    clock: Arc<dyn Clock>,
     /// By the task whose records they commit.
     transactors: BTreeMap<u32, Transactor>,
 }
@@ -57,16 +62,28 @@ impl ExactSink {
         Ok(ExactSink {
             held: Held::new(&topic),
             topic,
-            scope: scope.to_owned(),
-            name: name.to_owned(),
             task: context.index,
-            clock: context.clock.clone(),
             values,
             keys,
             partitions: Partitions::new(table.partitioner, context.index, count),
-            transactors: BTreeMap::new(),
-            table,
+            committer: Committer::new(table, name, context, scope),
         })
+    }
+}
+
+impl Committer {
+    /// Of the writer of a table that has this scope.
+    pub(super) fn new(table: Table, name: &str, context: &TaskContext, scope: &str) -> Committer {
+        let (name, scope, clock) = (name.to_owned(), scope.to_owned(), context.clock.clone());
+        Committer { table, scope, name, clock, transactors: BTreeMap::new() }
+    }
+
+    /// Writes the records in a transaction, unless they have been.
+    pub(super) fn commit(&mut self, committable: &Committable) -> Result<()> {
+        let Committable { epoch, task, content } = committable;
+        let place = |error: Error| error.at(format!("epoch {} of sink task {task}", epoch.0));
+        let content = Content::parse(content).map_err(place)?;
+        self.commit_content(*task, *epoch, &content).map_err(|error| error.at(format!("topic {}", content.topic)))
     }
 
     /// Writes the records in a transaction; what fails and may pass is tried again, for a bounded time.
@@ -108,21 +125,22 @@ impl Sink for ExactSink {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         // What other tasks left to be committed has been, before the first row.
         let own = self.task;
-        self.transactors.retain(|task, _| *task == own);
+        self.committer.transactors.retain(|task, _| *task == own);
         let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
         let values = self.values.encode(batch)?;
         for row in 0..values.len() {
             let key = keys.as_ref().and_then(|keys| bytes(keys, row));
             self.held.push(self.partitions.next(), key, bytes(&values, row));
         }
-        if self.held.bytes() <= self.table.buffer_bytes {
+        let most = self.committer.table.buffer_bytes;
+        if self.held.bytes() <= most {
             return Ok(());
         }
-        let most = self.table.buffer_bytes;
         Err(Error::user(format!("the records of one checkpoint interval take more than {most} bytes"))
             .at(format!("topic {}", self.topic))
             .remedy(
-                "make the checkpoint interval shorter, or raise 'sink.buffer-bytes' (the results of one window are never divided)",
+                "make the checkpoint interval shorter, or raise 'sink.buffer-bytes' (the results of one window are never divided); \
+                 or write them as they come: 'sink.delivery-guarantee' = 'at-least-once'",
             ))
     }
 
@@ -136,9 +154,6 @@ impl Sink for ExactSink {
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {
-        let Committable { epoch, task, content } = committable;
-        let place = |error: Error| error.at(format!("epoch {} of sink task {task}", epoch.0));
-        let content = Content::parse(content).map_err(place)?;
-        self.commit_content(*task, *epoch, &content).map_err(|error| error.at(format!("topic {}", content.topic)))
+        self.committer.commit(committable)
     }
 }

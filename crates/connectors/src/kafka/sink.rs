@@ -1,4 +1,4 @@
-//! The writer of one task: at least once.
+//! The writer of one task: at least once. What was prepared exactly once, by the job as it was before, is still committed.
 //!
 //! Rows are handed to the client, which gathers them into batches per partition and sends them from its own threads. An epoch
 //! ends when the brokers have acknowledged all of them. A record that cannot be delivered in time makes the next call
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Result};
-use anabranch_operators::{Sink, TaskContext};
+use anabranch_operators::{Committable, Sink, TaskContext};
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use rdkafka::error::RDKafkaErrorCode;
@@ -16,6 +16,7 @@ use rdkafka::producer::Producer as _;
 
 use super::client::{self, FIRST_ANSWER, Producer};
 use super::create::ensure_topic;
+use super::exact::Committer;
 use super::key::KeyEncoder;
 use super::native::{Topic, flush};
 use super::table::{Partitioner, Table};
@@ -40,6 +41,8 @@ pub(super) struct KafkaSink {
     partitions: Partitions,
     topic: Topic,
     client: Arc<Producer>,
+    /// Of a job with checkpoints.
+    committer: Option<Committer>,
 }
 
 /// Chooses partitions.
@@ -82,6 +85,7 @@ impl KafkaSink {
         values: Box<dyn Encode>,
         schema: &SchemaRef,
         context: &TaskContext,
+        committer: Option<Committer>,
     ) -> Result<KafkaSink> {
         let name = table.single_topic()?.to_owned();
         let keys = KeyEncoder::new(&table, schema)?;
@@ -97,6 +101,7 @@ impl KafkaSink {
             topic: Topic::of_producer(&client, &name)?,
             client,
             table,
+            committer,
         })
     }
 
@@ -147,6 +152,8 @@ impl KafkaSink {
 
 impl Sink for KafkaSink {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        // All that was prepared before has been committed, before the first row.
+        self.committer = None;
         self.check_deliveries()?;
         let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
         let values = self.values.encode(batch)?;
@@ -163,6 +170,13 @@ impl Sink for KafkaSink {
 
     fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
         self.flush_all()
+    }
+
+    fn commit(&mut self, committable: &Committable) -> Result<()> {
+        match &mut self.committer {
+            Some(committer) => committer.commit(committable),
+            None => Err(Error::internal("a job without checkpoints has prepared records")),
+        }
     }
 
     fn finish(&mut self) -> Result<()> {

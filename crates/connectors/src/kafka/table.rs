@@ -31,6 +31,8 @@ pub(super) struct Table {
     pub(super) created_partitions: Option<i32>,
     /// How long the sink tries to deliver a record.
     pub(super) delivery_timeout: Duration,
+    /// What the sink promises; what the job allows, if it is not given.
+    pub(super) guarantee: Option<Guarantee>,
     /// Bytes that the records of one checkpoint interval may take in a sink that holds them.
     pub(super) buffer_bytes: u64,
     /// `properties.*` without the prefix, for librdkafka.
@@ -48,6 +50,15 @@ pub(super) enum Startup {
     Timestamp {
         ms: i64,
     },
+}
+
+/// What a job with checkpoints makes of the sink's records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Guarantee {
+    /// They are written as they come; after a failure some are written again.
+    AtLeastOnce,
+    /// They are written when a checkpoint covers them.
+    ExactlyOnce,
 }
 
 /// How the sink chooses a record's partition.
@@ -98,6 +109,7 @@ impl Table {
             key_format: Format::optional(options, "key.format")?,
             created_partitions,
             delivery_timeout: options.duration("sink.delivery.timeout")?.unwrap_or(DELIVERY_TIMEOUT),
+            guarantee: guarantee(options)?,
             buffer_bytes: options.bytes("sink.buffer-bytes")?.unwrap_or(BUFFER_BYTES),
             properties,
         };
@@ -258,6 +270,11 @@ fn startup(options: &mut Options<'_>) -> Result<Startup> {
         (Some(2), None) => Ok(Startup::Group),
         (_, None) => Ok(Startup::Earliest),
     }
+}
+
+fn guarantee(options: &mut Options<'_>) -> Result<Option<Guarantee>> {
+    let choices = [("exactly-once", Guarantee::ExactlyOnce), ("at-least-once", Guarantee::AtLeastOnce)];
+    options.choice("sink.delivery-guarantee", &choices)
 }
 
 fn partitioner(options: &mut Options<'_>) -> Result<Partitioner> {

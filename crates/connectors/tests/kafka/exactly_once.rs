@@ -279,3 +279,21 @@ fn without_exactly_once_nothing_waits_for_a_checkpoint() {
     assert_eq!(sink.prepare_commit(Epoch(1)).unwrap(), None);
     assert_eq!(committed("at-least"), (0..10).collect::<Vec<_>>());
 }
+
+#[test]
+fn a_table_that_is_now_written_at_least_once_still_shows_what_was_prepared_before() {
+    Outside::shared().create_topic("loosened", 2);
+    let mut exact = open_exact(table("loosened", &[]), 0, 1, "loosened").unwrap();
+    let one = prepare(exact.as_mut(), 1);
+    drop(exact);
+    let mut loose = open_exact(table("loosened", &[("sink.delivery-guarantee", "at-least-once")]), 0, 1, "loosened");
+    let loose = loose.as_mut().unwrap();
+    loose.commit(&one).unwrap();
+    loose.commit(&one).unwrap();
+    loose.write(&rows(20..30)).unwrap();
+    assert_eq!(loose.prepare_commit(Epoch(2)).unwrap(), None);
+    assert_eq!(committed("loosened"), ids(&[1, 2]), "they do not wait for the checkpoint");
+    let strict = open_sink(table("loosened", &[("sink.delivery-guarantee", "exactly-once")]), 0, 1);
+    let error = strict.err().unwrap().to_string();
+    assert!(error.contains("keeps no checkpoints") && error.contains("checkpoint-directory"), "{error}");
+}
