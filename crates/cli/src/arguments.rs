@@ -36,13 +36,14 @@ pub(crate) struct Run {
     pub(crate) settings: Settings,
     #[command(flatten)]
     pub(crate) tables: TableOptions,
-    /// Begin a new job with this savepoint, a directory or a place in an object store
+    /// Begin a new job with this savepoint, a directory or a place in an object store; given again, the job goes on from its own
+    /// checkpoints
     #[arg(long, value_name = "PATH")]
     pub(crate) from: Option<String>,
     /// Begin even if the query has no place for all that the savepoint holds
     #[arg(long, requires = "from")]
     pub(crate) allow_lost_state: bool,
-    /// Stop after this time: 30s, 5min, 500ms
+    /// Stop after this time: 30s, 5min, 500ms; without a unit, seconds
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// Print a line per second instead of the live view
@@ -107,7 +108,7 @@ pub(crate) struct Savepoint {
     /// If no job runs there, take its newest checkpoint
     #[arg(long)]
     pub(crate) last: bool,
-    /// Wait so long for the job's checkpoint
+    /// Wait so long for the job's checkpoint; without a unit, seconds
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10min")]
     pub(crate) timeout: Duration,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Options that hold for the whole job. Each has a name for `SET`, given in its description.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobOptions {
-    /// `job-name`: shown by the live view.
+    /// `job-name`: how the name of a new job begins.
     pub job_name: String,
     /// `epoch-interval`: time between two markers at a source.
     pub epoch_interval: Duration,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{JobOptions, OperatorSpec, SinkSpec, SourceSpec};
 
 /// Version of the plan's serialized form.
-pub const PLAN_FORMAT: u32 = 2;
+pub const PLAN_FORMAT: u32 = 3;
 
 /// A job's dataflow. Stages are in topological order: an exchange leads from an earlier stage to a later one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +44,8 @@ pub struct Stage {
     pub operators: Vec<OperatorSpec>,
     /// Where rows go, if not to exchanges.
     pub sink: Option<SinkSpec>,
+    /// The query whose rows go there, in words that do not depend on how it is run.
+    pub query: Option<String>,
     /// Schema of the rows that leave the chain.
     pub schema: SchemaRef,
 }

@@ -92,7 +92,9 @@ impl Lowering<'_> {
             stream = self.exchange(stream, ExchangeKind::Rebalance, parallelism, format!("sink {}", output.sink.table));
         }
         let id = self.close(stream);
-        self.stages[id.0 as usize].sink = Some(output.sink.clone());
+        let stage = &mut self.stages[id.0 as usize];
+        stage.sink = Some(output.sink.clone());
+        stage.query = Some(output.plan.display_indent().to_string());
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use anabranch_model::{Epoch, Error, Group, Incarnation, TaskId};
+use anabranch_model::{Epoch, Error, Group, Incarnation, Nanos, TaskId};
 use anabranch_protocol::coordinator::{Report, turn};
 use anabranch_state::TaskState;
 
@@ -23,6 +23,8 @@ pub(crate) struct Control {
     turn: AtomicU64,
     /// The last epoch whose time is over for any source.
     foremost: AtomicU64,
+    /// When the time of the epoch behind it is over.
+    next_cut: AtomicU64,
     stop_after: AtomicU64,
     /// The epoch that ends, or ended, with the last checkpoint that was granted.
     checkpoint: AtomicU64,
@@ -51,6 +53,7 @@ impl Control {
             granted: AtomicU64::new(after.0),
             turn: AtomicU64::new(after.0),
             foremost: AtomicU64::new(after.0),
+            next_cut: AtomicU64::new(0),
             stop_after: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
             done: AtomicU64::new(after.0),
@@ -101,9 +104,15 @@ impl Control {
         }
     }
 
-    /// The time of this epoch is over for a source, and so for all of them.
-    pub(crate) fn lead(&self, epoch: Epoch) {
+    /// The time of this epoch is over for a source, and so for all of them. That of the one behind it is over at `next_cut`.
+    pub(crate) fn lead(&self, epoch: Epoch, next_cut: Nanos) {
+        self.next_cut.fetch_max(next_cut.0, SeqCst);
         self.foremost.fetch_max(epoch.0, SeqCst);
+    }
+
+    /// When the epoch behind the foremost is over.
+    pub(crate) fn next_cut(&self) -> Nanos {
+        Nanos(self.next_cut.load(SeqCst))
     }
 
     /// The last epoch whose time is over for any source.

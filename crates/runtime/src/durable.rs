@@ -91,11 +91,7 @@ impl Checkpointing {
         origin: Option<&Origin>,
     ) -> Result<Option<TakenOver>> {
         let outline = Outline::new(plan);
-        if Savepoint::is_at(&self.store)? {
-            return Err(Error::user("this is a savepoint, not a place for a job's checkpoints")
-                .at(self.store.place().to_owned())
-                .remedy("begin with it (anabranch run FILE --from PATH) and give the job another place"));
-        }
+        self.check_place()?;
         let mut aside: BTreeMap<CheckpointId, Error> = BTreeMap::new();
         loop {
             let (store, job) = (self.store.clone(), self.new_job.clone());
@@ -105,6 +101,8 @@ impl Checkpointing {
                 Some(origin) => journal.origin = Some(origin.id().to_owned()),
                 None => self.check_origin(&journal, &entries)?,
             }
+            // Before anything is removed.
+            journal.take_up_request(clock.now())?;
             let mut coordinator = Coordinator::new(clock.now(), config.clone(), random_owner(), entries, tasks.clone());
             let none = BTreeSet::new();
             let begun = begin(&mut coordinator, clock.as_ref(), |command| journal.carry_out(command, &none))?;
@@ -132,9 +130,11 @@ impl Checkpointing {
             }
             let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
             let (job, begun_with) = self.job(&journal, id, incarnation, &aside);
+            if let Some(origin) = origin.filter(|origin| begun_with.as_deref() != Some(origin.id())) {
+                return Err(origin.not_of(&self.store));
+            }
             job.clone_into(&mut journal.job);
             journal.origin = begun_with;
-            journal.take_up_request(clock.now());
             journal.remove_strays(incarnation)?;
             let recorder = Recorder::new(journal, outline, incarnation, Arc::clone(clock));
             let after = from.map_or(Epoch(0), |checkpoint| checkpoint.epoch);
@@ -147,6 +147,15 @@ impl Checkpointing {
                 job,
                 origin: origin.cloned(),
             }));
+        }
+    }
+
+    fn check_place(&self) -> Result<()> {
+        match Savepoint::is_at(&self.store)? {
+            false => Ok(()),
+            true => Err(Error::user("this is a savepoint, not a place for a job's checkpoints")
+                .at(self.store.place().to_owned())
+                .remedy("begin with it (anabranch run FILE --from PATH) and give the job another place")),
         }
     }
 

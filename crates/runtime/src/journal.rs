@@ -53,6 +53,9 @@ impl Journal {
     ) -> Result<Vec<(u64, Entry<TaskState>)>> {
         let mut entries = Vec::new();
         for (sequence, stored) in self.log.entries()? {
+            if let Stored::Begins { origin, .. } = &stored {
+                self.origin.clone_from(origin);
+            }
             entries.push((sequence, self.entry(stored, aside)?));
         }
         Ok(entries)
@@ -60,10 +63,7 @@ impl Journal {
 
     fn entry(&mut self, stored: Stored, aside: &mut BTreeMap<CheckpointId, Error>) -> Result<Entry<TaskState>> {
         Ok(match stored {
-            Stored::Begins { incarnation, owner, origin } => {
-                self.origin = origin;
-                Entry::Begins(incarnation, Owner(owner))
-            }
+            Stored::Begins { incarnation, owner, .. } => Entry::Begins(incarnation, Owner(owner)),
             Stored::Ended { incarnation } => Entry::Ended(incarnation),
             Stored::Checkpoint { incarnation, epoch, .. } if aside.contains_key(&(incarnation, epoch)) => {
                 Entry::Unusable(incarnation)
@@ -146,9 +146,8 @@ impl Journal {
     }
 
     /// A savepoint may be under way of a checkpoint that nothing else keeps any more.
-    pub(crate) fn take_up_request(&mut self, now: Nanos) {
-        // What cannot be read is no reason not to start: the copy fails, and is asked for again.
-        let _ = self.requests.take_up(now);
+    pub(crate) fn take_up_request(&mut self, now: Nanos) -> Result<()> {
+        self.requests.take_up(now)
     }
 
     /// Looks for a request for a savepoint. Whether there is a new one, which the next checkpoint answers.
@@ -276,8 +275,10 @@ fn check_fits(manifest: &Manifest, now: &[String], lineage: &[Lineage]) -> Resul
 fn check_order(manifest: &Manifest, now: &[Lineage]) -> Result<()> {
     let then = &manifest.lineage;
     let moved = |(place, was): (usize, &Lineage)| {
-        let known = !was.how.is_empty();
-        (known && now.get(place) != Some(was) && now.contains(was)).then_some(place)
+        // Some may be alike in everything: then it is another one that has always been there.
+        let is_elsewhere = |(place, is): (usize, &Lineage)| is == was && then.get(place) != Some(was);
+        let moved = !was.how.is_empty() && now.get(place) != Some(was) && now.iter().enumerate().any(is_elsewhere);
+        moved.then_some(place)
     };
     match then.iter().enumerate().find_map(moved) {
         None => Ok(()),

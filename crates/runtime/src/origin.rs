@@ -79,12 +79,15 @@ impl Origin {
         let Some(contents) = Contents::read_if_any(checkpoints)? else { return Ok(false) };
         match contents.newest()?.manifest.origin.as_ref() == Some(&self.id) {
             true => Ok(true),
-            false => Err(Error::user("a job that begins with a savepoint needs a new place for its checkpoints")
-                .at(checkpoints.place().to_owned())
-                .remedy(
-                    "give an empty one; or leave the savepoint out, and the job there goes on from its last checkpoint",
-                )),
+            false => Err(self.not_of(checkpoints)),
         }
+    }
+
+    /// The checkpoints there are not of a job that began with this savepoint.
+    pub(crate) fn not_of(&self, checkpoints: &Store) -> Error {
+        Error::user(format!("the checkpoints there are not of a job that began with savepoint {}", self.id))
+            .at(checkpoints.place().to_owned())
+            .remedy("give a new place; or leave the savepoint out, and the job there goes on from its last checkpoint")
     }
 
     /// What becomes of each part with state, of the savepoint and of the plan.
@@ -95,7 +98,11 @@ impl Origin {
             changes.push(match matching.pairs.get(&index) {
                 Some(to) => Change { fate: Fate::Kept, what: self.kept(part, &now[*to]) },
                 None if part.kind == Kind::Sink => {
-                    Change { fate: Fate::Gone, what: format!("sink {}: no longer written", part.description) }
+                    let why = match matching.undecided.contains(&index) {
+                        true => "which of several it is now is unknown, and nothing of it would be kept",
+                        false => "no longer written",
+                    };
+                    Change { fate: Fate::Gone, what: format!("sink {}: {why}", part.description) }
                 }
                 None => {
                     let why = match matching.undecided.contains(&index) {
@@ -139,6 +146,13 @@ impl Origin {
             let lineage = |(from, to): (&[String], &[String])| format!("{} -> {}", from.join(", "), to.join(", "));
             let (before, after) = (lineage((&before.from, &before.to)), lineage((&after.from, &after.to)));
             text.push_str(&format!(" ({before}, now {after})"));
+        }
+        if let (Some(before), Some(after)) = (&then.lineage, &now.lineage)
+            && then.kind == Kind::State
+            && before.how != after.how
+            && !before.how.is_empty()
+        {
+            text.push_str(", goes on with a query that has changed");
         }
         text
     }

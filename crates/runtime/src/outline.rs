@@ -106,24 +106,13 @@ fn lineage(plan: &Plan, stage: StageId) -> Lineage {
     Lineage { from, through, to, how: how(plan, before.union(&behind)) }
 }
 
-/// What the rows of these stages are computed by, as a hash: the same at every parallelism, and whatever the tables are called.
+/// What is done with the rows of these stages on the whole of their way, as a hash.
 fn how<'a>(plan: &Plan, stages: impl Iterator<Item = &'a StageId>) -> String {
-    let mut text = String::new();
-    for stage in stages.map(|id| plan.stage(*id)) {
-        let columns = stage.source.iter().map(|source| OperatorSpec::Project { columns: source.columns.clone() });
-        for operator in columns.chain(stage.operators.iter().cloned()) {
-            match operator {
-                // It repeats the other half.
-                OperatorSpec::WindowAggregate(spec) if spec.phase == AggregatePhase::Final => {}
-                OperatorSpec::WindowAggregate(spec) => {
-                    let whole = WindowAggregateSpec { phase: AggregatePhase::Complete, ..spec };
-                    text.push_str(&format!("{whole}\n"));
-                }
-                other => text.push_str(&format!("{other}\n")),
-            }
-        }
+    let queries: Vec<&str> = stages.filter_map(|id| plan.stage(*id).query.as_deref()).collect();
+    match queries.as_slice() {
+        [] => String::new(),
+        queries => format!("{:016x}", hash_bytes(HASH_SEED, queries.join("\n").as_bytes())),
     }
-    format!("{:016x}", hash_bytes(HASH_SEED, text.as_bytes()))
 }
 
 /// Stages from which rows only reach static sides.

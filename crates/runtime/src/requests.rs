@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use anabranch_model::{Epoch, Nanos, Result};
+use anabranch_model::{Epoch, ErrorKind, Nanos, Result};
 use anabranch_state::{Answer, Blob, REQUEST_FORGOTTEN_MS, Request, Store, decode_manifest};
 
 /// Time between two looks, on a disk and over a network, where each is paid for.
@@ -35,14 +35,24 @@ impl Requests {
         Requests { store, pace_ns, looked: None, current: None }
     }
 
-    /// What the process that had the job before has answered is kept on.
+    /// What a process has answered that had the job before is kept on.
     pub(crate) fn take_up(&mut self, now: Nanos) -> Result<()> {
         let Some(request) = Request::waiting(&self.store)? else { return Ok(()) };
-        if let Some(Answer::Checkpoint { manifest, .. }) = request.answered(&self.store)? {
-            let names = decode_manifest(&self.store.get_blob(&manifest)?)?.names().chain([manifest.name]).collect();
+        if let Some(names) = self.answered(&request)? {
             self.current = Some(Current { request, renewed: now, answered: Some(names) });
         }
         Ok(())
+    }
+
+    /// Names of what belongs to the checkpoint that a request was answered with, by whichever process.
+    fn answered(&self, request: &Request) -> Result<Option<BTreeSet<String>>> {
+        let Some(Answer::Checkpoint { manifest, .. }) = request.answered(&self.store)? else { return Ok(None) };
+        match self.store.get_blob(&manifest).and_then(|content| decode_manifest(&content)) {
+            Ok(decoded) => Ok(Some(decoded.names().chain([manifest.name]).collect())),
+            // Whoever copies it will find out, and ask again.
+            Err(error) if error.kind() == ErrorKind::Damaged => Ok(Some(BTreeSet::new())),
+            Err(error) => Err(error),
+        }
     }
 
     /// Looks for a request if it is time to. Whether there is a new one; and what need no longer be kept for the one before.
@@ -65,22 +75,25 @@ impl Requests {
                 let released = self.current.take().and_then(|current| current.answered).unwrap_or_default();
                 // Whoever asks waits for this word; without it the request counts as not found, and is found again.
                 let found = waiting.filter(|request| request.acknowledge(&self.store).is_ok());
-                self.current = found.map(|request| Current { request, renewed: now, answered: None });
-                (self.current.is_some(), released)
+                // A process that had the job before may have answered just now.
+                let found = found.and_then(|request| Some((self.answered(&request).ok()?, request)));
+                self.current = found.map(|(answered, request)| Current { request, renewed: now, answered });
+                (self.current.as_ref().is_some_and(|current| current.answered.is_none()), released)
             }
         }
     }
 
     /// A checkpoint is complete: the answer to whoever waits for one.
     pub(crate) fn committed(&mut self, epoch: Epoch, manifest: &Blob, names: &BTreeSet<String>) {
-        if let Some(current) = &mut self.current
-            && current.answered.is_none()
-        {
-            let answer = Answer::Checkpoint { epoch, manifest: manifest.clone() };
-            if current.request.answer(&self.store, &answer).is_ok() {
-                current.answered = Some(names.clone());
-            }
-        }
+        let Some(current) = self.current.take_if(|current| current.answered.is_none()) else { return };
+        let answer = Answer::Checkpoint { epoch, manifest: manifest.clone() };
+        let answered = match current.request.answer(&self.store, &answer) {
+            Ok(true) => Some(names.clone()),
+            // Another process was quicker, or this one was and has not heard of it.
+            Ok(false) => self.answered(&current.request).unwrap_or(None),
+            Err(_) => None,
+        };
+        self.current = Some(Current { answered, ..current });
     }
 
     /// What is kept for the one who asked.

@@ -272,11 +272,12 @@ impl SourceTask {
     /// rows back until then.
     fn cut_due(&mut self, now: Nanos) -> Result<()> {
         if now >= self.next_cut && self.is_granted(now) {
-            self.task.control.lead(self.epoch);
-            self.next_cut = next_cut(now, self.epoch_interval);
+            self.task.control.lead(self.epoch, next_cut(now, self.epoch_interval));
         }
         while self.epoch <= self.task.control.foremost() {
             self.cut(MarkerKind::Cut)?;
+            self.next_cut = self.task.control.next_cut();
+            self.ungranted_since = None;
         }
         Ok(())
     }

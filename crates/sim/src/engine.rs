@@ -86,6 +86,8 @@ pub struct Seen {
     pub runs: u64,
     /// Savepoints taken of the job while it ran.
     pub savepoints: u64,
+    /// Of these, those copied after another process than the one that answered had taken the job over.
+    pub inherited_savepoints: u64,
 }
 
 impl Seen {
@@ -107,6 +109,7 @@ impl Seen {
         self.stops += other.stops;
         self.runs += other.runs;
         self.savepoints += other.savepoints;
+        self.inherited_savepoints += other.inherited_savepoints;
     }
 }
 

@@ -47,7 +47,15 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.savepoints,
     ];
     assert!(often.iter().all(|times| *times > SEEDS), "{seen:?}");
-    let now_and_then = [seen.fenced, seen.restarts, seen.stops, seen.torn, seen.late_writes, seen.had_ended];
+    let now_and_then = [
+        seen.fenced,
+        seen.restarts,
+        seen.stops,
+        seen.torn,
+        seen.late_writes,
+        seen.had_ended,
+        seen.inherited_savepoints,
+    ];
     assert!(now_and_then.iter().all(|times| *times > SEEDS / 100), "{seen:?}");
 }
 

@@ -12,6 +12,8 @@ use crate::Blob;
 /// partitions in watermarks. A reader refuses versions that it does not know.
 pub const FORMAT: u32 = 3;
 const FORMATS: [&str; 3] = ["1", "2", "3"];
+/// The first format that knows partitions by name.
+const NAMED_PARTITIONS: u32 = 3;
 
 /// All of a job's snapshots at one epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,7 +50,7 @@ pub struct Lineage {
     pub through: Vec<String>,
     /// Names of the tables that are written by it.
     pub to: Vec<String>,
-    /// A hash of all expressions that the rows on this way pass, whatever the parallelism. Empty: unknown.
+    /// A hash of the query whose rows pass this way, whatever the parallelism. Empty: unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub how: String,
 }
@@ -78,7 +80,7 @@ pub struct SourceState {
     pub number: usize,
     /// Where the partitions stood.
     pub positions: BTreeMap<String, String>,
-    /// Event time of these partitions, in milliseconds. Formats 1 and 2 have the reader's numbers of them for names.
+    /// Event time of these partitions, in milliseconds. What formats 1 and 2 say of it is not read: they had numbers for names.
     pub watermarks_ms: BTreeMap<String, i64>,
     /// What the sink of malformed records has prepared and not yet made visible, oldest first.
     pub dead_letters: Vec<Prepared>,
@@ -175,11 +177,15 @@ pub fn decode_manifest(content: &[u8]) -> Result<Manifest> {
     if u32::from_str_radix(checksum, 16) != Ok(crc32fast::hash(body.as_bytes())) {
         return Err(damaged("its checksum does not fit".into()));
     }
-    let manifest: Manifest = serde_json::from_str(body).map_err(|error| damaged(error.to_string()))?;
-    match manifest.format.to_string() == *format {
-        true => Ok(manifest),
-        false => Err(damaged(format!("its first line says format {format}, the rest {}", manifest.format))),
+    let mut manifest: Manifest = serde_json::from_str(body).map_err(|error| damaged(error.to_string()))?;
+    if manifest.format.to_string() != *format {
+        return Err(damaged(format!("its first line says format {format}, the rest {}", manifest.format)));
     }
+    if manifest.format < NAMED_PARTITIONS {
+        let sources = manifest.tasks.iter_mut().filter_map(|task| task.source.as_mut());
+        sources.for_each(|source| source.watermarks_ms.clear());
+    }
+    Ok(manifest)
 }
 
 #[cfg(test)]
@@ -231,7 +237,7 @@ mod tests {
         let mut second = Manifest { format: 2, origin: None, ..manifest() };
         second.lineage.iter_mut().for_each(|lineage| lineage.how.clear());
         for source in second.tasks.iter_mut().filter_map(|task| task.source.as_mut()) {
-            source.watermarks_ms = BTreeMap::from([("0".into(), 1000)]);
+            source.watermarks_ms.clear();
         }
         let first = Manifest { format: 1, lineage: Vec::new(), ..second.clone() };
         let fixture = include_bytes!("../fixtures/manifest-1.txt");

@@ -77,9 +77,9 @@ impl Request {
         store.put(&self.name("found"), b"{}".to_vec().into()).map(|_| ())
     }
 
-    /// Answers. Only the first answer counts.
-    pub fn answer(&self, store: &Store, answer: &Answer) -> Result<()> {
-        store.put_new(&self.name("answer"), encode(answer)?.into()).map(|_| ())
+    /// Answers. Only the first answer counts: whether it was this.
+    pub fn answer(&self, store: &Store, answer: &Answer) -> Result<bool> {
+        store.put_new(&self.name("answer"), encode(answer)?.into())
     }
 
     /// What has been answered, by whichever process of the job.

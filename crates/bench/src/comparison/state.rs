@@ -75,7 +75,8 @@ pub(crate) fn on_disk(scale: Scale) -> Result<Vec<Section>> {
         title: "State on disk: a general store".into(),
         note: format!(
             "The first of the scattered keys as counters in a key-value store that has all of them, with {BOUND} of memory: \
-             a batch is read, changed and written. As above, the files fit into the memory that the system has for them."
+             a batch is read, changed and written. As above, the files fit into the memory that the system has for them. What \
+             the store does in the background afterwards is not counted."
         ),
         table: Table::Contestants { comparison, limits: 1 },
     });

@@ -185,6 +185,7 @@ impl Stream {
             source: self.source,
             operators: self.operators,
             sink: None,
+            query: None,
             schema: Arc::new(Schema::new(self.physical)),
         };
         (stage, self.inputs)

@@ -221,6 +221,7 @@ pub(crate) fn plan(
         source: None,
         operators: Vec::new(),
         sink: None,
+        query: None,
         schema: schema(),
     };
     let first = Stage { source: Some(source), ..stage(0, "read", sources) };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_state::{Answer, Asked, Savepoint, Store};
+use anabranch_state::{Answer, Asked, Blob, Savepoint, Store, decode_manifest};
 use object_store::memory::InMemory;
 
 use super::Seen;
@@ -12,47 +12,74 @@ use super::truth::{Checked, Truth};
 /// Whoever asks, with a way to the store on which nothing goes wrong.
 #[derive(Default)]
 pub(super) struct Asker {
-    /// The request, and the process that had the job by then.
-    asked: Option<(Asked, Option<ProcessId>)>,
+    asked: Option<Asked>,
+    answered: Option<Answered>,
+}
+
+/// What was answered, as it was when it was first seen.
+struct Answered {
+    manifest: Blob,
+    /// By the process that had the job: then it is kept, by that one and by all that follow on it. Another process may just
+    /// have removed what a former one answered, when it hears of the request.
+    by_owner: bool,
+    /// The process that had the job.
+    owner: Option<ProcessId>,
 }
 
 impl Asker {
-    /// Asks, or copies what was answered and is done. What is answered is a checkpoint of the log, and kept by the process that
-    /// answered it as long as that has the job: another may just have removed it when it hears of the request.
+    /// Asks, sees what is answered, or copies that and is done.
     pub(super) fn act(&mut self, shared: &Shared, truth: &Truth, turn: u64, seen: &mut Seen) -> Checked {
         let job = Store::new(shared.lock().objects.clone(), "the place of the job");
         let wrong = |what: String| Err(("savepoint", what));
-        let Some((asked, owner)) = &self.asked else {
+        let Some(asked) = &self.asked else {
             return match Asked::ask(&job, format!("turn-{turn}"), 0) {
                 Ok(asked) => {
-                    self.asked = Some((asked, truth.owner()));
+                    self.asked = Some(asked);
                     Ok(())
                 }
                 Err(error) => wrong(error.to_string()),
             };
         };
-        let manifest = match asked.answer() {
-            Ok(Some(Answer::Checkpoint { manifest, .. })) => manifest,
-            Ok(Some(Answer::Ended)) => return self.withdraw(),
-            Ok(None) => return Ok(()),
-            Err(error) => return wrong(error.to_string()),
+        let Some(Answered { manifest, by_owner, owner }) = &self.answered else {
+            match asked.answer() {
+                Ok(Some(Answer::Checkpoint { manifest, .. })) => {
+                    self.answered = Some(Answered::of(manifest, &job, truth));
+                }
+                Ok(Some(Answer::Ended)) => return self.withdraw(),
+                Ok(None) => {}
+                Err(error) => return wrong(error.to_string()),
+            }
+            return Ok(());
         };
         let to = Store::new(Arc::new(InMemory::new()), "the place of the savepoint");
-        match Savepoint::copy(&job, &manifest, &to, &mut || Ok(())) {
+        match Savepoint::copy(&job, manifest, &to, &mut || Ok(())) {
             Ok(copy) if !truth.has_committed(copy.manifest.incarnation, copy.manifest.epoch) => {
                 return wrong(format!("the answer is {}, which is no checkpoint", copy.manifest.epoch));
             }
-            Ok(_) => seen.savepoints += 1,
-            Err(error) if *owner == truth.owner() => return wrong(error.to_string()),
+            Ok(_) => {
+                seen.savepoints += 1;
+                seen.inherited_savepoints += u64::from(*owner != truth.owner());
+            }
+            Err(error) if *by_owner => return wrong(error.to_string()),
             Err(_) => {}
         }
         self.withdraw()
     }
 
     fn withdraw(&mut self) -> Checked {
-        match self.asked.take().map(|(asked, _)| asked.withdraw()) {
+        self.answered = None;
+        match self.asked.take().map(Asked::withdraw) {
             Some(Err(error)) => Err(("savepoint", error.to_string())),
             _ => Ok(()),
         }
+    }
+}
+
+impl Answered {
+    fn of(manifest: Blob, job: &Store, truth: &Truth) -> Answered {
+        let written = job.get_blob(&manifest).and_then(|content| decode_manifest(&content));
+        let by = written.ok().and_then(|manifest| truth.process_of(manifest.incarnation));
+        let owner = truth.owner();
+        Answered { manifest, by_owner: by.is_some() && by == owner, owner }
     }
 }

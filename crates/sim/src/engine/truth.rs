@@ -82,6 +82,11 @@ impl Truth {
         self.committed.contains(&(incarnation, epoch))
     }
 
+    /// The process that an incarnation is of.
+    pub(crate) fn process_of(&self, incarnation: Incarnation) -> Option<ProcessId> {
+        self.began.get(&incarnation).copied()
+    }
+
     /// The process that has the job.
     pub(crate) fn owner(&self) -> Option<ProcessId> {
         self.began.get(&self.newest).copied()
