@@ -187,7 +187,7 @@ impl WindowAggregate {
         let Some(Pane::Open(open)) = self.panes.get_mut(&pane) else {
             return Err(Error::internal("a pane did not open"));
         };
-        let groups = match self.snapshots.are_taken() {
+        let groups = match self.snapshots.are_changes() {
             true => match &mut open.changed {
                 Some(changed) => changed,
                 None => open.changed.insert(Box::new(Groups::new(self.key_types.clone(), &self.functions)?)),
@@ -283,6 +283,15 @@ fn panes_of(values: &[i64], times: WindowTimes) -> Vec<i64> {
 }
 
 impl Pane {
+    /// Number of groups that are not only among the changes.
+    fn len(&self) -> usize {
+        match self {
+            Pane::Open(open) => open.groups.len(),
+            Pane::Sealed(grouped) => grouped.len,
+            Pane::Away => 0,
+        }
+    }
+
     fn size_bytes(&self) -> usize {
         match self {
             Pane::Open(open) => open.groups.size_bytes() + open.changed.as_ref().map_or(0, |g| g.size_bytes()),

@@ -122,6 +122,18 @@ impl Groups {
         Ok(Grouped { len, values: states.collect::<Result<_>>()?, keys: self.keys.keys()? })
     }
 
+    /// The states, which stay. The keys keep their places, so nothing is looked up.
+    pub(super) fn copy_states(&mut self) -> Result<Grouped> {
+        let states = self.states()?;
+        self.ids.clear();
+        self.ids.extend(0..states.len);
+        // Accumulators give their states away, and take them back at once.
+        for (accumulator, state) in self.accumulators.iter_mut().zip(&states.values) {
+            accumulator.merge_batch(state, &self.ids, states.len).map_err(|e| runtime_error(&e))?;
+        }
+        Ok(states)
+    }
+
     /// Takes the results out; the accumulators are empty afterwards.
     pub(super) fn results(&mut self) -> Result<Grouped> {
         let len = self.len();

@@ -5,6 +5,10 @@
 //! is given out is immutable while it is written. When the changes given out since the last complete snapshot outgrow the
 //! state several times over, the next one is complete: that bounds what a restore reads.
 //!
+//! Where most groups change from one snapshot to the next, grouping twice is waste: then rows go into the groups at once, and
+//! the next snapshots are complete, which costs less than a change of that size. How many are, before changes are looked at again,
+//! doubles each time that most groups have changed: a state that comes to rest is soon given out no more than once.
+//!
 //! What the backend holds is in the snapshot as it is: its runs are immutable.
 
 use std::ops::Range;
@@ -21,6 +25,8 @@ use crate::{StateChange, StateShape};
 const CHANGES_PER_STATE: usize = 4;
 /// Fewer rows than this are not worth a complete snapshot.
 const CHANGES_MIN: usize = 1 << 16;
+/// Complete snapshots in a row at most because most groups change.
+const WHOLE_MAX: u32 = 16;
 
 /// What has been given out, and what is left to give out.
 #[derive(Default)]
@@ -29,6 +35,9 @@ pub(super) struct Snapshots {
     complete_rows: Option<usize>,
     /// Rows given out since.
     changed_rows: usize,
+    /// How many of the next snapshots are complete because most groups change, and how many were the last time.
+    whole_left: u32,
+    whole_last: u32,
     /// Changes of panes that have been sealed since the last snapshot.
     sealed: Vec<(i64, Grouped)>,
     /// Groups have been given to the backend since the last snapshot, among them what was given out before.
@@ -36,9 +45,19 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// Whether there has been a snapshot, so that the next one gives out changes.
-    pub(super) fn are_taken(&self) -> bool {
-        self.complete_rows.is_some()
+    /// Whether the next snapshot gives out changes, so that rows are grouped beside what has been given out.
+    pub(super) fn are_changes(&self) -> bool {
+        self.complete_rows.is_some() && self.whole_left == 0
+    }
+
+    /// So many rows of changes have been given out, of so many groups.
+    fn changed(&mut self, rows: usize, groups: usize) {
+        self.changed_rows += rows;
+        self.whole_last = match rows * 2 > groups {
+            true => (self.whole_last * 2).clamp(1, WHOLE_MAX),
+            false => 0,
+        };
+        self.whole_left = self.whole_last;
     }
 
     /// Groups have been given to the backend, whose runs are in the next snapshot.
@@ -78,11 +97,7 @@ impl OpenPane {
     /// All states; they are in the groups as before.
     fn copy_states(&mut self) -> Result<Grouped> {
         self.take_changes()?;
-        // Accumulators give their states away: they are taken back at once.
-        let states = self.groups.states()?;
-        self.groups.clear();
-        self.groups.merge(&states)?;
-        Ok(states)
+        self.groups.copy_states()
     }
 }
 
@@ -102,7 +117,9 @@ impl WindowAggregate {
         let outgrown = complete_rows.is_none_or(|rows| changed_rows > CHANGES_MIN.max(CHANGES_PER_STATE * rows));
         // Without any pane, a complete snapshot costs nothing and frees what was given out before.
         let put_away = std::mem::take(&mut self.snapshots.put_away);
-        let complete = outgrown || put_away || self.panes.is_empty();
+        let is_whole = self.snapshots.whole_left > 0;
+        self.snapshots.whole_left = self.snapshots.whole_left.saturating_sub(1);
+        let complete = outgrown || put_away || is_whole || self.panes.is_empty();
         let mut rows = Vec::new();
         let sealed = std::mem::take(&mut self.snapshots.sealed);
         if complete {
@@ -124,7 +141,10 @@ impl WindowAggregate {
         let count = rows.iter().map(|(_, states)| states.len).sum();
         match complete {
             true => (self.snapshots.complete_rows, self.snapshots.changed_rows) = (Some(count), 0),
-            false => self.snapshots.changed_rows += count,
+            false => {
+                let groups = self.panes.values().map(Pane::len).sum();
+                self.snapshots.changed(count, groups);
+            }
         }
         let rows = rows.into_iter().filter(|(_, states)| states.len > 0);
         let batch = |(start, states): (i64, Grouped)| {

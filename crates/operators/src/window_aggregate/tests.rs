@@ -327,6 +327,29 @@ fn a_snapshot_holds_what_has_changed() {
     panic!("changes are never gathered");
 }
 
+#[test]
+fn what_changes_as_a_whole_is_given_out_as_a_whole_until_it_rests() {
+    let functions = Functions::default();
+    let spec = spec(AggregatePhase::Complete, Window::Global);
+    let mut aggregate = WindowAggregate::new(&spec, &functions, &JobOptions::default()).expect("valid");
+    let mut out = Output::default();
+    let mut given = |keys: i64| {
+        let rows: Vec<Row> = (0..keys).map(|i| (Some(format!("key {i}")), 0, Some(i))).collect();
+        aggregate.batch(batch(&rows), &mut out).expect("batch");
+        let change = aggregate.snapshot().expect("snapshot");
+        assert_eq!(
+            change.rows.iter().map(RecordBatch::num_rows).sum::<usize>(),
+            if change.complete { 1000 } else { keys as usize }
+        );
+        change.complete
+    };
+    // The first one is complete; then longer and longer rows of complete ones, each behind one that shows what changes.
+    let hot: Vec<bool> = (0..9).map(|_| given(1000)).collect();
+    assert_eq!(hot, [true, false, true, false, true, true, false, true, true]);
+    let cool: Vec<bool> = (0..6).map(|_| given(10)).collect();
+    assert_eq!(cool, [true, true, false, false, false, false]);
+}
+
 /// More snapshots of all keys than may go by before one is complete.
 const CHANGES_UNTIL_COMPLETE: usize = 10;
 
