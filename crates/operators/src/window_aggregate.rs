@@ -181,6 +181,7 @@ impl WindowAggregate {
     }
 
     fn add(&mut self, pane: i64, input: &Input) -> Result<()> {
+        self.snapshots.rows(input.rows);
         if !matches!(self.panes.get(&pane), Some(Pane::Open(_))) {
             self.open(pane)?;
         }
@@ -289,6 +290,13 @@ impl Pane {
             Pane::Open(open) => open.groups.len(),
             Pane::Sealed(grouped) => grouped.len,
             Pane::Away => 0,
+        }
+    }
+
+    /// The changes have been taken, and there will be none for a while.
+    fn drop_changes_table(&mut self) {
+        if let Pane::Open(open) = self {
+            open.changed = None;
         }
     }
 

@@ -97,10 +97,7 @@ impl Checkpointing {
             let (store, job) = (self.store.clone(), self.new_job.clone());
             let mut journal = Journal::new(store, job, plan.version, &outline);
             let entries = journal.entries(&mut aside)?;
-            match origin {
-                Some(origin) => journal.origin = Some(origin.id().to_owned()),
-                None => self.check_origin(&journal, &entries)?,
-            }
+            self.check_origin(&mut journal, &entries, origin)?;
             // Before anything is removed.
             journal.take_up_request(clock.now())?;
             let mut coordinator = Coordinator::new(clock.now(), config.clone(), random_owner(), entries, tasks.clone());
@@ -159,12 +156,29 @@ impl Checkpointing {
         }
     }
 
-    /// A job that began with a savepoint and has no checkpoint of its own begins with it again, or not at all.
-    fn check_origin(&self, journal: &Journal, entries: &[(u64, Entry<TaskState>)]) -> Result<()> {
-        let has_checkpoint =
-            entries.iter().any(|(_, entry)| matches!(entry, Entry::Checkpoint(_) | Entry::Unusable(_)));
+    /// A job that began with a savepoint and has no checkpoint of its own begins with it again, or not at all. One that began
+    /// otherwise does not begin with it now.
+    fn check_origin(
+        &self,
+        journal: &mut Journal,
+        entries: &[(u64, Entry<TaskState>)],
+        origin: Option<&Origin>,
+    ) -> Result<()> {
+        let checkpoint = entries.iter().rev().find_map(|(_, entry)| match entry {
+            Entry::Checkpoint(checkpoint) => Some((checkpoint.incarnation, checkpoint.epoch)),
+            _ => None,
+        });
+        if let Some(origin) = origin {
+            let begun_with = checkpoint.and_then(|id| journal.job_of(id)).map(|(_, begun_with)| begun_with);
+            if begun_with.is_some_and(|begun_with| begun_with != Some(origin.id())) {
+                return Err(origin.not_of(&self.store));
+            }
+            journal.origin = Some(origin.id().to_owned());
+            return Ok(());
+        }
+        let has_none = checkpoint.is_none() && !entries.iter().any(|(_, entry)| matches!(entry, Entry::Unusable(_)));
         match &journal.origin {
-            Some(origin) if !has_checkpoint => {
+            Some(origin) if has_none => {
                 Err(Error::user(format!("the job began with savepoint {origin} and has no checkpoint of its own yet"))
                     .at(self.store.place().to_owned())
                     .remedy("start it with the savepoint (--from PATH) again, or give another place for checkpoints"))

@@ -210,7 +210,7 @@ impl Journal {
     }
 
     /// Removes those of these objects that nothing else needs.
-    fn remove(&self, names: &BTreeSet<String>, in_use: &BTreeSet<String>) -> Result<()> {
+    pub(crate) fn remove(&self, names: &BTreeSet<String>, in_use: &BTreeSet<String>) -> Result<()> {
         let known = self.known.values().flat_map(|known| &known.names);
         let needed: BTreeSet<&String> = known.chain(in_use).chain(self.requests.held()).collect();
         names.iter().filter(|name| !needed.contains(name)).try_for_each(|name| self.store.delete(name))

@@ -13,7 +13,7 @@ use anabranch_state::{Contents, Manifest, Savepoint, Store, TaskState};
 
 use crate::durable::{JobState, add_task, parallelism_of};
 use crate::matching::{Kind, Matching, Part, pair, parts};
-use crate::outline::Outline;
+use crate::outline::{Outline, differ};
 
 /// A savepoint that a job begins with.
 #[derive(Clone, Debug)]
@@ -149,8 +149,7 @@ impl Origin {
         }
         if let (Some(before), Some(after)) = (&then.lineage, &now.lineage)
             && then.kind == Kind::State
-            && before.how != after.how
-            && !before.how.is_empty()
+            && differ(&before.how, &after.how)
         {
             text.push_str(", goes on with a query that has changed");
         }

@@ -9,6 +9,14 @@ use anabranch_dataflow::{AggregatePhase, OperatorSpec, Plan, Port, WindowAggrega
 use anabranch_model::{HASH_SEED, StageId, hash_bytes};
 use anabranch_state::Lineage;
 
+/// How the planner words a query: raised whenever the same query is worded otherwise than by the version before.
+const HOW: u32 = 1;
+
+/// Whether two queries, known by such hashes, are known to be different.
+pub(crate) fn differ(then: &str, now: &str) -> bool {
+    then != now && !then.is_empty() && then.split('-').next() == now.split('-').next()
+}
+
 /// The numbers, and a line of text for each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outline {
@@ -106,12 +114,13 @@ fn lineage(plan: &Plan, stage: StageId) -> Lineage {
     Lineage { from, through, to, how: how(plan, before.union(&behind)) }
 }
 
-/// What is done with the rows of these stages on the whole of their way, as a hash.
+/// What is done with the rows of these stages on the whole of their way, as a hash. Hashes of different [`HOW`] say nothing of
+/// each other.
 fn how<'a>(plan: &Plan, stages: impl Iterator<Item = &'a StageId>) -> String {
     let queries: Vec<&str> = stages.filter_map(|id| plan.stage(*id).query.as_deref()).collect();
     match queries.as_slice() {
         [] => String::new(),
-        queries => format!("{:016x}", hash_bytes(HASH_SEED, queries.join("\n").as_bytes())),
+        queries => format!("{HOW}-{:016x}", hash_bytes(HASH_SEED, queries.join("\n").as_bytes())),
     }
 }
 

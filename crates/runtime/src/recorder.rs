@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Incarnation, Result, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
-use anabranch_protocol::coordinator::{Answer, Command, Report};
+use anabranch_protocol::coordinator::{Answer, Command, Entry, Report};
 use anabranch_state::{
     Blob, OperatorState, Prepared, SinkState, SourceState, StateFile, Store, TaskState, encode_rows, pieces,
 };
@@ -47,6 +47,8 @@ pub(crate) struct Recorder {
     files: BTreeMap<(TaskId, usize), OperatorFiles>,
     /// What sinks have prepared and not made visible, as stored.
     prepared: BTreeMap<(TaskId, bool, Epoch), Blob>,
+    /// State files, each with the epoch of the first snapshot that no longer refers to it.
+    dropped: Vec<(Epoch, String)>,
     clock: Arc<dyn Clock>,
 }
 
@@ -76,8 +78,8 @@ impl OperatorFiles {
 
 impl Recorder {
     pub(crate) fn new(journal: Journal, outline: Outline, incarnation: Incarnation, clock: Arc<dyn Clock>) -> Recorder {
-        let (files, prepared) = (BTreeMap::new(), BTreeMap::new());
-        Recorder { store: journal.store.clone(), journal, outline, incarnation, files, prepared, clock }
+        let (files, prepared, dropped) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Recorder { store: journal.store.clone(), journal, outline, incarnation, files, prepared, dropped, clock }
     }
 
     /// Works until nobody has anything to write any more.
@@ -123,6 +125,7 @@ impl Recorder {
         self.incarnation = incarnation;
         self.files.clear();
         self.prepared.clear();
+        self.dropped.clear();
         // What cannot be removed now only takes room, and is removed with the next start.
         let _ = self.journal.remove_strays(incarnation);
     }
@@ -146,12 +149,30 @@ impl Recorder {
             Command::Forget(..) => in_use(&self.files, &self.prepared),
             _ => BTreeSet::new(),
         };
-        match (self.journal.carry_out(command, &in_use), asked) {
+        let committing = match &command {
+            Command::Append(_, Entry::Checkpoint(checkpoint)) => Some(checkpoint.epoch),
+            _ => None,
+        };
+        let carried_out = self.journal.carry_out(command, &in_use);
+        if let (Some(epoch), Ok(Some((_, Answer::Appended)))) = (committing, &carried_out) {
+            self.remove_dropped(epoch);
+        }
+        match (carried_out, asked) {
             (Ok(answer), _) => answer.map(|(sequence, answer)| Message::Store(sequence, answer, None)),
             (Err(error), Some(sequence)) => Some(Message::Store(sequence, Answer::Unknown, Some(error))),
             // What cannot be removed now only takes room, and is removed with the next start.
             (Err(_), None) => None,
         }
+    }
+
+    /// Removes state files that only checkpoints could have named that were given up: a checkpoint of `epoch` is in the log, so
+    /// none of an earlier one will be. What an older checkpoint names goes with that.
+    fn remove_dropped(&mut self, epoch: Epoch) {
+        let (decided, left) = std::mem::take(&mut self.dropped).into_iter().partition(|(dropped, _)| *dropped <= epoch);
+        self.dropped = left;
+        let names = Vec::into_iter(decided).map(|(_, name)| name).collect();
+        // What cannot be removed now only takes room, and is removed with the next start.
+        let _ = self.journal.remove(&names, &in_use(&self.files, &self.prepared));
     }
 
     fn record(&mut self, snapshot: Snapshot) -> Result<TaskState> {
@@ -191,6 +212,7 @@ impl Recorder {
         let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
         let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}", epoch.0);
         let files = self.files.entry((task, operator)).or_default();
+        let before: BTreeSet<String> = files.all().map(|file| file.blob.name.clone()).collect();
         let mut known: BTreeMap<u64, StateFile> = std::mem::take(&mut files.runs).into_iter().collect();
         for run in &change.runs {
             let file = match known.remove(&run.id) {
@@ -219,6 +241,8 @@ impl Recorder {
             let blob = self.store.put(&format!("{name}{more}.arrow"), content.into())?;
             files.changes.push(StateFile { blob, rows, last_pane_ms });
         }
+        let after: BTreeSet<&str> = files.all().map(|file| file.blob.name.as_str()).collect();
+        self.dropped.extend(before.into_iter().filter(|name| !after.contains(name.as_str())).map(|name| (epoch, name)));
         Ok(files.all().cloned().collect())
     }
 
@@ -240,5 +264,37 @@ impl Recorder {
             stored.push(Prepared { epoch, task: index, blob });
         }
         Ok(stored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::{EventTime, ManualClock, PlanVersion, StageId};
+    use anabranch_state::Access;
+    use arrow::array::{Int64Array, RecordBatch};
+
+    use super::*;
+
+    #[test]
+    fn files_of_a_checkpoint_that_was_given_up_go_with_the_next_one_that_is_committed() {
+        let folder = tempfile::tempdir().expect("folder");
+        let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
+        let journal = Journal::new(store.clone(), "ads".into(), PlanVersion(1), &Outline::default());
+        let mut recorder = Recorder::new(journal, Outline::default(), Incarnation(1), Arc::new(ManualClock::default()));
+        let task = TaskId { stage: StageId(1), index: 0 };
+        let rows = RecordBatch::try_from_iter([("k", Arc::new(Int64Array::from(vec![7])) as _)]).expect("rows");
+        let shape = StateShape { schema: rows.schema(), keys: 0..1, pane: None };
+        let record = |recorder: &mut Recorder, epoch| {
+            let change =
+                StateChange { rows: vec![rows.clone()], complete: true, runs: Vec::new(), first_pane: EventTime::MIN };
+            recorder.record_operator(task, Epoch(epoch), 0, &shape, change).expect("recorded");
+            store.list("state").expect("list").len()
+        };
+        // Neither the first one nor the second is committed.
+        assert_eq!((record(&mut recorder, 1), record(&mut recorder, 2), record(&mut recorder, 3)), (1, 2, 3));
+        recorder.remove_dropped(Epoch(2));
+        assert_eq!(store.list("state").expect("list"), ["state/1-2-1.0-0.arrow", "state/1-3-1.0-0.arrow"]);
+        recorder.remove_dropped(Epoch(3));
+        assert_eq!(store.list("state").expect("list"), ["state/1-3-1.0-0.arrow"]);
     }
 }

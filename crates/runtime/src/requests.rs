@@ -37,7 +37,13 @@ impl Requests {
 
     /// What a process has answered that had the job before is kept on.
     pub(crate) fn take_up(&mut self, now: Nanos) -> Result<()> {
-        let Some(request) = Request::waiting(&self.store)? else { return Ok(()) };
+        let request = match Request::waiting(&self.store) {
+            Ok(Some(request)) => request,
+            Ok(None) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::Outside => return Err(error),
+            // Nobody can be given what nobody can have asked for.
+            Err(_) => return Ok(()),
+        };
         if let Some(names) = self.answered(&request)? {
             self.current = Some(Current { request, renewed: now, answered: Some(names) });
         }
@@ -46,12 +52,15 @@ impl Requests {
 
     /// Names of what belongs to the checkpoint that a request was answered with, by whichever process.
     fn answered(&self, request: &Request) -> Result<Option<BTreeSet<String>>> {
-        let Some(Answer::Checkpoint { manifest, .. }) = request.answered(&self.store)? else { return Ok(None) };
-        match self.store.get_blob(&manifest).and_then(|content| decode_manifest(&content)) {
-            Ok(decoded) => Ok(Some(decoded.names().chain([manifest.name]).collect())),
-            // Whoever copies it will find out, and ask again.
-            Err(error) if error.kind() == ErrorKind::Damaged => Ok(Some(BTreeSet::new())),
-            Err(error) => Err(error),
+        let names = || -> Result<Option<BTreeSet<String>>> {
+            let Some(Answer::Checkpoint { manifest, .. }) = request.answered(&self.store)? else { return Ok(None) };
+            let decoded = decode_manifest(&self.store.get_blob(&manifest)?)?;
+            Ok(Some(decoded.names().chain([manifest.name]).collect()))
+        };
+        match names() {
+            // What is gone, or cannot be understood: whoever copies it will find out, and ask again.
+            Err(error) if error.kind() != ErrorKind::Outside => Ok(Some(BTreeSet::new())),
+            names => names,
         }
     }
 

@@ -43,7 +43,7 @@ impl Request {
     pub fn waiting(store: &Store) -> Result<Option<Request>> {
         let Some(content) = store.get(REQUEST)? else { return Ok(None) };
         serde_json::from_slice(&content).map(Some).map_err(|error| {
-            Error::outside(format!("the request for a savepoint cannot be read: {error}"))
+            Error::damaged(format!("the request for a savepoint cannot be read: {error}"))
                 .at(format!("{}/{REQUEST}", store.place()))
                 .remedy("remove it")
         })
@@ -87,7 +87,7 @@ impl Request {
         let name = self.name("answer");
         let Some(content) = store.get(&name)? else { return Ok(None) };
         serde_json::from_slice(&content).map(Some).map_err(|error| {
-            Error::outside(format!("the job's answer cannot be read: {error}"))
+            Error::damaged(format!("the job's answer cannot be read: {error}"))
                 .at(format!("{}/{name}", store.place()))
                 .remedy("use the version of Anabranch that runs the job")
         })

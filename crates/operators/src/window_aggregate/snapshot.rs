@@ -7,7 +7,7 @@
 //!
 //! Where most groups change from one snapshot to the next, grouping twice is waste: then rows go into the groups at once, and
 //! the next snapshots are complete, which costs less than a change of that size. How many are, before changes are looked at again,
-//! doubles each time that most groups have changed: a state that comes to rest is soon given out no more than once.
+//! doubles each time that most groups have changed; too few rows for that end it at once.
 //!
 //! What the backend holds is in the snapshot as it is: its runs are immutable.
 
@@ -38,6 +38,8 @@ pub(super) struct Snapshots {
     /// How many of the next snapshots are complete because most groups change, and how many were the last time.
     whole_left: u32,
     whole_last: u32,
+    /// Rows that have come since the last snapshot.
+    rows: usize,
     /// Changes of panes that have been sealed since the last snapshot.
     sealed: Vec<(i64, Grouped)>,
     /// Groups have been given to the backend since the last snapshot, among them what was given out before.
@@ -48,6 +50,11 @@ impl Snapshots {
     /// Whether the next snapshot gives out changes, so that rows are grouped beside what has been given out.
     pub(super) fn are_changes(&self) -> bool {
         self.complete_rows.is_some() && self.whole_left == 0
+    }
+
+    /// Rows have come.
+    pub(super) fn rows(&mut self, rows: usize) {
+        self.rows += rows;
     }
 
     /// So many rows of changes have been given out, of so many groups.
@@ -118,7 +125,7 @@ impl WindowAggregate {
         // Without any pane, a complete snapshot costs nothing and frees what was given out before.
         let put_away = std::mem::take(&mut self.snapshots.put_away);
         let is_whole = self.snapshots.whole_left > 0;
-        self.snapshots.whole_left = self.snapshots.whole_left.saturating_sub(1);
+        let came = std::mem::take(&mut self.snapshots.rows);
         let complete = outgrown || put_away || is_whole || self.panes.is_empty();
         let mut rows = Vec::new();
         let sealed = std::mem::take(&mut self.snapshots.sealed);
@@ -140,10 +147,18 @@ impl WindowAggregate {
         }
         let count = rows.iter().map(|(_, states)| states.len).sum();
         match complete {
-            true => (self.snapshots.complete_rows, self.snapshots.changed_rows) = (Some(count), 0),
+            true => {
+                (self.snapshots.complete_rows, self.snapshots.changed_rows) = (Some(count), 0);
+                // So few rows have not changed most groups.
+                let left = if came * 2 > count { self.snapshots.whole_left } else { 0 };
+                self.snapshots.whole_left = left.saturating_sub(1);
+            }
             false => {
                 let groups = self.panes.values().map(Pane::len).sum();
                 self.snapshots.changed(count, groups);
+                if !self.snapshots.are_changes() {
+                    self.panes.values_mut().for_each(Pane::drop_changes_table);
+                }
             }
         }
         let rows = rows.into_iter().filter(|(_, states)| states.len > 0);

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use anabranch_state::{Answer, Asked, Blob, Savepoint, Store, decode_manifest};
+use anabranch_model::Incarnation;
+use anabranch_state::{Answer, Asked, Blob, Savepoint, Store};
 use object_store::memory::InMemory;
 
 use super::Seen;
@@ -43,7 +44,7 @@ impl Asker {
         let Some(Answered { manifest, by_owner, owner }) = &self.answered else {
             match asked.answer() {
                 Ok(Some(Answer::Checkpoint { manifest, .. })) => {
-                    self.answered = Some(Answered::of(manifest, &job, truth));
+                    self.answered = Some(Answered::of(manifest, truth));
                 }
                 Ok(Some(Answer::Ended)) => return self.withdraw(),
                 Ok(None) => {}
@@ -76,9 +77,9 @@ impl Asker {
 }
 
 impl Answered {
-    fn of(manifest: Blob, job: &Store, truth: &Truth) -> Answered {
-        let written = job.get_blob(&manifest).and_then(|content| decode_manifest(&content));
-        let by = written.ok().and_then(|manifest| truth.process_of(manifest.incarnation));
+    fn of(manifest: Blob, truth: &Truth) -> Answered {
+        let incarnation = manifest.name.rsplit('/').next().and_then(|file| file.split_once('-')?.0.parse().ok());
+        let by = incarnation.and_then(|incarnation| truth.process_of(Incarnation(incarnation)));
         let owner = truth.owner();
         Answered { manifest, by_owner: by.is_some() && by == owner, owner }
     }
