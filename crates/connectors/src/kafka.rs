@@ -26,10 +26,10 @@
 //! beginning. When the position is no longer in the topic the job fails rather than skip records. A record without a value (a
 //! tombstone) is malformed. Of transactions, only what is committed is read, unless `properties.isolation.level` says otherwise.
 //!
-//! **Writing** is at least once, or exactly once if the job has checkpoints and the table does not say otherwise. At least once, an epoch ends when all its
-//! records have been acknowledged by all in-sync replicas. Exactly once, records are held until their checkpoint is
-//! complete and then written in one transaction: readers of committed records see them once, as soon as the brokers have marked
-//! the transaction in every partition. A topic that does not exist is created.
+//! **Writing** is at least once, or exactly once if the job has checkpoints and the table does not say otherwise. At least once, an
+//! epoch ends when all its records have been acknowledged by all in-sync replicas. Exactly once, records are held until their
+//! checkpoint is complete and then written in one transaction: readers of committed records see them once, as soon as the brokers
+//! have marked the transaction in every partition. A topic that does not exist is created.
 //!
 //! **Outages.** At the start a broker must answer within 10 s (or `connection.timeout`, if that is less). Later the client
 //! reconnects by itself, until all brokers have been unreachable for `connection.timeout` (reading) or a record or a commit has

@@ -9,7 +9,7 @@ use std::fmt;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Result};
-use anabranch_state::{Contents, Manifest, Savepoint, Store, TaskState};
+use anabranch_state::{Contents, Lineage, Manifest, Savepoint, Store, TaskState};
 
 use crate::durable::{JobState, add_task, parallelism_of};
 use crate::matching::{Kind, Matching, Part, pair, parts};
@@ -139,19 +139,15 @@ impl Origin {
 
     fn kept(&self, then: &Part, now: &Part) -> String {
         let mut text = self.describe(then);
-        if let (Some(before), Some(after)) = (&then.lineage, &now.lineage)
-            && then.kind == Kind::State
-            && (&before.from, &before.to) != (&after.from, &after.to)
-        {
-            let lineage = |(from, to): (&[String], &[String])| format!("{} -> {}", from.join(", "), to.join(", "));
-            let (before, after) = (lineage((&before.from, &before.to)), lineage((&after.from, &after.to)));
-            text.push_str(&format!(" ({before}, now {after})"));
-        }
-        if let (Some(before), Some(after)) = (&then.lineage, &now.lineage)
-            && then.kind == Kind::State
-            && differ(&before.how, &after.how)
-        {
-            text.push_str(", goes on with a query that has changed");
+        if let (Kind::State, Some(before), Some(after)) = (then.kind, &then.lineage, &now.lineage) {
+            let tables = |lineage: &Lineage| format!("{} -> {}", lineage.from.join(", "), lineage.to.join(", "));
+            let (tables_before, tables_after) = (tables(before), tables(after));
+            if tables_before != tables_after {
+                text.push_str(&format!(" ({tables_before}, now {tables_after})"));
+            }
+            if differ(&before.how, &after.how) {
+                text.push_str(", goes on with a query that has changed");
+            }
         }
         text
     }

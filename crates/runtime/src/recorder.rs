@@ -168,11 +168,13 @@ impl Recorder {
     /// Removes state files that only checkpoints could have named that were given up: a checkpoint of `epoch` is in the log, so
     /// none of an earlier one will be. What an older checkpoint names goes with that.
     fn remove_dropped(&mut self, epoch: Epoch) {
-        let (decided, left) = std::mem::take(&mut self.dropped).into_iter().partition(|(dropped, _)| *dropped <= epoch);
-        self.dropped = left;
-        let names = Vec::into_iter(decided).map(|(_, name)| name).collect();
+        let decided: BTreeSet<String> =
+            self.dropped.extract_if(.., |(dropped, _)| *dropped <= epoch).map(|(_, name)| name).collect();
+        if decided.is_empty() {
+            return;
+        }
         // What cannot be removed now only takes room, and is removed with the next start.
-        let _ = self.journal.remove(&names, &in_use(&self.files, &self.prepared));
+        let _ = self.journal.remove(&decided, &in_use(&self.files, &self.prepared));
     }
 
     fn record(&mut self, snapshot: Snapshot) -> Result<TaskState> {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anabranch_model::Error;
-use anabranch_server::{Engine, Fate, Job, Plan, Settings};
+use anabranch_server::{Engine, Fate, Job, Origin, Plan, Settings};
 use anabranch_state::{Access, Answer, Asked, Contents, Savepoint, Store, encode_manifest};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -57,6 +57,14 @@ fn finish(job: Job) {
     let summary = job.wait().expect("it ends well");
     let late: u64 = summary.tasks.iter().map(|task| task.late_rows).sum();
     assert_eq!(late, 0, "rows came late");
+}
+
+fn plan_of(engine: &Engine, sql: &str, settings: &Settings) -> Plan {
+    engine.plan(sql, settings).expect("planned").plan.expect("a plan")
+}
+
+fn origin_at(engine: &Engine, savepoint: &Path) -> Origin {
+    engine.savepoint(savepoint.to_str().expect("text")).expect("savepoint")
 }
 
 fn store(path: &Path) -> Store {
@@ -118,8 +126,8 @@ fn a_job_that_begins_with_a_savepoint_gives_exactly_the_rest() {
     for (name, parallelism, checkpoints) in [("b", 3, Some(at("own"))), ("c", 1, None)] {
         let sql = format!("{EVENTS}{}", counts(&at(name), "results", "event_type", "TRUE"));
         let settings = settings(checkpoints.as_deref(), parallelism);
-        let plan = engine.plan(&sql, &settings).expect("planned").plan.expect("a plan");
-        let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+        let plan = plan_of(&engine, &sql, &settings);
+        let origin = origin_at(&engine, &at("savepoint"));
         let fates: Vec<Fate> = origin.compare(&plan).expect("compared").iter().map(|change| change.fate).collect();
         assert_eq!(fates, [Fate::Kept; 3]);
         finish(engine.start_from(&plan, &origin, false).expect("a job"));
@@ -145,8 +153,8 @@ fn a_stopped_job_is_replaced_without_a_result_lost_or_doubled() {
     let newest = Contents::read(&from).expect("contents").newest().expect("a checkpoint").blob.clone();
     Savepoint::copy(&from, &newest, &store(&at("savepoint")), &mut || Ok(())).expect("copied");
 
-    let plan = engine.plan(&sql, &settings(Some(&at("own")), 3)).expect("planned").plan.expect("a plan");
-    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    let plan = plan_of(&engine, &sql, &settings(Some(&at("own")), 3));
+    let origin = origin_at(&engine, &at("savepoint"));
     finish(engine.start_from(&plan, &origin, false).expect("a job"));
     finish(alone);
     let all = rows(&at("alone"), "results");
@@ -173,8 +181,8 @@ fn partitions_that_stand_at_different_times_do_not_make_each_other_late() {
     }
     let changed = from.put("manifests/changed.txt", encode_manifest(&manifest).expect("encoded").into()).expect("put");
     Savepoint::copy(&from, &changed, &store(&at("savepoint")), &mut || Ok(())).expect("copied");
-    let plan = engine.plan(&sql, &settings(None, 1)).expect("planned").plan.expect("a plan");
-    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    let plan = plan_of(&engine, &sql, &settings(None, 1));
+    let origin = origin_at(&engine, &at("savepoint"));
     finish(engine.start_from(&plan, &origin, false).expect("a job"));
 }
 
@@ -188,8 +196,8 @@ fn a_job_that_crashes_before_its_first_checkpoint_begins_with_the_savepoint_agai
     let visible = || !rows(&at("first"), "results").is_empty();
     take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
     finish(job);
-    let mut plan = engine.plan(&sql("second"), &settings(Some(&at("own")), 2)).expect("planned").plan.expect("a plan");
-    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    let mut plan = plan_of(&engine, &sql("second"), &settings(Some(&at("own")), 2));
+    let origin = origin_at(&engine, &at("savepoint"));
     let interval = |plan: &mut Plan, interval| plan.options.checkpoints.as_mut().expect("kept").interval = interval;
     interval(&mut plan, LIMIT);
     drop(engine.start_from(&plan, &origin, false).expect("a job"));
@@ -212,7 +220,7 @@ fn a_job_that_crashes_before_its_first_checkpoint_begins_with_the_savepoint_agai
     // Another savepoint does not.
     let newest = Contents::read(&store(&at("own"))).expect("contents").newest().expect("a checkpoint").blob.clone();
     Savepoint::copy(&store(&at("own")), &newest, &store(&at("later")), &mut || Ok(())).expect("copied");
-    let later = engine.savepoint(at("later").to_str().expect("text")).expect("savepoint");
+    let later = origin_at(&engine, &at("later"));
     let error = engine.start_from(&plan, &later, false).err().expect("refused").to_string();
     assert!(error.contains("not of a job that began with") && error.contains("checkpoint-directory"), "{error}");
     // Nor is the savepoint itself a place for checkpoints.
@@ -227,7 +235,7 @@ fn statements_that_are_alike_are_known_by_what_they_compute() {
     let folder = tempfile::tempdir().expect("folder");
     let at = |name: &str| folder.path().join(name);
     let engine = Engine::default();
-    let plan = |name: &str, order: [usize; 2], settings: &Settings| {
+    let ordered = |name: &str, order: [usize; 2], settings: &Settings| {
         let table = counts(&at(name), "results", "event_type", "TRUE");
         let (table, insert) = table.split_once("INSERT").expect("two statements");
         let statement = |result: &str, filter: &str| {
@@ -244,24 +252,23 @@ fn statements_that_are_alike_are_known_by_what_they_compute() {
             both[order[0]],
             both[order[1]]
         );
-        engine.plan(&sql, settings).expect("planned").plan.expect("a plan")
+        plan_of(&engine, &sql, settings)
     };
-    let job = engine.start(&plan("first", [0, 1], &settings(Some(&at("checkpoints")), 2))).expect("a job");
+    let job = engine.start(&ordered("first", [0, 1], &settings(Some(&at("checkpoints")), 2))).expect("a job");
     let visible = || !rows(&at("first"), "results").is_empty();
     take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
-    // A checkpoint without anything between has no place for a change of their order.
     job.stop();
     finish(job);
-    let swapped = plan("first", [1, 0], &settings(Some(&at("checkpoints")), 2));
+    let swapped = ordered("first", [1, 0], &settings(Some(&at("checkpoints")), 2));
     let error = engine.start(&swapped).err().expect("refused").to_string();
     assert!(error.contains("have changed places") && error.contains("'source 0: events (ad_events)'"), "{error}");
-    finish(engine.start(&plan("first", [0, 1], &settings(Some(&at("checkpoints")), 3))).expect("a job"));
+    finish(engine.start(&ordered("first", [0, 1], &settings(Some(&at("checkpoints")), 3))).expect("a job"));
     let all = rows(&at("first"), "results");
     assert_eq!(all.len(), 30 * 3 * 2, "thirty windows, three types, two statements");
 
-    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    let origin = origin_at(&engine, &at("savepoint"));
     for (name, order, parallelism) in [("same", [0, 1], 1), ("swapped", [1, 0], 3)] {
-        let plan = plan(name, order, &settings(None, parallelism));
+        let plan = ordered(name, order, &settings(None, parallelism));
         let changes = origin.compare(&plan).expect("compared");
         assert!(changes.iter().all(|change| change.fate == Fate::Kept), "{changes:?}");
         finish(engine.start_from(&plan, &origin, false).expect("a job"));
@@ -285,7 +292,7 @@ fn aggregates_come_and_go_and_nothing_is_lost_unnoticed() {
     let visible = || !rows(&at("first"), "some").is_empty();
     take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
     finish(job);
-    let origin = engine.savepoint(at("savepoint").to_str().expect("text")).expect("savepoint");
+    let origin = origin_at(&engine, &at("savepoint"));
     let start = |inserts: &[String], allowed: bool| -> Result<Job, Error> {
         let plan = engine.plan(&format!("{EVENTS}{}", inserts.concat()), &settings(None, 2))?;
         engine.start_from(&plan.plan.expect("a plan"), &origin, allowed)
@@ -320,7 +327,7 @@ fn aggregates_come_and_go_and_nothing_is_lost_unnoticed() {
     let inserts = [counts(&at("fourth"), "by_type", "event_type", "TRUE")];
     let sql =
         format!("{EVENTS}{}", inserts.concat()).replace("events", "occurrences").replace("ad_occurrences", "ad_events");
-    let plan = engine.plan(&sql, &settings(None, 2)).expect("planned").plan.expect("a plan");
+    let plan = plan_of(&engine, &sql, &settings(None, 2));
     let error = engine.start_from(&plan, &origin, false).err().expect("refused").to_string();
     assert!(error.contains("source events (ad_events): positions in"), "{error}");
 }
