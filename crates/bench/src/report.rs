@@ -38,7 +38,9 @@ pub(crate) enum Table {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "# Benchmark results\n\n{}", self.machine)?;
+        let command =
+            "Written by `make bench`, or `anabranch-bench all --repetitions 7 --markdown FILE` for more rounds.";
+        writeln!(f, "# Benchmark results\n\n{command}\n\n{}", self.machine)?;
         self.sections.iter().try_for_each(|section| write!(f, "\n{section}"))
     }
 }
