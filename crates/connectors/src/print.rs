@@ -105,7 +105,7 @@ impl<W: Write + Send> Sink for PrintSink<W> {
 mod tests {
     use std::sync::Arc;
 
-    use anabranch_operators::Delivery;
+    use anabranch_operators::{Delivery, NoHost};
     use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 
     use super::*;
@@ -140,7 +140,14 @@ mod tests {
             ConnectorSpec { connector: "print".into(), options: [("print-identifier".into(), "x".into())].into() };
         let spec = SinkSpec { table: "results".into(), connector, schema: batch.schema() };
         let clock = Arc::new(anabranch_model::ManualClock::default());
-        let context = TaskContext { index: 0, parallelism: 1, batch_rows: 10, delivery: Delivery::AtLeastOnce, clock };
+        let context = TaskContext {
+            index: 0,
+            parallelism: 1,
+            batch_rows: 10,
+            delivery: Delivery::AtLeastOnce,
+            clock,
+            host: Arc::new(NoHost),
+        };
         let shared = Shared::default();
         let writer = shared.clone();
         let print = PrintToConnector::new(move || Box::new(writer.clone()));

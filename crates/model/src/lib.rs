@@ -8,6 +8,7 @@ mod error;
 mod hash;
 mod ids;
 mod key_group;
+mod notices;
 mod rng;
 mod time;
 
@@ -18,5 +19,6 @@ pub use error::{Error, ErrorKind, Result};
 pub use hash::{HASH_SEED, hash_bytes, hash_u64};
 pub use ids::{Epoch, Group, Incarnation, PartitionId, PlanVersion, StageId, TaskId};
 pub use key_group::{KeyGroup, KeyGroups};
+pub use notices::{Notice, Notices};
 pub use rng::Rng;
 pub use time::EventTime;

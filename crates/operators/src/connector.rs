@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Clock, Epoch, Error, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, PartitionId, Result};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -67,6 +67,45 @@ pub struct TaskContext {
     pub delivery: Delivery,
     /// The driver's clock.
     pub clock: Arc<dyn Clock>,
+    /// The job that the task belongs to.
+    pub host: Arc<dyn Host>,
+}
+
+/// What a source or sink may ask of its job, from any thread.
+pub trait Host: Send + Sync {
+    /// The incarnation that the task belongs to: what an older one left unfinished may be taken over or removed, what a
+    /// newer one has begun may not.
+    fn incarnation(&self) -> Incarnation;
+
+    /// Whether the incarnation is over: another process may own the job by now. Who waits gives up then, and nothing is
+    /// committed any more.
+    fn is_cancelled(&self) -> bool;
+
+    /// Asks for a checkpoint as soon as possible, because what is held until then takes much memory. Does not wait. Without
+    /// effect in a job that keeps no checkpoints.
+    fn request_checkpoint(&self);
+
+    /// Tells the user something while the job runs, in one sentence and with what to do about it. Secrets do not belong
+    /// there.
+    fn notify(&self, text: String);
+}
+
+/// The host of a source or sink that is used outside of a job.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHost;
+
+impl Host for NoHost {
+    fn incarnation(&self) -> Incarnation {
+        Incarnation(1)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn request_checkpoint(&self) {}
+
+    fn notify(&self, _text: String) {}
 }
 
 /// Reads partitions of a table. Partition `p` belongs to the task with `index == p % parallelism`.

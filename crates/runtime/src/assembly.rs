@@ -6,12 +6,13 @@ use std::sync::mpsc::Sender;
 
 use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, Plan, Port, SinkSpec, Stage};
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskCounters, TaskId};
-use anabranch_operators::{Committable, Connectors, Delivery, Functions, TaskContext};
+use anabranch_operators::{Committable, Connectors, Delivery, Functions, Host, TaskContext};
 
 use crate::chain::{Chain, Restore, SinkTail, Tail};
 use crate::control::Control;
 use crate::durable::JobState;
 use crate::exchange::{ChannelSender, ExchangeWriter};
+use crate::host::TaskHost;
 use crate::inbox::Inbox;
 use crate::inbox_task::{InboxTask, Side, TaskParts};
 use crate::job::TaskView;
@@ -62,10 +63,21 @@ pub(crate) fn assemble(
     let entries = entries(plan);
     let inboxes = entries.values().flat_map(|entry| entry.inboxes.iter().cloned()).collect();
     let after = durable.as_ref().map_or(Epoch(0), |durable| durable.after);
-    let control = Control::new(incarnation, after, mailbox, inboxes);
+    let notices = mailbox.notices();
+    let control = Control::new(incarnation, after, Arc::clone(&mailbox), inboxes);
+    let host: Arc<dyn Host> =
+        Arc::new(TaskHost { incarnation, control: Arc::clone(&control), mailbox, notices, clock: Arc::clone(&clock) });
     let functions = Functions::default();
-    let builder =
-        Builder { plan, connectors, functions: &functions, clock, control: Arc::clone(&control), entries, durable };
+    let builder = Builder {
+        plan,
+        connectors,
+        functions: &functions,
+        clock,
+        host,
+        control: Arc::clone(&control),
+        entries,
+        durable,
+    };
     let (mut views, mut tasks) = (Vec::new(), Vec::new());
     for stage in &plan.stages {
         for id in tasks_of(stage) {
@@ -91,6 +103,7 @@ struct Builder<'a> {
     connectors: &'a Connectors,
     functions: &'a Functions,
     clock: Arc<dyn Clock>,
+    host: Arc<dyn Host>,
     control: Arc<Control>,
     entries: BTreeMap<(StageId, Option<usize>), Entry>,
     durable: Option<DurableParts<'a>>,
@@ -152,6 +165,7 @@ impl Builder<'_> {
             batch_rows: self.plan.options.batch_rows,
             delivery: self.delivery(|outline| Some(outline.sink(stage.id)?.to_string())),
             clock: Arc::clone(&self.clock),
+            host: Arc::clone(&self.host),
         };
         let counters = Arc::new(TaskCounters::default());
         let tail = match &stage.sink {

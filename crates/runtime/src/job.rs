@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::{PLAN_FORMAT, Plan};
-use anabranch_model::{Clock, Epoch, Error, EventTime, Incarnation, Nanos, Result, TaskCounters, TaskId, TaskMetrics};
+use anabranch_model::{
+    Clock, Epoch, Error, EventTime, Incarnation, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics,
+};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Config, Owner, Tasks};
@@ -80,6 +82,7 @@ pub(crate) struct Shared {
     started: Nanos,
     state: Mutex<State>,
     changed: Condvar,
+    pub(crate) notices: Arc<Notices>,
 }
 
 struct State {
@@ -106,7 +109,8 @@ impl Shared {
     fn new(clock: Arc<dyn Clock>) -> Arc<Shared> {
         let (tasks, coordination) = (Arc::from([]), Coordination::default());
         let state = State { tasks, restarts: Vec::new(), coordination, ended: None, outcome: None };
-        Arc::new(Shared { started: clock.now(), clock, state: Mutex::new(state), changed: Condvar::new() })
+        let (state, changed, notices) = (Mutex::new(state), Condvar::new(), Arc::default());
+        Arc::new(Shared { started: clock.now(), clock, state, changed, notices })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -130,6 +134,7 @@ impl Shared {
 
     /// The tasks are started again after this failure.
     pub(crate) fn restarted(&self, failure: String) {
+        self.notices.report(self.clock.now(), format!("the job was started again after: {failure}"));
         let mut state = self.lock();
         if state.restarts.len() == RESTARTS_TOLD {
             state.restarts.remove(0);
@@ -361,6 +366,12 @@ impl JobHandle {
     #[must_use]
     pub fn restarts(&self) -> Vec<String> {
         self.shared.lock().restarts.clone()
+    }
+
+    /// What the job has to say to its user while it runs.
+    #[must_use]
+    pub fn notices(&self) -> &Notices {
+        &self.shared.notices
     }
 
     /// Forgets the latencies recorded so far: what a measurement calls after its warm-up.

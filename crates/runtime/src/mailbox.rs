@@ -8,6 +8,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use anabranch_model::Notices;
+
 use crate::driver::{Driver, Message};
 use crate::job::Shared;
 use crate::running::{no_thread, panicked};
@@ -32,6 +34,11 @@ impl Mailbox {
     pub(crate) fn set_driver(&self, driver: Driver) {
         *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(driver);
         self.has_driver.store(true, SeqCst);
+    }
+
+    /// Where the job's user is told things.
+    pub(crate) fn notices(&self) -> Arc<Notices> {
+        Arc::clone(&self.shared.notices)
     }
 
     pub(crate) fn send(&self, message: Message) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_model::{Result, TaskMetrics};
+use anabranch_model::{Notices, Result, TaskMetrics};
 use anabranch_runtime::{Committed, Coordination, JobHandle, Summary};
 
 /// A job.
@@ -58,6 +58,12 @@ impl Job {
     /// Forgets the latencies recorded so far: what a measurement calls after its warm-up.
     pub fn reset_latencies(&self) {
         self.handle.reset_latencies();
+    }
+
+    /// What the job has to say to its user while it runs: failures that it survived, what it waits for.
+    #[must_use]
+    pub fn notices(&self) -> &Notices {
+        self.handle.notices()
     }
 
     /// Failures after which the job was started again, oldest first.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Clock, Epoch, SystemClock};
-use anabranch_operators::{Connector, Delivery, Malformed, Polled, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Delivery, Malformed, NoHost, Polled, Positions, Sink, Source, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -45,7 +45,7 @@ pub(crate) fn spec(connector: &str, options: &[(&str, &str)]) -> ConnectorSpec {
 
 pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
     let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
-    TaskContext { index, parallelism, batch_rows: BATCH_ROWS, delivery, clock }
+    TaskContext { index, parallelism, batch_rows: BATCH_ROWS, delivery, clock, host: Arc::new(NoHost) }
 }
 
 /// The context of a task that writes exactly once.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Clock, Nanos, PartitionId, Result, SystemClock};
-use anabranch_operators::{Connector, Delivery, Malformed, Polled, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Delivery, Malformed, NoHost, Polled, Positions, Sink, Source, TaskContext};
 use arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
@@ -41,7 +41,7 @@ pub(crate) fn table_at(servers: &str, topic: &str, extra: &[(&str, &str)]) -> Co
 
 fn context(index: u32, parallelism: u32) -> TaskContext {
     let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
-    TaskContext { index, parallelism, batch_rows: 500, delivery, clock }
+    TaskContext { index, parallelism, batch_rows: 500, delivery, clock, host: Arc::new(NoHost) }
 }
 
 pub(crate) fn open_source(connector: ConnectorSpec, index: u32, parallelism: u32) -> Result<Box<dyn Source>> {

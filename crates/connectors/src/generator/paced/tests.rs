@@ -1,5 +1,5 @@
 use anabranch_model::{ManualClock, Result};
-use anabranch_operators::{Delivery, Rows};
+use anabranch_operators::{Delivery, NoHost, Rows};
 use arrow::datatypes::Schema;
 
 use super::*;
@@ -21,7 +21,14 @@ fn open(rate: u64, events: Option<u64>, clock: &Arc<ManualClock>) -> PacedSource
 }
 
 fn context(index: u32, parallelism: u32, clock: &Arc<ManualClock>) -> TaskContext {
-    TaskContext { index, parallelism, batch_rows: 100, delivery: Delivery::AtLeastOnce, clock: clock.clone() }
+    TaskContext {
+        index,
+        parallelism,
+        batch_rows: 100,
+        delivery: Delivery::AtLeastOnce,
+        clock: clock.clone(),
+        host: Arc::new(NoHost),
+    }
 }
 
 /// Rows of the batches given out until none is due.
