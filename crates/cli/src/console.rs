@@ -1,16 +1,21 @@
 //! Standard output and standard error whose reader may leave before the text ends, as `head` does. What is written
-//! then has nobody who misses it: it is dropped, the command is told to come to its end, and nobody is told of an error.
+//! then has nobody who misses it: it is dropped, the command comes to its end, and no error is reported.
+//!
+//! Control characters from data never reach a terminal: they are escaped on the way there, and always on standard error.
 
-use std::io::{self, ErrorKind, Write, stderr, stdout};
+use std::borrow::Cow;
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anabranch_model::Error;
+use anabranch_model::{Error, visible};
 
 /// One of the two streams; clones share what is known of its reader.
 #[derive(Clone, Debug)]
 pub(crate) struct Console {
     stream: Stream,
+    /// Whether control characters are escaped: not where a program reads.
+    escapes: bool,
     reader_left: Arc<AtomicBool>,
 }
 
@@ -23,12 +28,12 @@ enum Stream {
 impl Console {
     /// Standard output, for results.
     pub(crate) fn output() -> Self {
-        Console { stream: Stream::Output, reader_left: Arc::default() }
+        Console { stream: Stream::Output, escapes: stdout().is_terminal(), reader_left: Arc::default() }
     }
 
     /// Standard error, for everything else.
     pub(crate) fn error() -> Self {
-        Console { stream: Stream::Error, reader_left: Arc::default() }
+        Console { stream: Stream::Error, escapes: true, reader_left: Arc::default() }
     }
 
     /// Whether nobody reads any more.
@@ -40,6 +45,14 @@ impl Console {
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Error> {
         let written = self.write_all(format!("{text}\n").as_bytes()).and_then(|()| self.flush());
         written.map_err(|e| Error::outside(format!("cannot write to the terminal: {e}")))
+    }
+
+    fn shown<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        let is_safe = |byte: &u8| (*byte >= b' ' && *byte < 0x7f) || *byte == b'\n';
+        if !self.escapes || text.iter().all(is_safe) {
+            return Cow::Borrowed(text);
+        }
+        Cow::Owned(visible(&String::from_utf8_lossy(text)).into_owned().into_bytes())
     }
 
     fn unless_left<T>(&self, result: io::Result<T>, dropped: T) -> io::Result<T> {
@@ -55,18 +68,15 @@ impl Console {
 
 impl Write for Console {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let written = match self.stream {
-            Stream::Output => stdout().write(text),
-            Stream::Error => stderr().write(text),
-        };
-        self.unless_left(written, text.len())
+        self.write_all(text).map(|()| text.len())
     }
 
     /// Under one lock: the lines of two writers do not mix.
     fn write_all(&mut self, text: &[u8]) -> io::Result<()> {
+        let shown = self.shown(text);
         let written = match self.stream {
-            Stream::Output => stdout().write_all(text),
-            Stream::Error => stderr().write_all(text),
+            Stream::Output => stdout().write_all(&shown),
+            Stream::Error => stderr().write_all(&shown),
         };
         self.unless_left(written, ())
     }
@@ -83,6 +93,15 @@ impl Write for Console {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_unless_a_program_reads() {
+        let console = Console { escapes: true, ..Console::output() };
+        assert_eq!(&*console.shown(b"a\x1b[2J\n"), b"a\\u{1b}[2J\n");
+        assert_eq!(&*console.shown("Ü\n".as_bytes()), "Ü\n".as_bytes());
+        let console = Console { escapes: false, ..console };
+        assert_eq!(&*console.shown(b"a\x1b\xff"), b"a\x1b\xff");
+    }
 
     #[test]
     fn only_a_reader_who_left_is_no_error() {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::PrintToConnector;
-use anabranch_model::{Error, Result, TaskMetrics};
+use anabranch_model::{Error, Notice, Result, TaskMetrics};
 use anabranch_server::{Engine, Job, Settings};
 
 use crate::arguments;
@@ -49,5 +49,9 @@ impl Watched for Job {
 
     fn is_finished(&self) -> bool {
         self.wait_timeout(Duration::ZERO)
+    }
+
+    fn notices(&self, number: u64) -> Vec<Notice> {
+        Job::notices(self).after(number)
     }
 }

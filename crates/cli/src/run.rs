@@ -83,12 +83,13 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let watched = match display {
         Display::Live => watch.live(&title(&arguments.file), &results),
         Display::Lines => watch.with_lines(&mut progress),
-        Display::Nothing => {
-            watch.quietly();
-            Ok(())
-        }
+        Display::Nothing => watch.quietly(&mut progress),
     };
     let (view, elapsed) = (watch.view(), watch.elapsed());
+    if display == Display::Live {
+        // They are gone with the screen.
+        watch.quietly(&mut progress)?;
+    }
     if watched.is_err() {
         job.stop();
     }
@@ -143,7 +144,6 @@ fn finish(
     progress: Option<Console>,
     ended: &Ended,
 ) -> Result<(), Failure> {
-    let restarts = job.restarts();
     let coordination = job.coordination();
     let outcome = job.wait();
     let cpu = process::cpu_time().zip(ended.cpu_before).map(|(now, before)| now.saturating_sub(before));
@@ -151,9 +151,6 @@ fn finish(
         output.line(&line)?;
     }
     if let Some(mut progress) = progress {
-        for error in restarts {
-            progress.line(&format!("the job was started again after: {error}"))?;
-        }
         let Ended { view, elapsed, .. } = ended;
         let summary = Summary { view, elapsed: *elapsed, cpu, peak_bytes: process::peak_resident_bytes() };
         for line in summary::lines(&summary) {

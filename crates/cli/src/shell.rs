@@ -1,5 +1,6 @@
 //! `anabranch sql`: statements as they are typed, results as they come. Ctrl-C stops the running query, not the shell.
 
+mod complete;
 pub(crate) mod history;
 pub(crate) mod input;
 mod query;
@@ -19,15 +20,18 @@ use crate::console::Console;
 use crate::engine::{engine, settings, without_byte_order_mark};
 use crate::failure::Failure;
 use crate::report::render;
+use crate::shell::table::Layout;
 use crate::signals::{INTERRUPTED, Signals};
 
-const GREETING: &str = "Anabranch. Statements end in ';'. help; for help, \\q to leave.";
+const GREETING: &str = "Anabranch. Statements end in ';'. Type help for help, exit to leave.";
 const HELP: &str = "\
 CREATE TABLE t (a STRING, b BIGINT) WITH ('connector' = 'filesystem', 'path' = 'data', 'format' = 'json');
 SELECT a, COUNT(*) FROM t GROUP BY a;      results as they come; Ctrl-C stops the query
 INSERT INTO t SELECT ...;                  runs until its sources end, or Ctrl-C
 EXPLAIN SELECT ...;  DESCRIBE t;  SHOW TABLES;  SET 'parallelism' = '2';
-\\q, exit; or Ctrl-D                        leaves
+SHOW FUNCTIONS;                            Tab completes keywords, tables, columns and functions
+\\x                                         one line per value for wide rows, or back
+exit, \\q or Ctrl-D                         leaves
 ";
 
 /// What to do after a statement.
@@ -43,6 +47,8 @@ struct Shell {
     session: Session,
     signals: Signals,
     output: Console,
+    /// How rows are shown.
+    layout: Layout,
 }
 
 /// Runs the command.
@@ -52,7 +58,7 @@ pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
     let session = session.map_err(|e| Failure::planning(&e, ""))?;
     // Read before signals are caught: until then there is nothing that could stop in order.
     let script = if stdin().is_terminal() { None } else { Some(read_script()?) };
-    let mut shell = Shell { session, signals: Signals::catch(&[SIGINT, SIGTERM])?, output };
+    let mut shell = Shell { session, signals: Signals::catch(&[SIGINT, SIGTERM])?, output, layout: Layout::Lines };
     match script {
         Some(text) => shell.script(&text),
         None => shell.converse(),
@@ -73,7 +79,7 @@ impl Shell {
         let failed = |e: ReadlineError| Error::outside(format!("cannot read from the terminal: {e}"));
         let config = Config::builder().auto_add_history(true).build();
         let mut editor: Editor<input::Statements, FileHistory> = Editor::with_config(config).map_err(failed)?;
-        editor.set_helper(Some(input::Statements));
+        editor.set_helper(Some(input::Statements::default()));
         let history = history::file();
         if let Some(file) = &history {
             // The first time there is none.
@@ -82,6 +88,9 @@ impl Shell {
         self.output.line(GREETING)?;
         while !self.signals.terminated() {
             self.signals.reset();
+            if let Some(helper) = editor.helper_mut() {
+                helper.vocabulary = self.session.vocabulary();
+            }
             self.signals.set_idle(true);
             let typed = editor.readline("sql> ");
             self.signals.set_idle(false);
@@ -128,8 +137,16 @@ impl Shell {
                 self.output.line(HELP.trim_end())?;
                 return Ok(Next::Go);
             }
+            Some("x") => {
+                self.layout = self.layout.other();
+                self.output.line(match self.layout {
+                    Layout::Lines => "rows are lines of a table, cut at the width of the terminal",
+                    Layout::Values => "each value has a line of its own",
+                })?;
+                return Ok(Next::Go);
+            }
             Some(other) => {
-                let error = Error::user(format!("there is no command '\\{other}'")).remedy("help; shows what there is");
+                let error = Error::user(format!("there is no command '\\{other}'")).remedy("use \\q, \\x or \\help");
                 return Err(Failure { text: render(&error, ""), code: 2 });
             }
             None => {}
@@ -143,7 +160,7 @@ impl Shell {
                 Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => self.output.line("nothing")?,
                 Reply::Done(text) | Reply::Report(text) => self.output.line(text.trim_end())?,
                 Reply::Job(job) => query::insert(job, &self.signals, &mut self.output)?,
-                Reply::Query(query) => query::select(query, &self.signals, &mut self.output)?,
+                Reply::Query(query) => query::select(query, self.layout, &self.signals, &mut self.output)?,
             }
             if self.output.reader_left() {
                 return Ok(Next::Leave);
@@ -172,13 +189,13 @@ fn pieces(text: &str) -> Vec<String> {
     pieces
 }
 
-/// The shell's own commands: `\q`, and `help;`, `exit;`, `quit;` as statements.
+/// The shell's own commands: `\q`, and `help`, `exit`, `quit` with or without `;`.
 fn command(text: &str) -> Option<&str> {
     let text = text.trim();
     if let Some(command) = text.strip_prefix('\\') {
         return Some(command.trim().trim_end_matches(';'));
     }
-    let word = text.strip_suffix(';')?.trim();
+    let word = text.strip_suffix(';').unwrap_or(text).trim();
     ["help", "exit", "quit"].into_iter().find(|known| word.eq_ignore_ascii_case(known))
 }
 
@@ -193,7 +210,8 @@ mod tests {
         assert_eq!(command("exit;"), Some("exit"));
         assert_eq!(command("\\nonsense;"), Some("nonsense"));
         assert_eq!(command("SELECT help;"), None);
-        assert_eq!(command("help"), None);
+        assert_eq!(command("help"), Some("help"));
+        assert_eq!(command("help me"), None);
     }
 
     #[test]

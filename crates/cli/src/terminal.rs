@@ -25,6 +25,12 @@ pub(crate) fn is_interactive() -> bool {
     stdin().is_terminal() && stdout().is_terminal() && stderr().is_terminal() && !dumb
 }
 
+/// Columns of the terminal that standard output is; `None` if it is none.
+pub(crate) fn width() -> Option<usize> {
+    let size = stdout().is_terminal().then(crossterm::terminal::size)?.ok()?;
+    Some(usize::from(size.0)).filter(|width| *width > 0)
+}
+
 impl Screen {
     /// Takes the screen.
     pub(crate) fn enter() -> Result<Self> {

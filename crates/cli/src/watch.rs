@@ -1,9 +1,9 @@
-//! Keeps an eye on a running job until it has ended: shows it, and passes on the wish to stop.
+//! Watches a running job until it has ended: shows it, and passes on the request to stop.
 
 use std::io::Write;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Error, Nanos, Result, TaskMetrics};
+use anabranch_model::{Clock, Error, Nanos, Notice, Result, TaskMetrics};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::console::Console;
@@ -28,6 +28,8 @@ pub(crate) trait Watched {
     fn stop(&self);
     /// Whether it has ended, well or not.
     fn is_finished(&self) -> bool;
+    /// What it has to say to its user: notices with a number above `number`.
+    fn notices(&self, number: u64) -> Vec<Notice>;
 }
 
 /// A job under watch.
@@ -40,7 +42,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) started: Nanos,
     /// How long it may run.
     pub(crate) limit: Option<Duration>,
-    /// Wishes from outside.
+    /// Requests from outside.
     pub(crate) signals: &'a Signals,
     /// Where results go: when nobody reads them any more, the job is to stop.
     pub(crate) output: &'a Console,
@@ -57,22 +59,33 @@ impl Watch<'_> {
         self.clock.now().after(self.started)
     }
 
-    /// Until the end, without a word.
-    pub(crate) fn quietly(&self) {
-        let mut stop = Stop::default();
-        while !self.job.is_finished() {
+    /// Until the end. Only notices go to `out`: failures that the job survived, and what it waits for.
+    pub(crate) fn quietly(&self, out: &mut dyn Write) -> Result<()> {
+        let (mut stop, mut notices) = (Stop::default(), Notices::default());
+        loop {
+            // Looked at before the notices: what the job reports last is shown too.
+            let finished = self.job.is_finished();
+            notices.write(self.job, out)?;
+            if finished {
+                return Ok(());
+            }
             self.signals.wait(LOOK);
             stop.ask_if(self.stop_is_due(), self.job);
         }
     }
 
-    /// Until the end, with a line per second to `out`.
+    /// Until the end, with notices and a line per second to `out`.
     pub(crate) fn with_lines(&self, out: &mut dyn Write) -> Result<()> {
         let failed = |e: std::io::Error| Error::outside(format!("cannot write the progress: {e}"));
         let mut history = History::new(RATE_SPAN);
         history.push(self.reading());
-        let (mut stop, mut due) = (Stop::default(), LINE);
-        while !self.job.is_finished() {
+        let (mut stop, mut notices, mut due) = (Stop::default(), Notices::default(), LINE);
+        loop {
+            let finished = self.job.is_finished();
+            notices.write(self.job, out)?;
+            if finished {
+                return Ok(());
+            }
             self.signals.wait(LOOK);
             if stop.ask_if(self.stop_is_due(), self.job) {
                 writeln!(out, "stopping at the end of the epoch; again to leave at once").map_err(failed)?;
@@ -83,7 +96,6 @@ impl Watch<'_> {
                 due = elapsed + LINE;
             }
         }
-        Ok(())
     }
 
     /// Until the end, on the whole terminal.
@@ -106,12 +118,20 @@ impl Watch<'_> {
                 let results = results.latest(usize::from(u8::MAX));
                 let stopping = stop.asked;
                 let elapsed = self.elapsed();
-                let shown = live::Screen { title, elapsed, view: &view, results: &results, stopping };
+                let notices = self.job.notices(0);
+                let notices: Vec<String> = notices.iter().map(|notice| self.dated(notice)).collect();
+                let shown =
+                    live::Screen { title, elapsed, view: &view, notices: &notices, results: &results, stopping };
                 screen.terminal.draw(|frame| live::draw(frame, &shown)).map_err(failed)?;
                 due = elapsed + REDRAW;
             }
         }
         Ok(())
+    }
+
+    /// A notice with the time since the start at which it was reported.
+    fn dated(&self, notice: &Notice) -> String {
+        format!("{} {}", live::clock(notice.at.after(self.started)), text_of(notice))
     }
 
     fn stop_is_due(&self) -> bool {
@@ -122,6 +142,30 @@ impl Watch<'_> {
     fn reading(&self) -> Reading {
         Reading { at: self.clock.now(), wall_ms: self.clock.wall_ms(), tasks: self.job.metrics() }
     }
+}
+
+/// Writes each notice of a job once, and again when it is repeated.
+#[derive(Default)]
+pub(crate) struct Notices {
+    written: u64,
+}
+
+impl Notices {
+    /// Writes what is new.
+    pub(crate) fn write(&mut self, job: &dyn Watched, out: &mut dyn Write) -> Result<()> {
+        for notice in job.notices(self.written) {
+            self.written = notice.number;
+            let written = writeln!(out, "notice: {}", text_of(&notice));
+            written.map_err(|e| Error::outside(format!("cannot write a notice: {e}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// The notice in one line, with how often it was reported.
+fn text_of(notice: &Notice) -> String {
+    let text = notice.text.replace("\n  help: ", "; ").replace('\n', " ");
+    if notice.times > 1 { format!("{text} ({} times)", notice.times) } else { text }
 }
 
 /// Asks a job to stop once.
@@ -142,7 +186,7 @@ impl Stop {
     }
 }
 
-/// The keys of a person who wants the job to end. A stop that the time limit has asked for is no wish of theirs.
+/// The keys of a person who wants the job to end. A stop at the time limit does not count as their request.
 #[derive(Default)]
 struct Keys {
     pressed: bool,
@@ -156,7 +200,7 @@ enum Pressed {
 }
 
 impl Keys {
-    /// Notes a key; `signalled` says whether the same wish has come as a signal.
+    /// Notes a key; `signalled`: whether a signal has requested the stop already.
     fn press(&mut self, signalled: bool) -> Pressed {
         if std::mem::replace(&mut self.pressed, true) || signalled { Pressed::Again } else { Pressed::First }
     }

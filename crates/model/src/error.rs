@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use crate::display::{shortened, visible};
+
+/// Characters of a message, a place or a remedy that are shown. They may quote data and SQL of any length.
+const SHOWN_CHARS_MAX: usize = 2000;
+
 /// Whose fault an error is, which decides what can be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -56,10 +61,14 @@ impl Error {
         Self::new(ErrorKind::Internal, message)
     }
 
-    /// Adds where it happened, innermost first: `line 3, column 7`, `table events`, `stage 2 task 0`.
+    /// Adds where it happened, innermost first: `line 3, column 7`, `table events`, `stage 2 task 0`. A place that was the
+    /// last one added already is not repeated.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
-        self.places.push(place.into());
+        let place = place.into();
+        if self.places.last() != Some(&place) {
+            self.places.push(place);
+        }
         self
     }
 
@@ -83,17 +92,18 @@ impl Error {
     }
 }
 
+/// Safe to print: control characters are escaped, and what is very long is cut.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for place in self.places.iter().rev() {
-            write!(f, "{place}: ")?;
+            write!(f, "{}: ", visible(&shortened(place, SHOWN_CHARS_MAX)))?;
         }
         if self.kind == ErrorKind::Internal {
             f.write_str("internal error (please report it): ")?;
         }
-        f.write_str(&self.message)?;
+        f.write_str(&visible(&shortened(&self.message, SHOWN_CHARS_MAX)))?;
         if let Some(remedy) = &self.remedy {
-            write!(f, "\n  help: {remedy}")?;
+            write!(f, "\n  help: {}", visible(&shortened(remedy, SHOWN_CHARS_MAX)))?;
         }
         Ok(())
     }
@@ -104,5 +114,22 @@ impl std::error::Error for Error {}
 impl From<arrow::error::ArrowError> for Error {
     fn from(error: arrow::error::ArrowError) -> Self {
         Error::user(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_named_once_and_nothing_steers_the_terminal() {
+        let error = Error::user("bad value '\u{1b}[31m'").at("table t").at("table t").remedy("mend it");
+        assert_eq!(error.to_string(), "table t: bad value '\\u{1b}[31m'\n  help: mend it");
+    }
+
+    #[test]
+    fn a_value_of_a_megabyte_does_not_bury_the_message() {
+        let error = Error::user(format!("unknown column '{}'", "x".repeat(1 << 20))).to_string();
+        assert!(error.starts_with("unknown column 'xxx") && error.len() < 2100, "{}", error.len());
     }
 }

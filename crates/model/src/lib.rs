@@ -3,6 +3,7 @@
 
 mod clock;
 mod counters;
+mod display;
 mod envelope;
 mod error;
 mod hash;
@@ -14,6 +15,7 @@ mod time;
 
 pub use clock::{Clock, ManualClock, Nanos, SystemClock};
 pub use counters::{Latencies, LatencySummary, TaskCounters, TaskMetrics};
+pub use display::{shortened, visible};
 pub use envelope::{Envelope, Marker, MarkerKind, Stamped, batch_bytes};
 pub use error::{Error, ErrorKind, Result};
 pub use hash::{HASH_SEED, hash_bytes, hash_u64};

@@ -37,6 +37,27 @@ impl Catalog {
         self.relations.iter().map(|(name, relation)| (name.as_str(), relation.kind()))
     }
 
+    /// The names of the columns of a table or view; none if there is no such relation.
+    #[must_use]
+    pub fn columns(&self, relation: &str) -> Vec<&str> {
+        let plan = match self.relations.get(relation) {
+            Some(Relation::Table(declared)) => &declared.plan,
+            Some(Relation::View(plan)) => plan.as_ref(),
+            None => return Vec::new(),
+        };
+        plan.schema().fields().iter().map(|field| field.name().as_str()).collect()
+    }
+
+    /// The names of all functions that SQL may call, in alphabetical order and lower case.
+    #[must_use]
+    pub fn function_names(&self) -> Vec<String> {
+        let mut names = self.functions.scalar_names();
+        names.extend(self.functions.aggregate_names());
+        names.sort();
+        names.dedup();
+        names
+    }
+
     pub(crate) fn get(&self, name: &str) -> Result<&Relation> {
         self.relations.get(name).ok_or_else(|| self.unknown("table", name))
     }

@@ -210,6 +210,7 @@ fn perform(
             let lines = catalog.names().map(|(name, kind)| format!("{name} ({kind})"));
             Ok(Outcome::Report(lines.collect::<Vec<_>>().join("\n")))
         }
+        Statement::ShowFunctions => Ok(Outcome::Report(catalog.function_names().join("\n"))),
         Statement::Describe(name) => {
             let relation = catalog.get(&name.value).map_err(|e| e.at(at(name.span.start)))?;
             Ok(Outcome::Report(describe(relation)))

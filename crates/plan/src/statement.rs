@@ -38,6 +38,8 @@ pub(crate) enum Statement {
     ShowSettings,
     Explain(Box<Statement>),
     ShowTables,
+    /// The names of the functions.
+    ShowFunctions,
     Describe(Ident),
     Query(Box<Query>),
 }
@@ -230,9 +232,10 @@ fn show(parser: &mut Parser) -> Result<Statement> {
     let what = parser.next_token();
     match what.token.to_string().to_uppercase().as_str() {
         "TABLES" | "VIEWS" => Ok(Statement::ShowTables),
+        "FUNCTIONS" => Ok(Statement::ShowFunctions),
         other => Err(Error::user(format!("SHOW {other} is not supported"))
             .at(at(what.span.start))
-            .remedy("use SHOW TABLES, DESCRIBE table, or SET; to see the options")),
+            .remedy("use SHOW TABLES, SHOW FUNCTIONS, DESCRIBE table, or SET; to see the options")),
     }
 }
 

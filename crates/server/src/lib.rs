@@ -12,4 +12,4 @@ pub use anabranch_runtime::{Change, Committed, Coordination, Fate, Origin, Summa
 pub use anabranch_state::Access;
 pub use engine::{Engine, Settings, TableOption};
 pub use job::Job;
-pub use session::{Query, Reply, Session};
+pub use session::{Query, Reply, Session, Vocabulary};

@@ -1,5 +1,6 @@
 //! A session: statements one by one, as a person at a prompt gives them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -33,6 +34,15 @@ pub enum Reply {
     Query(Query),
 }
 
+/// The names that a statement of a session may use.
+#[derive(Clone, Debug, Default)]
+pub struct Vocabulary {
+    /// The columns of each table and view.
+    pub relations: BTreeMap<String, Vec<String>>,
+    /// Functions, in lower case.
+    pub functions: Vec<String>,
+}
+
 /// A running query and its rows.
 pub struct Query {
     /// The job.
@@ -56,6 +66,14 @@ impl Session {
             engine.set(&mut catalog, name, value, &options)?;
         }
         Ok(Session { engine, catalog, options })
+    }
+
+    /// The names that a statement may use now.
+    #[must_use]
+    pub fn vocabulary(&self) -> Vocabulary {
+        let columns = |name: &str| self.catalog.columns(name).into_iter().map(str::to_owned).collect();
+        let relations = self.catalog.names().map(|(name, _)| (name.to_owned(), columns(name))).collect();
+        Vocabulary { relations, functions: self.catalog.function_names() }
     }
 
     /// Carries a statement out.

@@ -1,18 +1,29 @@
-//! Where a statement that is being typed ends.
+//! A statement while it is being typed: where it ends, and what may follow.
 
+use anabranch_server::Vocabulary;
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{Helper, Result};
+use rustyline::{Context, Helper, Result};
 
-/// Lets the editor go on to another line until a statement is complete.
-pub(crate) struct Statements;
+use super::complete::complete;
+
+/// Lets the editor go on to another line until a statement is complete, and completes names.
+#[derive(Default)]
+pub(crate) struct Statements {
+    /// The names that the next statement may use.
+    pub(crate) vocabulary: Vocabulary,
+}
 
 impl Helper for Statements {}
 impl Highlighter for Statements {}
 impl Completer for Statements {
     type Candidate = String;
+
+    fn complete(&self, line: &str, cursor: usize, _: &Context<'_>) -> Result<(usize, Vec<String>)> {
+        Ok(complete(&self.vocabulary, line, cursor))
+    }
 }
 impl Hinter for Statements {
     type Hint = String;
@@ -28,7 +39,7 @@ impl Validator for Statements {
 /// Whether the text is empty, a command of the shell, or ends in a `;` that ends a statement.
 pub(crate) fn is_complete(text: &str) -> bool {
     let text = text.trim();
-    if text.is_empty() || text.starts_with('\\') {
+    if text.is_empty() || text.starts_with('\\') || is_command_word(text) {
         return true;
     }
     let code = code_of(text);
@@ -41,6 +52,11 @@ pub(crate) fn is_complete(text: &str) -> bool {
     let is_set =
         words.starts_with(&["BEGIN", "STATEMENT", "SET"]) || words.starts_with(&["EXECUTE", "STATEMENT", "SET"]);
     code.trim_end().ends_with(';') && (!is_set || words.last() == Some(&"END"))
+}
+
+/// Whether the text is a command of the shell that needs neither `\` nor `;`.
+pub(crate) fn is_command_word(text: &str) -> bool {
+    ["help", "exit", "quit"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
 /// The text with comments left out and the contents of quotes blanked; an open quote or comment leaves a mark at the
@@ -81,6 +97,9 @@ mod tests {
             "",
             "  \n",
             "\\q",
+            "exit",
+            " Quit\n",
+            "HELP",
             "SELECT 1;",
             "SELECT 1; -- done",
             "SELECT ';' /* ; */ ;\n",
@@ -98,6 +117,7 @@ mod tests {
     fn texts_that_go_on() {
         for text in [
             "SELECT 1",
+            "exit now",
             "SELECT 1; SELECT",
             "SELECT ';",
             "SELECT 'it''s;",

@@ -7,13 +7,14 @@ use anabranch_model::{Clock, Result, SystemClock};
 use anabranch_server::{Job, Query};
 use arrow::array::RecordBatch;
 
-use super::table::Table;
+use super::table::{Layout, Table};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::run::HAD_ENDED;
 use crate::signals::Signals;
+use crate::terminal;
 use crate::view::text::grouped;
-use crate::watch::Watch;
+use crate::watch::{Notices, Watch};
 
 /// How soon Ctrl-C is noticed.
 const LOOK: Duration = Duration::from_millis(20);
@@ -50,7 +51,7 @@ pub(super) fn insert(job: Job, signals: &Signals, output: &mut Console) -> Resul
     }
     let clock = SystemClock::new();
     let watch = Watch { job: &job, clock: &clock, started: clock.now(), limit: None, signals, output };
-    watch.quietly();
+    watch.quietly(&mut Console::error())?;
     let (view, elapsed) = (watch.view(), watch.elapsed());
     job.wait()?;
     output.line(&format!("{} written in {:.1} s", rows_text(view.results), elapsed.as_secs_f64()))?;
@@ -58,17 +59,20 @@ pub(super) fn insert(job: Job, signals: &Signals, output: &mut Console) -> Resul
 }
 
 /// Shows the rows of a SELECT.
-pub(super) fn select(query: Query, signals: &Signals, output: &mut Console) -> Result<(), Failure> {
+pub(super) fn select(query: Query, layout: Layout, signals: &Signals, output: &mut Console) -> Result<(), Failure> {
     let clock = SystemClock::new();
     let started = clock.now();
     let Query { job, schema, rows, skip, limit } = query;
-    let mut table = Table::new(&schema);
+    let mut table = Table::new(&schema, layout, terminal::width());
     let shown = show(&job, &rows, &mut table, Wanted { skip, limit }, signals, output);
     let outcome = job.wait();
     shown?;
     outcome?;
     let seconds = Duration::from_nanos(clock.now().since(started)).as_secs_f64();
     output.line(&format!("{} in {seconds:.1} s", rows_text(table.rows())))?;
+    if table.was_cut() {
+        output.line("rows were cut at the width of the terminal; \\x shows each value on a line of its own")?;
+    }
     Ok(())
 }
 
@@ -87,11 +91,12 @@ fn show(
     output: &mut Console,
 ) -> Result<()> {
     let mut stopped = wanted.is_enough();
-    let mut shown = Ok(());
+    let (mut shown, mut notices) = (Ok(()), Notices::default());
     if stopped {
         job.stop();
     }
     loop {
+        notices.write(job, &mut Console::error())?;
         match batches.recv_timeout(LOOK) {
             Ok(batch) if !stopped => {
                 let rows = wanted.take(&batch);

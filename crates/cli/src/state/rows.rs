@@ -15,7 +15,8 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::overview::watermark_ms;
 use crate::arguments::Format;
-use crate::shell::table::Table;
+use crate::shell::table::{Layout, Table};
+use crate::terminal;
 
 /// Characters of a list that a table shows.
 const LONG_MAX: usize = 40;
@@ -112,7 +113,11 @@ pub(super) fn write(found: &Found, format: Format, out: &mut dyn Write) -> Resul
     let Some(schema) = &found.schema else { return Ok(()) };
     match format {
         Format::Table => {
-            let mut table = Table::new(&clipped(&RecordBatch::new_empty(SchemaRef::clone(schema)))?.schema());
+            let mut table = Table::new(
+                &clipped(&RecordBatch::new_empty(SchemaRef::clone(schema)))?.schema(),
+                Layout::Lines,
+                terminal::width(),
+            );
             let batches = found.batches.iter().filter(|batch| batch.num_rows() > 0);
             batches.map(clipped).try_for_each(|batch| table.write(&batch?, out))
         }

@@ -1,4 +1,7 @@
 //! The job on a terminal: what it does, where its stages' time goes, and its latest results.
+//!
+//! Nothing is cut off on a narrow terminal: the figures at the top wrap, and columns of the table of stages are left out,
+//! the least important first.
 
 use std::time::Duration;
 
@@ -12,6 +15,9 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 use super::model::{JobView, Shares, StageView};
 use super::text::{bytes, count, grouped, micros, millis, percent};
 
+/// Notices that are shown at a time, and the lines that they may take.
+const NOTICES: usize = 3;
+
 /// Everything that is on the screen.
 #[derive(Debug)]
 pub(crate) struct Screen<'a> {
@@ -21,6 +27,8 @@ pub(crate) struct Screen<'a> {
     pub(crate) elapsed: Duration,
     /// The job.
     pub(crate) view: &'a JobView,
+    /// What the job has to say to its user, oldest first.
+    pub(crate) notices: &'a [String],
     /// The latest results, oldest first.
     pub(crate) results: &'a [String],
     /// Whether the job was asked to stop.
@@ -29,86 +37,143 @@ pub(crate) struct Screen<'a> {
 
 /// Draws the screen.
 pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
+    let width = usize::from(frame.area().width);
+    let figures = wrapped(figures(screen.view), width.saturating_sub(2));
+    let newest = screen.notices.len().saturating_sub(NOTICES);
+    let notices: Vec<Line<'_>> = screen.notices[newest..].iter().flat_map(|text| notice(text, width)).collect();
     // Stages need a border, a heading and a line each; results take the rest, and at least a glimpse.
-    let stages = u16::try_from(screen.view.stages.len()).unwrap_or(u16::MAX).saturating_add(3);
-    let areas =
-        Layout::vertical([Constraint::Length(4), Constraint::Max(stages), Constraint::Min(3), Constraint::Length(1)])
-            .split(frame.area());
-    draw_summary(frame, areas[0], screen);
-    draw_stages(frame, areas[1], &screen.view.stages);
-    draw_results(frame, areas[2], screen);
+    let heights = [lines(figures.len() + 2), lines(notices.len()), lines(screen.view.stages.len() + 3)];
+    let areas = Layout::vertical([
+        Constraint::Length(heights[0]),
+        Constraint::Length(heights[1]),
+        Constraint::Max(heights[2]),
+        Constraint::Min(3),
+        Constraint::Length(1),
+    ])
+    .split(frame.area());
+    let block = Block::new()
+        .borders(Borders::ALL)
+        .title(format!(" {} ", screen.title))
+        .title_top(Line::from(format!(" {} ", clock(screen.elapsed))).alignment(Alignment::Right));
+    frame.render_widget(Paragraph::new(figures).block(block), areas[0]);
+    frame.render_widget(Paragraph::new(notices).style(Style::new().fg(Color::Yellow)), areas[1]);
+    draw_stages(frame, areas[2], &screen.view.stages);
+    draw_results(frame, areas[3], screen);
     let keys =
-        if screen.stopping { "stopping at the end of the epoch; again to leave at once" } else { "q or Ctrl-C: stop" };
-    frame.render_widget(Paragraph::new(keys).style(dim()), areas[3]);
+        if screen.stopping { "stopping at the end of the epoch; again to leave now" } else { "q or Ctrl-C: stop" };
+    frame.render_widget(Paragraph::new(keys).style(dim()), areas[4]);
 }
 
-fn draw_summary(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
-    let view = screen.view;
+fn lines(count: usize) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}
+
+/// The figures at the top, each a piece that is not broken.
+fn figures(view: &JobView) -> Vec<Vec<Span<'static>>> {
     let lag = view.lag_ms.map_or_else(|| "-".to_owned(), millis);
     let latency = |of: &LatencySummary| match of.rows {
         0 => "-".to_owned(),
         _ => format!("p50 {} p99 {}", micros(of.p50_us), micros(of.p99_us)),
     };
     let loss = |n: u64| if n == 0 { Style::new() } else { Style::new().fg(Color::Yellow) };
-    let lines = vec![
-        Line::from(vec![
-            strong(format!("{} events/s", count(view.events_per_s))),
-            Span::raw(format!("  {}/s   ", bytes(view.bytes_per_s as u64))),
-            Span::raw(format!(
-                "{} events   {} results   epoch {}",
-                grouped(view.events),
-                grouped(view.results),
-                view.epoch
-            )),
-        ]),
-        Line::from(vec![
-            Span::raw("rows after "),
-            strong(latency(&view.row_latency)),
-            Span::raw("   results after "),
-            strong(latency(&view.result_latency)),
-            Span::raw("   event time "),
-            strong(lag),
-            Span::raw(" behind   "),
-            Span::styled(format!("{} late", grouped(view.late)), loss(view.late)),
-            Span::raw("   "),
-            Span::styled(format!("{} malformed", grouped(view.malformed)), loss(view.malformed)),
-        ]),
-    ];
-    let block = Block::new()
-        .borders(Borders::ALL)
-        .title(format!(" {} ", screen.title))
-        .title_top(Line::from(format!(" {} ", clock(screen.elapsed))).alignment(Alignment::Right));
-    frame.render_widget(Paragraph::new(lines).block(block), area);
+    vec![
+        vec![strong(format!("{} events/s", count(view.events_per_s)))],
+        vec![Span::raw(format!("{}/s", bytes(view.bytes_per_s as u64)))],
+        vec![Span::raw(format!("{} events", grouped(view.events)))],
+        vec![Span::raw(format!("{} results", grouped(view.results)))],
+        vec![Span::raw(format!("epoch {}", view.epoch))],
+        vec![Span::raw("rows after "), strong(latency(&view.row_latency))],
+        vec![Span::raw("results after "), strong(latency(&view.result_latency))],
+        vec![Span::raw("event time "), strong(lag), Span::raw(" behind")],
+        vec![Span::styled(format!("{} late", grouped(view.late)), loss(view.late))],
+        vec![Span::styled(format!("{} malformed", grouped(view.malformed)), loss(view.malformed))],
+    ]
+}
+
+/// Pieces side by side, as many in a line as fit.
+fn wrapped(pieces: Vec<Vec<Span<'static>>>, width: usize) -> Vec<Line<'static>> {
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for piece in pieces {
+        let needed: usize = piece.iter().map(Span::width).sum();
+        match lines.last_mut().filter(|line| line.width() + GAP.len() + needed <= width) {
+            Some(line) => {
+                line.push_span(GAP);
+                line.extend(piece);
+            }
+            None => lines.push(Line::from(piece)),
+        }
+    }
+    lines
+}
+
+const GAP: &str = "   ";
+
+/// A notice in at most two lines.
+fn notice(text: &str, width: usize) -> Vec<Line<'static>> {
+    let chars: Vec<char> = text.chars().collect();
+    let mut pieces: Vec<String> = chars.chunks(width.max(1)).map(|piece| piece.iter().collect()).collect();
+    if pieces.len() > 2 {
+        pieces.truncate(2);
+        pieces[1].pop();
+        pieces[1].push('…');
+    }
+    pieces.into_iter().map(Line::from).collect()
+}
+
+/// A column of the table of stages: its heading, its width, and which are left out first on a narrow terminal.
+struct Column {
+    heading: &'static str,
+    width: u16,
+    /// The column with the largest number goes first.
+    expendable: u8,
+    cell: fn(&StageView) -> (String, Style),
+}
+
+const NAME_WIDTH_MIN: u16 = 14;
+
+const COLUMNS: [Column; 7] = [
+    Column { heading: "tasks", width: 5, expendable: 6, cell: |s| (s.tasks.to_string(), Style::new()) },
+    Column { heading: "rows in/s", width: 9, expendable: 1, cell: |s| (count(s.rows_in_per_s), Style::new()) },
+    Column { heading: "rows out/s", width: 10, expendable: 4, cell: |s| (count(s.rows_out_per_s), Style::new()) },
+    Column { heading: "busy", width: 5, expendable: 0, cell: |s| share(s, |of| of.busy, true) },
+    Column { heading: "blocked", width: 7, expendable: 2, cell: |s| share(s, |of| of.backpressured, true) },
+    Column { heading: "idle", width: 5, expendable: 5, cell: |s| share(s, |of| of.idle, false) },
+    Column { heading: "queued", width: 7, expendable: 3, cell: |s| (bytes(s.queue_bytes), Style::new()) },
+];
+
+fn share(stage: &StageView, of: fn(&Shares) -> f64, heated: bool) -> (String, Style) {
+    let share = stage.shares.as_ref().map(of);
+    let style = share.filter(|_| heated).map_or(Style::new(), heat);
+    (share.map_or_else(|| "-".to_owned(), percent), style)
+}
+
+/// The columns for which there is room beside the stage's name.
+fn columns(width: u16) -> Vec<&'static Column> {
+    let mut shown: Vec<&Column> = COLUMNS.iter().collect();
+    let needed = |shown: &[&Column]| NAME_WIDTH_MIN + shown.iter().map(|column| column.width + 1).sum::<u16>();
+    while needed(&shown) > width {
+        let Some(first) = (0..shown.len()).max_by_key(|index| shown[*index].expendable) else { break };
+        shown.remove(first);
+    }
+    shown
 }
 
 fn draw_stages(frame: &mut Frame<'_>, area: Rect, stages: &[StageView]) {
     let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
-    let header = ["tasks", "rows in/s", "rows out/s", "busy", "blocked", "idle", "queued"].map(|h| right(h.to_owned()));
+    let block = Block::new().borders(Borders::ALL).title(" stages ");
+    let shown = columns(block.inner(area).width);
+    let header = shown.iter().map(|column| right(column.heading.to_owned()));
     let header = Row::new(std::iter::once(Cell::from("stage")).chain(header)).style(dim());
     let rows = stages.iter().map(|stage| {
-        let share = |of: fn(&Shares) -> f64| stage.shares.as_ref().map_or_else(|| "-".to_owned(), |s| percent(of(s)));
-        Row::new([
-            Cell::from(format!("{} {}", stage.id.0, stage.name)),
-            right(stage.tasks.to_string()),
-            right(count(stage.rows_in_per_s)),
-            right(count(stage.rows_out_per_s)),
-            right(share(|s| s.busy)).style(heat(stage.shares.map_or(0.0, |s| s.busy))),
-            right(share(|s| s.backpressured)).style(heat(stage.shares.map_or(0.0, |s| s.backpressured))),
-            right(share(|s| s.idle)),
-            right(bytes(stage.queue_bytes)),
-        ])
+        let name = Cell::from(format!("{} {}", stage.id.0, stage.name));
+        let cells = shown.iter().map(|column| {
+            let (text, style) = (column.cell)(stage);
+            right(text).style(style)
+        });
+        Row::new(std::iter::once(name).chain(cells))
     });
-    let widths = [
-        Constraint::Min(16),
-        Constraint::Length(5),
-        Constraint::Length(10),
-        Constraint::Length(10),
-        Constraint::Length(6),
-        Constraint::Length(7),
-        Constraint::Length(6),
-        Constraint::Length(9),
-    ];
-    let block = Block::new().borders(Borders::ALL).title(" stages ");
+    let lengths = shown.iter().map(|column| Constraint::Length(column.width));
+    let widths: Vec<Constraint> = std::iter::once(Constraint::Min(NAME_WIDTH_MIN)).chain(lengths).collect();
     frame.render_widget(Table::new(rows, widths).header(header).block(block), area);
 }
 
@@ -126,7 +191,7 @@ fn draw_results(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
 }
 
 /// `1:02:03`, or `02:03` under an hour.
-fn clock(elapsed: Duration) -> String {
+pub(crate) fn clock(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes:02}:{seconds:02}") }
@@ -197,6 +262,7 @@ mod tests {
             title: "ads.sql",
             elapsed: Duration::from_secs(3723),
             view: &view,
+            notices: &[],
             results: &results,
             stopping: false,
         };
@@ -224,10 +290,50 @@ mod tests {
         assert!(text.contains("result 41"), "the pane is full:\n{text}");
     }
 
+    /// Every figure is on the screen, whole, at the widths of real terminals.
+    #[test]
+    fn a_narrow_terminal_loses_no_figure() {
+        let view = JobView { late: 1_234_567, malformed: 89, ..view() };
+        let notices = ["00:12 the brokers of 'kafka:9092' are away since 00:10; the job waits until 00:40".to_owned()];
+        let results: Vec<String> = (0..50).map(|i| format!("result {i}")).collect();
+        let elapsed = Duration::from_secs(12);
+        let screen =
+            Screen { title: "ads.sql", elapsed, view: &view, notices: &notices, results: &results, stopping: false };
+        let figures = [
+            "100 k events/s",
+            "23.0 MB/s",
+            "1,234,567 events",
+            "300 results",
+            "epoch 42",
+            "rows after p50 1.20 ms p99 8.40 ms",
+            "results after p50 1.30 ms p99 9.40 ms",
+            "event time 1.01 s behind",
+            "1,234,567 late",
+            "89 malformed",
+            "1 source even",
+            " 95 %",
+            "100 k",
+            "00:12 the brokers of 'kafka:9092' are away",
+            "result 49",
+            "q or Ctrl-C: stop",
+        ];
+        for (width, height) in [(130, 40), (100, 24), (80, 24), (50, 24)] {
+            let text = text_of(width, height, &screen);
+            for figure in figures {
+                assert!(text.contains(figure), "{figure:?} is missing at {width} x {height}:\n{text}");
+            }
+        }
+        let wide = text_of(80, 24, &screen);
+        for column in COLUMNS.iter().map(|column| column.heading) {
+            assert!(wide.contains(column), "{column:?} is missing at 80 columns:\n{wide}");
+        }
+    }
+
     #[test]
     fn says_so_when_there_is_nothing_yet_or_the_job_is_stopping() {
         let view = JobView::default();
-        let screen = Screen { title: "q", elapsed: Duration::ZERO, view: &view, results: &[], stopping: true };
+        let screen =
+            Screen { title: "q", elapsed: Duration::ZERO, view: &view, notices: &[], results: &[], stopping: true };
         let text = text_of(80, 12, &screen);
         assert!(text.contains("none yet") && text.contains("rows after -") && text.contains("stopping"), "{text}");
     }
@@ -235,8 +341,14 @@ mod tests {
     #[test]
     fn a_tiny_terminal_is_no_reason_to_fail() {
         let view = view();
-        let screen =
-            Screen { title: "q", elapsed: Duration::ZERO, view: &view, results: &["x".into()], stopping: false };
+        let screen = Screen {
+            title: "q",
+            elapsed: Duration::ZERO,
+            view: &view,
+            notices: &[],
+            results: &["x".into()],
+            stopping: false,
+        };
         for (width, height) in [(1, 1), (10, 4), (40, 7)] {
             text_of(width, height, &screen);
         }

@@ -41,6 +41,12 @@ impl Fake {
 }
 
 impl Watched for Fake {
+    fn notices(&self, number: u64) -> Vec<Notice> {
+        let notice = |number, text: &str| Notice { number, at: Nanos(0), times: number, text: text.into() };
+        let all = [notice(1, "the job resumes"), notice(2, "a broker is away\n  help: start it")];
+        all.into_iter().filter(|notice| notice.number > number && notice.number < self.looks.get()).collect()
+    }
+
     fn metrics(&self) -> Vec<TaskMetrics> {
         vec![TaskMetrics { rows_in: self.looks.get() * 30, ..task(0, 0) }]
     }
@@ -61,7 +67,7 @@ impl Watched for Fake {
 fn a_job_that_ends_by_itself_is_not_asked_to_stop() {
     let (signals, _) = signals();
     let job = Fake::ending_at(5);
-    job.watch(&signals, None).quietly();
+    job.watch(&signals, None).quietly(&mut Vec::new()).expect("watched");
     assert_eq!((job.looks.get(), job.stops.get()), (5, 0));
 }
 
@@ -69,7 +75,7 @@ fn a_job_that_ends_by_itself_is_not_asked_to_stop() {
 fn a_job_is_asked_once_when_its_time_is_over() {
     let (signals, _) = signals();
     let job = Fake::ending_at(1000);
-    job.watch(&signals, Some(Duration::from_secs(3))).quietly();
+    job.watch(&signals, Some(Duration::from_secs(3))).quietly(&mut Vec::new()).expect("watched");
     assert_eq!((job.looks.get(), job.stops.get()), (13, 1));
 }
 
@@ -78,21 +84,23 @@ fn a_signal_asks_the_job_to_stop() {
     let (signals, number) = signals();
     signal_hook::low_level::raise(number).expect("raise");
     let job = Fake::ending_at(1_000_000);
-    job.watch(&signals, None).quietly();
+    job.watch(&signals, None).quietly(&mut Vec::new()).expect("watched");
     assert_eq!(job.stops.get(), 1);
     signals.reset();
     assert!(!signals.stop_asked());
 }
 
 #[test]
-fn lines_come_every_second_with_rates_and_the_wish_to_stop_is_seen() {
+fn lines_come_every_second_with_rates_notices_and_the_request_to_stop() {
     let (signals, _) = signals();
     let job = Fake::ending_at(1000);
     let mut out = Vec::new();
     job.watch(&signals, Some(Duration::from_secs(4))).with_lines(&mut out).expect("lines");
     let text = String::from_utf8(out).expect("text");
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 5, "{text}");
+    assert_eq!(lines.len(), 7, "{text}");
+    let (notices, lines): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| line.starts_with("notice: "));
+    assert_eq!(notices, ["notice: the job resumes", "notice: a broker is away; start it (2 times)"]);
     assert!(lines[0].contains(" 1 s  100 events/s"), "{text}");
     assert!(lines[1].contains(" 2 s  100 events/s"), "{text}");
     assert!(lines.iter().any(|l| l.starts_with("stopping")), "{text}");
@@ -113,4 +121,14 @@ fn only_a_second_wish_of_the_person_leaves_at_once() {
     assert_eq!(keys.press(false), Pressed::First);
     assert_eq!(keys.press(false), Pressed::Again);
     assert_eq!(Keys::default().press(true), Pressed::Again);
+}
+
+#[test]
+fn notices_come_while_the_job_runs_even_if_nothing_else_is_wanted() {
+    let (signals, _) = signals();
+    let job = Fake::ending_at(5);
+    let mut out = Vec::new();
+    job.watch(&signals, None).quietly(&mut out).expect("watched");
+    let text = String::from_utf8(out).expect("text");
+    assert_eq!(text, "notice: the job resumes\nnotice: a broker is away; start it (2 times)\n");
 }
