@@ -7,6 +7,8 @@ mod suite;
 
 #[path = "conformance/deletion.rs"]
 mod deletion;
+#[path = "conformance/exactly_once.rs"]
+mod exactly_once;
 #[path = "conformance/files.rs"]
 mod files;
 #[path = "conformance/generators.rs"]

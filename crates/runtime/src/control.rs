@@ -186,12 +186,13 @@ impl Control {
         self.done() >= epoch || self.none_done.load(SeqCst) || self.is_cancelled()
     }
 
-    /// Waits until `epoch` is done, or it is clear that it will not be. Whether it is.
+    /// Waits until `epoch` is done, or it is clear that it will not be. Whether it is done and the tasks still have to say so
+    /// outside: what a cancelled incarnation leaves is up to the next one.
     pub(crate) fn wait_done(&self, epoch: Epoch) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.is_settled(epoch) {
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        self.done() >= epoch
+        self.done() >= epoch && !self.is_cancelled()
     }
 }

@@ -125,9 +125,10 @@ impl TaskParts {
         Ok(())
     }
 
-    /// Lets the sink make visible what complete checkpoints cover.
+    /// Lets the sink make visible what complete checkpoints cover. A task that was cancelled leaves that to the next incarnation,
+    /// which may have begun.
     pub(crate) fn checkpoints_done(&mut self) -> Result<()> {
-        match self.chain.waits_for_checkpoint() {
+        match self.chain.waits_for_checkpoint() && !self.control.is_cancelled() {
             true => self.chain.checkpoint_done(self.control.done()),
             false => Ok(()),
         }

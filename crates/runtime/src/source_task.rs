@@ -366,6 +366,9 @@ impl SourceTask {
 
     /// Tells the source when its epochs have been handed over by every sink.
     fn epochs_done(&mut self) -> Result<()> {
+        if self.task.control.is_cancelled() {
+            return Ok(());
+        }
         let done = self.task.control.done();
         if done > self.done {
             self.done = done;

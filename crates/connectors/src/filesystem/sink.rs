@@ -9,6 +9,7 @@
 //! completed with every epoch that has rows, however small it is. With checkpoints and exactly once, rows of many epochs
 //! make one file.
 
+mod disk;
 mod exact;
 mod file;
 mod folder;
@@ -24,6 +25,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::options::{FileFormat, FileOptions};
 use super::text::framing;
+use disk::Disk;
 use exact::ExactFileSink;
 use file::PartFile;
 use folder::PartFolder;
@@ -52,9 +54,13 @@ pub(super) fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext)
     if let FileFormat::Text(format) = &options.format {
         format.encoder(&spec.schema)?;
     }
+    open_on(Disk::default(), spec, options, context)
+}
+
+fn open_on(disk: Disk, spec: &SinkSpec, options: FileOptions, context: &TaskContext) -> Result<Box<dyn Sink>> {
     Ok(match &context.delivery {
-        Delivery::AtLeastOnce => Box::new(FileSink::open(spec, options, context)?),
-        Delivery::ExactlyOnce { scope } => Box::new(ExactFileSink::open(spec, options, context, scope)?),
+        Delivery::AtLeastOnce => Box::new(FileSink::open(disk, spec, options, context)?),
+        Delivery::ExactlyOnce { scope } => Box::new(ExactFileSink::open(disk, spec, options, context, scope)?),
     })
 }
 
@@ -67,8 +73,8 @@ impl Current {
 }
 
 impl FileSink {
-    fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext) -> Result<Self> {
-        let folder = PartFolder::open(&options.path, context, options.format.extension())?;
+    fn open(disk: Disk, spec: &SinkSpec, options: FileOptions, context: &TaskContext) -> Result<Self> {
+        let folder = PartFolder::open(disk, &options.path, context, options.format.extension())?;
         if let FileFormat::Text(format) = &options.format {
             folder.recover(framing(format))?;
         }
@@ -78,8 +84,8 @@ impl FileSink {
     /// Gives the file in progress its visible name.
     fn complete(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };
-        let (_locked, path) = current.file.complete()?;
-        self.folder.publish(&path)?;
+        let locked = current.file.complete()?;
+        self.folder.publish(locked.path())?;
         self.folder.sync()
     }
 }
@@ -92,8 +98,7 @@ impl Sink for FileSink {
         let current = match &mut self.current {
             Some(current) => current,
             None => {
-                let (file, path) = self.folder.create()?;
-                let file = PartFile::new(file, path, &self.options.format, &self.schema)?;
+                let file = PartFile::new(self.folder.create()?, &self.options.format, &self.schema)?;
                 self.current.insert(Current { file, opened: self.clock.now() })
             }
         };
@@ -116,3 +121,6 @@ impl Sink for FileSink {
         self.complete()
     }
 }
+
+#[cfg(test)]
+mod tests;

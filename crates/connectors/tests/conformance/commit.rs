@@ -1,12 +1,14 @@
 //! What a sink that writes exactly once must do: a result is visible when its checkpoint is complete, once, whoever commits it
 //! and however often; and never without.
 
+use std::sync::Arc;
+
 use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::Epoch;
-use anabranch_operators::{Committable, Connector, Sink};
+use anabranch_operators::{Committable, Connector, Sink, TaskContext};
 use arrow::array::RecordBatch;
 
-use super::{exact_context, row_texts, sink_spec};
+use super::{Life, exact_context, row_texts, sink_spec};
 
 /// A table that is written exactly once, and how to see what is visible of it.
 pub(crate) struct CommitCase<'a> {
@@ -22,6 +24,13 @@ impl CommitCase<'_> {
     pub(crate) fn open(&self, index: u32, parallelism: u32) -> Box<dyn Sink> {
         let spec = sink_spec(&self.spec, &self.batches[0].schema());
         self.connector.sink(&spec, &exact_context(index, parallelism, self.scope)).unwrap()
+    }
+
+    /// A task of this incarnation of the job.
+    pub(crate) fn open_in(&self, life: &Arc<Life>, index: u32, parallelism: u32) -> Box<dyn Sink> {
+        let spec = sink_spec(&self.spec, &self.batches[0].schema());
+        let context = TaskContext { host: life.clone(), ..exact_context(index, parallelism, self.scope) };
+        self.connector.sink(&spec, &context).unwrap()
     }
 
     /// Fails unless exactly these batches are visible.
@@ -88,6 +97,23 @@ pub(crate) fn check_commits(case: &CommitCase<'_>) {
     fourth.finish().unwrap();
     drop(fourth);
     case.assert_visible(&[0, 1, 2, 4], "in the end");
+}
+
+/// Checks a sink whose commits come later than the next rows: what is prepared or written meanwhile is not lost.
+pub(crate) fn check_late_commits(case: &CommitCase<'_>) {
+    let mut sink = case.open_in(&Life::new(3), 0, 1);
+    let first = case.prepare(sink.as_mut(), &[0], 1);
+    let second = case.prepare(sink.as_mut(), &[1], 2);
+    sink.write(&case.batches[2]).unwrap();
+    sink.epoch_end(Epoch(3)).unwrap();
+    sink.write(&case.batches[3]).unwrap();
+    sink.commit(&first).unwrap();
+    case.assert_visible(&[0], "after the first commit");
+    sink.commit(&second).unwrap();
+    case.assert_visible(&[0, 1], "after the second commit");
+    let third = sink.prepare_commit(Epoch(4)).unwrap().unwrap();
+    sink.commit(&third).unwrap();
+    case.assert_visible(&[0, 1, 2, 3], "after the third commit");
 }
 
 /// Checks a sink that cannot hold rows back: it has handed them over when an epoch is prepared.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anabranch_connectors::FilesystemConnector;
 use anabranch_dataflow::ConnectorSpec;
-use anabranch_model::{Epoch, PartitionId};
+use anabranch_model::PartitionId;
 use anabranch_operators::{Connector, Polled, Positions, Source};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
@@ -16,7 +16,6 @@ use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
 
 use crate::rows::{batches, schema};
-use crate::suite::commit::{CommitCase, check_commits};
 use crate::suite::resume::{positions, with_rows};
 use crate::suite::{
     SourceCase, check_malformed, check_sink, check_source, check_waits, context, drain, row_texts, sink_spec,
@@ -298,93 +297,6 @@ fn tables_that_cannot_be_are_refused() {
     assert!(!FilesystemConnector.describe(&written, &ids()).unwrap().writable);
     let sink = FilesystemConnector.sink(&sink_spec(&written, &ids()), &context(0, 1));
     assert!(sink.err().unwrap().to_string().contains("a table is written as a folder"));
-}
-
-#[test]
-fn results_are_visible_once_and_with_their_checkpoint() {
-    for format in FORMATS {
-        let folder = TempDir::new().unwrap();
-        for (name, rolling) in [("large", "128 mb"), ("small", "1 b")] {
-            let spec = table(&folder.path().join(name), &[format, &[("sink.rolling-size", rolling)]].concat());
-            fs::create_dir_all(folder.path().join(name)).unwrap();
-            check_commits(&CommitCase {
-                connector: &FilesystemConnector,
-                spec: spec.clone(),
-                scope: "job-1",
-                batches: batches(),
-                read: &|| read(&spec, &schema()),
-            });
-        }
-    }
-}
-
-#[test]
-fn what_a_crash_left_is_removed_when_nobody_can_own_it() {
-    let folder = TempDir::new().unwrap();
-    let spec = table(folder.path(), &[("format", "parquet")]);
-    let visible = || read(&spec, &schema());
-    let case = |scope| CommitCase {
-        connector: &FilesystemConnector,
-        spec: spec.clone(),
-        scope,
-        batches: batches(),
-        read: &visible,
-    };
-    let (job, other) = (case("job-1"), case("job"));
-    let mut crashed: Vec<_> = (0..3).map(|task| job.open(task, 3)).collect();
-    let prepared: Vec<_> = crashed.iter_mut().map(|sink| job.prepare(sink.as_mut(), &[0], 1)).collect();
-    let lost: Vec<_> = crashed.iter_mut().map(|sink| job.prepare(sink.as_mut(), &[1], 2)).collect();
-    assert_eq!(lost.len(), 3);
-    crashed.iter_mut().for_each(|sink| sink.write(&job.batches[2]).unwrap());
-    let mut living = other.open(0, 1);
-    living.write(&other.batches[3]).unwrap();
-    drop(crashed);
-    let hidden = |what: &str| names(folder.path()).iter().filter(|name| name.ends_with(what)).count();
-    assert_eq!((hidden(".inprogress"), hidden(".complete")), (4, 6));
-
-    // One task goes on where there were three. With its first row files in progress go; complete ones may be another's to commit.
-    let mut sink = job.open(0, 1);
-    sink.write(&job.batches[4]).unwrap();
-    assert_eq!((hidden(".inprogress"), hidden(".complete")), (2, 6), "its own, and that of another job");
-    let next = sink.prepare_commit(Epoch(2)).unwrap().unwrap();
-    prepared.iter().for_each(|committable| sink.commit(committable).unwrap());
-    assert_eq!(hidden(".complete"), 4);
-    sink.commit(&next).unwrap();
-    assert_eq!((hidden(".inprogress"), hidden(".complete")), (1, 0));
-    job.assert_visible(&[0, 0, 0, 4], "in the end");
-}
-
-#[test]
-fn a_visible_file_may_be_moved_away_but_a_hidden_one_may_not() {
-    let folder = TempDir::new().unwrap();
-    let spec = table(folder.path(), &[("format", "json")]);
-    let job = CommitCase {
-        connector: &FilesystemConnector,
-        spec: spec.clone(),
-        scope: "a",
-        batches: batches(),
-        read: &|| read(&spec, &schema()),
-    };
-    let mut sink = job.open(0, 1);
-    let first = job.prepare(sink.as_mut(), &[0], 7);
-    sink.commit(&first).unwrap();
-    assert_eq!(names(folder.path()), ["part-a-0-7-0.json"]);
-    fs::remove_file(folder.path().join("part-a-0-7-0.json")).unwrap();
-    sink.commit(&first).unwrap();
-    job.open(0, 1).commit(&first).unwrap();
-    job.assert_visible(&[], "after the file was moved away");
-
-    let second = job.prepare(sink.as_mut(), &[1], 8);
-    let hidden = names(folder.path());
-    fs::remove_file(folder.path().join(&hidden[0])).unwrap();
-    let error = sink.commit(&second).unwrap_err().to_string();
-    assert!(error.contains(&hidden[0]) && error.contains("has disappeared before"), "{error}");
-
-    // What another job has under the name stays.
-    let third = job.prepare(sink.as_mut(), &[2], 9);
-    fs::write(folder.path().join("part-a-0-9-0.json"), "").unwrap();
-    let error = sink.commit(&third).unwrap_err().to_string();
-    assert!(error.contains("part-a-0-9-0.json is there already"), "{error}");
 }
 
 #[test]

@@ -1,34 +1,39 @@
 //! Writes the files of one task, exactly once: a file becomes visible when the checkpoint that covers its rows is complete.
 //!
-//! At the end of an epoch that a checkpoint covers, the files that hold its rows are completed and forced to disk, still hidden;
-//! the checkpoint keeps their names and those they will have. When it is complete they are renamed. So files are as large as
-//! what a checkpoint interval brings, and may be smaller (`'sink.rolling-size'`). Whoever goes on after a crash renames what
-//! has not been; a file that was renamed before, even if it has been moved away since, is left alone.
+//! At the end of an epoch that a checkpoint covers, the sink completes the files that hold its rows and forces them to disk,
+//! still hidden. The checkpoint keeps their names and those they will have. When it is complete the sink renames them. So
+//! files are as large as what a checkpoint interval brings, and may be smaller (`'sink.rolling-size'`).
+//!
+//! After a crash the next incarnation renames what has not been renamed. Before the first rename of a commit the sink leaves
+//! a note of it in the folder. A file of a noted commit was renamed before, even if it has been moved away since. A hidden
+//! file that is missing without a note is lost, and the job fails for good: going on would leave its rows out.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Clock, Epoch, Error, Result};
-use anabranch_operators::{Committable, Sink, TaskContext};
+use anabranch_operators::{Committable, Host, Sink, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use serde_json::{Value, json};
 
 use super::Current;
+use super::disk::{Disk, exists};
 use super::file::PartFile;
 use super::staged::{Leftover, StagedFolder};
 use crate::filesystem::options::FileOptions;
 
-/// Version of the committables' content.
-const VERSION: u64 = 1;
+/// Version of the committables' content. Commits of version 1 left no notes.
+const VERSION: u64 = 2;
 
 /// The writer of one task, exactly once.
 pub(super) struct ExactFileSink {
     options: FileOptions,
     schema: SchemaRef,
     clock: Arc<dyn Clock>,
+    host: Arc<dyn Host>,
     folder: StagedFolder,
     task: u32,
     current: Option<Current>,
@@ -36,6 +41,8 @@ pub(super) struct ExactFileSink {
     complete: Vec<String>,
     /// Files of committables whose commit is still to come.
     prepared: BTreeSet<String>,
+    /// The note of the last commit.
+    marker: Option<PathBuf>,
     /// The first row has been written.
     has_written: bool,
     /// A committable of this writer has been committed.
@@ -43,16 +50,24 @@ pub(super) struct ExactFileSink {
 }
 
 impl ExactFileSink {
-    pub(super) fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext, scope: &str) -> Result<Self> {
+    pub(super) fn open(
+        disk: Disk,
+        spec: &SinkSpec,
+        options: FileOptions,
+        context: &TaskContext,
+        scope: &str,
+    ) -> Result<Self> {
         Ok(ExactFileSink {
-            folder: StagedFolder::open(&options.path, context, scope, options.format.extension())?,
+            folder: StagedFolder::open(disk, &options.path, context, scope, options.format.extension())?,
             options,
             schema: spec.schema.clone(),
             clock: context.clock.clone(),
+            host: context.host.clone(),
             task: context.index,
             current: None,
             complete: Vec::new(),
             prepared: BTreeSet::new(),
+            marker: None,
             has_written: false,
             has_committed: false,
         })
@@ -61,23 +76,35 @@ impl ExactFileSink {
     /// Completes the file in progress.
     fn complete(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };
-        let (locked, path) = current.file.complete()?;
-        self.complete.push(self.folder.complete(&path)?);
-        drop(locked);
+        let locked = current.file.complete()?;
+        self.complete.push(self.folder.complete(locked.path())?);
         Ok(())
     }
 
-    /// Renames one file; false if that was done before.
-    fn publish(&self, folder: &Path, hidden: &str, visible: &str) -> Result<bool> {
-        let published = StagedFolder::publish(folder, hidden, visible)?;
-        if !published && self.prepared.contains(hidden) && !folder.join(visible).exists() {
-            return Err(Error::outside(format!(
-                "{} has disappeared before its rows became visible",
-                folder.join(hidden).display()
-            ))
-            .remedy("leave hidden files in the folder alone; restart the job from an earlier checkpoint"));
+    /// Makes the files of a committable visible.
+    fn publish(&mut self, Content { version, folder, files }: &Content, epoch: Epoch) -> Result<()> {
+        let Some((_, first)) = files.first() else { return Ok(()) };
+        for (hidden, visible) in files {
+            // In this order: a file that another process renames meanwhile is seen under one of its names.
+            let is_there = exists(&folder.join(hidden))? || exists(&folder.join(visible))?;
+            if !is_there && *version > 1 && !StagedFolder::is_marked_committed(folder, first, epoch)? {
+                let hidden = folder.join(hidden);
+                return Err(Error::damaged(format!(
+                    "{} has disappeared before its rows became visible as {visible}",
+                    hidden.display()
+                ))
+                .remedy("put the hidden file back, or start the job without this checkpoint"));
+            }
         }
-        Ok(published)
+        let marker = self.folder.mark_committed(folder, first, epoch)?;
+        for (hidden, visible) in files {
+            self.folder.publish(folder, hidden, visible)?;
+        }
+        self.folder.sync(folder)?;
+        match self.marker.replace(marker.clone()).filter(|before| *before != marker) {
+            Some(before) => self.folder.discard(&before),
+            None => Ok(()),
+        }
     }
 }
 
@@ -87,14 +114,13 @@ impl Sink for ExactFileSink {
             return Ok(());
         }
         if !self.has_written {
-            self.folder.remove(Leftover::InProgress, &self.prepared)?;
+            self.folder.remove(Leftover::InProgress)?;
             self.has_written = true;
         }
         let current = match &mut self.current {
             Some(current) => current,
             None => {
-                let (file, path) = self.folder.create()?;
-                let file = PartFile::new(file, path, &self.options.format, &self.schema)?;
+                let file = PartFile::new(self.folder.create()?, &self.options.format, &self.schema)?;
                 self.current.insert(Current { file, opened: self.clock.now() })
             }
         };
@@ -112,47 +138,46 @@ impl Sink for ExactFileSink {
         if self.complete.is_empty() {
             return Ok(None);
         }
-        StagedFolder::sync(self.folder.path())?;
+        self.folder.sync(self.folder.path())?;
         let hidden = std::mem::take(&mut self.complete);
         let names =
             hidden.iter().enumerate().map(|(index, hidden)| (hidden.clone(), self.folder.visible(epoch, index)));
-        let content = Content { folder: self.folder.path().to_owned(), files: names.collect() };
+        let content = Content { version: VERSION, folder: self.folder.path().to_owned(), files: names.collect() };
         self.prepared.extend(hidden);
         Ok(Some(Committable { epoch, task: self.task, content: content.write()? }))
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {
+        // The job has ended or belongs to a later incarnation, which commits what checkpoints cover.
+        if self.host.is_cancelled() {
+            return Ok(());
+        }
         let place = |error: Error| error.at(format!("epoch {} of sink task {}", committable.epoch.0, committable.task));
-        let Content { folder, files } = Content::read(&committable.content).map_err(place)?;
-        let mut renamed = false;
-        for (hidden, visible) in &files {
-            renamed |= self.publish(&folder, hidden, visible).map_err(place)?;
-        }
-        if renamed {
-            StagedFolder::sync(&folder)?;
-        }
-        let own = files.iter().filter(|(hidden, _)| self.prepared.remove(hidden)).count();
+        let content = Content::read(&committable.content).map_err(place)?;
+        self.publish(&content, committable.epoch).map_err(place)?;
+        let own = content.files.iter().filter(|(hidden, _)| self.prepared.remove(hidden)).count();
         if own > 0 && !self.has_committed {
             // The checkpoint of this epoch is complete, so every sink has been given what an earlier run had left to commit.
-            let kept = self.prepared.iter().chain(&self.complete).cloned().collect();
-            self.folder.remove(Leftover::Complete, &kept)?;
+            self.folder.remove(Leftover::Complete)?;
+            self.folder.remove_markers()?;
             self.has_committed = true;
         }
         Ok(())
     }
 
-    /// Rows that no checkpoint covers are not results: whoever goes on writes them again.
+    /// Rows that no checkpoint covers are not results: the next incarnation writes them again.
     fn finish(&mut self) -> Result<()> {
         if let Some(current) = self.current.take() {
-            StagedFolder::discard(current.file.path())?;
+            self.folder.discard(current.file.path())?;
         }
         let complete = std::mem::take(&mut self.complete);
-        complete.iter().try_for_each(|hidden| StagedFolder::discard(&self.folder.path().join(hidden)))
+        complete.iter().try_for_each(|hidden| self.folder.discard(&self.folder.path().join(hidden)))
     }
 }
 
 /// What a committable says: hidden names and the visible ones to come, in a folder.
 struct Content {
+    version: u64,
     folder: PathBuf,
     files: Vec<(String, String)>,
 }
@@ -162,23 +187,23 @@ impl Content {
         let folder = self.folder.to_str().ok_or_else(|| {
             Error::user(format!("the name of {} is not UTF-8", self.folder.display())).remedy("rename the folder")
         })?;
-        Ok(json!({ "version": VERSION, "folder": folder, "files": self.files }).to_string().into_bytes())
+        Ok(json!({ "version": self.version, "folder": folder, "files": self.files }).to_string().into_bytes())
     }
 
     fn read(content: &[u8]) -> Result<Content> {
         let damaged = || {
-            Error::outside("the list of files in the checkpoint is damaged")
+            Error::damaged("the list of files in the checkpoint is damaged")
                 .remedy("start the job from another checkpoint")
         };
         let content: Value = serde_json::from_slice(content).map_err(|_| damaged())?;
-        match content["version"].as_u64() {
-            Some(VERSION) => {}
+        let version = match content["version"].as_u64() {
+            Some(version) if (1..=VERSION).contains(&version) => version,
             Some(other) => {
-                return Err(Error::user(format!("the list of files is of version {other}, known is {VERSION}"))
+                return Err(Error::user(format!("the list of files is of version {other}, known are 1 to {VERSION}"))
                     .remedy("start the job with the version of the program that made the checkpoint"));
             }
             None => return Err(damaged()),
-        }
+        };
         let file = |pair: &Value| {
             let name = |index: usize| pair[index].as_str().filter(|name| !name.contains('/')).map(str::to_owned);
             Some((name(0)?, name(1)?))
@@ -186,7 +211,7 @@ impl Content {
         let files = content["files"].as_array().and_then(|files| files.iter().map(file).collect::<Option<Vec<_>>>());
         let folder = content["folder"].as_str().map(PathBuf::from);
         let (Some(folder), Some(files)) = (folder, files) else { return Err(damaged()) };
-        Ok(Content { folder, files })
+        Ok(Content { version, folder, files })
     }
 }
 
@@ -195,14 +220,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_1_is_frozen() {
-        let files = vec![(".part-a-0-17-0.json.complete".to_owned(), "part-a-0-3-0.json".to_owned())];
-        let content = Content { folder: "/data/results".into(), files: files.clone() };
-        let text =
-            br#"{"files":[[".part-a-0-17-0.json.complete","part-a-0-3-0.json"]],"folder":"/data/results","version":1}"#;
+    fn versions_are_frozen() {
+        let folder = PathBuf::from("/data/results");
+        let files = vec![(".part-a-0-i4-17-0.json.complete".to_owned(), "part-a-0-3-0.json".to_owned())];
+        let content = Content { version: VERSION, folder: folder.clone(), files: files.clone() };
+        let text = br#"{"files":[[".part-a-0-i4-17-0.json.complete","part-a-0-3-0.json"]],"folder":"/data/results","version":2}"#;
         assert_eq!(String::from_utf8(content.write().unwrap()).unwrap().as_bytes(), text);
         let read = Content::read(text).unwrap();
-        assert_eq!((read.folder, read.files), (PathBuf::from("/data/results"), files));
+        assert_eq!((read.version, read.folder, read.files), (2, folder.clone(), files));
+        let first =
+            br#"{"files":[[".part-a-0-17-0.json.complete","part-a-0-3-0.json"]],"folder":"/data/results","version":1}"#;
+        let read = Content::read(first).unwrap();
+        let files = vec![(".part-a-0-17-0.json.complete".to_owned(), "part-a-0-3-0.json".to_owned())];
+        assert_eq!((read.version, read.folder, read.files), (1, folder, files));
     }
 
     #[test]
@@ -217,7 +247,7 @@ mod tests {
             let error = Content::read(content.as_bytes()).err().unwrap().to_string();
             assert!(error.contains("the list of files in the checkpoint is damaged"), "{error}");
         }
-        let later = Content::read(br#"{"version":2}"#).err().unwrap().to_string();
-        assert!(later.contains("version 2, known is 1"), "{later}");
+        let later = Content::read(br#"{"version":3}"#).err().unwrap().to_string();
+        assert!(later.contains("version 3, known are 1 to 2"), "{later}");
     }
 }

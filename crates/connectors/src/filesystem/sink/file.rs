@@ -1,16 +1,18 @@
 //! One file in progress.
 
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use parquet::arrow::ArrowWriter;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
+use parquet::arrow::{ArrowWriter, add_encoded_arrow_schema_to_metadata};
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
+use super::disk::DiskFile;
 use crate::filesystem::frame::Framing;
 use crate::filesystem::io_error;
 use crate::filesystem::options::FileFormat;
@@ -29,12 +31,13 @@ pub(super) struct PartFile {
 }
 
 enum Content {
-    Text { file: File, encoder: Box<dyn Encode>, buffer: Vec<u8>, written_bytes: u64, synced_bytes: u64 },
-    Parquet(Box<ArrowWriter<File>>),
+    Text { file: DiskFile, encoder: Box<dyn Encode>, buffer: Vec<u8>, written_bytes: u64, synced_bytes: u64 },
+    Parquet(Box<ArrowWriter<DiskFile>>),
 }
 
 impl PartFile {
-    pub(super) fn new(file: File, path: PathBuf, format: &FileFormat, schema: &SchemaRef) -> Result<Self> {
+    pub(super) fn new(file: DiskFile, format: &FileFormat, schema: &SchemaRef) -> Result<Self> {
+        let path = file.path().to_owned();
         let content = match format {
             FileFormat::Text(format) => {
                 let mut buffer = Vec::new();
@@ -47,8 +50,11 @@ impl PartFile {
                 Content::Text { file, encoder: format.encoder(schema)?, buffer, written_bytes: 0, synced_bytes: 0 }
             }
             FileFormat::Parquet => {
-                let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-                let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties));
+                let mut properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+                // The file says which Arrow types it holds. Many readers cannot work with views.
+                add_encoded_arrow_schema_to_metadata(&without_views(schema), &mut properties);
+                let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+                let writer = ArrowWriter::try_new_with_options(file, schema.clone(), options);
                 Content::Parquet(Box::new(writer.map_err(|e| parquet_error(&path, &e))?))
             }
         };
@@ -92,7 +98,7 @@ impl PartFile {
         if written_bytes == synced_bytes {
             return Ok(false);
         }
-        file.sync_data().map_err(|e| io_error(&self.path, "force to disk", &e))?;
+        file.sync()?;
         Ok(std::mem::replace(synced_bytes, *written_bytes) == 0)
     }
 
@@ -114,29 +120,48 @@ impl PartFile {
         }
     }
 
-    /// Writes the end of the file and returns where it is, still locked.
-    pub(super) fn complete(mut self) -> Result<(File, PathBuf)> {
+    /// Writes the end of the file, forces it to disk, and returns it, still locked.
+    pub(super) fn complete(mut self) -> Result<DiskFile> {
         self.flush()?;
         let file = match self.content {
             Content::Text { file, .. } => file,
             Content::Parquet(writer) => writer.into_inner().map_err(|e| parquet_error(&self.path, &e))?,
         };
-        file.sync_all().map_err(|e| io_error(&self.path, "write", &e))?;
-        Ok((file, self.path))
+        file.sync()?;
+        Ok(file)
     }
 }
 
 /// Cuts a text file that its writer left behind after its last whole record. False if it holds none.
-pub(super) fn cut_to_records(file: &mut File, path: &Path, framing: Framing) -> Result<bool> {
-    let mut bytes = Vec::new();
-    let failed = |doing: &str, error: &std::io::Error| io_error(path, doing, error);
-    file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes)).map_err(|e| failed("read", &e))?;
+pub(super) fn cut_to_records(file: &mut DiskFile, framing: Framing) -> Result<bool> {
+    let bytes = file.read()?;
     let mut end = 0;
     while let Some(next) = framing.record_end(&bytes, end) {
         end = next;
     }
-    file.set_len(end as u64).and_then(|()| file.sync_all()).map_err(|e| failed("cut", &e))?;
+    file.cut(end as u64)?;
+    file.sync()?;
     Ok(end > 0)
+}
+
+/// The columns as the file describes them: texts and bytes as plain ones.
+fn without_views(schema: &Schema) -> Schema {
+    Schema::new(schema.fields().iter().map(|field| plain_field(field)).collect::<Vec<_>>())
+}
+
+fn plain_field(field: &Field) -> Field {
+    field.clone().with_data_type(plain_type(field.data_type()))
+}
+
+fn plain_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| plain_field(field)).collect()),
+        DataType::List(field) => DataType::List(Arc::new(plain_field(field))),
+        DataType::Map(entries, sorted) => DataType::Map(Arc::new(plain_field(entries)), *sorted),
+        other => other.clone(),
+    }
 }
 
 fn parquet_error(path: &Path, error: &parquet::errors::ParquetError) -> Error {
@@ -145,11 +170,9 @@ fn parquet_error(path: &Path, error: &parquet::errors::ParquetError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow::array::{ArrayRef, Int64Array};
-    use arrow::datatypes::{DataType, Field, Schema};
 
+    use super::super::disk::Disk;
     use super::*;
     use crate::format::json::JsonOptions;
 
@@ -164,7 +187,7 @@ mod tests {
         let path = folder.path().join("a");
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
         let format = FileFormat::Text(Format::Json(JsonOptions::default()));
-        let mut file = PartFile::new(File::create(&path).unwrap(), path.clone(), &format, &schema).unwrap();
+        let mut file = PartFile::new(Disk::default().create(&path).unwrap().unwrap(), &format, &schema).unwrap();
         assert!(!file.sync().unwrap(), "nothing has been written");
         let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
         let batch = RecordBatch::try_new(schema, vec![column]).unwrap();

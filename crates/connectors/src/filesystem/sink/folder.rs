@@ -5,14 +5,13 @@
 //! Several writers may have the same task number: those of other statements and other jobs, and whatever else writes into
 //! the folder. Whoever makes the hidden file owns the number, so the visible name is looked at after that.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anabranch_model::{Error, Result};
 use anabranch_operators::TaskContext;
 
+use super::disk::{Disk, DiskFile, exists};
 use super::file::cut_to_records;
 use crate::filesystem::frame::Framing;
 use crate::filesystem::io_error;
@@ -21,6 +20,7 @@ const IN_PROGRESS: &str = ".inprogress";
 
 /// The folder of a table, as one task sees it.
 pub(super) struct PartFolder {
+    disk: Disk,
     folder: PathBuf,
     extension: &'static str,
     task: u32,
@@ -31,10 +31,10 @@ pub(super) struct PartFolder {
 
 impl PartFolder {
     /// Makes the folder if need be, and goes on after the numbers of earlier jobs.
-    pub(super) fn open(folder: &Path, context: &TaskContext, extension: &'static str) -> Result<Self> {
-        fs::create_dir_all(folder).map_err(|e| io_error(folder, "make the folder", &e))?;
+    pub(super) fn open(disk: Disk, folder: &Path, context: &TaskContext, extension: &'static str) -> Result<Self> {
+        disk.make_folder(folder)?;
         let (task, parallelism) = (context.index, context.parallelism.max(1));
-        let mut parts = PartFolder { folder: folder.to_owned(), extension, task, parallelism, next: 0 };
+        let mut parts = PartFolder { disk, folder: folder.to_owned(), extension, task, parallelism, next: 0 };
         let own = parts.names()?.into_iter().filter(|name| name.task == task);
         parts.next = own.map(|name| name.number + 1).max().unwrap_or(0);
         Ok(parts)
@@ -51,25 +51,22 @@ impl PartFolder {
     }
 
     /// Makes the next hidden file, with a number that nobody else uses.
-    pub(super) fn create(&mut self) -> Result<(File, PathBuf)> {
+    pub(super) fn create(&mut self) -> Result<DiskFile> {
         loop {
             let visible = format!("part-{}-{}.{}", self.task, self.next, self.extension);
             let path = self.folder.join(format!(".{visible}{IN_PROGRESS}"));
             self.next += 1;
-            let file = match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                made => made.map_err(|e| io_error(&path, "make the file", &e))?,
-            };
-            file.lock().map_err(|e| io_error(&path, "lock", &e))?;
+            let Some(file) = self.disk.create(&path)? else { continue };
+            file.lock()?;
             // Before it was locked, another writer may have taken it for one that was left behind, and removed it.
-            if !is_at(&file, &path)? {
+            if !file.has_its_name()? {
                 continue;
             }
-            if self.folder.join(visible).exists() {
-                fs::remove_file(&path).map_err(|e| io_error(&path, "remove", &e))?;
+            if exists(&self.folder.join(visible))? {
+                self.disk.remove(&path)?;
                 continue;
             }
-            return Ok((file, path));
+            return Ok(file);
         }
     }
 
@@ -79,58 +76,44 @@ impl PartFolder {
         let visible = name.strip_prefix('.').and_then(|name| name.strip_suffix(IN_PROGRESS));
         let Some(visible) = visible else { return Err(Error::internal(format!("'{name}' is no file in progress"))) };
         let target = self.folder.join(visible);
-        if target.exists() {
+        if exists(&target)? {
             return Err(Error::outside(format!("{} is there already", target.display()))
                 .remedy("let only one job at a time write to a folder"));
         }
-        fs::rename(path, &target).map_err(|e| io_error(&target, "give the name", &e))
+        match self.disk.rename(path, &target)? {
+            true => Ok(()),
+            false => Err(Error::outside(format!("{} has disappeared before its rows became visible", path.display()))
+                .remedy("leave hidden files in the folder alone")),
+        }
     }
 
     /// Forces the names in the folder to disk.
     pub(super) fn sync(&self) -> Result<()> {
-        let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|e| io_error(&self.folder, "force to disk", &e))
+        self.disk.sync_folder(&self.folder)
     }
 
     /// Completes the text files that killed tasks left behind. They are shared out over the tasks of this job.
     pub(super) fn recover(&self, framing: Framing) -> Result<()> {
         let is_mine = |name: &PartName| name.in_progress && name.task % self.parallelism == self.task;
+        let mut changed = false;
         for name in self.names()?.iter().filter(|name| is_mine(name)) {
             let path = self.folder.join(&name.text);
             if !name.text.ends_with(&format!(".{}{IN_PROGRESS}", self.extension)) {
                 continue;
             }
-            let mut file = match OpenOptions::new().read(true).write(true).open(&path) {
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                opened => opened.map_err(|e| io_error(&path, "open", &e))?,
-            };
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => continue,
-                Err(TryLockError::Error(e)) => return Err(io_error(&path, "lock", &e)),
-            }
-            // Its writer, or another that recovers, may have been done with it just before it was locked.
-            if !is_at(&file, &path)? {
+            let Some(mut file) = self.disk.open(&path)? else { continue };
+            // While it is open, its writer or another that recovers may finish with it.
+            if !file.try_lock()? || !file.has_its_name()? {
                 continue;
             }
-            if cut_to_records(&mut file, &path, framing)? {
-                self.publish(&path)?;
-            } else {
-                fs::remove_file(&path).map_err(|e| io_error(&path, "remove", &e))?;
+            match cut_to_records(&mut file, framing)? {
+                true => self.publish(&path)?,
+                false => self.disk.remove(&path)?,
             }
+            changed = true;
         }
-        Ok(())
+        if changed { self.sync() } else { Ok(()) }
     }
-}
-
-/// Whether an open file still has this name.
-fn is_at(file: &File, path: &Path) -> Result<bool> {
-    let named = match path.metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        found => found.map_err(|e| io_error(path, "look at", &e))?,
-    };
-    let open = file.metadata().map_err(|e| io_error(path, "look at", &e))?;
-    Ok((open.dev(), open.ino()) == (named.dev(), named.ino()))
 }
 
 /// A file's name, taken apart.

@@ -1,26 +1,33 @@
 //! The names of files that are written exactly once, and what becomes of those that nobody will ever rename.
 //!
-//! A file is `.part-SCOPE-TASK-OPENED-NUMBER.json.inprogress` while it is written, `...complete` when it is on disk, and
-//! `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is when the writer was opened: a hidden name is
-//! never used twice, so that a committable cannot come to mean another writer's file. A writer locks its file in progress.
+//! A file is `.part-SCOPE-TASK-iINCARNATION-OPENED-NUMBER.json.inprogress` while it is written, `...complete` when it is on
+//! disk, and `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is the time at which the writer was
+//! opened. A hidden name is never used twice, so a committable cannot come to mean another writer's file. A writer locks its
+//! file in progress. Files of former versions have no incarnation in their names.
 //!
-//! What a crash leaves behind is removed when no committable can own it any more: files in progress, which none ever owns,
-//! with the first row; complete ones when the first checkpoint of the new run is complete, because until then they may be in
-//! the hands of another task that goes on from the old one.
+//! A writer removes hidden files of older incarnations only. It removes their files in progress, which no committable owns,
+//! with the first row. It removes their complete files when the first checkpoint of its own incarnation is complete: until
+//! then another task may still have to commit them. Files of newer incarnations belong to a process that has taken the job
+//! over, and stay.
+//!
+//! `.part-SCOPE-TASK-EPOCH.committed` is an empty file. It says that the commit of this epoch, and of all before it, has
+//! begun: from then on a missing hidden file was renamed, and may have been moved away since.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anabranch_model::{Epoch, Error, Result};
 use anabranch_operators::TaskContext;
 
+use super::disk::{Disk, DiskFile, exists};
 use crate::filesystem::io_error;
 use crate::positions::number;
 
 const IN_PROGRESS: &str = ".inprogress";
 const COMPLETE: &str = ".complete";
+const COMMITTED: &str = ".committed";
 
 /// Which of the hidden files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,11 +38,13 @@ pub(super) enum Leftover {
 
 /// The folder of a table, as one task sees it.
 pub(super) struct StagedFolder {
+    disk: Disk,
     folder: PathBuf,
     scope: String,
     extension: &'static str,
     task: u32,
     parallelism: u32,
+    incarnation: u64,
     opened_ms: i64,
     /// Number of the next file.
     next: u64,
@@ -44,18 +53,21 @@ pub(super) struct StagedFolder {
 impl StagedFolder {
     /// Makes the folder if need be.
     pub(super) fn open(
+        disk: Disk,
         folder: &Path,
         context: &TaskContext,
         scope: &str,
         extension: &'static str,
     ) -> Result<StagedFolder> {
-        fs::create_dir_all(folder).map_err(|e| io_error(folder, "make the folder", &e))?;
+        disk.make_folder(folder)?;
         Ok(StagedFolder {
+            disk,
             folder: folder.to_owned(),
             scope: scope.to_owned(),
             extension,
             task: context.index,
             parallelism: context.parallelism.max(1),
+            incarnation: context.host.incarnation().0,
             opened_ms: context.clock.wall_ms().max(0),
             next: 0,
         })
@@ -66,21 +78,19 @@ impl StagedFolder {
     }
 
     /// Makes the next file in progress, locked.
-    pub(super) fn create(&mut self) -> Result<(File, PathBuf)> {
+    pub(super) fn create(&mut self) -> Result<DiskFile> {
         loop {
-            let StagedFolder { scope, task, opened_ms, next, extension, .. } = &*self;
-            let stem = format!(".part-{scope}-{task}-{opened_ms}-{next}.{extension}");
+            let StagedFolder { scope, task, incarnation, opened_ms, next, extension, .. } = &*self;
+            let stem = format!(".part-{scope}-{task}-i{incarnation}-{opened_ms}-{next}.{extension}");
             let path = self.folder.join(format!("{stem}{IN_PROGRESS}"));
             self.next += 1;
-            if self.folder.join(format!("{stem}{COMPLETE}")).exists() {
+            if exists(&self.folder.join(format!("{stem}{COMPLETE}")))? {
                 continue;
             }
-            let file = match OpenOptions::new().write(true).create_new(true).open(&path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                made => made.map_err(|e| io_error(&path, "make the file", &e))?,
-            };
-            file.lock().map_err(|e| io_error(&path, "lock", &e))?;
-            return Ok((file, path));
+            if let Some(file) = self.disk.create(&path)? {
+                file.lock()?;
+                return Ok(file);
+            }
         }
     }
 
@@ -89,8 +99,11 @@ impl StagedFolder {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(IN_PROGRESS));
         let stem = name.ok_or_else(|| Error::internal(format!("{} is no file in progress", path.display())))?;
         let complete = format!("{stem}{COMPLETE}");
-        fs::rename(path, self.folder.join(&complete)).map_err(|e| io_error(path, "rename", &e))?;
-        Ok(complete)
+        match self.disk.rename(path, &self.folder.join(&complete))? {
+            true => Ok(complete),
+            false => Err(Error::outside(format!("{} has disappeared while it was written", path.display()))
+                .remedy("leave hidden files in the folder alone")),
+        }
     }
 
     /// The name under which a file will be visible: the `index`-th of an epoch.
@@ -99,68 +112,93 @@ impl StagedFolder {
     }
 
     /// Gives a complete file its visible name; false if there is no such file (any more).
-    pub(super) fn publish(folder: &Path, hidden: &str, visible: &str) -> Result<bool> {
+    pub(super) fn publish(&self, folder: &Path, hidden: &str, visible: &str) -> Result<bool> {
         let (source, target) = (folder.join(hidden), folder.join(visible));
-        if target.exists() {
-            if !source.exists() {
+        if exists(&target)? {
+            if !exists(&source)? {
                 return Ok(false);
             }
             return Err(Error::outside(format!("{} is there already", target.display())).remedy(
                 "let only one job at a time write to a folder, or remove what an abandoned run has left there",
             ));
         }
-        match fs::rename(&source, &target) {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(io_error(&target, "give the name", &error)),
-        }
+        self.disk.rename(&source, &target)
+    }
+
+    /// Notes that the commit of an epoch begins. `visible` is the name of one of its files.
+    pub(super) fn mark_committed(&self, folder: &Path, visible: &str, epoch: Epoch) -> Result<PathBuf> {
+        let marker = folder.join(format!(".{}-{}{COMMITTED}", writer_of(visible)?, epoch.0));
+        self.disk.create(&marker)?;
+        Ok(marker)
+    }
+
+    /// Whether the commit of an epoch has begun.
+    pub(super) fn is_marked_committed(folder: &Path, visible: &str, epoch: Epoch) -> Result<bool> {
+        let writer = format!(".{}-", writer_of(visible)?);
+        let committed = |name: &OsString| {
+            let epoch: &str = name.to_str()?.strip_prefix(&writer)?.strip_suffix(COMMITTED)?;
+            number::<u64>(epoch)
+        };
+        Ok(names(folder)?.iter().filter_map(committed).any(|committed| committed >= epoch.0))
     }
 
     /// Forces the names in a folder to disk.
-    pub(super) fn sync(folder: &Path) -> Result<()> {
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|e| io_error(folder, "force to disk", &e))
+    pub(super) fn sync(&self, folder: &Path) -> Result<()> {
+        self.disk.sync_folder(folder)
     }
 
     /// Removes a file that will not be visible.
-    pub(super) fn discard(path: &Path) -> Result<()> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(io_error(path, "remove", &error)),
-            _ => Ok(()),
-        }
+    pub(super) fn discard(&self, path: &Path) -> Result<()> {
+        self.disk.remove(path)
     }
 
-    /// Removes what earlier runs of the job left behind, shared out over the tasks of this one.
-    pub(super) fn remove(&self, which: Leftover, kept: &BTreeSet<String>) -> Result<()> {
-        for entry in fs::read_dir(&self.folder).map_err(|e| io_error(&self.folder, "list", &e))? {
-            let entry = entry.map_err(|e| io_error(&self.folder, "list", &e))?;
-            let name = entry.file_name();
-            let Some(name) = name.to_str().filter(|name| !kept.contains(*name)) else { continue };
-            if self.parse(name).is_none_or(|(task, kind)| task % self.parallelism != self.task || kind != which) {
+    /// Removes what older incarnations of the job left behind: this task's share of it.
+    pub(super) fn remove(&self, which: Leftover) -> Result<()> {
+        for name in names(&self.folder)? {
+            let Some(name) = name.to_str() else { continue };
+            if self.parse(name).is_none_or(|hidden| hidden.kind != which || !self.is_mine_to_remove(&hidden)) {
                 continue;
             }
-            if which == Leftover::Complete || Self::is_abandoned(&entry.path())? {
-                Self::discard(&entry.path())?;
+            let path = self.folder.join(name);
+            if which == Leftover::Complete || self.is_abandoned(&path)? {
+                self.discard(&path)?;
             }
         }
         Ok(())
     }
 
-    /// Whether nobody writes a file.
-    fn is_abandoned(path: &Path) -> Result<bool> {
-        let file = match OpenOptions::new().write(true).open(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            opened => opened.map_err(|e| io_error(path, "open", &e))?,
+    /// Removes the notes of commits that a later one of the same writer has made superfluous.
+    pub(super) fn remove_markers(&self) -> Result<()> {
+        let prefix = format!(".part-{}-", self.scope);
+        let mut newest: BTreeMap<u32, u64> = BTreeMap::new();
+        let parse = |name: &OsString| {
+            let (task, epoch) = name.to_str()?.strip_prefix(&prefix)?.strip_suffix(COMMITTED)?.split_once('-')?;
+            Some((number::<u32>(task)?, number::<u64>(epoch)?))
         };
-        match file.try_lock() {
-            Ok(()) => Ok(true),
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(e)) => Err(io_error(path, "lock", &e)),
+        let markers: Vec<_> = names(&self.folder)?.iter().filter_map(parse).collect();
+        for (task, epoch) in &markers {
+            let newest = newest.entry(*task).or_insert(*epoch);
+            *newest = (*newest).max(*epoch);
         }
+        let is_old = |(task, epoch): &&(u32, u64)| task % self.parallelism == self.task && newest[task] > *epoch;
+        markers
+            .iter()
+            .filter(is_old)
+            .try_for_each(|(task, epoch)| self.discard(&self.folder.join(format!("{prefix}{task}-{epoch}{COMMITTED}"))))
     }
 
-    /// The task and the kind of a hidden file of this scope.
-    fn parse(&self, name: &str) -> Option<(u32, Leftover)> {
+    fn is_mine_to_remove(&self, hidden: &Hidden) -> bool {
+        let is_older = hidden.incarnation.is_none_or(|incarnation| incarnation < self.incarnation);
+        is_older && hidden.task % self.parallelism == self.task
+    }
+
+    /// Whether nobody writes a file.
+    fn is_abandoned(&self, path: &Path) -> Result<bool> {
+        self.disk.open(path)?.map_or(Ok(false), |file| file.try_lock())
+    }
+
+    /// The name of a hidden file of this scope, taken apart.
+    fn parse(&self, name: &str) -> Option<Hidden> {
         let rest = name.strip_prefix(".part-")?.strip_prefix(self.scope.as_str())?.strip_prefix('-')?;
         let (rest, kind) = match (rest.strip_suffix(IN_PROGRESS), rest.strip_suffix(COMPLETE)) {
             (Some(rest), _) => (rest, Leftover::InProgress),
@@ -168,8 +206,39 @@ impl StagedFolder {
             (None, None) => return None,
         };
         let (numbers, _) = rest.split_once('.')?;
-        let numbers = numbers.split('-').map(number).collect::<Option<Vec<u64>>>()?;
-        let [task, _, _] = numbers.as_slice() else { return None };
-        Some((u32::try_from(*task).ok()?, kind))
+        let parts: Vec<&str> = numbers.split('-').collect();
+        let (task, incarnation) = match parts.as_slice() {
+            [task, incarnation, opened, next] => {
+                number::<u64>(opened).and(number::<u64>(next))?;
+                (task, Some(number(incarnation.strip_prefix('i')?)?))
+            }
+            [task, opened, next] => {
+                number::<u64>(opened).and(number::<u64>(next))?;
+                (task, None)
+            }
+            _ => return None,
+        };
+        Some(Hidden { task: number(task)?, incarnation, kind })
     }
+}
+
+/// What the name of a hidden file says.
+struct Hidden {
+    task: u32,
+    /// `None` in names of former versions.
+    incarnation: Option<u64>,
+    kind: Leftover,
+}
+
+/// The writer of a visible file: `part-SCOPE-TASK` of `part-SCOPE-TASK-EPOCH-INDEX.json`.
+fn writer_of(visible: &str) -> Result<&str> {
+    let writer = visible.rsplit_once('-').and_then(|(rest, _)| rest.rsplit_once('-'));
+    writer.map(|(writer, _)| writer).ok_or_else(|| Error::internal(format!("'{visible}' is no visible name")))
+}
+
+/// The names in a folder.
+fn names(folder: &Path) -> Result<Vec<OsString>> {
+    let failed = |e: std::io::Error| io_error(folder, "list", &e);
+    let entries = fs::read_dir(folder).map_err(failed)?;
+    entries.map(|entry| Ok(entry.map_err(failed)?.file_name())).collect()
 }

@@ -1,0 +1,363 @@
+//! Power failures: of what a sink has done to the disk only that survives for certain which it has forced there. Of the rest
+//! any part may survive: the beginning of what was written to a file, and any of the changes of names.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use anabranch_dataflow::ConnectorSpec;
+use anabranch_model::{Incarnation, Rng, SystemClock};
+use anabranch_operators::{Committable, Host};
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use super::disk::{Operation, Watch};
+use super::*;
+
+/// An operation that can be done again to a model of the disk.
+#[derive(Clone, Debug)]
+enum Done {
+    MakeFolder(PathBuf),
+    Create(PathBuf),
+    Write(PathBuf, Vec<u8>),
+    Cut(PathBuf, u64),
+    SyncFile(PathBuf),
+    Rename(PathBuf, PathBuf),
+    Remove(PathBuf),
+    SyncFolder(PathBuf),
+}
+
+impl From<Operation<'_>> for Done {
+    fn from(operation: Operation<'_>) -> Done {
+        match operation {
+            Operation::MakeFolder(path) => Done::MakeFolder(path.into()),
+            Operation::Create(path) => Done::Create(path.into()),
+            Operation::Write(path, bytes) => Done::Write(path.into(), bytes.into()),
+            Operation::Cut(path, bytes) => Done::Cut(path.into(), bytes),
+            Operation::SyncFile(path) => Done::SyncFile(path.into()),
+            Operation::Rename(from, to) => Done::Rename(from.into(), to.into()),
+            Operation::Remove(path) => Done::Remove(path.into()),
+            Operation::SyncFolder(path) => Done::SyncFolder(path.into()),
+        }
+    }
+}
+
+/// Records all operations. The `failing`-th that forces something to disk fails.
+#[derive(Default)]
+struct Recorder {
+    done: Mutex<Vec<Done>>,
+    failing: Option<usize>,
+}
+
+impl Watch for Recorder {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        let mut done = self.done.lock().unwrap();
+        let is_sync = |done: &Done| matches!(done, Done::SyncFile(_) | Done::SyncFolder(_));
+        let next = Done::from(operation);
+        let syncs = done.iter().filter(|done| is_sync(done)).count();
+        let fails = is_sync(&next) && self.failing == Some(syncs);
+        done.push(next);
+        if fails { Err(io::Error::other("the disk does not answer")) } else { Ok(()) }
+    }
+}
+
+/// A disk of which it is known what has been forced to it.
+#[derive(Default)]
+struct Model {
+    /// Content of each file, and how much of it has been forced to disk.
+    files: Vec<(Vec<u8>, usize)>,
+    /// Names now, and those that are on disk.
+    names: BTreeMap<PathBuf, usize>,
+    durable: BTreeMap<PathBuf, usize>,
+    /// Changes of names that have not been forced to disk, with the files that were made.
+    pending: Vec<(Done, Option<usize>)>,
+    folders: Vec<PathBuf>,
+}
+
+fn change(names: &mut BTreeMap<PathBuf, usize>, done: &Done, created: Option<usize>) {
+    match done {
+        Done::Create(path) => {
+            names.insert(path.clone(), created.unwrap());
+        }
+        Done::Rename(from, to) => {
+            if let Some(file) = names.remove(from) {
+                names.insert(to.clone(), file);
+            }
+        }
+        Done::Remove(path) => {
+            names.remove(path);
+        }
+        _ => {}
+    }
+}
+
+impl Model {
+    fn apply(&mut self, done: &Done) {
+        match done {
+            Done::MakeFolder(path) => self.folders.push(path.clone()),
+            Done::Create(path) => {
+                self.files.push((Vec::new(), 0));
+                self.names.insert(path.clone(), self.files.len() - 1);
+                self.pending.push((done.clone(), Some(self.files.len() - 1)));
+            }
+            Done::Rename(..) | Done::Remove(_) => {
+                change(&mut self.names, done, None);
+                self.pending.push((done.clone(), None));
+            }
+            Done::Write(path, bytes) => self.files[self.names[path]].0.extend(bytes),
+            Done::Cut(path, bytes) => self.files[self.names[path]].0.truncate(usize::try_from(*bytes).unwrap()),
+            Done::SyncFile(path) => {
+                let (content, synced) = &mut self.files[self.names[path]];
+                *synced = content.len();
+            }
+            Done::SyncFolder(folder) => {
+                self.folders.retain(|made| made.parent() != Some(folder));
+                let is_within = |path: &PathBuf| path.parent() == Some(folder.as_path());
+                self.durable.retain(|path, _| !is_within(path));
+                let now = self.names.iter().filter(|(path, _)| is_within(path));
+                self.durable.extend(now.map(|(path, file)| (path.clone(), *file)));
+                self.pending.retain(|(done, _)| match done {
+                    Done::Create(path) | Done::Remove(path) | Done::Rename(path, _) => !is_within(path),
+                    _ => true,
+                });
+            }
+        }
+    }
+
+    /// Leaves in `folder` what a power failure now might leave.
+    fn fail_power(mut self, folder: &Path, rng: &mut Rng) {
+        for (done, created) in &self.pending {
+            if rng.below(2) == 0 {
+                change(&mut self.durable, done, *created);
+            }
+        }
+        let _ = fs::remove_dir_all(folder);
+        if !self.folders.is_empty() {
+            assert!(self.durable.is_empty(), "files were forced to disk in a folder that was not");
+            return;
+        }
+        fs::create_dir_all(folder).unwrap();
+        for (path, file) in &self.durable {
+            let (content, synced) = &self.files[*file];
+            let survived = synced + rng.below((content.len().saturating_sub(*synced)) as u64 + 1) as usize;
+            fs::write(path, &content[..survived.min(content.len())]).unwrap();
+        }
+    }
+}
+
+struct Life(u64);
+
+impl Host for Life {
+    fn incarnation(&self) -> Incarnation {
+        Incarnation(self.0)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn request_checkpoint(&self) {}
+
+    fn notify(&self, _: String) {}
+}
+
+/// A table of numbers.
+struct Table {
+    root: tempfile::TempDir,
+    format: &'static str,
+    delivery: Delivery,
+}
+
+impl Table {
+    fn new(format: &'static str, delivery: Delivery) -> Table {
+        Table { root: tempfile::tempdir().unwrap(), format, delivery }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.root.path().join("out")
+    }
+
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]))
+    }
+
+    fn rows(epoch: u64) -> RecordBatch {
+        let first = i64::try_from(epoch).unwrap() * 10;
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(first..first + 10));
+        RecordBatch::try_new(Self::schema(), vec![ids]).unwrap()
+    }
+
+    fn ids(epochs: impl IntoIterator<Item = u64>) -> Vec<i64> {
+        epochs.into_iter().flat_map(|epoch| (0..10).map(move |id| i64::try_from(epoch).unwrap() * 10 + id)).collect()
+    }
+
+    fn open(&self, disk: Disk, incarnation: u64) -> Result<Box<dyn Sink>> {
+        let folder = self.folder();
+        let options = [("path", folder.to_str().unwrap()), ("format", self.format), ("sink.rolling-size", "150")];
+        let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let connector = ConnectorSpec { connector: "filesystem".into(), options };
+        let options = FileOptions::read(&connector).unwrap();
+        let spec = SinkSpec { table: "t".into(), connector, schema: Self::schema() };
+        let context = TaskContext {
+            index: 0,
+            parallelism: 1,
+            batch_rows: 64,
+            delivery: self.delivery.clone(),
+            clock: Arc::new(SystemClock::new()),
+            host: Arc::new(Life(incarnation)),
+        };
+        open_on(disk, &spec, options, &context)
+    }
+
+    /// What readers see.
+    fn visible(&self) -> Vec<i64> {
+        let mut ids = Vec::new();
+        for entry in fs::read_dir(self.folder()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.file_name().unwrap().to_str().unwrap().starts_with('.') {
+                continue;
+            }
+            if self.format == "parquet" {
+                let reader = ParquetRecordBatchReaderBuilder::try_new(fs::File::open(&path).unwrap()).unwrap();
+                for batch in reader.build().unwrap() {
+                    let batch = batch.unwrap();
+                    let column = batch.column(0).as_any().downcast_ref::<Int64Array>().unwrap();
+                    ids.extend(column.values().iter());
+                }
+            } else {
+                let text = fs::read_to_string(&path).unwrap();
+                let id = |line: &str| line.strip_prefix("{\"id\":").unwrap().strip_suffix('}').unwrap().parse::<i64>();
+                ids.extend(text.lines().map(|line| id(line).unwrap()));
+            }
+        }
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// Writes five epochs. Told after each step with what the step has promised.
+fn write_exactly_once(
+    sink: &mut dyn Sink,
+    mut promised: impl FnMut(Option<&Committable>, Option<&Committable>),
+) -> Result<()> {
+    let mut covered: Option<Committable> = None;
+    for epoch in 1..=5 {
+        sink.write(&Table::rows(epoch))?;
+        let prepared = sink.prepare_commit(Epoch(epoch))?.unwrap();
+        promised(Some(&prepared), None);
+        // The commit of one checkpoint comes behind the rows of the next.
+        if let Some(covered) = covered.replace(prepared) {
+            promised(None, Some(&covered));
+            sink.commit(&covered)?;
+        }
+    }
+    let last = covered.unwrap();
+    promised(None, Some(&last));
+    sink.commit(&last)?;
+    sink.finish()
+}
+
+fn write_at_least_once(sink: &mut dyn Sink, mut promised: impl FnMut(u64)) -> Result<()> {
+    for epoch in 1..=5 {
+        sink.write(&Table::rows(epoch))?;
+        sink.epoch_end(Epoch(epoch))?;
+        promised(epoch);
+    }
+    sink.finish()
+}
+
+#[test]
+fn exactly_what_a_checkpoint_covers_survives_a_power_failure() {
+    let mut rng = Rng::new(7);
+    for format in ["json", "parquet"] {
+        let table = Table::new(format, Delivery::ExactlyOnce { scope: "job-0".into() });
+        let recorder = Arc::new(Recorder::default());
+        let count = || recorder.done.lock().unwrap().len();
+        let mut sink = table.open(Disk::watched(recorder.clone()), 1).unwrap();
+        // Up to how many operations a checkpoint cannot be complete, and from how many on it must be.
+        let (mut possible, mut certain) = (Vec::new(), Vec::new());
+        write_exactly_once(sink.as_mut(), |prepared, covered| {
+            possible.extend(prepared.map(|prepared| (count(), prepared.clone())));
+            certain.extend(covered.map(|covered| (count(), covered.epoch.0)));
+        })
+        .unwrap();
+        drop(sink);
+        assert_eq!(table.visible(), Table::ids(1..=5));
+        let done = recorder.done.lock().unwrap().clone();
+        for end in 0..=done.len() {
+            let prepared: Vec<_> = possible.iter().filter(|(at, _)| *at <= end).map(|(_, c)| c).collect();
+            let covered = certain.iter().filter(|(at, _)| *at < end).map(|(_, epoch)| *epoch).max().unwrap_or(0);
+            for newest in covered..=prepared.len() as u64 {
+                let mut model = Model::default();
+                done[..end].iter().for_each(|done| model.apply(done));
+                model.fail_power(&table.folder(), &mut rng);
+                let mut sink = table.open(Disk::default(), 2).unwrap();
+                let restored = prepared.iter().filter(|prepared| prepared.epoch.0 <= newest);
+                restored.for_each(|prepared| sink.commit(prepared).unwrap());
+                assert_eq!(table.visible(), Table::ids(1..=newest), "{format}, failure before operation {end}");
+                sink.write(&Table::rows(newest + 1)).unwrap();
+                let next = sink.prepare_commit(Epoch(newest + 1)).unwrap().unwrap();
+                sink.commit(&next).unwrap();
+                assert_eq!(table.visible(), Table::ids(1..=newest + 1), "{format}, failure before operation {end}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_ended_epoch_survives_a_power_failure() {
+    let mut rng = Rng::new(8);
+    for format in ["json", "parquet"] {
+        let table = Table::new(format, Delivery::AtLeastOnce);
+        let recorder = Arc::new(Recorder::default());
+        let mut sink = table.open(Disk::watched(recorder.clone()), 1).unwrap();
+        let mut promised = Vec::new();
+        write_at_least_once(sink.as_mut(), |epoch| promised.push((recorder.done.lock().unwrap().len(), epoch)))
+            .unwrap();
+        drop(sink);
+        let done = recorder.done.lock().unwrap().clone();
+        for end in 0..=done.len() {
+            for _ in 0..4 {
+                let mut model = Model::default();
+                done[..end].iter().for_each(|done| model.apply(done));
+                model.fail_power(&table.folder(), &mut rng);
+                table.open(Disk::default(), 2).unwrap().finish().unwrap();
+                let visible = table.visible();
+                let ended = promised.iter().filter(|(at, _)| *at <= end).map(|(_, epoch)| *epoch);
+                let missing: Vec<_> = Table::ids(ended).into_iter().filter(|id| !visible.contains(id)).collect();
+                assert!(missing.is_empty(), "{format}, failure before operation {end}: {missing:?} are missing");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_forced_to_disk_fails_the_epoch() {
+    for format in ["json", "parquet"] {
+        for delivery in [Delivery::AtLeastOnce, Delivery::ExactlyOnce { scope: "job-0".into() }] {
+            for failing in 0.. {
+                let table = Table::new(format, delivery.clone());
+                let recorder = Arc::new(Recorder { failing: Some(failing), ..Recorder::default() });
+                let written = table.open(Disk::watched(recorder.clone()), 1).and_then(|mut sink| match delivery {
+                    Delivery::AtLeastOnce => write_at_least_once(sink.as_mut(), |_| {}),
+                    Delivery::ExactlyOnce { .. } => write_exactly_once(sink.as_mut(), |_, _| {}),
+                });
+                let syncs = recorder.done.lock().unwrap();
+                let syncs = syncs.iter().filter(|done| matches!(done, Done::SyncFile(_) | Done::SyncFolder(_))).count();
+                match written {
+                    Ok(()) => {
+                        assert!(syncs <= failing && failing > 5, "the failure of {failing} was ignored");
+                        break;
+                    }
+                    Err(error) => {
+                        assert_eq!(syncs, failing + 1, "the sink went on");
+                        assert!(error.to_string().contains("cannot force to disk"), "{error}");
+                    }
+                }
+            }
+        }
+    }
+}
