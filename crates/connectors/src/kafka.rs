@@ -17,7 +17,7 @@
 //! | `sink.topic.partitions` | partitions of the topic if the sink has to create it; default: the broker's |
 //! | `sink.delivery.timeout` | how long a sink tries to deliver a record, or to commit, before the job fails, default `120 s` |
 //! | `sink.delivery-guarantee` | `exactly-once` (default if the job has checkpoints), `at-least-once` |
-//! | `sink.buffer-bytes` | what the records of one checkpoint interval may take with exactly once, default `256 mb` |
+//! | `sink.buffer-bytes` | memory of a task for records that wait for their checkpoint with exactly once, default `256 mb` |
 //!
 //! **Reading.** Partitions are assigned by the job, not by a consumer group: the one with identifier `p` belongs to task `p %
 //! parallelism`. New partitions are read from their beginning. A job that goes on from a checkpoint goes on at its offsets,
@@ -29,7 +29,8 @@
 //! **Writing** is at least once, or exactly once if the job has checkpoints and the table does not say otherwise. At least once, an
 //! epoch ends when all its records have been acknowledged by all in-sync replicas. Exactly once, records are held until their
 //! checkpoint is complete and then written in one transaction: readers of committed records see them once, as soon as the brokers
-//! have marked the transaction in every partition. A topic that does not exist is created.
+//! have marked the transaction in every partition. At an eighth of `sink.buffer-bytes` the sink requests a checkpoint, at half of it
+//! the job's sources wait until one is committed. A topic that does not exist is created.
 //!
 //! **Outages.** At the start a broker must answer within 10 s (or `connection.timeout`, if that is less). Later the client
 //! reconnects by itself, until all brokers have been unreachable for `connection.timeout` (reading) or a record or a commit has
@@ -44,6 +45,7 @@ mod key;
 mod native;
 mod partition;
 mod position;
+mod room;
 mod sink;
 mod source;
 mod start;

@@ -8,6 +8,7 @@ use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Clock, Epoch, Error, Incarnation, PartitionId, Result};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
 
 /// A kind of table outside: makes readers and writers.
 pub trait Connector: Send + Sync {
@@ -50,8 +51,8 @@ pub struct Committable {
     pub epoch: Epoch,
     /// Index of the task that prepared it.
     pub task: u32,
-    /// In the sink's own words.
-    pub content: Vec<u8>,
+    /// In a format that only the sink knows. Clones share the memory.
+    pub content: Bytes,
 }
 
 /// What a source or sink may know of its task.
@@ -77,6 +78,12 @@ pub trait Host: Send + Sync {
     /// newer one has begun may not.
     fn incarnation(&self) -> Incarnation;
 
+    /// The epoch of the checkpoint that the incarnation resumes from, 0 if it begins without one. `None` outside of a job.
+    fn resumed_after(&self) -> Option<Epoch>;
+
+    /// Asks the job's log whether the job still belongs to this incarnation. Reads from the store, so it is for failures only.
+    fn is_owner(&self) -> Result<bool>;
+
     /// Whether the incarnation is over: another process may own the job by now. Who waits gives up then, and nothing is
     /// committed any more.
     fn is_cancelled(&self) -> bool;
@@ -84,6 +91,10 @@ pub trait Host: Send + Sync {
     /// Asks for a checkpoint as soon as possible, because what is held until then takes much memory. Does not wait. Without
     /// effect in a job that keeps no checkpoints.
     fn request_checkpoint(&self);
+
+    /// A sink is full, or no longer full: while one is, the job's sources are not polled, and end their epochs early until a
+    /// checkpoint that was requested. What is in flight still arrives. A sink calls this in turns with `true` and `false`.
+    fn set_full(&self, full: bool);
 
     /// Tells the user something while the job runs, in one sentence and with what to do about it. Secrets do not belong
     /// there.
@@ -99,11 +110,21 @@ impl Host for NoHost {
         Incarnation(1)
     }
 
+    fn resumed_after(&self) -> Option<Epoch> {
+        None
+    }
+
+    fn is_owner(&self) -> Result<bool> {
+        Ok(true)
+    }
+
     fn is_cancelled(&self) -> bool {
         false
     }
 
     fn request_checkpoint(&self) {}
+
+    fn set_full(&self, _full: bool) {}
 
     fn notify(&self, _text: String) {}
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc::Sender;
 use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, Plan, Port, SinkSpec, Stage};
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskCounters, TaskId};
 use anabranch_operators::{Committable, Connectors, Delivery, Functions, Host, TaskContext};
+use anabranch_state::Log;
 
 use crate::chain::{Chain, Restore, SinkTail, Tail};
 use crate::control::Control;
@@ -65,8 +66,15 @@ pub(crate) fn assemble(
     let after = durable.as_ref().map_or(Epoch(0), |durable| durable.after);
     let notices = mailbox.notices();
     let control = Control::new(incarnation, after, Arc::clone(&mailbox), inboxes);
-    let host: Arc<dyn Host> =
-        Arc::new(TaskHost { incarnation, control: Arc::clone(&control), mailbox, notices, clock: Arc::clone(&clock) });
+    let log = durable.as_ref().and_then(|durable| durable.log.clone());
+    let host: Arc<dyn Host> = Arc::new(TaskHost {
+        incarnation,
+        after,
+        log,
+        control: Arc::clone(&control),
+        notices,
+        clock: Arc::clone(&clock),
+    });
     let functions = Functions::default();
     let builder = Builder {
         plan,
@@ -118,6 +126,8 @@ pub(crate) struct DurableParts<'a> {
     pub(crate) state: JobState,
     /// Where snapshots go. `None`: the job takes no checkpoints.
     pub(crate) work: Option<Sender<Work>>,
+    /// Where the job's owner is written. `None`: it has no other.
+    pub(crate) log: Option<Log>,
 }
 
 /// The tasks of a stage.
@@ -131,6 +141,12 @@ fn port_key(port: Port) -> Option<usize> {
         Port::Main => None,
         Port::Side(operator) => Some(operator),
     }
+}
+
+/// Whether the rows of a stage are of a stream. Those of a static side only complete the join in front of it, whose stage passes
+/// no marker on before: a job that held them back would wait for itself.
+fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
+    plan.outputs(stage).all(|exchange| exchange.port == Port::Main && reaches_sink(plan, exchange.to))
 }
 
 /// Channels that an exchange makes to one receiving task.
@@ -264,7 +280,7 @@ impl Builder<'_> {
         };
         let source = SourceParts::new(spec, source, dead_letter, restored, self.functions).map_err(place)?;
         let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
-        Ok(SourceTask::new(parts, source, version, interval))
+        Ok(SourceTask::new(parts, source, version, interval, reaches_sink(self.plan, stage.id)))
     }
 
     /// The sending side of an exchange for one task.

@@ -3,8 +3,10 @@
 //! Tasks report by messages, at most a few per epoch. What the coordinator wants of them they read from numbers, without a
 //! lock; it says it once for all of them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use anabranch_model::{Epoch, Error, Group, Incarnation, Nanos, TaskId};
 use anabranch_protocol::coordinator::{Report, turn};
@@ -31,6 +33,10 @@ pub(crate) struct Control {
     done: AtomicU64,
     none_done: AtomicBool,
     cancelled: AtomicBool,
+    /// Sinks that can take no more rows before a checkpoint covers those that they hold.
+    full_sinks: AtomicUsize,
+    /// A sink has requested a checkpoint, and none has been granted since.
+    requested: AtomicBool,
     /// The longest that a source waited for a grant since somebody asked.
     grant_wait_ns: AtomicU64,
     /// Held while something changes that a task may wait for.
@@ -59,6 +65,8 @@ impl Control {
             done: AtomicU64::new(after.0),
             none_done: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
+            full_sinks: AtomicUsize::new(0),
+            requested: AtomicBool::new(false),
             grant_wait_ns: AtomicU64::new(0),
             waiting: Mutex::new(()),
             changed: Condvar::new(),
@@ -90,9 +98,51 @@ impl Control {
     pub(crate) fn grant(&self, group: Group, checkpoint: bool) {
         if checkpoint {
             self.checkpoint.store(group.last.0, SeqCst);
+            self.requested.store(false, SeqCst);
         }
         self.turn.store(turn(group).0, SeqCst);
         self.granted.store(group.last.0, SeqCst);
+        if self.is_held() {
+            self.change(|| ());
+        }
+    }
+
+    /// A sink is full, or has room again. While one is full, sources are held back.
+    pub(crate) fn set_full(&self, full: bool) {
+        self.change(|| match full {
+            true => self.full_sinks.fetch_add(1, SeqCst),
+            false => self.full_sinks.fetch_sub(1, SeqCst),
+        });
+    }
+
+    /// Whether sources are held back.
+    pub(crate) fn is_held(&self) -> bool {
+        self.full_sinks.load(SeqCst) > 0
+    }
+
+    /// A sink requests a checkpoint.
+    pub(crate) fn request_checkpoint(&self) {
+        self.requested.store(true, SeqCst);
+        // The sink sees its commit; nobody receives this answer.
+        let (answer, _) = channel();
+        self.mailbox.send(Message::Checkpoint(answer));
+    }
+
+    /// Whether an epoch ends before its time is over: sources are held back, and what releases them is a checkpoint at the end
+    /// of this epoch, of a later one, or of the group that is granted next.
+    pub(crate) fn cuts_early(&self, epoch: Epoch) -> bool {
+        let checkpoint = Epoch(self.checkpoint.load(SeqCst));
+        let leads_to_checkpoint = epoch <= checkpoint || (checkpoint <= self.done() && self.requested.load(SeqCst));
+        self.is_held() && epoch <= self.granted() && leads_to_checkpoint
+    }
+
+    /// Waits while sources are held back and a source in `epoch` that knows `done` has nothing else to do, at most `timeout`.
+    pub(crate) fn wait_held(&self, epoch: Epoch, done: Epoch, timeout: Duration) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let nothing_to_do =
+            |_: &mut ()| self.is_held() && !self.cuts_early(epoch) && self.done() <= done && !self.is_cancelled();
+        // Whatever ended the wait, the source looks at everything again.
+        drop(self.changed.wait_timeout_while(waiting, timeout, nothing_to_do));
     }
 
     /// A source has cut an epoch. The coordinator wants to hear of two in a group. Whoever has cut the turn of a group before
@@ -146,7 +196,7 @@ impl Control {
         self.inboxes.iter().for_each(|inbox| inbox.close());
     }
 
-    fn change(&self, change: impl FnOnce()) {
+    fn change<T>(&self, change: impl FnOnce() -> T) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         change();
         drop(waiting);

@@ -15,7 +15,7 @@ use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Report};
-use anabranch_state::{Store, TaskState};
+use anabranch_state::{Log, Store, TaskState};
 
 use crate::assembly::{Assembly, DurableParts, assemble};
 use crate::durable::{beginning, load};
@@ -368,6 +368,7 @@ impl Durable {
             outline: &self.outline,
             state,
             work: Some(self.work.clone()),
+            log: Some(Log::new(self.store.clone())),
         };
         let (plan, connectors) = (&self.plan, &self.connectors);
         let (clock, mailbox) = (Arc::clone(clock), Arc::clone(mailbox));

@@ -296,7 +296,7 @@ pub(crate) fn parallelism_of(task: &TaskState, tasks: &[&TaskState]) -> u32 {
 /// Adds what a task has saved, one of `parallelism`.
 pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState, parallelism: u32) -> Result<()> {
     let read = |prepared: &Prepared| -> Result<Committable> {
-        let content = store.get_blob(&prepared.blob)?.to_vec();
+        let content = store.get_blob(&prepared.blob)?;
         Ok(Committable { epoch: prepared.epoch, task: prepared.task, content })
     };
     if let Some(source) = &task.source {

@@ -1,20 +1,21 @@
 //! What a task's source and sink reach of their job.
 
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 
-use anabranch_model::{Clock, Incarnation, Notices};
+use anabranch_model::{Clock, Epoch, Incarnation, Notices, Result};
 use anabranch_operators::Host;
+use anabranch_state::Log;
 
 use crate::control::Control;
-use crate::driver::Message;
-use crate::mailbox::Mailbox;
 
 /// The [`Host`] of the tasks of one incarnation.
 pub(crate) struct TaskHost {
     pub(crate) incarnation: Incarnation,
+    /// The epoch behind which the incarnation goes on.
+    pub(crate) after: Epoch,
+    /// Of a job that keeps checkpoints.
+    pub(crate) log: Option<Log>,
     pub(crate) control: Arc<Control>,
-    pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) notices: Arc<Notices>,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -24,14 +25,25 @@ impl Host for TaskHost {
         self.incarnation
     }
 
+    fn resumed_after(&self) -> Option<Epoch> {
+        Some(self.after)
+    }
+
+    fn is_owner(&self) -> Result<bool> {
+        let Some(log) = &self.log else { return Ok(true) };
+        Ok(log.entries()?.iter().all(|(_, entry)| entry.incarnation() <= self.incarnation))
+    }
+
     fn is_cancelled(&self) -> bool {
         self.control.is_cancelled()
     }
 
     fn request_checkpoint(&self) {
-        // Nobody waits for the answer: the sink sees its commit.
-        let (told, _) = channel();
-        self.mailbox.send(Message::Checkpoint(told));
+        self.control.request_checkpoint();
+    }
+
+    fn set_full(&self, full: bool) {
+        self.control.set_full(full);
     }
 
     fn notify(&self, text: String) {

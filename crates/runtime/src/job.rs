@@ -13,6 +13,7 @@ use anabranch_model::{
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Config, Owner, Tasks};
+use anabranch_state::Log;
 
 use crate::assembly::{Assembly, DurableParts, assemble};
 use crate::driver::{Driver, Durable, Message};
@@ -285,7 +286,7 @@ fn volatile(
     let parts = match origin {
         Some(_) => {
             let state = beginning(origin, &outline)?;
-            Some(DurableParts { after: Epoch(0), scope: "", outline: &outline, state, work: None })
+            Some(DurableParts { after: Epoch(0), scope: "", outline: &outline, state, work: None, log: None })
         }
         None => None,
     };
@@ -309,7 +310,8 @@ fn durable(
     let TakenOver { coordinator, incarnation, after, state, recorder, job, origin } = taken;
     let (work, to_do) = channel();
     let outline = Outline::new(plan);
-    let parts = DurableParts { after, scope: &job, outline: &outline, state, work: Some(work.clone()) };
+    let log = Some(Log::new(checkpointing.store.clone()));
+    let parts = DurableParts { after, scope: &job, outline: &outline, state, work: Some(work.clone()), log };
     let clock = Arc::clone(&shared.clock);
     let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), Some(parts))?;
     let running = Running::new(Arc::clone(&assembly.control));

@@ -259,7 +259,7 @@ impl Recorder {
                     let kind = if dead { "dead" } else { "rows" };
                     let (incarnation, stage) = (self.incarnation.0, task.stage.0);
                     let name = format!("prepared/{incarnation}-{}-{stage}.{index}-{kind}.bin", epoch.0);
-                    self.store.put(&name, content.into())?
+                    self.store.put(&name, content)?
                 }
             };
             self.prepared.insert((task, dead, epoch), blob.clone());

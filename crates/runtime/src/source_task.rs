@@ -151,6 +151,8 @@ pub(crate) struct SourceTask {
     parts: SourceParts,
     version: PlanVersion,
     epoch_interval: Duration,
+    /// Its rows reach a sink, not only the static side of a join.
+    reaches_sink: bool,
     /// The epoch that rows read now belong to.
     epoch: Epoch,
     next_cut: Nanos,
@@ -166,7 +168,13 @@ pub(crate) struct SourceTask {
 }
 
 impl SourceTask {
-    pub(crate) fn new(task: TaskParts, parts: SourceParts, version: PlanVersion, epoch_interval: Duration) -> Self {
+    pub(crate) fn new(
+        task: TaskParts,
+        parts: SourceParts,
+        version: PlanVersion,
+        epoch_interval: Duration,
+        reaches_sink: bool,
+    ) -> Self {
         let next_cut = next_cut(task.clock.now(), epoch_interval);
         let (epoch, done) = (task.after.next(), task.after);
         SourceTask {
@@ -174,6 +182,7 @@ impl SourceTask {
             parts,
             version,
             epoch_interval,
+            reaches_sink,
             epoch,
             next_cut,
             ungranted_since: None,
@@ -235,6 +244,9 @@ impl SourceTask {
             self.cut_due(now)?;
             self.epochs_done()?;
         }
+        if self.has_opened && self.reaches_sink && self.task.control.is_held() {
+            return self.hold(now, may_wait);
+        }
         // What is there is taken at once; only then the task waits, and counts as idle.
         let mut polled = self.poll(Duration::ZERO)?;
         let mut born = now;
@@ -271,7 +283,7 @@ impl SourceTask {
     /// Cuts the epoch if its time is over. What another source has cut is cut too: who has both as inputs holds that one's
     /// rows back until then.
     fn cut_due(&mut self, now: Nanos) -> Result<()> {
-        if now >= self.next_cut && self.is_granted(now) {
+        if (now >= self.next_cut && self.is_granted(now)) || self.task.control.cuts_early(self.epoch) {
             self.task.control.lead(self.epoch, next_cut(now, self.epoch_interval));
         }
         while self.epoch <= self.task.control.foremost() {
@@ -298,10 +310,28 @@ impl SourceTask {
 
     /// How long the source may wait: until the next thing that the task has to do.
     fn wait(&self, now: Nanos) -> Duration {
+        self.wait_without_rows(now).min(self.parts.watermarks.next_deadline().unwrap_or(LOOK_AROUND))
+    }
+
+    /// How long the task has nothing to do if it does not ask the source for rows.
+    fn wait_without_rows(&self, now: Nanos) -> Duration {
         let cut = (self.epoch <= self.task.control.granted()).then_some(self.next_cut);
         let next = [cut, self.task.chain.next_deadline()].into_iter().flatten().min();
-        let next = next.map_or(LOOK_AROUND, |deadline| deadline.after(now));
-        next.min(self.parts.watermarks.next_deadline().unwrap_or(LOOK_AROUND)).min(LOOK_AROUND)
+        next.map_or(LOOK_AROUND, |deadline| deadline.after(now)).min(LOOK_AROUND)
+    }
+
+    /// A sink is full: the source is not polled. Its partitions do not become idle meanwhile. Returns the time until which the
+    /// task's time is accounted for.
+    fn hold(&mut self, now: Nanos, may_wait: bool) -> Result<Nanos> {
+        self.task.chain.flush_due(now)?;
+        let now = self.task.chain.account(now);
+        if !may_wait {
+            return Ok(now);
+        }
+        self.task.control.wait_held(self.epoch, self.done, self.wait_without_rows(now));
+        let after = self.task.clock.now();
+        TaskCounters::add(&self.task.counters.backpressured_ns, after.since(now));
+        Ok(after)
     }
 
     fn take(&mut self, polled: Polled, born: Nanos) -> Result<()> {

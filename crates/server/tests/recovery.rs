@@ -95,13 +95,13 @@ impl Sink for OutsideSink {
 
     fn prepare_commit(&mut self, epoch: Epoch) -> Result<Option<Committable>> {
         let content = std::mem::take(&mut self.lines).join("\n").into_bytes();
-        Ok((!content.is_empty()).then_some(Committable { epoch, task: self.task, content }))
+        Ok((!content.is_empty()).then_some(Committable { epoch, task: self.task, content: content.into() }))
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {
         let mut visible = self.visible.lock().expect("no panic");
         if visible.committed.insert((self.scope.clone(), committable.task, committable.epoch)) {
-            let text = String::from_utf8(committable.content.clone()).expect("lines");
+            let text = String::from_utf8(committable.content.to_vec()).expect("lines");
             visible.lines.extend(text.lines().map(str::to_owned));
         }
         Ok(())

@@ -8,20 +8,26 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, Result};
-use anabranch_operators::{Committable, Sink, TaskContext};
+use anabranch_model::{Clock, Epoch, Error, Nanos, Result};
+use anabranch_operators::{Committable, Host, Sink, TaskContext};
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use super::client::{self, FIRST_ANSWER};
+use super::client::{self, FIRST_ANSWER, LOOK};
 use super::create::ensure_topic;
 use super::held::{Content, Held};
 use super::key::KeyEncoder;
+use super::room::Room;
 use super::sink::{Partitions, bytes};
 use super::table::Table;
 use super::transaction::{Bounds, Failure, Identity, Transactor};
 use crate::format::Encode;
+
+/// Time between two attempts to commit, the first and the longest.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Holds the rows of one task, and commits those of any task.
 pub(super) struct ExactSink {
@@ -31,6 +37,7 @@ pub(super) struct ExactSink {
     keys: Option<KeyEncoder>,
     partitions: Partitions,
     held: Held,
+    room: Room,
     committer: Committer,
 }
 
@@ -41,12 +48,16 @@ pub(super) struct Committer {
     /// Name of the table.
     name: String,
     clock: Arc<dyn Clock>,
+    host: Arc<dyn Host>,
     /// By the task whose records they commit.
     transactors: BTreeMap<u32, Transactor>,
+    /// What was prepared before this incarnation is being committed.
+    is_restoring: bool,
 }
 
 impl ExactSink {
-    /// Looks the topic up, and creates it if it does not exist.
+    /// Looks the topic up, and creates it if it does not exist. Takes the task's transactions over: one that a former process left
+    /// open would keep readers of committed records waiting.
     pub(super) fn open(
         table: Table,
         name: &str,
@@ -59,14 +70,17 @@ impl ExactSink {
         let keys = KeyEncoder::new(&table, schema)?;
         let wait = table.connection_timeout.min(FIRST_ANSWER);
         let count = ensure_topic(&*client::producer(&table)?, &table, &topic, wait, context.clock.as_ref())?;
+        let mut committer = Committer::new(table, name, context, scope);
+        committer.take_over(context.index, &topic)?;
         Ok(ExactSink {
             held: Held::new(&topic),
+            room: Room::new(context.host.clone(), committer.table.buffer_bytes),
             topic,
             task: context.index,
             values,
             keys,
-            partitions: Partitions::new(table.partitioner, context.index, count),
-            committer: Committer::new(table, name, context, scope),
+            partitions: Partitions::new(committer.table.partitioner, context.index, count),
+            committer,
         })
     }
 }
@@ -75,7 +89,27 @@ impl Committer {
     /// Of the writer of a table that has this scope.
     pub(super) fn new(table: Table, name: &str, context: &TaskContext, scope: &str) -> Committer {
         let (name, scope, clock) = (name.to_owned(), scope.to_owned(), context.clock.clone());
-        Committer { table, scope, name, clock, transactors: BTreeMap::new() }
+        Committer {
+            table,
+            scope,
+            name,
+            clock,
+            host: context.host.clone(),
+            transactors: BTreeMap::new(),
+            is_restoring: true,
+        }
+    }
+
+    /// Rows follow: what other tasks left to be committed has been.
+    fn restored(&mut self, own: u32) {
+        if std::mem::replace(&mut self.is_restoring, false) {
+            self.transactors.retain(|task, _| *task == own);
+        }
+    }
+
+    /// Takes a task's transactions over before there is anything to commit.
+    fn take_over(&mut self, task: u32, topic: &str) -> Result<()> {
+        self.transact(task, topic, "the transactions could not be taken over from", |_, _| Ok(()))
     }
 
     /// Writes the records in a transaction, unless they have been.
@@ -86,74 +120,103 @@ impl Committer {
         self.commit_content(*task, *epoch, &content).map_err(|error| error.at(format!("topic {}", content.topic)))
     }
 
-    /// Writes the records in a transaction; what fails and may pass is tried again, for a bounded time.
+    /// Writes the records in a transaction.
     fn commit_content(&mut self, task: u32, epoch: Epoch, content: &Content<'_>) -> Result<()> {
-        let clock = self.clock.clone();
-        let bounds = Bounds { deadline: clock.now().plus(self.table.delivery_timeout), clock: clock.as_ref() };
+        let what = format!("the records of epoch {} could not be committed to", epoch.0);
+        self.transact(task, content.topic, &what, |transactor, bounds| transactor.commit(epoch, content, bounds))
+    }
+
+    /// Has a task's transactor do something. What fails and may succeed later is tried again, for a bounded time, and so is what
+    /// another process prevented if the job does not belong to that process: it was starting as this one was.
+    fn transact(
+        &mut self,
+        task: u32,
+        topic: &str,
+        what: &str,
+        act: impl Fn(&mut Transactor, &Bounds<'_>) -> Result<(), Failure>,
+    ) -> Result<()> {
+        let (clock, host) = (self.clock.clone(), self.host.clone());
+        let deadline = clock.now().plus(self.table.delivery_timeout);
+        let bounds = Bounds { deadline, clock: clock.as_ref(), host: host.as_ref() };
         let identity = Identity::new(&self.scope, &self.name, task);
+        let mut pause = PAUSE;
         loop {
-            let opened = match self.transactors.remove(&task).filter(|known| known.topic() == content.topic) {
+            let opened = match self.transactors.remove(&task).filter(|known| known.topic() == topic) {
                 Some(known) => Ok(known),
-                None => Transactor::open(&self.table, &identity, content.topic, &bounds),
+                None => Transactor::open(&self.table, &identity, topic, &bounds),
             };
-            let committed = opened.and_then(|mut transactor| {
-                transactor.commit(epoch, content, &self.table, &bounds)?;
+            let acted = opened.and_then(|mut transactor| {
+                if let Some(after) = host.resumed_after().filter(|_| self.is_restoring) {
+                    transactor.check_not_ahead(after)?;
+                }
+                act(&mut transactor, &bounds)?;
                 Ok(transactor)
             });
             // One that has failed is given up: the next one finds out what has become of its transaction.
-            match committed {
+            let reason = match acted {
                 Ok(transactor) => {
                     self.transactors.insert(task, transactor);
                     return Ok(());
                 }
                 Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Passing(_)) if clock.now() < bounds.deadline => {}
-                Err(Failure::Passing(reason)) => {
-                    let seconds = self.table.delivery_timeout.as_secs_f32();
-                    return Err(Error::outside(format!(
-                        "the records of epoch {} could not be committed to {} within {seconds} s: {reason}",
-                        epoch.0, self.table.servers
-                    ))
-                    .remedy("see whether the brokers run; 'sink.delivery.timeout' says how long to try"));
-                }
+                Err(Failure::Fenced(error)) if bounds.are_over() || !host.is_owner()? => return Err(error),
+                Err(Failure::Fenced(error)) => error.to_string(),
+                Err(Failure::Passing(reason)) => reason,
+            };
+            if host.is_cancelled() {
+                return Err(Error::outside(format!("{what} {}: the job's tasks are being ended", self.table.servers)));
             }
+            if bounds.are_over() {
+                let (servers, seconds) = (&self.table.servers, self.table.delivery_timeout.as_secs_f32());
+                return Err(Error::outside(format!("{what} {servers} within {seconds} s: {reason}"))
+                    .remedy("see whether the brokers run; 'sink.delivery.timeout' says how long to try"));
+            }
+            wait_until(clock.now().plus(pause).min(deadline), clock.as_ref(), host.as_ref());
+            pause = (pause * 2).min(PAUSE_MAX);
         }
+    }
+}
+
+/// Waits until a moment, or until the tasks are ended.
+fn wait_until(moment: Nanos, clock: &dyn Clock, host: &dyn Host) {
+    while clock.now() < moment && !host.is_cancelled() {
+        std::thread::park_timeout(LOOK.min(moment.after(clock.now())));
     }
 }
 
 impl Sink for ExactSink {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        // What other tasks left to be committed has been, before the first row.
-        let own = self.task;
-        self.committer.transactors.retain(|task, _| *task == own);
+        self.committer.restored(self.task);
         let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
         let values = self.values.encode(batch)?;
         for row in 0..values.len() {
             let key = keys.as_ref().and_then(|keys| bytes(keys, row));
             self.held.push(self.partitions.next(), key, bytes(&values, row));
         }
-        let most = self.committer.table.buffer_bytes;
-        if self.held.bytes() <= most {
-            return Ok(());
-        }
-        Err(Error::user(format!("the records of one checkpoint interval take more than {most} bytes"))
-            .at(format!("topic {}", self.topic))
-            .remedy(
-                "make the checkpoint interval shorter, or raise 'sink.buffer-bytes' (the results of one window are never divided); \
-                 or write them as they come: 'sink.delivery-guarantee' = 'at-least-once'",
-            ))
+        self.room.wrote(self.held.bytes()).map_err(|error| error.at(format!("topic {}", self.topic)))
     }
 
     /// No checkpoint covers the epoch: its records wait for the one that does.
-    fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
+    fn flush(&mut self) -> Result<()> {
+        self.room.flushed();
         Ok(())
     }
 
+    fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
+        self.flush()
+    }
+
     fn prepare_commit(&mut self, epoch: Epoch) -> Result<Option<Committable>> {
-        Ok(self.held.take().map(|content| Committable { epoch, task: self.task, content }))
+        self.room.prepared(epoch);
+        let content = self.held.take();
+        Ok(content.map(|content| Committable { epoch, task: self.task, content: content.into() }))
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {
-        self.committer.commit(committable)
+        self.committer.commit(committable)?;
+        if committable.task == self.task {
+            self.room.committed(committable.epoch);
+        }
+        Ok(())
     }
 }

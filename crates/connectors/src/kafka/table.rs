@@ -33,7 +33,7 @@ pub(super) struct Table {
     pub(super) delivery_timeout: Duration,
     /// What the sink promises; what the job allows, if it is not given.
     pub(super) guarantee: Option<Guarantee>,
-    /// Bytes that the records of one checkpoint interval may take in a sink that holds them.
+    /// Memory of a sink that holds records, in bytes. The records of one epoch may not take more.
     pub(super) buffer_bytes: u64,
     /// `properties.*` without the prefix, for librdkafka.
     properties: Vec<(String, String)>,

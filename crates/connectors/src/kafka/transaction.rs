@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Nanos};
+use anabranch_operators::Host;
 use rdkafka::consumer::{Consumer as _, ConsumerGroupMetadata};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::Producer as _;
@@ -25,6 +26,9 @@ use super::native::Topic;
 use super::sink::{ROOM, undeliverable};
 use super::table::Table;
 
+/// The longest time that one request may take before the client looks whether it is still wanted.
+const REQUEST_MAX: Duration = Duration::from_secs(5);
+
 /// Where the group's offset lives.
 const OFFSET_PARTITION: i32 = 0;
 
@@ -32,6 +36,8 @@ const OFFSET_PARTITION: i32 = 0;
 pub(super) enum Failure {
     /// Another transaction may succeed.
     Passing(String),
+    /// Another process has the transactions now.
+    Fenced(Error),
     /// None will.
     Final(Error),
 }
@@ -46,16 +52,18 @@ impl From<Error> for Failure {
 pub(super) struct Bounds<'a> {
     pub(super) deadline: Nanos,
     pub(super) clock: &'a dyn Clock,
+    pub(super) host: &'a dyn Host,
 }
 
 impl Bounds<'_> {
     fn left(&self) -> Duration {
-        // A question that is asked at all is given the time for an answer.
-        self.deadline.after(self.clock.now()).max(LOOK)
+        // A request that is sent at all is given the time for an answer, and none delays the end of the tasks for long.
+        self.deadline.after(self.clock.now()).clamp(LOOK, REQUEST_MAX)
     }
 
-    fn are_over(&self) -> bool {
-        self.clock.now() >= self.deadline
+    /// Whether to give up: the time is over, or the tasks are being ended.
+    pub(super) fn are_over(&self) -> bool {
+        self.clock.now() >= self.deadline || self.host.is_cancelled()
     }
 }
 
@@ -79,6 +87,7 @@ struct Done {
 
 /// Commits the records of one task, as the only one who does.
 pub(super) struct Transactor {
+    table: Table,
     identity: Identity,
     topic_name: String,
     group: ConsumerGroupMetadata,
@@ -106,6 +115,7 @@ impl Transactor {
         let (done, group) = done(table, identity, topic, bounds)?;
         let topic_name = topic.to_owned();
         Ok(Transactor {
+            table: table.clone(),
             identity: identity.clone(),
             topic: Topic::of_producer(&client, topic)?,
             topic_name,
@@ -121,25 +131,15 @@ impl Transactor {
     }
 
     /// Commits an epoch's records, unless that has been done.
-    pub(super) fn commit(
-        &mut self,
-        epoch: Epoch,
-        content: &Content<'_>,
-        table: &Table,
-        bounds: &Bounds<'_>,
-    ) -> Result<(), Failure> {
+    pub(super) fn commit(&mut self, epoch: Epoch, content: &Content<'_>, bounds: &Bounds<'_>) -> Result<(), Failure> {
         let number = i64::try_from(epoch.0).map_err(|_| Error::internal(format!("epoch {}", epoch.0)))?;
         let checksum = format!("{:016x}", content.checksum);
         if self.is_done(number, &checksum)? {
             return Ok(());
         }
-        let judge = |transactor: &Transactor, error: &KafkaError| match transactor.undelivered(table) {
-            Some(failure) => failure,
-            None => judge(&transactor.client, table, &transactor.identity, error),
-        };
-        self.client.begin_transaction().map_err(|error| judge(self, &error))?;
+        self.client.begin_transaction().map_err(|error| self.judge(&error))?;
         for record in content.records() {
-            self.produce(&record, table, bounds)?;
+            self.produce(&record, bounds)?;
         }
         let mut offset = TopicPartitionList::new();
         offset
@@ -149,10 +149,35 @@ impl Transactor {
             element.set_metadata(&checksum);
         }
         self.patiently(bounds, |wait| self.client.send_offsets_to_transaction(&offset, &self.group, wait))
-            .map_err(|error| judge(self, &error))?;
-        self.patiently(bounds, |wait| self.client.commit_transaction(wait)).map_err(|error| judge(self, &error))?;
+            .map_err(|error| self.judge(&error))?;
+        self.patiently(bounds, |wait| self.client.commit_transaction(wait)).map_err(|error| self.judge(&error))?;
         self.done = Some(Done { epoch: number, checksum });
         Ok(())
+    }
+
+    /// The job resumes from the checkpoint of epoch `after`. What is done beyond was committed by a run of the job that went on
+    /// further: its epochs are not the same as those to come.
+    pub(super) fn check_not_ahead(&self, after: Epoch) -> Result<(), Failure> {
+        let Some(done) = self.done.as_ref().filter(|done| i64::try_from(after.0).is_ok_and(|after| after < done.epoch))
+        else {
+            return Ok(());
+        };
+        let (group, topic) = (&self.identity.0, &self.topic_name);
+        Err(Failure::Final(
+            Error::user(format!(
+                "topic {topic} has results up to epoch {}, but the job resumes from the checkpoint of epoch {}: results would be \
+                 lost or written twice",
+                done.epoch, after.0
+            ))
+            .remedy(format!(
+                "resume from the newest checkpoint; or, if results may be written twice, delete the consumer group '{group}'"
+            )),
+        ))
+    }
+
+    /// What an error of the client means: why it gave a record up, if it did, else what it says.
+    fn judge(&self, error: &KafkaError) -> Failure {
+        self.undelivered().unwrap_or_else(|| judge(&self.client, &self.table, &self.identity, error))
     }
 
     /// Whether an epoch is done, with these records.
@@ -183,13 +208,13 @@ impl Transactor {
     }
 
     /// Hands one record to the client, waiting for room.
-    fn produce(&self, record: &Record<'_>, table: &Table, bounds: &Bounds<'_>) -> Result<(), Failure> {
+    fn produce(&self, record: &Record<'_>, bounds: &Bounds<'_>) -> Result<(), Failure> {
         loop {
             let code = match self.topic.produce(record.partition, record.key, record.value) {
                 Ok(()) => return Ok(()),
                 Err(code) => code,
             };
-            if let Some(failure) = self.undelivered(table) {
+            if let Some(failure) = self.undelivered() {
                 return Err(failure);
             }
             match code {
@@ -197,24 +222,26 @@ impl Transactor {
                 RDKafkaErrorCode::QueueFull => return Err(Failure::Passing("the brokers take no more records".into())),
                 RDKafkaErrorCode::MessageSizeTooLarge
                 | RDKafkaErrorCode::UnknownPartition
-                | RDKafkaErrorCode::UnknownTopic => return Err(undeliverable(table, code).into()),
-                code => return Err(judge(&self.client, table, &self.identity, &KafkaError::MessageProduction(code))),
+                | RDKafkaErrorCode::UnknownTopic => return Err(undeliverable(&self.table, code).into()),
+                code => {
+                    return Err(judge(&self.client, &self.table, &self.identity, &KafkaError::MessageProduction(code)));
+                }
             }
         }
     }
 
     /// Why the client has given up a record, if it has.
-    fn undelivered(&self, table: &Table) -> Option<Failure> {
+    fn undelivered(&self) -> Option<Failure> {
         self.client.poll(Duration::ZERO);
         let lost = self.client.context().take_undelivered()?;
         let place = format!("partition {}", lost.partition);
         match lost.reason {
             code @ (RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::TopicAuthorizationFailed) => {
-                Some(Failure::Final(undeliverable(table, code).at(place)))
+                Some(Failure::Final(undeliverable(&self.table, code).at(place)))
             }
             // Why records were given up with their transaction is told by the transaction's own error.
             RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight | RDKafkaErrorCode::Fatal => None,
-            code => Some(judge(&self.client, table, &self.identity, &KafkaError::MessageProduction(code))),
+            code => Some(judge(&self.client, &self.table, &self.identity, &KafkaError::MessageProduction(code))),
         }
     }
 }
@@ -235,7 +262,7 @@ fn done(
         Ok(offsets)
     });
     let offsets = answered.map_err(|error| match error.rdkafka_error_code() {
-        Some(code) if !is_permanent(code) && !bounds.are_over() => Failure::Passing(error.to_string()),
+        Some(code) if !is_permanent(code) => Failure::Passing(error.to_string()),
         code => Failure::Final(silent(client.context(), table, table.connection_timeout, code)),
     })?;
     let committed = offsets.elements().first().and_then(|element| match element.offset() {
@@ -257,7 +284,7 @@ fn judge(client: &Producer, table: &Table, identity: &Identity, error: &KafkaErr
         // A broker also speaks of an old epoch when it has ended a transaction itself; then the client's state is not final.
         Some(RDKafkaErrorCode::InvalidProducerEpoch) if !is_fatal => Failure::Passing(reason),
         Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch) => {
-            Failure::Final(
+            Failure::Fenced(
                 Error::outside(format!("another writer has taken over the transactions of '{}'", identity.0))
                     .remedy("let only one instance of the job run; the one that was started last goes on"),
             )

@@ -7,7 +7,9 @@ use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use crate::broker::Broker;
-use crate::harness::{BOUNDED, Outside, PATIENCE, Reader, open_exact, open_sink, records, rows, table, table_at};
+use crate::harness::{
+    BOUNDED, Outside, PATIENCE, Place, Reader, open_exact, open_exact_at, open_sink, records, rows, table, table_at,
+};
 
 const UNCOMMITTED: (&str, &str) = ("properties.isolation.level", "read_uncommitted");
 
@@ -89,7 +91,7 @@ fn keys_and_partitions_are_kept() {
 #[test]
 fn a_writer_that_was_replaced_is_fenced() {
     Outside::shared().create_topic("fenced", 1);
-    let mut zombie = open_exact(table("fenced", &[]), 0, 1, "fenced").unwrap();
+    let mut zombie = open_exact_at(table("fenced", &[]), "fenced", Place::new(false, None)).unwrap();
     let one = prepare(zombie.as_mut(), 1);
     zombie.commit(&one).unwrap();
     let mut next = open_exact(table("fenced", &[]), 0, 1, "fenced").unwrap();
@@ -102,6 +104,53 @@ fn a_writer_that_was_replaced_is_fenced() {
     let three = prepare(next.as_mut(), 3);
     next.commit(&three).unwrap();
     assert_eq!(committed("fenced"), ids(&[1, 2, 3]));
+}
+
+/// Two processes start at once. The one that lost the job takes the transactions last.
+#[test]
+fn a_writer_whose_job_is_its_own_takes_its_transactions_back() {
+    Outside::shared().create_topic("owned", 1);
+    let owner = || Place::new(true, Some(1));
+    let one = prepare(open_exact_at(table("owned", &[]), "owned", owner()).unwrap().as_mut(), 1);
+    let mut winner = open_exact_at(table("owned", &[]), "owned", owner()).unwrap();
+    let mut loser = open_exact_at(table("owned", &[]), "owned", Place::new(false, Some(1))).unwrap();
+    winner.commit(&one).unwrap();
+    let error = loser.commit(&one).unwrap_err().to_string();
+    assert!(error.contains("another writer has taken over"), "{error}");
+    let two = prepare(winner.as_mut(), 2);
+    winner.commit(&two).unwrap();
+    assert_eq!(committed("owned"), ids(&[1, 2]));
+}
+
+#[test]
+fn a_job_that_resumes_behind_its_results_is_refused() {
+    Outside::shared().create_topic("ahead", 1);
+    let open = |after| open_exact_at(table("ahead", &[]), "ahead", Place::new(true, Some(after)));
+    let mut sink = open(0).unwrap();
+    for epoch in [3, 5] {
+        let prepared = prepare(sink.as_mut(), epoch);
+        sink.commit(&prepared).unwrap();
+    }
+    drop(sink);
+    drop(open(5).unwrap());
+    let error = open(3).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("topic ahead has results up to epoch 5"), "{error}");
+    assert!(error.contains("resumes from the checkpoint of epoch 3"), "{error}");
+    assert!(error.contains("delete the consumer group 'anabranch/ahead/results/0'"), "{error}");
+}
+
+/// A process was killed in the middle of a transaction: readers go on as soon as the next one has started.
+#[test]
+fn a_transaction_that_was_left_open_ends_with_the_next_start() {
+    let topic = "left-open";
+    Outside::shared().create_topic(topic, 1);
+    let dead = transactional(crate::broker::shared().servers(), "anabranch/left/results/0");
+    dead.begin_transaction().unwrap();
+    send(&dead, topic, 10..15);
+    send(&Outside::shared().producer, topic, 0..3);
+    assert_eq!(committed_now(topic), ids(&[]), "the open transaction is in the way");
+    let _sink = open_exact(table(topic, &[]), 0, 1, "left").unwrap();
+    assert_eq!(committed(topic), [0, 1, 2]);
 }
 
 #[test]
@@ -204,8 +253,11 @@ fn an_interval_is_bounded_and_its_error_says_what_helps() {
     assert!(sink.prepare_commit(Epoch(1)).unwrap().is_some());
     sink.write(&rows(10..20)).unwrap();
     let error = sink.write(&rows(20..100)).unwrap_err().to_string();
-    assert!(error.contains("topic bounded-interval") && error.contains("more than 2048 bytes"), "{error}");
-    assert!(error.contains("checkpoint interval shorter, or raise 'sink.buffer-bytes'"), "{error}");
+    assert!(
+        error.contains("topic bounded-interval") && error.contains("of one epoch take more than 2048 bytes"),
+        "{error}"
+    );
+    assert!(error.contains("raise 'sink.buffer-bytes'"), "{error}");
 }
 
 #[test]
@@ -224,8 +276,10 @@ fn what_a_broker_refuses_for_good_is_told_at_once() {
     assert!(error.contains("topic refused") && error.contains("larger than the client or the topic allows"), "{error}");
 
     let mut damaged = prepare(open_exact(table("refused", &[]), 0, 1, "refused").unwrap().as_mut(), 2);
-    let middle = damaged.content.len() / 2;
-    damaged.content[middle] ^= 1;
+    let mut content = damaged.content.to_vec();
+    let middle = content.len() / 2;
+    content[middle] ^= 1;
+    damaged.content = content.into();
     let mut sink = open_exact(table("refused", &[]), 0, 1, "refused").unwrap();
     let error = sink.commit(&damaged).unwrap_err().to_string();
     assert!(error.contains("epoch 2 of sink task 0") && error.contains("its checksum is wrong"), "{error}");

@@ -1,13 +1,13 @@
 //! What the tests share: tables of two columns, readers that run against a deadline, and a plain client of the broker.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
-use anabranch_model::{Clock, Nanos, PartitionId, Result, SystemClock};
-use anabranch_operators::{Connector, Delivery, Malformed, NoHost, Polled, Positions, Sink, Source, TaskContext};
+use anabranch_model::{Clock, Epoch, Incarnation, Nanos, PartitionId, Result, SystemClock};
+use anabranch_operators::{Connector, Delivery, Host, Malformed, NoHost, Polled, Positions, Sink, Source, TaskContext};
 use arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
@@ -77,6 +77,53 @@ pub(crate) fn open_exact(connector: ConnectorSpec, index: u32, parallelism: u32,
     let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
     let delivery = Delivery::ExactlyOnce { scope: scope.into() };
     KafkaConnector.sink(&spec, &TaskContext { delivery, ..context(index, parallelism) })
+}
+
+/// A host that plays one process among several.
+pub(crate) struct Place {
+    pub(crate) is_owner: bool,
+    pub(crate) resumed_after: Option<Epoch>,
+    /// What the user was told.
+    pub(crate) notices: Mutex<Vec<String>>,
+}
+
+impl Place {
+    pub(crate) fn new(is_owner: bool, resumed_after: Option<u64>) -> Arc<Place> {
+        Arc::new(Place { is_owner, resumed_after: resumed_after.map(Epoch), notices: Mutex::default() })
+    }
+}
+
+impl Host for Place {
+    fn incarnation(&self) -> Incarnation {
+        Incarnation(1)
+    }
+
+    fn resumed_after(&self) -> Option<Epoch> {
+        self.resumed_after
+    }
+
+    fn is_owner(&self) -> Result<bool> {
+        Ok(self.is_owner)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn request_checkpoint(&self) {}
+
+    fn set_full(&self, _full: bool) {}
+
+    fn notify(&self, text: String) {
+        self.notices.lock().unwrap().push(text);
+    }
+}
+
+/// Opens the only writer of a table in this place, which writes exactly once.
+pub(crate) fn open_exact_at(connector: ConnectorSpec, scope: &str, host: Arc<Place>) -> Result<Box<dyn Sink>> {
+    let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
+    let delivery = Delivery::ExactlyOnce { scope: scope.into() };
+    KafkaConnector.sink(&spec, &TaskContext { delivery, host, ..context(0, 1) })
 }
 
 /// The message of the error with which opening fails.
@@ -202,7 +249,7 @@ pub(crate) const BOUNDED: (&str, &str) = ("scan.bounded.mode", "latest-offset");
 /// A client of the broker that shares no code with the connector.
 pub(crate) struct Outside {
     config: ClientConfig,
-    producer: BaseProducer,
+    pub(crate) producer: BaseProducer,
 }
 
 impl Outside {

@@ -240,7 +240,7 @@ impl Sink for Writer {
         self.has_written = true;
         self.tables.shared.call(self.tables.process, |_| ())?;
         let content = std::mem::take(&mut self.lines).join("\n").into_bytes();
-        Ok((!content.is_empty()).then_some(Committable { epoch, task: self.task, content }))
+        Ok((!content.is_empty()).then_some(Committable { epoch, task: self.task, content: content.into() }))
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {
@@ -248,7 +248,7 @@ impl Sink for Writer {
             return Ok(());
         }
         let scope = self.scope.clone().ok_or_else(|| Error::internal("a commit without checkpoints"))?;
-        let (name, content) = ((scope, committable.task, committable.epoch), committable.content.clone());
+        let (name, content) = ((scope, committable.task, committable.epoch), committable.content.to_vec());
         self.tables.shared.call(self.tables.process, |outside| {
             outside.happened.push(Happened::Committed { name: name.clone(), content: content.clone() });
             if outside.visible.contains_key(&name) {

@@ -144,7 +144,7 @@ impl Sink for ExactFileSink {
             hidden.iter().enumerate().map(|(index, hidden)| (hidden.clone(), self.folder.visible(epoch, index)));
         let content = Content { version: VERSION, folder: self.folder.path().to_owned(), files: names.collect() };
         self.prepared.extend(hidden);
-        Ok(Some(Committable { epoch, task: self.task, content: content.write()? }))
+        Ok(Some(Committable { epoch, task: self.task, content: content.write()?.into() }))
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {

@@ -1,0 +1,97 @@
+//! The memory of an exactly-once writer: what it holds until a checkpoint covers it, and what is prepared until it is committed.
+//!
+//! The writer cannot hold its own input back: the marker that ends the epoch may be behind rows in its task's inbox. So it acts
+//! on the sources. At an eighth of its bound it requests a checkpoint; in most jobs that empties it in time. At half of the bound
+//! it has the sources held back. They end their epochs early, what is in flight arrives, the checkpoint completes and is
+//! committed, and the sources go on. A spill to disk would not bound what a checkpoint and its transaction hold.
+//!
+//! Only the rows of one epoch cannot be divided: a writer fails if these alone exceed the bound.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use anabranch_model::{Epoch, Error, Result};
+use anabranch_operators::Host;
+
+/// The share of the bound at which a checkpoint is requested.
+const REQUEST_SHARE: u64 = 8;
+/// The share of the bound at which sources are held back.
+const FULL_SHARE: u64 = 2;
+
+/// The memory of one writer. All sizes are in bytes.
+pub(super) struct Room {
+    host: Arc<dyn Host>,
+    bound: u64,
+    held: u64,
+    /// Held when the present epoch began, or when its input paused.
+    held_before: u64,
+    /// Prepared for these epochs and not committed, oldest first.
+    prepared: VecDeque<(Epoch, u64)>,
+    /// A checkpoint was requested for what is held.
+    has_requested: bool,
+    is_full: bool,
+}
+
+impl Room {
+    pub(super) fn new(host: Arc<dyn Host>, bound: u64) -> Room {
+        let prepared = VecDeque::new();
+        Room { host, bound, held: 0, held_before: 0, prepared, has_requested: false, is_full: false }
+    }
+
+    /// Rows were added; now so much is held.
+    pub(super) fn wrote(&mut self, held: u64) -> Result<()> {
+        self.held = held;
+        if held.saturating_sub(self.held_before) > self.bound {
+            return Err(Error::user(format!("the records of one epoch take more than {} bytes", self.bound)).remedy(
+                "raise 'sink.buffer-bytes' (the results of one window are never divided), \
+                 or write them as they come: 'sink.delivery-guarantee' = 'at-least-once'",
+            ));
+        }
+        self.look();
+        Ok(())
+    }
+
+    /// An epoch has ended that no checkpoint covers, or the input pauses.
+    pub(super) fn flushed(&mut self) {
+        self.held_before = self.held;
+    }
+
+    /// All that was held is prepared, for the checkpoint of this epoch.
+    pub(super) fn prepared(&mut self, epoch: Epoch) {
+        if self.held > 0 {
+            self.prepared.push_back((epoch, self.held));
+        }
+        (self.held, self.held_before, self.has_requested) = (0, 0, false);
+        self.look();
+    }
+
+    /// What was prepared up to this epoch is committed.
+    pub(super) fn committed(&mut self, epoch: Epoch) {
+        while self.prepared.pop_front_if(|(prepared, _)| *prepared <= epoch).is_some() {}
+        self.look();
+    }
+
+    fn look(&mut self) {
+        let total = self.held + self.prepared.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let is_full = total >= self.bound / FULL_SHARE;
+        if (is_full || self.held >= self.bound / REQUEST_SHARE) && !self.has_requested {
+            self.has_requested = true;
+            self.host.request_checkpoint();
+        }
+        if is_full != self.is_full {
+            self.is_full = is_full;
+            self.host.set_full(is_full);
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if self.is_full {
+            self.host.set_full(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

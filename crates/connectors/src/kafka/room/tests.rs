@@ -1,0 +1,82 @@
+use std::sync::Mutex;
+
+use anabranch_model::Incarnation;
+
+use super::*;
+
+/// Notes what is requested of it.
+#[derive(Default)]
+struct Notes {
+    requests: Mutex<u32>,
+    full: Mutex<Vec<bool>>,
+}
+
+impl Host for Notes {
+    fn incarnation(&self) -> Incarnation {
+        Incarnation(1)
+    }
+
+    fn resumed_after(&self) -> Option<Epoch> {
+        None
+    }
+
+    fn is_owner(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn request_checkpoint(&self) {
+        *self.requests.lock().unwrap() += 1;
+    }
+
+    fn set_full(&self, full: bool) {
+        self.full.lock().unwrap().push(full);
+    }
+
+    fn notify(&self, _text: String) {}
+}
+
+fn room() -> (Arc<Notes>, Room) {
+    let notes = Arc::new(Notes::default());
+    (notes.clone(), Room::new(notes, 800))
+}
+
+#[test]
+fn a_checkpoint_is_requested_once_before_sources_are_held_back_until_it_is_committed() {
+    let (notes, mut room) = room();
+    let requests = || *notes.requests.lock().unwrap();
+    let full = || notes.full.lock().unwrap().clone();
+    room.wrote(99).unwrap();
+    assert_eq!(requests(), 0);
+    room.wrote(100).unwrap();
+    room.wrote(399).unwrap();
+    assert_eq!((requests(), full()), (1, vec![]));
+    room.wrote(400).unwrap();
+    assert_eq!((requests(), full()), (1, vec![true]));
+    room.prepared(Epoch(5));
+    assert_eq!(full(), [true], "what is prepared takes memory until it is committed");
+    room.committed(Epoch(4));
+    assert_eq!(full(), [true]);
+    room.committed(Epoch(5));
+    assert_eq!(full(), [true, false]);
+    room.wrote(120).unwrap();
+    room.prepared(Epoch(6));
+    room.wrote(300).unwrap();
+    assert_eq!(full(), [true, false, true], "the sum counts");
+    drop(room);
+    assert_eq!(full(), [true, false, true, false]);
+}
+
+#[test]
+fn many_epochs_may_exceed_the_bound_together_and_one_may_not() {
+    let (_, mut room) = room();
+    room.wrote(700).unwrap();
+    room.flushed();
+    room.wrote(1400).unwrap();
+    let error = room.wrote(1501).unwrap_err().to_string();
+    assert!(error.contains("the records of one epoch take more than 800 bytes"), "{error}");
+    assert!(error.contains("raise 'sink.buffer-bytes'"), "{error}");
+}
