@@ -65,7 +65,7 @@ pub(crate) fn assemble(
     let inboxes = entries.values().flat_map(|entry| entry.inboxes.iter().cloned()).collect();
     let after = durable.as_ref().map_or(Epoch(0), |durable| durable.after);
     let notices = mailbox.notices();
-    let control = Control::new(incarnation, after, Arc::clone(&mailbox), inboxes);
+    let control = Control::new(incarnation, after, mailbox, inboxes);
     let log = durable.as_ref().and_then(|durable| durable.log.clone());
     let host: Arc<dyn Host> = Arc::new(TaskHost {
         incarnation,
