@@ -1,5 +1,7 @@
 //! A sink that holds rows until a checkpoint covers them is emptied in time, however fast its sources are.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first error")]
+
 mod support;
 
 use std::sync::{Arc, Mutex};
