@@ -79,10 +79,14 @@ pub trait Host: Send + Sync {
     fn incarnation(&self) -> Incarnation;
 
     /// The epoch of the checkpoint that the incarnation resumes from, 0 if it begins without one. `None` outside of a job.
-    fn resumed_after(&self) -> Option<Epoch>;
+    fn resumed_after(&self) -> Option<Epoch> {
+        None
+    }
 
     /// Asks the job's log whether the job still belongs to this incarnation. Reads from the store, so it is for failures only.
-    fn is_owner(&self) -> Result<bool>;
+    fn is_owner(&self) -> Result<bool> {
+        Ok(true)
+    }
 
     /// Whether the incarnation is over: another process may own the job by now. Who waits gives up then, and nothing is
     /// committed any more.
@@ -94,7 +98,7 @@ pub trait Host: Send + Sync {
 
     /// A sink is full, or no longer full: while one is, the job's sources are not polled, and end their epochs early until a
     /// checkpoint that was requested. What is in flight still arrives. A sink calls this in turns with `true` and `false`.
-    fn set_full(&self, full: bool);
+    fn set_full(&self, _full: bool) {}
 
     /// Tells the user something while the job runs, in one sentence and with what to do about it. Secrets do not belong
     /// there.
@@ -110,10 +114,6 @@ impl Host for NoHost {
         Incarnation(1)
     }
 
-    fn resumed_after(&self) -> Option<Epoch> {
-        None
-    }
-
     fn is_owner(&self) -> Result<bool> {
         Ok(true)
     }
@@ -123,8 +123,6 @@ impl Host for NoHost {
     }
 
     fn request_checkpoint(&self) {}
-
-    fn set_full(&self, _full: bool) {}
 
     fn notify(&self, _text: String) {}
 }
