@@ -131,9 +131,11 @@ fn files_of_the_version_before_are_committed_and_removed() {
     for lost in [".part-job-0-0-17-1.json.complete", ".part-job-0-0-17-2.json.inprogress"] {
         fs::write(folder.path().join(lost), "").unwrap();
     }
-    let text =
-        String::from_utf8(written.content).unwrap().replace(&hidden[0], old).replace("\"version\":2", "\"version\":1");
-    let committable = Committable { content: text.into_bytes(), ..written };
+    let text = String::from_utf8(written.content.to_vec())
+        .unwrap()
+        .replace(&hidden[0], old)
+        .replace("\"version\":2", "\"version\":1");
+    let committable = Committable { content: text.into_bytes().into(), ..written };
     let mut sink = job.open_in(&Life::new(2), 0, 1);
     sink.commit(&committable).unwrap();
     job.assert_visible(&[0], "after the commit");
