@@ -9,8 +9,14 @@ use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Error, Result};
 
 /// Options that the planner reads itself, for tables of every connector.
-const PLAN_OPTIONS: [&str; 5] =
-    ["on-malformed", "dead-letter.table", "scan.idle-timeout", "scan.parallelism", "sink.parallelism"];
+const PLAN_OPTIONS: [&str; 6] = [
+    "on-malformed",
+    "dead-letter.table",
+    "scan.idle-timeout",
+    "scan.watermark.lateness",
+    "scan.parallelism",
+    "sink.parallelism",
+];
 
 /// Reads a table's options with their types; what nobody asked for is an error that lists the known options.
 pub struct Options<'a> {

@@ -8,10 +8,10 @@ mod spec;
 mod table;
 
 pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
-pub use options::{CheckpointOptions, GroupOptions, JobOptions, StateBackendKind};
+pub use options::{CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
 pub use plan::{Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use spec::{
-    AggregatePhase, AggregateSpec, JoinKind, OnMalformed, OperatorSpec, SinkSpec, SourceSpec, StaticJoinSpec,
+    AggregatePhase, AggregateSpec, JoinKind, Lateness, OnMalformed, OperatorSpec, SinkSpec, SourceSpec, StaticJoinSpec,
     WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
 };
 pub use table::{ConnectorSpec, TableTraits};

@@ -31,6 +31,25 @@ pub struct JobOptions {
     pub state_directory: Option<PathBuf>,
     /// Where the job keeps checkpoints, and when. `None`: it keeps none, and begins anew at every start.
     pub checkpoints: Option<CheckpointOptions>,
+    /// Sizes that results do not depend on.
+    #[serde(default)]
+    pub thresholds: Thresholds,
+}
+
+/// Sizes at which operators give out what they hold. They have no names for `SET`: results do not depend on them, and tests
+/// draw them small to show that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thresholds {
+    /// Groups that a partial aggregate holds at most.
+    pub partial_groups: usize,
+    /// Changed rows of an aggregate, since its last complete snapshot, that are not worth the next complete one.
+    pub snapshot_changed_rows: usize,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Thresholds { partial_groups: 1 << 16, snapshot_changed_rows: 1 << 16 }
+    }
 }
 
 impl Default for JobOptions {
@@ -46,6 +65,7 @@ impl Default for JobOptions {
             state_bytes: 4 << 30,
             state_directory: None,
             checkpoints: None,
+            thresholds: Thresholds::default(),
         }
     }
 }

@@ -27,7 +27,7 @@ pub struct SourceSpec {
     pub on_malformed: OnMalformed,
 }
 
-/// Watermark of a partition: the largest `time` seen, less `delay_ms`.
+/// Watermark of a partition: 1 ms before the largest `time` seen less `delay_ms`, since a row just at that bound may come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WatermarkSpec {
     /// Event time over the decoded columns, of a timestamp type.
@@ -36,6 +36,21 @@ pub struct WatermarkSpec {
     pub delay_ms: i64,
     /// After this many milliseconds without a record a partition no longer holds the watermark back. `None`: it always does.
     pub idle_timeout_ms: Option<u64>,
+    /// What decides whether a row is late.
+    #[serde(default)]
+    pub lateness: Lateness,
+}
+
+/// What decides whether a row is late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lateness {
+    /// The job's event time where the row's window is: a row is late if all of its windows have fired.
+    #[default]
+    Job,
+    /// The records before it in its partition: a row is late if it is further behind the latest of them than `delay_ms`. The
+    /// source drops it.
+    Partition,
 }
 
 /// Fate of a record that cannot be decoded.
@@ -204,6 +219,9 @@ impl fmt::Display for SourceSpec {
         }
         if let Some(watermark) = &self.watermark {
             write!(f, " watermark max({}) - {} ms", watermark.time, watermark.delay_ms)?;
+            if watermark.lateness == Lateness::Partition {
+                f.write_str(", lateness by partition")?;
+            }
         }
         Ok(())
     }

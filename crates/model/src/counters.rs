@@ -25,8 +25,10 @@ pub struct TaskCounters {
     pub idle_ns: AtomicU64,
     /// Time spent waiting for room downstream, in nanoseconds.
     pub backpressured_ns: AtomicU64,
-    /// Rows dropped because their window had closed.
+    /// Rows dropped because their windows had fired, or because they came too late in their partition.
     pub late_rows: AtomicU64,
+    /// Rows dropped because they belong to no window.
+    pub rows_without_event_time: AtomicU64,
     /// Records that could not be decoded.
     pub malformed_rows: AtomicU64,
     /// The task's watermark, in milliseconds; `i64::MIN` before the first.
@@ -61,6 +63,7 @@ impl Default for TaskCounters {
             idle_ns: AtomicU64::new(0),
             backpressured_ns: AtomicU64::new(0),
             late_rows: AtomicU64::new(0),
+            rows_without_event_time: AtomicU64::new(0),
             malformed_rows: AtomicU64::new(0),
             watermark_ms: AtomicI64::new(i64::MIN),
             epoch: AtomicU64::new(0),
@@ -154,6 +157,8 @@ pub struct TaskMetrics {
     pub backpressured_ns: u64,
     /// Late rows dropped.
     pub late_rows: u64,
+    /// Rows dropped because they have no event time.
+    pub rows_without_event_time: u64,
     /// Malformed records.
     pub malformed_rows: u64,
     /// Watermark.

@@ -1,11 +1,9 @@
 //! Event time of rows, and the arithmetic of windows.
 
 use std::borrow::Cow;
-use std::sync::Arc;
-
 use anabranch_dataflow::Window;
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, ArrayRef, TimestampMillisecondArray};
+use arrow::array::{Array, ArrayRef, Int64Array, make_array};
 use arrow::datatypes::{DataType, TimeUnit};
 
 use crate::key_hash::timestamp_values;
@@ -55,19 +53,36 @@ pub fn latest_time(times: &[i64]) -> Option<i64> {
 
 /// Whether all of these times are at or after `from` and at or before `to`, which lie less than 2^63 apart.
 pub(crate) fn all_within(times: &[i64], from: i64, to: i64) -> bool {
-    // A difference that is negative sets the sign. Whoever lies so far off that it overflows fails on the other side.
+    // A negative difference sets the sign. A time so far off that one difference overflows fails at the other.
     let outside = times.iter().fold(0, |outside, t| outside | t.wrapping_sub(from) | to.wrapping_sub(*t));
     outside >= 0
 }
 
-/// A column of milliseconds as a timestamp of the type wanted.
-pub(crate) fn time_column(millis: Vec<i64>, data_type: &DataType) -> Result<ArrayRef> {
-    let millis = TimestampMillisecondArray::from(millis);
-    let array: ArrayRef = match data_type {
-        DataType::Timestamp(_, Some(zone)) => Arc::new(millis.with_timezone(Arc::clone(zone))),
-        _ => Arc::new(millis),
+/// A column of milliseconds as a timestamp of the type wanted, rounded down.
+pub(crate) fn time_column(mut millis: Vec<i64>, data_type: &DataType) -> Result<ArrayRef> {
+    let DataType::Timestamp(unit, _) = data_type else {
+        return Err(Error::internal(format!("event time has the type {data_type}")));
     };
-    Ok(arrow::compute::cast(&array, data_type)?)
+    let per_milli = match unit {
+        TimeUnit::Second => {
+            millis.iter_mut().for_each(|value| *value = value.div_euclid(1000));
+            1
+        }
+        TimeUnit::Millisecond => 1,
+        TimeUnit::Microsecond => 1000,
+        TimeUnit::Nanosecond => 1_000_000,
+    };
+    if per_milli > 1 {
+        for value in &mut millis {
+            let wide = value.checked_mul(per_milli).ok_or_else(|| {
+                Error::user(format!("a window bound of {value} ms since 1970 does not fit into {data_type}"))
+                    .remedy("use a TIMESTAMP(3) as event time, or leave out rows with such times")
+            })?;
+            *value = wide;
+        }
+    }
+    let values = Int64Array::from(millis).into_data().into_builder().data_type(data_type.clone()).build()?;
+    Ok(make_array(values))
 }
 
 /// Windows as starts, ends and panes, in milliseconds. A pane is the longest stretch of time that lies in the same
@@ -93,6 +108,16 @@ impl WindowTimes {
         }
         let pane = gcd(size, slide);
         Ok(Some(WindowTimes { size, slide, pane, offset: offset.rem_euclid(slide) }))
+    }
+
+    /// Refuses a pane so far from 1970 that the bounds of its windows cannot be computed.
+    pub(crate) fn check(&self, pane: i64) -> Result<()> {
+        let room = self.size.saturating_add(self.slide);
+        if pane.checked_add(room).is_some() && pane.checked_sub(room).is_some() {
+            return Ok(());
+        }
+        Err(Error::user(format!("an event time near {pane} ms since 1970 is out of range for windows of {} ms", self.size))
+            .remedy("leave out such rows with WHERE, or correct the event-time expression"))
     }
 
     /// Start of the pane that holds a time.
@@ -178,6 +203,26 @@ mod tests {
                 assert_eq!(all_within(&times, from, to), expected, "{times:?} in {from}..={to}");
             }
         }
+    }
+
+    #[test]
+    fn window_bounds_before_1970_are_rounded_down_and_never_wrapped() {
+        let column = |millis: i64, unit| time_column(vec![millis], &DataType::Timestamp(unit, None));
+        for (unit, expected) in [
+            (TimeUnit::Second, -1),
+            (TimeUnit::Millisecond, -1),
+            (TimeUnit::Microsecond, -1000),
+            (TimeUnit::Nanosecond, -1_000_000),
+        ] {
+            let values = column(-1, unit).expect("fits");
+            assert_eq!(timestamp_values(&values, unit), [expected], "{unit:?}");
+            let back = event_times(&values).expect("times").to_vec();
+            assert_eq!(back, [if unit == TimeUnit::Second { -1000 } else { -1 }]);
+        }
+        let error = column(i64::MAX / 1000, TimeUnit::Nanosecond).expect_err("too large");
+        assert!(error.to_string().contains("does not fit into"), "{error}");
+        let zone = DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()));
+        assert_eq!(time_column(vec![5], &zone).expect("fits").data_type(), &zone);
     }
 
     #[test]

@@ -21,4 +21,4 @@ pub use connector::{
 pub use event_time::{event_times, latest_time};
 pub use expression::{CompiledExpr, Functions, Projection};
 pub use key_hash::hash_keys;
-pub use operator::{Element, Operator, Output, StateChange, StateShape};
+pub use operator::{Dropped, Element, Operator, Output, StateChange, StateShape};

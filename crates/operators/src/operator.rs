@@ -68,10 +68,23 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// Late rows dropped since the last call.
-    fn take_late_rows(&mut self) -> u64 {
-        0
+    /// Event time may have come to `time` at the tasks that the rows of this one go to, though not here: this task was idle,
+    /// and the others went on.
+    fn event_time_ahead(&mut self, _time: EventTime) {}
+
+    /// Rows dropped since the last call.
+    fn take_dropped(&mut self) -> Dropped {
+        Dropped::default()
     }
+}
+
+/// Rows that an operator has dropped, by their cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// All of their windows had fired.
+    pub late_rows: u64,
+    /// They belong to no window.
+    pub rows_without_event_time: u64,
 }
 
 /// State as rows.

@@ -4,16 +4,12 @@
 //! one pane, the usual case, is not split. Hopping windows merge the states of their panes when they fire; a pane
 //! that was merged once is kept as columns of states until its last window fires or a straggler reopens it. Tables that
 //! are full are given to the state backend; what it holds comes back in slices when a window fires.
-//!
-//! The partial half holds rows back only within an epoch and while their windows are open: it gives out its states
-//! when the watermark passes a pane, when the epoch ends, when the input is idle, and when it is full. Where keys hardly repeat, grouping twice
-//! is waste: it then turns each row into a state by itself, and tries again after a while (compare "adaptive partial
-//! aggregation" in the literature on parallel databases, Larson 1997).
 
 mod backed;
 mod firing;
 mod function;
 mod groups;
+mod partial;
 mod snapshot;
 
 #[cfg(test)]
@@ -28,22 +24,17 @@ use anabranch_state::StateBackend;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use self::backed::{Sizes, batch_of, states_of};
+use self::backed::{Sizes, states_of};
 use self::firing::Firing;
 use self::function::AggregateFunctions;
 use self::groups::{Grouped, Groups, Input};
+use self::partial::PassOn;
 use self::snapshot::Snapshots;
 use crate::event_time::{WindowTimes, all_within, event_times};
 use crate::operator::RESULT_ROWS;
 use crate::window_assign::window_fields;
-use crate::{CompiledExpr, Functions, Operator, Output, StateChange, StateShape};
+use crate::{CompiledExpr, Dropped, Functions, Operator, Output, StateChange, StateShape};
 
-/// Groups that a partial aggregate holds at most before it gives out all of them.
-const PARTIAL_GROUPS_MAX: usize = 1 << 16;
-/// Rows after which a partial aggregate that passes rows on tries grouping again.
-const PASS_ON_ROWS: u64 = 1 << 22;
-/// Rows after which the ratio of groups to rows is believed.
-const SAMPLE_ROWS: u64 = 1 << 15;
 /// A table that takes more than this is not kept for reuse.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
@@ -62,9 +53,13 @@ pub(crate) struct WindowAggregate {
     /// Panes by start; the global window is the pane at 0.
     panes: BTreeMap<i64, Pane>,
     watermark: i64,
-    late_rows: u64,
+    /// What event time may have come to where the states of the partial half go.
+    ahead: i64,
+    dropped: Dropped,
     spare: Option<Groups>,
     pass_on: PassOn,
+    /// Groups that the partial half holds at most before it gives out all of them.
+    partial_groups_max: usize,
     backend: Box<dyn StateBackend>,
     sizes: Sizes,
     firing: Firing,
@@ -85,14 +80,12 @@ struct OpenPane {
     changed: Option<Box<Groups>>,
 }
 
-/// Whether the partial half groups rows or passes them on as states.
+/// Rows of a batch by their panes; `None` stands for all rows.
 #[derive(Default)]
-struct PassOn {
-    /// Rows grouped since the last decision, and the groups that came of them.
-    rows: u64,
-    groups: u64,
-    /// Rows still to pass on before grouping is tried again.
-    rows_left: u64,
+struct Split {
+    panes: Vec<(i64, Option<Vec<u32>>)>,
+    /// Rows whose windows have all fired.
+    late: Vec<u32>,
 }
 
 impl WindowAggregate {
@@ -128,12 +121,14 @@ impl WindowAggregate {
             functions,
             schema,
             state_schema,
-            snapshots: Snapshots::default(),
+            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             panes: BTreeMap::new(),
             watermark: i64::MIN,
-            late_rows: 0,
+            ahead: i64::MIN,
+            dropped: Dropped::default(),
             spare: None,
             pass_on: PassOn::default(),
+            partial_groups_max: options.thresholds.partial_groups,
             backend,
             sizes,
             firing: Firing::default(),
@@ -155,29 +150,45 @@ impl WindowAggregate {
         Ok((Input { rows: batch.num_rows(), keys, grouped: values, filters: Some(filters) }, time))
     }
 
-    /// Panes of the rows, in order of time, each with its rows; `None` stands for all rows. Late rows are counted out.
-    fn split(&mut self, time: &ArrayRef, times: WindowTimes) -> Result<Vec<(i64, Option<Vec<u32>>)>> {
+    /// Panes of the rows, in order of time. Rows without event time are counted and left out.
+    fn split(&mut self, time: &ArrayRef, times: WindowTimes) -> Result<Split> {
         let values = event_times(time)?;
-        let late_below = match self.phase {
-            AggregatePhase::Partial => i64::MIN,
-            _ => times.late_below(self.watermark),
-        };
+        let late_below = times.late_below(self.watermark.max(self.ahead));
         if time.null_count() == 0 {
-            let Some(first) = values.first() else { return Ok(Vec::new()) };
+            let Some(first) = values.first() else { return Ok(Split::default()) };
             let pane = times.pane_of(*first);
             if all_within(&values, pane.max(late_below), pane.saturating_add(times.pane - 1)) {
-                return Ok(vec![(pane, None)]);
+                return Ok(Split { panes: vec![(pane, None)], late: Vec::new() });
             }
         }
-        let mut panes: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+        let (mut panes, mut late): (BTreeMap<i64, Vec<u32>>, _) = (BTreeMap::new(), Vec::new());
         for (row, value) in values.iter().enumerate() {
-            if *value < late_below || time.is_null(row) {
-                self.late_rows += 1;
+            if time.is_null(row) {
+                self.dropped.rows_without_event_time += 1;
+            } else if *value < late_below {
+                late.push(row as u32);
             } else {
                 panes.entry(times.pane_of(*value)).or_default().push(row as u32);
             }
         }
-        Ok(panes.into_iter().map(|(pane, rows)| (pane, Some(rows))).collect())
+        Ok(Split { panes: panes.into_iter().map(|(pane, rows)| (pane, Some(rows))).collect(), late })
+    }
+
+    /// Adds each row to its pane. Late rows are dropped; the partial half leaves that to the final one.
+    fn add_to_panes(&mut self, input: &Input, time: Option<&ArrayRef>, out: Option<&mut Output>) -> Result<()> {
+        let (Some(time), Some(times)) = (time, self.times) else { return self.add(0, input) };
+        let Split { panes, late } = self.split(time, times)?;
+        for (pane, rows) in panes {
+            match rows {
+                None => self.add(pane, input)?,
+                Some(rows) => self.add(pane, &input.take(rows)?)?,
+            }
+        }
+        match out.filter(|_| self.phase == AggregatePhase::Partial && !late.is_empty()) {
+            Some(out) => self.pass_late_on(late, input, time, out)?,
+            None => self.dropped.late_rows += late.len() as u64,
+        }
+        Ok(())
     }
 
     fn add(&mut self, pane: i64, input: &Input) -> Result<()> {
@@ -203,6 +214,7 @@ impl WindowAggregate {
 
     /// Opens a pane that is new, or was sealed.
     fn open(&mut self, pane: i64) -> Result<()> {
+        self.times.map_or(Ok(()), |times| times.check(pane))?;
         let mut groups = match self.spare.take() {
             Some(spare) => Box::new(spare),
             None => Box::new(Groups::new(self.key_types.clone(), &self.functions)?),
@@ -222,64 +234,11 @@ impl WindowAggregate {
         }
     }
 
-    /// Gives out the states of the panes that lie before `end`, and keeps one emptied table for reuse.
-    fn give_out(&mut self, end: i64, out: &mut Output) -> Result<()> {
-        while let Some(entry) = self.panes.first_entry().filter(|e| *e.key() < end) {
-            let (start, pane) = entry.remove_entry();
-            let Pane::Open(OpenPane { mut groups, .. }) = pane else { continue };
-            let states = groups.states()?;
-            let panes = self.times.map(|_| vec![start; states.len]);
-            emit_batch(&batch_of(&self.state_schema, panes, states)?, out);
-            self.recycle(*groups);
-        }
-        Ok(())
-    }
-
-    /// Gives each row on as the state of a group of its own.
-    fn pass_rows_on(&mut self, input: Input, time: Option<&ArrayRef>, out: &mut Output) -> Result<()> {
-        let rows = input.rows;
-        self.pass_on.rows_left = self.pass_on.rows_left.saturating_sub(rows as u64);
-        let panes = match (time, self.times) {
-            (Some(time), Some(times)) => Some(panes_of(&event_times(time)?, times)),
-            _ => None,
-        };
-        let values = self.functions.states_of_rows(&input)?;
-        emit_batch(&batch_of(&self.state_schema, panes, Grouped { len: rows, keys: input.keys, values })?, out);
-        Ok(())
-    }
-
-    /// After rows were grouped by the partial half: gives out what is too much, and decides whether to go on grouping.
-    fn after_partial(&mut self, out: &mut Output) -> Result<()> {
-        let groups: usize =
-            self.panes.values().map(|p| if let Pane::Open(open) = p { open.groups.len() } else { 0 }).sum();
-        if groups >= PARTIAL_GROUPS_MAX {
-            self.give_out(i64::MAX, out)?;
-        }
-        let PassOn { rows, groups, .. } = self.pass_on;
-        if rows >= SAMPLE_ROWS {
-            // More than one group for two rows: the second grouping has as much to do as if there were no first.
-            let rows_left = if groups * 2 > rows && self.functions.rows_have_states() { PASS_ON_ROWS } else { 0 };
-            if rows_left > 0 {
-                self.give_out(i64::MAX, out)?;
-            }
-            self.pass_on = PassOn { rows: 0, groups: 0, rows_left };
-        }
-        Ok(())
-    }
 }
 
 fn emit_batch(batch: &RecordBatch, out: &mut Output) {
     for first in (0..batch.num_rows()).step_by(RESULT_ROWS) {
         out.batch(batch.slice(first, RESULT_ROWS.min(batch.num_rows() - first)));
-    }
-}
-
-/// The pane of each time. Divisions are dear: first it is seen whether one serves for all.
-fn panes_of(values: &[i64], times: WindowTimes) -> Vec<i64> {
-    let pane = values.first().map_or(0, |first| times.pane_of(*first));
-    match all_within(values, pane, pane.saturating_add(times.pane - 1)) {
-        true => vec![pane; values.len()],
-        false => values.iter().map(|time| times.pane_of(*time)).collect(),
     }
 }
 
@@ -334,16 +293,7 @@ impl Operator for WindowAggregate {
             return self.pass_rows_on(input, time.as_ref(), out);
         }
         self.pass_on.rows += rows as u64;
-        let panes = match (&time, self.times) {
-            (Some(time), Some(times)) => self.split(time, times)?,
-            _ => vec![(0, None)],
-        };
-        for (pane, rows) in panes {
-            match rows {
-                None => self.add(pane, &input)?,
-                Some(rows) => self.add(pane, &input.take(rows)?)?,
-            }
-        }
+        self.add_to_panes(&input, time.as_ref(), Some(out))?;
         match self.phase {
             AggregatePhase::Partial => self.after_partial(out),
             _ => self.keep_to_size(&batch),
@@ -403,7 +353,13 @@ impl Operator for WindowAggregate {
         Ok(())
     }
 
-    fn take_late_rows(&mut self) -> u64 {
-        std::mem::take(&mut self.late_rows)
+    fn event_time_ahead(&mut self, time: EventTime) {
+        if self.phase == AggregatePhase::Partial {
+            self.ahead = time.0;
+        }
+    }
+
+    fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.dropped)
     }
 }

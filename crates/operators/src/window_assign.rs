@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::event_time::{WindowTimes, event_times, time_column};
 use crate::operator::RESULT_ROWS;
-use crate::{Operator, Output};
+use crate::{Dropped, Operator, Output};
 
 pub(crate) struct WindowAssign {
     times: WindowTimes,
@@ -18,8 +18,7 @@ pub(crate) struct WindowAssign {
     keep: Vec<usize>,
     time_type: DataType,
     schema: SchemaRef,
-    /// Rows without event time are in no window.
-    dropped: u64,
+    dropped: Dropped,
 }
 
 impl WindowAssign {
@@ -29,7 +28,7 @@ impl WindowAssign {
         let mut fields: Vec<Field> = spec.keep.iter().map(|i| input.field(*i).clone()).collect();
         fields.extend(window_fields(&time_type));
         let (time, keep, schema) = (spec.time, spec.keep.clone(), Arc::new(Schema::new(fields)));
-        Ok(WindowAssign { times, time, keep, time_type, schema, dropped: 0 })
+        Ok(WindowAssign { times, time, keep, time_type, schema, dropped: Dropped::default() })
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -72,10 +71,11 @@ impl Operator for WindowAssign {
         let (mut rows, mut starts) = (Vec::with_capacity(times.len()), Vec::with_capacity(times.len()));
         for (row, time) in times.iter().enumerate() {
             if column.is_null(row) {
-                self.dropped += 1;
+                self.dropped.rows_without_event_time += 1;
                 continue;
             }
             let (mut start, last) = (self.times.first_start(*time), self.times.last_start(*time));
+            self.times.check(last)?;
             while start <= last {
                 // With a slide longer than the size, times between two windows are in neither.
                 if start.saturating_add(self.times.size) > *time {
@@ -93,7 +93,7 @@ impl Operator for WindowAssign {
         self.give(&batch, rows, starts, out)
     }
 
-    fn take_late_rows(&mut self) -> u64 {
+    fn take_dropped(&mut self) -> Dropped {
         std::mem::take(&mut self.dropped)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, Lateness, TableTraits};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
@@ -54,6 +54,7 @@ pub(crate) struct Watermark {
 #[derive(Debug, Default)]
 pub(crate) struct TableOptions {
     pub(crate) idle_timeout_ms: Option<u64>,
+    pub(crate) lateness: Lateness,
     pub(crate) malformed: Malformed,
     pub(crate) sink_parallelism: Option<u32>,
     pub(crate) scan_parallelism: Option<u32>,
@@ -185,6 +186,16 @@ fn split_options(mut all: BTreeMap<String, String>, key_groups: u16) -> Result<(
     if let Some(text) = all.remove("scan.idle-timeout") {
         let timeout = parse_duration(&text).map_err(of("scan.idle-timeout"))?;
         options.idle_timeout_ms = Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)).filter(|ms| *ms > 0);
+    }
+    if let Some(text) = all.remove("scan.watermark.lateness") {
+        options.lateness = match text.as_str() {
+            "job" => Lateness::Job,
+            "partition" => Lateness::Partition,
+            other => {
+                return Err(Error::user(format!("unknown value '{other}' of option 'scan.watermark.lateness'"))
+                    .remedy("use 'job' or 'partition'"));
+            }
+        };
     }
     if let Some(text) = all.remove("sink.parallelism") {
         options.sink_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("sink.parallelism"))?);

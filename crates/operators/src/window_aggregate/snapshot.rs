@@ -23,8 +23,6 @@ use crate::{StateChange, StateShape};
 
 /// A snapshot is complete when so many times the rows of the last complete one have been given out since.
 const CHANGES_PER_STATE: usize = 4;
-/// Fewer rows than this are not worth a complete snapshot.
-const CHANGES_MIN: usize = 1 << 16;
 /// Complete snapshots in a row at most because most groups change.
 const WHOLE_MAX: u32 = 16;
 
@@ -35,6 +33,8 @@ pub(super) struct Snapshots {
     complete_rows: Option<usize>,
     /// Rows given out since.
     changed_rows: usize,
+    /// Fewer changed rows than this are not worth a complete snapshot.
+    changed_rows_min: usize,
     /// How many of the next snapshots are complete because most groups change, and how many were the last time.
     whole_left: u32,
     whole_last: u32,
@@ -47,6 +47,10 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
+    pub(super) fn new(changed_rows_min: usize) -> Snapshots {
+        Snapshots { changed_rows_min, ..Snapshots::default() }
+    }
+
     /// Whether the next snapshot gives out changes, so that rows are grouped beside what has been given out.
     pub(super) fn are_changes(&self) -> bool {
         self.complete_rows.is_some() && self.whole_left == 0
@@ -120,8 +124,8 @@ impl WindowAggregate {
     }
 
     pub(super) fn take_snapshot(&mut self) -> Result<StateChange> {
-        let Snapshots { complete_rows, changed_rows, .. } = self.snapshots;
-        let outgrown = complete_rows.is_none_or(|rows| changed_rows > CHANGES_MIN.max(CHANGES_PER_STATE * rows));
+        let Snapshots { complete_rows, changed_rows, changed_rows_min, .. } = self.snapshots;
+        let outgrown = complete_rows.is_none_or(|rows| changed_rows > changed_rows_min.max(CHANGES_PER_STATE * rows));
         // Without any pane, a complete snapshot costs nothing and frees what was given out before.
         let put_away = std::mem::take(&mut self.snapshots.put_away);
         let is_whole = self.snapshots.whole_left > 0;
@@ -174,16 +178,6 @@ impl WindowAggregate {
     /// Merges rows of a snapshot. They are part of the next snapshot, which is complete: it may have another parallelism.
     pub(super) fn take_up(&mut self, rows: &RecordBatch) -> Result<()> {
         let (input, pane) = states_of(rows, self.times.is_some(), &self.functions)?;
-        let panes = match (&pane, self.times) {
-            (Some(pane), Some(times)) => self.split(pane, times)?,
-            _ => vec![(0, None)],
-        };
-        for (pane, rows) in panes {
-            match rows {
-                None => self.add(pane, &input)?,
-                Some(rows) => self.add(pane, &input.take(rows)?)?,
-            }
-        }
-        Ok(())
+        self.add_to_panes(&input, pane.as_ref(), None)
     }
 }

@@ -46,6 +46,7 @@ impl Lowering<'_> {
                 })?,
                 delay_ms: table.watermark.as_ref().map_or(0, |w| w.delay_ms),
                 idle_timeout_ms: table.options.idle_timeout_ms,
+                lateness: table.options.lateness,
             }),
             None => None,
         };
