@@ -41,7 +41,11 @@ pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
     let cpu = per_million.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.2}"));
     let memory = peak_bytes.map_or_else(|| "-".to_owned(), bytes);
     lines.push(format!("{cpu} CPU-seconds per million events, peak memory {memory}"));
-    lines.push(format!("{} late, {} malformed", grouped(view.late), grouped(view.malformed)));
+    let mut dropped = format!("{} late, {} malformed", grouped(view.late), grouped(view.malformed));
+    if view.without_event_time > 0 {
+        dropped.push_str(&format!(", {} without event time", grouped(view.without_event_time)));
+    }
+    lines.push(dropped);
     lines
 }
 

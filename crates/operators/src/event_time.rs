@@ -1,10 +1,10 @@
 //! Event time of rows, and the arithmetic of windows.
 
-use std::borrow::Cow;
 use anabranch_dataflow::Window;
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, Int64Array, make_array};
 use arrow::datatypes::{DataType, TimeUnit};
+use std::borrow::Cow;
 
 use crate::key_hash::timestamp_values;
 
@@ -116,8 +116,11 @@ impl WindowTimes {
         if pane.checked_add(room).is_some() && pane.checked_sub(room).is_some() {
             return Ok(());
         }
-        Err(Error::user(format!("an event time near {pane} ms since 1970 is out of range for windows of {} ms", self.size))
-            .remedy("leave out such rows with WHERE, or correct the event-time expression"))
+        Err(Error::user(format!(
+            "an event time near {pane} ms since 1970 is out of range for windows of {} ms",
+            self.size
+        ))
+        .remedy("leave out such rows with WHERE, or correct the event-time expression"))
     }
 
     /// Start of the pane that holds a time.

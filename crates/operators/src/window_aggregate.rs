@@ -233,7 +233,6 @@ impl WindowAggregate {
             self.spare = Some(groups);
         }
     }
-
 }
 
 fn emit_batch(batch: &RecordBatch, out: &mut Output) {

@@ -10,7 +10,8 @@ use anabranch_model::{
     Clock, Epoch, Error, EventTime, KeyGroups, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes,
 };
 use anabranch_operators::{
-    Committable, Element, Functions, Operator, Output, Sink, StateChange, StateShape, build_operator, hash_keys,
+    Committable, Dropped, Element, Functions, Operator, Output, Sink, StateChange, StateShape, build_operator,
+    hash_keys,
 };
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -26,6 +27,9 @@ pub(crate) struct Chain {
     /// The last watermark that left.
     left: EventTime,
     idle: bool,
+    /// Event time may have come further where the rows of this chain go than here: the task was idle, or goes on from a
+    /// checkpoint.
+    may_be_behind: bool,
     counters: Arc<TaskCounters>,
     clock: Arc<dyn Clock>,
 }
@@ -88,7 +92,7 @@ impl Chain {
         if !same_types(&schema, &stage.schema) {
             return Err(Error::internal(format!("{} gives {schema:?}, planned was {:?}", stage.id, stage.schema)));
         }
-        Ok(Chain { links, tail, left: EventTime::MIN, idle: false, counters, clock })
+        Ok(Chain { links, tail, left: EventTime::MIN, idle: false, may_be_behind: true, counters, clock })
     }
 
     /// Rows of the static side of the operator at `index`.
@@ -104,6 +108,9 @@ impl Chain {
     pub(crate) fn batch(&mut self, batch: Stamped<RecordBatch>) -> Result<()> {
         let rows = batch.value.num_rows() as u64;
         self.wake(batch.born)?;
+        if self.may_be_behind {
+            self.look_ahead();
+        }
         self.push(0, Element::Batch(batch.value), batch.born)?;
         self.counters.latency.record(self.clock.now().since(batch.born), rows);
         Ok(())
@@ -116,12 +123,26 @@ impl Chain {
         self.push(0, Element::Watermark(watermark.value), watermark.born)
     }
 
-    /// Whoever was idle says first that it is no longer: its rows count again where event time is held back.
+    /// A task that was idle announces first that it no longer is: its rows hold event time back again.
     fn wake(&mut self, born: Nanos) -> Result<()> {
         match std::mem::replace(&mut self.idle, false) {
             true => self.leave(Element::Watermark(self.left), born),
             false => Ok(()),
         }
+    }
+
+    /// Tells the operators how far event time has come at the tasks that this chain sends to. While one of them has not taken
+    /// what was sent to it, such as that this task is no longer idle, event time may advance there without this task.
+    fn look_ahead(&mut self) {
+        let reached = match &self.tail {
+            Tail::Exchanges(writers) => {
+                let reached = writers.iter().try_fold(EventTime::MIN, |most, w| Some(most.max(w.reached()?)));
+                reached.unwrap_or(EventTime::MAX)
+            }
+            Tail::Sink(_) => EventTime::MIN,
+        };
+        self.may_be_behind = reached > self.left;
+        self.links.iter_mut().for_each(|link| link.operator.event_time_ahead(reached));
     }
 
     fn push(&mut self, at: usize, element: Element, born: Nanos) -> Result<()> {
@@ -182,7 +203,7 @@ impl Chain {
     /// Every input of the task is idle: event time may go on without it, so nothing may be held back.
     pub(crate) fn idle(&mut self) -> Result<()> {
         self.flush_operators()?;
-        self.idle = true;
+        (self.idle, self.may_be_behind) = (true, true);
         match &mut self.tail {
             Tail::Exchanges(writers) => writers.iter_mut().try_for_each(ExchangeWriter::idle),
             Tail::Sink(tail) => tail.sink.flush(),
@@ -193,7 +214,7 @@ impl Chain {
     /// hands over, or prepares to; the marker goes on.
     pub(crate) fn marker(&mut self, marker: Marker) -> Result<Option<ChainSnapshot>> {
         self.flush_operators()?;
-        self.count_late();
+        self.count_dropped();
         let operators = if marker.snapshot { self.snapshot_operators()? } else { Vec::new() };
         match &mut self.tail {
             Tail::Exchanges(writers) => writers.iter_mut().try_for_each(|w| w.marker(marker))?,
@@ -276,9 +297,12 @@ impl Chain {
         Ok(())
     }
 
-    fn count_late(&mut self) {
-        let late: u64 = self.links.iter_mut().map(|link| link.operator.take_late_rows()).sum();
-        TaskCounters::add(&self.counters.late_rows, late);
+    fn count_dropped(&mut self) {
+        for link in &mut self.links {
+            let Dropped { late_rows, rows_without_event_time } = link.operator.take_dropped();
+            TaskCounters::add(&self.counters.late_rows, late_rows);
+            TaskCounters::add(&self.counters.rows_without_event_time, rows_without_event_time);
+        }
     }
 
     /// Sends buffered rows whose time is up.

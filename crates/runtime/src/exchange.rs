@@ -209,6 +209,12 @@ impl ExchangeWriter {
         self.targets.iter().map(|t| t.deadline).filter(|d| *d != Nanos(u64::MAX)).min()
     }
 
+    /// How far event time has come at the receivers; `None` while one of them has not taken all that was sent to it.
+    pub(crate) fn reached(&self) -> Option<EventTime> {
+        let mut reached = self.targets.iter().map(|t| t.sender.inbox.reached(t.sender.channel));
+        reached.try_fold(EventTime::MIN, |most, reached| Some(most.max(reached?)))
+    }
+
     /// Bytes that wait on the fullest of its channels.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.targets.iter().map(|t| t.sender.inbox.queued_bytes(t.sender.channel)).max().unwrap_or(0)

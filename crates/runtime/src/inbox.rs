@@ -4,10 +4,11 @@
 //! larger than the bound passes when its queue is empty. Locks are taken per batch, never per record.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch_model::{Clock, Envelope, Nanos, batch_bytes};
+use anabranch_model::{Clock, Envelope, EventTime, Nanos, batch_bytes};
 
 /// What a watermark or marker counts, so that a queue of these is bounded too.
 const CONTROL_BYTES: usize = 64;
@@ -19,6 +20,8 @@ pub(crate) struct Inbox {
     writable: Condvar,
     /// Bytes per channel.
     capacity: usize,
+    /// The watermark of the reader, in milliseconds.
+    reached: AtomicI64,
 }
 
 struct State {
@@ -67,7 +70,13 @@ impl Inbox {
     pub(crate) fn new(channels: usize, capacity: usize) -> Self {
         let channels = (0..channels).map(|_| Channel::default()).collect();
         let state = State { channels, turn: 0, reader_waits: false, woken: false, writers_wait: 0, closed: false };
-        Inbox { state: Mutex::new(state), readable: Condvar::new(), writable: Condvar::new(), capacity }
+        Inbox {
+            state: Mutex::new(state),
+            readable: Condvar::new(),
+            writable: Condvar::new(),
+            capacity,
+            reached: AtomicI64::new(i64::MIN),
+        }
     }
 
     /// The state is consistent after each statement, so a panic elsewhere does not spoil it.
@@ -156,6 +165,18 @@ impl Inbox {
         state.channels.iter_mut().for_each(|channel| *channel = Channel::default());
         self.readable.notify_all();
         self.writable.notify_all();
+    }
+
+    /// The reader's watermark is `time` from now on.
+    pub(crate) fn set_reached(&self, time: EventTime) {
+        self.reached.fetch_max(time.0, SeqCst);
+    }
+
+    /// The reader's watermark, which follows from all that it took before it emptied this channel. `None` if the channel is
+    /// not empty.
+    pub(crate) fn reached(&self, channel: usize) -> Option<EventTime> {
+        let is_empty = self.lock().channels[channel].queue.is_empty();
+        is_empty.then(|| EventTime(self.reached.load(SeqCst)))
     }
 
     /// Bytes that wait on a channel.

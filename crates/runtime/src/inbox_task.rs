@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Envelope, Epoch, Marker, MarkerKind, Nanos, Result, TaskCounters, TaskId, batch_bytes};
+use anabranch_model::{
+    Clock, Envelope, Epoch, EventTime, Marker, MarkerKind, Nanos, Result, Stamped, TaskCounters, TaskId, batch_bytes,
+};
 use anabranch_protocol::coordinator::Report;
 
 use crate::alignment::{Alignment, Event};
@@ -181,6 +183,9 @@ pub(crate) struct InboxTask {
 impl InboxTask {
     pub(crate) fn new(task: TaskParts, inbox: Arc<Inbox>, channels: usize) -> Self {
         let alignment = Alignment::new(channels, task.after);
+        // Operators go on with the watermark that they had.
+        let operators = task.restore.iter().flat_map(|restore| restore.operators.values());
+        operators.for_each(|operator| inbox.set_reached(operator.watermark));
         InboxTask { task, inbox, alignment, sides: None, ended: None }
     }
 
@@ -267,9 +272,9 @@ impl InboxTask {
             // Without its static side the task must not join; it only passes the stop on.
             Event::Batch(_) | Event::Watermark(_) | Event::Idle(_) if self.sides == Some(SideEnd::Cut) => Ok(()),
             Event::Batch(batch) => self.task.chain.batch(batch),
-            Event::Watermark(watermark) => self.task.chain.watermark(watermark),
+            Event::Watermark(watermark) => self.watermark(watermark),
             Event::Idle(watermark) => {
-                watermark.map_or(Ok(()), |watermark| self.task.chain.watermark(watermark))?;
+                watermark.map_or(Ok(()), |watermark| self.watermark(watermark))?;
                 self.task.chain.idle()
             }
             Event::Marker(marker) => {
@@ -278,6 +283,11 @@ impl InboxTask {
             }
             Event::None => Ok(()),
         }
+    }
+
+    fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
+        self.inbox.set_reached(watermark.value);
+        self.task.chain.watermark(watermark)
     }
 
     fn look_around(&mut self, now: Nanos) -> Result<()> {

@@ -419,6 +419,7 @@ impl TaskView {
             idle_ns: counters.idle_ns.load(Relaxed),
             backpressured_ns: counters.backpressured_ns.load(Relaxed),
             late_rows: counters.late_rows.load(Relaxed),
+            rows_without_event_time: counters.rows_without_event_time.load(Relaxed),
             malformed_rows: counters.malformed_rows.load(Relaxed),
             watermark: EventTime(counters.watermark_ms.load(Relaxed)),
             epoch: counters.epoch.load(Relaxed),

@@ -30,6 +30,7 @@ mod running;
 mod settings;
 mod snapshot;
 mod source_task;
+mod source_time;
 pub mod stepped;
 mod watermarks;
 

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use anabranch_dataflow::{OnMalformed, SourceSpec, WatermarkSpec};
+use anabranch_dataflow::{OnMalformed, SourceSpec};
 use anabranch_model::{
-    Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PlanVersion, Result, Stamped, TaskCounters, batch_bytes,
+    Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PartitionId, PlanVersion, Result, Stamped, TaskCounters,
+    batch_bytes,
 };
-use anabranch_operators::{
-    CompiledExpr, Functions, Malformed, Polled, Projection, Rows, Source, event_times, latest_time,
-};
+use anabranch_operators::{Functions, Malformed, Polled, Projection, Rows, Source};
 use anabranch_protocol::coordinator::Report;
-use arrow::array::{Array, ArrayRef, BinaryArray, RecordBatch, StringArray};
-use arrow::compute::cast;
+use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
+use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::chain::SinkTail;
 use crate::durable::RestoredSource;
 use crate::inbox_task::{SideEnd, Step, TaskParts};
 use crate::snapshot::SourceSnapshot;
+use crate::source_time::{Observed, SourceTime};
 use crate::watermarks::{Progress, Watermarks};
 
 /// The longest time that a source waits for records before its task looks around.
@@ -31,16 +31,10 @@ pub(crate) struct SourceParts {
     pub(crate) source: Box<dyn Source>,
     /// Rows that leave the source; `None`: as decoded.
     columns: Option<Projection>,
-    time: Option<Time>,
+    time: Option<SourceTime>,
     watermarks: Watermarks,
     on_malformed: Fate,
     table: String,
-}
-
-/// Event time of decoded rows.
-struct Time {
-    expr: CompiledExpr,
-    delay_ms: i64,
 }
 
 enum Fate {
@@ -64,9 +58,6 @@ impl SourceParts {
             true => None,
             false => Some(Projection::new(&spec.columns, &decoded, functions)?),
         };
-        let compile = |w: &WatermarkSpec| -> Result<Time> {
-            Ok(Time { expr: CompiledExpr::new(&w.time, &decoded, functions)?, delay_ms: w.delay_ms })
-        };
         let idle = spec.watermark.as_ref().and_then(|w| w.idle_timeout_ms).map(Duration::from_millis);
         let on_malformed = match (&spec.on_malformed, dead_letter) {
             (OnMalformed::Fail, _) => Fate::Fail,
@@ -77,7 +68,7 @@ impl SourceParts {
         Ok(SourceParts {
             source,
             columns,
-            time: spec.watermark.as_ref().map(compile).transpose()?,
+            time: spec.watermark.as_ref().map(|w| SourceTime::new(w, &decoded, functions)).transpose()?,
             watermarks: Watermarks::new(idle, restored.map(|state| state.watermarks.clone()).unwrap_or_default()),
             on_malformed,
             table: spec.table.clone(),
@@ -109,16 +100,12 @@ impl SourceParts {
         }
     }
 
-    /// The watermark that rows bring: their latest time less the delay.
-    fn watermark_of(&mut self, batch: &RecordBatch) -> Result<Option<EventTime>> {
-        let Some(time) = &mut self.time else { return Ok(None) };
-        let column = time.expr.evaluate(batch)?;
-        let values = event_times(&column)?;
-        let latest = match column.nulls().filter(|n| n.null_count() > 0) {
-            None => latest_time(&values),
-            Some(nulls) => nulls.valid_indices().map(|row| values[row]).max(),
-        };
-        Ok(latest.map(|latest| EventTime(latest.saturating_sub(time.delay_ms))))
+    /// What rows of a partition say of event time.
+    fn observe(&mut self, partition: PartitionId, batch: &RecordBatch) -> Result<Observed> {
+        match &mut self.time {
+            Some(time) => time.observe(batch, self.watermarks.of(partition)),
+            None => Ok(Observed { watermark: None, on_time: None }),
+        }
     }
 }
 
@@ -353,12 +340,22 @@ impl SourceTask {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let watermark = self.parts.watermark_of(&batch)?;
-        let value = match &mut self.parts.columns {
-            Some(columns) => columns.apply(&batch)?,
+        let Observed { watermark, on_time } = self.parts.observe(partition, &batch)?;
+        let batch = match on_time {
+            Some(on_time) => {
+                let kept = filter_record_batch(&batch, &on_time)?;
+                TaskCounters::add(&counters.late_rows, (batch.num_rows() - kept.num_rows()) as u64);
+                kept
+            }
             None => batch,
         };
-        self.task.chain.batch(Stamped { value, born })?;
+        if batch.num_rows() > 0 {
+            let value = match &mut self.parts.columns {
+                Some(columns) => columns.apply(&batch)?,
+                None => batch,
+            };
+            self.task.chain.batch(Stamped { value, born })?;
+        }
         self.parts.watermarks.rows(partition, watermark);
         Ok(())
     }

@@ -78,6 +78,11 @@ impl Watermarks {
         }
     }
 
+    /// The watermark of a partition.
+    pub(crate) fn of(&self, partition: PartitionId) -> EventTime {
+        self.partitions.get(&partition).map_or(EventTime::MIN, |partition| partition.watermark)
+    }
+
     /// The watermark of each partition, by its name.
     pub(crate) fn partitions(&self) -> BTreeMap<String, EventTime> {
         self.partitions.values().map(|partition| (partition.name.clone(), partition.watermark)).collect()

@@ -76,7 +76,7 @@ fn figures(view: &JobView) -> Vec<Vec<Span<'static>>> {
         _ => format!("p50 {} p99 {}", micros(of.p50_us), micros(of.p99_us)),
     };
     let loss = |n: u64| if n == 0 { Style::new() } else { Style::new().fg(Color::Yellow) };
-    vec![
+    let mut figures = vec![
         vec![strong(format!("{} events/s", count(view.events_per_s)))],
         vec![Span::raw(format!("{}/s", bytes(view.bytes_per_s as u64)))],
         vec![Span::raw(format!("{} events", grouped(view.events)))],
@@ -87,7 +87,12 @@ fn figures(view: &JobView) -> Vec<Vec<Span<'static>>> {
         vec![Span::raw("event time "), strong(lag), Span::raw(" behind")],
         vec![Span::styled(format!("{} late", grouped(view.late)), loss(view.late))],
         vec![Span::styled(format!("{} malformed", grouped(view.malformed)), loss(view.malformed))],
-    ]
+    ];
+    if view.without_event_time > 0 {
+        let text = format!("{} without event time", grouped(view.without_event_time));
+        figures.push(vec![Span::styled(text, loss(view.without_event_time))]);
+    }
+    figures
 }
 
 /// Pieces side by side, as many in a line as fit.
@@ -238,6 +243,7 @@ mod tests {
             lag_ms: Some(1010),
             row_latency: LatencySummary { rows: 300, p50_us: 1200, p99_us: 8400, p999_us: 9000, max_us: 9000 },
             result_latency: LatencySummary { rows: 300, p50_us: 1300, p99_us: 9400, p999_us: 9500, max_us: 9500 },
+            without_event_time: 0,
             late: 2,
             malformed: 0,
             epoch: 42,

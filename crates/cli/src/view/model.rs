@@ -36,6 +36,8 @@ pub(crate) struct JobView {
     pub(crate) result_latency: LatencySummary,
     /// Late rows dropped.
     pub(crate) late: u64,
+    /// Rows dropped because they have no event time.
+    pub(crate) without_event_time: u64,
     /// Malformed records.
     pub(crate) malformed: u64,
     /// The last epoch that every sink has ended.
@@ -115,6 +117,7 @@ pub(crate) fn view(now: &Reading, before: Option<&Reading>) -> JobView {
     let mut times: BTreeMap<StageId, [u64; 3]> = BTreeMap::new();
     for task in &now.tasks {
         view.late += task.late_rows;
+        view.without_event_time += task.rows_without_event_time;
         view.malformed += task.malformed_rows;
         if task.is_source {
             view.events += task.rows_in;
@@ -211,6 +214,7 @@ pub(crate) mod tests {
             idle_ns: 0,
             backpressured_ns: 0,
             late_rows: 0,
+            rows_without_event_time: 0,
             malformed_rows: 0,
             watermark: EventTime::MIN,
             epoch: 0,

@@ -29,6 +29,9 @@ pub(crate) fn line(elapsed: Duration, view: &JobView) -> String {
     if view.late > 0 {
         parts.push(format!("{} late", grouped(view.late)));
     }
+    if view.without_event_time > 0 {
+        parts.push(format!("{} without event time", grouped(view.without_event_time)));
+    }
     if view.malformed > 0 {
         parts.push(format!("{} malformed", grouped(view.malformed)));
     }

@@ -60,7 +60,13 @@ impl WindowAggregate {
     }
 
     /// Gives rows that may be late on, each as a state by itself, whatever the functions.
-    pub(super) fn pass_late_on(&mut self, late: Vec<u32>, input: &Input, time: &ArrayRef, out: &mut Output) -> Result<()> {
+    pub(super) fn pass_late_on(
+        &mut self,
+        late: Vec<u32>,
+        input: &Input,
+        time: &ArrayRef,
+        out: &mut Output,
+    ) -> Result<()> {
         let Some(times) = self.times else { return Ok(()) };
         let values = event_times(time)?;
         let panes: Vec<i64> = late.iter().map(|row| times.pane_of(values[*row as usize])).collect();

@@ -109,12 +109,11 @@ fn times_without_a_window_are_refused_and_not_wrapped() {
 /// A table of the partial half that reaches its bound gives out all of its groups, and none is lost.
 #[test]
 fn a_full_partial_half_loses_no_group() {
-    let options = JobOptions {
-        thresholds: Thresholds { partial_groups: 3, ..Thresholds::default() },
-        ..JobOptions::default()
-    };
+    let options =
+        JobOptions { thresholds: Thresholds { partial_groups: 3, ..Thresholds::default() }, ..JobOptions::default() };
     let functions = Functions::default();
-    let mut partial = WindowAggregate::new(&spec(AggregatePhase::Partial, TUMBLE), &functions, &options).expect("valid");
+    let mut partial =
+        WindowAggregate::new(&spec(AggregatePhase::Partial, TUMBLE), &functions, &options).expect("valid");
     let mut out = Output::default();
     let mut groups = 0;
     for n in 0..20_i64 {
