@@ -9,7 +9,9 @@ use crate::Options;
 
 pub mod csv;
 pub mod json;
+mod lanes;
 pub mod raw;
+mod view;
 
 use csv::{CsvDecoder, CsvEncoder, CsvOptions};
 use json::{JsonDecoder, JsonEncoder, JsonOptions, TimestampFormat};
@@ -137,6 +139,22 @@ pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> 
         .map_err(|e| Error::internal(format!("a batch of a connector: {e}")))
 }
 
+/// Text from data for a message: characters that would change how a terminal shows it are escaped.
+pub(crate) fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        // Control characters, line separators, and those that change the direction of text.
+        let hidden = character.is_control()
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if hidden {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
 /// A type as users write it.
 pub(crate) fn sql_type(data_type: &DataType) -> String {
     let digits = |unit: &TimeUnit| match unit {
@@ -176,6 +194,11 @@ mod tests {
     use arrow::datatypes::{Field, Schema};
 
     use super::*;
+
+    #[test]
+    fn messages_cannot_control_a_terminal() {
+        assert_eq!(printable("a \u{1b}[31m\n\u{202e}\u{9b}ü'"), "a \\u{1b}[31m\\n\\u{202e}\\u{9b}ü'");
+    }
 
     #[test]
     fn messages_name_the_types_of_sql() {

@@ -8,6 +8,7 @@
 
 mod decode;
 mod encode;
+mod integers;
 mod split;
 
 use anabranch_model::{Error, Result};

@@ -16,12 +16,14 @@ mod decoder;
 mod encoder;
 mod fast;
 mod fault;
+mod keys;
 mod kind;
-mod lanes;
 mod layout;
 mod number;
 mod parser;
+mod scan;
 mod text;
+mod token;
 mod trace;
 mod value;
 

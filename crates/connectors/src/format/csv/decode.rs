@@ -1,23 +1,44 @@
-//! Records to columns: fields become text columns first, which are then cast as a whole.
+//! Records to columns: fields become views into the records first, which are then converted a column at a time.
+//!
+//! What makes a record malformed without regard to types (its quotes, its number of fields, bytes that are no UTF-8) is judged
+//! by the whole record, also by fields that no column of the query reads.
 
 use std::sync::Arc;
 
 use anabranch_model::Result;
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, StringViewBuilder};
+use arrow::array::NullBufferBuilder;
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, StringViewArray};
+use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::compute::{CastOptions, FilterBuilder, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 
-use super::{CsvOptions, FieldRange, check, split_fields, unquote};
-use crate::format::{Decode, Decoded, batch, projected, sql_type};
+use super::integers::integers;
+use super::split::Marks;
+use super::{CsvOptions, FieldRange, check, unquote};
+use crate::format::view::{EXTRA, view, view_within};
+use crate::format::{Decode, Decoded, batch, printable, projected, sql_type};
 
 /// Decodes lines of delimited fields.
 pub(crate) struct CsvDecoder {
     options: CsvOptions,
-    declared_columns: usize,
+    declared: SchemaRef,
     projection: Vec<usize>,
     schema: SchemaRef,
+    marks: Marks,
     fields: Vec<FieldRange>,
     unquoted: Vec<u8>,
+}
+
+/// A column of text under construction.
+struct Texts {
+    views: Vec<u128>,
+    nulls: NullBufferBuilder,
+}
+
+/// The texts of the projected columns, and what they share: fields that held doubled quotes.
+struct Building {
+    columns: Vec<Texts>,
+    extra: Vec<u8>,
 }
 
 impl CsvDecoder {
@@ -25,69 +46,123 @@ impl CsvDecoder {
         declared.fields().iter().try_for_each(|field| check(field))?;
         Ok(CsvDecoder {
             options: options.clone(),
-            declared_columns: declared.fields().len(),
+            declared: declared.clone(),
             projection: projection.to_vec(),
             schema: projected(declared, projection)?,
+            marks: Marks::default(),
             fields: Vec::new(),
             unquoted: Vec::new(),
         })
     }
 
-    /// Splits one record and appends its projected fields; an error leaves `texts` without the row.
-    fn record(&mut self, record: &[u8], base: usize, texts: &mut [StringViewBuilder]) -> Result<(), String> {
-        split_fields(record, self.options.delimiter, &mut self.fields)?;
-        if self.fields.len() != self.declared_columns {
-            return Err(format!("the record has {} fields, {} are declared", self.fields.len(), self.declared_columns));
+    /// Splits the record `bytes[start..end]`, and says what is wrong with it.
+    #[inline(always)]
+    fn split(&mut self, bytes: &[u8], start: usize, end: usize, is_utf8: bool) -> Result<(), String> {
+        self.marks.split(bytes, start, end, &mut self.fields)?;
+        let (found, declared) = (self.fields.len(), self.declared.fields().len());
+        if found != declared {
+            return Err(format!("the record has {found} fields, {declared} are declared"));
         }
-        for (column, index) in self.projection.iter().enumerate() {
-            let field = self.fields[*index];
-            if std::str::from_utf8(&record[field.start..field.end]).is_err() {
-                return Err(format!("column '{}': not valid UTF-8", self.schema.field(column).name()));
-            }
-        }
-        for (text, index) in texts.iter_mut().zip(&self.projection) {
-            let field = self.fields[*index];
-            let value = &record[field.start..field.end];
-            if !field.quoted && value == self.options.null.as_bytes() {
-                text.append_null();
-            } else if field.escaped {
-                unquote(value, &mut self.unquoted);
-                text.append_value(String::from_utf8_lossy(&self.unquoted));
-            } else {
-                let at = base + field.start;
-                // SAFETY: the range lies within the records' values, which are block 0, and was checked to be UTF-8.
-                unsafe { text.append_view_unchecked(0, at as u32, value.len() as u32) };
+        if is_utf8 { Ok(()) } else { self.check_utf8(bytes) }
+    }
+
+    #[cold]
+    fn check_utf8(&self, bytes: &[u8]) -> Result<(), String> {
+        for (field, declared) in self.fields.iter().zip(self.declared.fields()) {
+            if std::str::from_utf8(&bytes[field.start..field.end]).is_err() {
+                return Err(format!("column '{}': not valid UTF-8", declared.name()));
             }
         }
         Ok(())
+    }
+
+    /// Appends the projected fields of the record that was split.
+    #[inline(always)]
+    fn append(&mut self, bytes: &[u8], building: &mut Building) {
+        let null = self.options.null.as_bytes();
+        for (texts, index) in building.columns.iter_mut().zip(&self.projection) {
+            let field = self.fields[*index];
+            if !field.quoted && field.end - field.start == null.len() && bytes[field.start..field.end] == *null {
+                texts.views.push(0);
+                texts.nulls.append_null();
+                continue;
+            }
+            texts.views.push(if field.escaped {
+                unquote(&bytes[field.start..field.end], &mut self.unquoted);
+                let offset = building.extra.len();
+                building.extra.extend_from_slice(&self.unquoted);
+                view(&self.unquoted, EXTRA, offset as u32)
+            } else {
+                view_within(bytes, field.start, field.end)
+            });
+            texts.nulls.append_non_null();
+        }
+    }
+
+    /// Reads all records; gives the indexes of those that could be read.
+    fn read(
+        &mut self,
+        records: &BinaryArray,
+        building: &mut Building,
+        malformed: &mut Vec<(usize, String)>,
+    ) -> Vec<usize> {
+        let bytes = records.values().as_slice();
+        let offsets = records.value_offsets();
+        let (first, last) = (offsets[0] as usize, offsets[records.len()] as usize);
+        self.marks.find(&bytes[..last], first, self.options.delimiter);
+        let text = std::str::from_utf8(&bytes[first..last]).ok();
+        let mut rows = Vec::with_capacity(records.len());
+        for index in 0..records.len() {
+            let (start, end) = (offsets[index] as usize, offsets[index + 1] as usize);
+            if records.is_null(index) {
+                malformed.push((index, "the record is null".to_owned()));
+                continue;
+            }
+            // The text as a whole may be valid although a record's edge cuts a character of it in two.
+            let is_utf8 =
+                text.is_some_and(|text| text.is_char_boundary(start - first) && text.is_char_boundary(end - first));
+            match self.split(bytes, start, end, is_utf8) {
+                Ok(()) => {
+                    self.append(bytes, building);
+                    rows.push(index);
+                }
+                Err(error) => malformed.push((index, error)),
+            }
+        }
+        rows
+    }
+}
+
+impl Building {
+    fn new(columns: usize, rows: usize) -> Self {
+        let texts = || Texts { views: Vec::with_capacity(rows), nulls: NullBufferBuilder::new(rows) };
+        Building { columns: (0..columns).map(|_| texts()).collect(), extra: Vec::new() }
+    }
+
+    fn finish(self, input: &Buffer) -> impl Iterator<Item = StringViewArray> {
+        let buffers: Arc<[Buffer]> = match self.extra.is_empty() {
+            true => Arc::new([input.clone()]),
+            false => Arc::new([input.clone(), Buffer::from_vec(self.extra)]),
+        };
+        self.columns.into_iter().map(move |mut texts| {
+            let views = ScalarBuffer::from(texts.views);
+            // SAFETY: each view was made of a field of a record, all of whose fields were found to be UTF-8: of its range in
+            // the input, or of the text in the extra buffer with its quotes made single. Views of NULL are empty.
+            unsafe { StringViewArray::new_unchecked(views, Arc::clone(&buffers), texts.nulls.finish()) }
+        })
     }
 }
 
 impl Decode for CsvDecoder {
     fn decode(&mut self, records: &BinaryArray) -> Result<Decoded> {
-        let mut texts: Vec<_> =
-            self.projection.iter().map(|_| StringViewBuilder::with_capacity(records.len())).collect();
-        for text in &mut texts {
-            text.append_block(records.values().clone());
-        }
-        // Of each row that could be split: its index among the records.
-        let mut rows = Vec::with_capacity(records.len());
+        let mut building = Building::new(self.projection.len(), records.len());
         let mut malformed = Vec::new();
-        for index in 0..records.len() {
-            let base = records.value_offsets()[index] as usize;
-            let outcome = match records.is_null(index) {
-                true => Err("the record is null".to_owned()),
-                false => self.record(records.value(index), base, &mut texts),
-            };
-            match outcome {
-                Ok(()) => rows.push(index),
-                Err(error) => malformed.push((index, error)),
-            }
-        }
+        // Of each row that could be split: its index among the records.
+        let rows = self.read(records, &mut building, &mut malformed);
         let mut keep = vec![true; rows.len()];
-        let mut columns = Vec::with_capacity(texts.len());
-        for (text, field) in texts.iter_mut().zip(self.schema.fields()) {
-            let (column, wrong) = convert(&(Arc::new(text.finish()) as ArrayRef), field)?;
+        let mut columns = Vec::with_capacity(self.projection.len());
+        for (text, field) in building.finish(records.values()).zip(self.schema.fields()) {
+            let (column, wrong) = convert(text, field)?;
             for (row, error) in wrong {
                 if std::mem::replace(&mut keep[row], false) {
                     malformed.push((rows[row], error));
@@ -106,13 +181,15 @@ impl Decode for CsvDecoder {
     }
 }
 
-/// Casts a column of text, and tells which rows have no such value. In those rows the column may hold a NULL that
+/// Converts a column of text, and tells which rows have no such value. In those rows the column may hold a NULL that
 /// its field excludes: they are filtered out before a batch is made.
-fn convert(text: &ArrayRef, field: &FieldRef) -> Result<(ArrayRef, Vec<(usize, String)>)> {
+fn convert(text: StringViewArray, field: &FieldRef) -> Result<(ArrayRef, Vec<(usize, String)>)> {
     let options = CastOptions { safe: true, ..CastOptions::default() };
-    let column = match field.data_type() {
-        DataType::Utf8View => text.clone(),
-        data_type => cast_with_options(text, data_type, &options)?,
+    let text: ArrayRef = Arc::new(text);
+    let column = match (field.data_type(), integers(text.as_string_view(), field.data_type())) {
+        (_, Some(integers)) => integers,
+        (DataType::Utf8View, _) => text.clone(),
+        (data_type, _) => cast_with_options(&text, data_type, &options)?,
     };
     let mut wrong = Vec::new();
     let unexpected = match field.is_nullable() {
@@ -123,7 +200,7 @@ fn convert(text: &ArrayRef, field: &FieldRef) -> Result<(ArrayRef, Vec<(usize, S
         let text = text.as_string_view();
         for row in (0..column.len()).filter(|row| column.is_null(*row)) {
             if text.is_valid(row) {
-                let (value, name) = (text.value(row), field.name());
+                let (value, name) = (shown(text.value(row)), field.name());
                 wrong.push((row, format!("column '{name}': '{value}' is not a {}", sql_type(field.data_type()))));
             } else if !field.is_nullable() {
                 wrong.push((row, format!("column '{}' is NULL, which its declaration excludes", field.name())));
@@ -131,4 +208,13 @@ fn convert(text: &ArrayRef, field: &FieldRef) -> Result<(ArrayRef, Vec<(usize, S
         }
     }
     Ok((column, wrong))
+}
+
+/// A value for a message, shortened.
+fn shown(value: &str) -> String {
+    const LONGEST: usize = 64;
+    match value.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", printable(&value[..end])),
+        None => printable(value),
+    }
 }

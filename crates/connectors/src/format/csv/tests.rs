@@ -1,3 +1,5 @@
+mod differential;
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -7,7 +9,7 @@ use arrow::array::{
 use arrow::datatypes::{Schema, SchemaRef, TimeUnit};
 
 use super::*;
-use crate::format::{Decode, Encode, batch};
+use crate::format::{Decode, Decoded, Encode, batch};
 
 fn schema() -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -69,6 +71,35 @@ fn a_malformed_record_leaves_the_others_alone() {
     check(b"99999999999999999999,b,", "column 'id': '99999999999999999999' is not a BIGINT");
     check(b"\n", "the record is empty");
     check(b"", "the record is empty");
+}
+
+#[test]
+fn which_records_are_malformed_does_not_depend_on_the_columns_read() {
+    let lines: [&[u8]; 4] = [b"1,a,\n", b"2,\xff,\n", b"3,\"b\"x,\n", b"4,c\n"];
+    let (_, expected) = decode(&lines, &[0, 1, 2], &CsvOptions::default());
+    assert_eq!(expected[0], (1, "column 'name': not valid UTF-8".to_owned()));
+    assert_eq!(expected.len(), 3);
+    for projection in [&[][..], &[0], &[1], &[2, 0]] {
+        let (_, malformed) = decode(&lines, projection, &CsvOptions::default());
+        assert_eq!(malformed, expected, "{projection:?}");
+    }
+}
+
+#[test]
+fn a_character_cut_in_two_by_records_is_malformed_in_both() {
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("name", DataType::Utf8View, true)]));
+    let records = BinaryArray::from_iter_values([b"a".as_slice(), b"\xc3", b"\xbc", "ü".as_bytes()]);
+    let decoded = CsvDecoder::new(&schema, &[0], &CsvOptions::default()).unwrap().decode(&records).unwrap();
+    assert_eq!(decoded.malformed.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(decoded.batch.num_rows(), 2);
+}
+
+#[test]
+fn messages_show_values_shortened_and_without_control_characters() {
+    let line = format!("\u{1b}[2J{},b,", "9".repeat(100));
+    let (_, malformed) = decode(&[line.as_bytes()], &[0], &CsvOptions::default());
+    let expected = format!("column 'id': '\\u{{1b}}[2J{}...' is not a BIGINT", "9".repeat(60));
+    assert_eq!(malformed, [(0, expected)]);
 }
 
 #[test]

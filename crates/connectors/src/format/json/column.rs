@@ -9,18 +9,16 @@ mod finish;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Fields};
 
+use super::keys::Keys;
 use super::kind::Kind;
+use crate::format::lanes::Lanes;
+use crate::format::view::{EXTRA, view};
 
 /// A node's place in the tree.
 pub(super) type ColumnId = usize;
 
 /// The record itself: the root of the tree.
 pub(super) const ROOT: ColumnId = 0;
-
-/// The buffer of a view column's strings that point into the input.
-pub(super) const INPUT: u32 = 0;
-/// The buffer of those that do not.
-const EXTRA: u32 = 1;
 
 /// All nodes of a schema, and the text they share.
 pub(super) struct Columns {
@@ -63,10 +61,9 @@ enum Values {
 
 /// The keys of an object that the query needs.
 struct Object {
-    /// In the order of the schema.
-    fields: Vec<(Box<[u8]>, ColumnId)>,
-    /// Positions in `fields`, sorted by name.
-    by_name: Vec<usize>,
+    /// Nodes of its fields, in the order of the schema.
+    fields: Vec<ColumnId>,
+    keys: Keys,
     /// For each field, the number of the object in which it was last seen.
     seen: Vec<u64>,
     /// Number of the object being read.
@@ -137,20 +134,6 @@ fn replace<T: Copy + Default>(values: &mut Vec<T>, slot: usize, value: T) {
     values[slot] = value;
 }
 
-/// The view of a string at `offset` of buffer `buffer`.
-pub(super) fn view(text: &[u8], buffer: u32, offset: u32) -> u128 {
-    let mut bytes = [0; 16];
-    bytes[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
-    if text.len() <= 12 {
-        bytes[4..4 + text.len()].copy_from_slice(text);
-    } else {
-        bytes[4..8].copy_from_slice(&text[..4]);
-        bytes[8..12].copy_from_slice(&buffer.to_le_bytes());
-        bytes[12..].copy_from_slice(&offset.to_le_bytes());
-    }
-    u128::from_le_bytes(bytes)
-}
-
 impl Columns {
     /// The tree for a schema. An unsupported type is an error that names the column.
     pub(super) fn new(fields: &Fields) -> Result<Self> {
@@ -210,7 +193,7 @@ impl Columns {
     }
 
     fn children(&self, id: ColumnId) -> Vec<ColumnId> {
-        self.nodes[id].object.iter().flat_map(|object| &object.fields).map(|(_, child)| *child).collect()
+        self.nodes[id].object.iter().flat_map(|object| &object.fields).copied().collect()
     }
 
     /// Starts reading an object into `id`: none of its fields has been seen.
@@ -220,28 +203,60 @@ impl Columns {
         }
     }
 
-    /// The position of a key among the fields of `id`; the one after the last found is tried first.
-    pub(super) fn field(&self, id: ColumnId, key: &[u8], hint: usize) -> Option<usize> {
-        let object = self.nodes[id].object.as_ref()?;
-        if object.fields.get(hint).is_some_and(|(name, _)| **name == *key) {
-            return Some(hint);
-        }
-        let found = object.by_name.binary_search_by(|&field| (*object.fields[field].0).cmp(key)).ok()?;
-        Some(object.by_name[found])
+    /// The position of a key among the fields of `id`.
+    pub(super) fn field(&self, id: ColumnId, key: &[u8]) -> Option<usize> {
+        self.nodes[id].object.as_ref()?.keys.find(key)
+    }
+
+    /// The position of the key of `len` bytes at `key` among the fields of `id`.
+    ///
+    /// # Safety
+    /// As for [`Keys::find_short`].
+    #[inline(always)]
+    pub(super) unsafe fn short_field<L: Lanes>(&self, id: ColumnId, key: *const u8, len: usize) -> Option<usize> {
+        // SAFETY: same contract.
+        unsafe { self.nodes[id].object.as_ref()?.keys.find_short::<L>(key, len) }
     }
 
     /// Marks a field of `id` as seen, or not; gives its node and whether it had been seen in this object.
     pub(super) fn see(&mut self, id: ColumnId, field: usize, seen: bool) -> Option<(ColumnId, bool)> {
         let object = self.nodes[id].object.as_mut()?;
         let before = std::mem::replace(&mut object.seen[field], if seen { object.number } else { 0 });
-        Some((object.fields[field].1, before == object.number))
+        Some((object.fields[field], before == object.number))
     }
 
     /// Node of field `field` of `id`, and whether it has been seen in this object; nothing after the last field.
     pub(super) fn seen(&self, id: ColumnId, field: usize) -> Option<(ColumnId, bool)> {
         let object = self.nodes[id].object.as_ref()?;
-        let (_, child) = object.fields.get(field)?;
+        let child = object.fields.get(field)?;
         Some((*child, object.seen[field] == object.number))
+    }
+
+    /// Ends the object read into `slot` of `id`, which had `count` of its fields: the others are null. False if one of
+    /// them must not be.
+    #[inline(always)]
+    pub(super) fn end_object(&mut self, id: ColumnId, slot: usize, count: usize) -> bool {
+        let complete = self.nodes[id].object.as_ref().is_some_and(|object| object.fields.len() == count);
+        if !complete && !self.set_absent(id, slot) {
+            return false;
+        }
+        self.set_valid(id, slot);
+        true
+    }
+
+    #[inline(never)]
+    fn set_absent(&mut self, id: ColumnId, slot: usize) -> bool {
+        let mut field = 0;
+        while let Some((child, seen)) = self.seen(id, field) {
+            if !seen {
+                if !self.nodes[child].nullable {
+                    return false;
+                }
+                self.set_null(child, slot);
+            }
+            field += 1;
+        }
+        true
     }
 
     #[inline(always)]
@@ -349,16 +364,18 @@ impl Columns {
 
 impl Object {
     fn new(path: &str, fields: Vec<(Box<[u8]>, ColumnId)>) -> Result<Self> {
-        let mut by_name: Vec<usize> = (0..fields.len()).collect();
-        by_name.sort_by(|&a, &b| fields[a].0.cmp(&fields[b].0));
-        if let Some(pair) = by_name.windows(2).find(|pair| fields[pair[0]].0 == fields[pair[1]].0) {
-            let name = String::from_utf8_lossy(&fields[pair[0]].0).into_owned();
+        let mut names: Vec<&[u8]> = fields.iter().map(|(name, _)| &**name).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            let name = String::from_utf8_lossy(pair[0]);
             let place = if path.is_empty() { "record".to_owned() } else { format!("column '{path}'") };
             return Err(Error::user(format!("two fields have the name '{name}'"))
                 .at(place)
                 .remedy("give each field its own name"));
         }
-        Ok(Object { seen: vec![0; fields.len()], fields, by_name, number: 0 })
+        let keys = Keys::new(fields.iter().map(|(name, _)| &**name));
+        let seen = vec![0; fields.len()];
+        Ok(Object { fields: fields.into_iter().map(|(_, child)| child).collect(), keys, seen, number: 0 })
     }
 }
 

@@ -7,11 +7,13 @@ use arrow::datatypes::SchemaRef;
 use super::JsonOptions;
 use super::column::Columns;
 use super::datetime::TimestampFormat;
-use super::fast::{PADDING, Padded, read};
-use super::lanes::{Baseline, Lanes, prefetch};
+use super::fast::read;
 use super::layout::{Layout, Layouts};
 use super::parser::Parser;
+use super::scan::{Scan, Scanner};
+use super::token::{PADDING, Padded};
 use super::trace::Trace;
+use crate::format::lanes::{Baseline, prefetch};
 use crate::format::{Decode, Decoded};
 
 /// Decodes JSON objects, one per record.
@@ -43,9 +45,9 @@ pub(super) enum Instructions {
 }
 
 impl Instructions {
-    fn detect() -> Self {
+    pub(super) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") {
+        if crate::format::lanes::has_avx2() {
             return Instructions::Avx2;
         }
         Instructions::Baseline
@@ -82,19 +84,26 @@ impl JsonDecoder {
         self
     }
 
+    /// Reads the next few thousand records without layouts.
+    #[cfg(test)]
+    pub(super) fn without_layouts(mut self) -> Self {
+        self.layouts = Layouts::resting();
+        self
+    }
+
     /// # Safety
     /// The processor must have AVX2, BMI1 and BMI2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     unsafe fn rows_avx2(&mut self, records: &BinaryArray) -> Progress {
         // SAFETY: same contract.
-        unsafe { self.rows::<super::lanes::Avx2>(records) }
+        unsafe { self.rows::<crate::format::lanes::Avx2>(records) }
     }
 
     /// # Safety
     /// The processor must have the instructions of `L`.
     #[inline(always)]
-    unsafe fn rows<L: Lanes>(&mut self, records: &BinaryArray) -> Progress {
+    unsafe fn rows<L: Scan>(&mut self, records: &BinaryArray) -> Progress {
         let memory = records.values().as_slice();
         let offsets = records.value_offsets();
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -109,19 +118,29 @@ impl JsonDecoder {
                 Some(record) => Some(record),
                 None => pad(&memory[start..end], start, &mut scratch),
             };
-            // No closure here: compiled as a function of its own, it would lack the instructions of `L`.
-            let recognized = match record {
+            // No closures here: compiled as functions of their own, they would lack the instructions of `L`.
+            if let Some(record) = record {
                 // SAFETY: same contract.
-                Some(record) => unsafe { self.recognize::<L>(record, progress.rows) },
-                None => false,
-            };
-            if recognized {
-                fitted += 1;
-                progress.rows += 1;
-                continue;
+                if unsafe { self.by_layout::<L>(record, progress.rows) } {
+                    fitted += 1;
+                    progress.rows += 1;
+                    continue;
+                }
+                self.layouts.fitted(std::mem::take(&mut fitted));
+                let learns = self.layouts.learning();
+                self.layouts.failed();
+                if !learns && !records.is_null(index) {
+                    let mut scanner = Scanner { record, columns: &mut self.columns, format: self.format };
+                    // SAFETY: same contract.
+                    if unsafe { L::record(&mut scanner, progress.rows) } {
+                        progress.rows += 1;
+                        continue;
+                    }
+                }
+                self.row(records, index, &mut progress, learns);
+            } else {
+                self.row(records, index, &mut progress, false);
             }
-            self.layouts.fitted(std::mem::take(&mut fitted));
-            self.row(records, index, &mut progress);
         }
         self.layouts.fitted(fitted);
         self.scratch = scratch;
@@ -133,14 +152,15 @@ impl JsonDecoder {
     /// # Safety
     /// The processor must have the instructions of `L`.
     #[inline(always)]
-    unsafe fn recognize<L: Lanes>(&mut self, record: Padded<'_>, slot: usize) -> bool {
+    unsafe fn by_layout<L: Scan>(&mut self, record: Padded<'_>, slot: usize) -> bool {
         if !self.layouts.active() {
             return false;
         }
+        let mut scanner = Scanner { record, columns: &mut self.columns, format: self.format };
         let mut attempt = 0;
         while let Some((index, layout)) = self.layouts.candidate(attempt) {
             // SAFETY: same contract.
-            if unsafe { read::<L>(layout, record, &mut self.columns, slot, self.format) } {
+            if unsafe { read::<L>(layout, &mut scanner, slot) } {
                 if attempt > 0 {
                     self.layouts.switch(index);
                 }
@@ -151,16 +171,15 @@ impl JsonDecoder {
         false
     }
 
-    /// Reads record `index` with the general parser.
+    /// Reads record `index` with the general parser, and learns its layout if that is asked for.
     #[inline(never)]
-    fn row(&mut self, records: &BinaryArray, index: usize, progress: &mut Progress) {
+    fn row(&mut self, records: &BinaryArray, index: usize, progress: &mut Progress, learns: bool) {
         if records.is_null(index) {
             progress.malformed.push((index, "the record is null: an object is missing".to_owned()));
             return;
         }
         let bytes = records.value(index);
-        let mut trace = self.layouts.learning().then(Trace::new);
-        self.layouts.failed();
+        let mut trace = learns.then(Trace::new);
         let mut parser = Parser {
             bytes,
             pos: 0,
@@ -202,11 +221,11 @@ impl Decode for JsonDecoder {
             Instructions::Baseline => unsafe { self.rows::<Baseline>(records) },
             #[cfg(test)]
             // SAFETY: portable code needs no instructions.
-            Instructions::Portable => unsafe { self.rows::<super::lanes::Portable>(records) },
+            Instructions::Portable => unsafe { self.rows::<crate::format::lanes::Portable>(records) },
             #[cfg(test)]
             Instructions::None => {
                 let mut progress = Progress::default();
-                (0..records.len()).for_each(|index| self.row(records, index, &mut progress));
+                (0..records.len()).for_each(|index| self.row(records, index, &mut progress, false));
                 progress
             }
         };

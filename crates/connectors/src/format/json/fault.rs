@@ -1,6 +1,7 @@
 //! What is wrong with a record.
 
 use super::column::{ColumnId, Columns};
+use crate::format::printable;
 
 /// The first thing found wrong with a record, and where.
 #[derive(Debug)]
@@ -57,7 +58,6 @@ pub(super) fn shown(bytes: &[u8], at: usize) -> String {
     };
     let cut = len > LONGEST;
     len = len.min(LONGEST);
-    let text: String =
-        String::from_utf8_lossy(&rest[..len]).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let text = printable(&String::from_utf8_lossy(&rest[..len]));
     format!("{text}{}", if cut { "..." } else { "" })
 }

@@ -9,8 +9,9 @@
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::kind::Kind;
-use super::lanes::WIDTH;
+use super::token::{Padded, space_end};
 use super::trace::{Leaf, Shape, Trace};
+use crate::format::lanes::{Lanes, WIDTH};
 
 /// What to do with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(super) struct Literal {
     pub(super) beyond: u32,
     /// The bytes before; almost always none.
     pub(super) head: Box<[u8]>,
+    /// All of its bytes but the white space between tokens; nothing if a key has escapes.
+    tokens: Option<Box<[u8]>>,
 }
 
 /// A value and the bytes before it, up to and with a string's opening quote.
@@ -73,8 +76,46 @@ impl Literal {
         let mut wide = [0; WIDTH];
         wide[..tail.len()].copy_from_slice(tail);
         let beyond = u32::MAX.checked_shl(tail.len() as u32).unwrap_or(0);
-        Literal { tail: wide, tail_len: tail.len(), beyond, head: head.into() }
+        Literal { tail: wide, tail_len: tail.len(), beyond, head: head.into(), tokens: tokens(bytes) }
     }
+
+    /// Where the literal ends if it begins at `pos` of `record`, whatever the white space between its tokens.
+    ///
+    /// # Safety
+    /// The processor must have the instructions of `L`.
+    #[inline(always)]
+    pub(super) unsafe fn loose_end<L: Lanes>(&self, record: Padded<'_>, mut pos: usize) -> Option<usize> {
+        let mut in_key = false;
+        for byte in self.tokens.as_deref()? {
+            if !in_key {
+                // SAFETY: same contract.
+                pos = unsafe { space_end::<L>(record, pos) };
+            }
+            if record.bytes.get(pos) != Some(byte) {
+                return None;
+            }
+            in_key ^= *byte == b'"';
+            pos += 1;
+        }
+        // Before a value that is not a string, white space may follow.
+        // SAFETY: same contract.
+        Some(if in_key { pos } else { unsafe { space_end::<L>(record, pos) } })
+    }
+}
+
+fn tokens(bytes: &[u8]) -> Option<Box<[u8]>> {
+    let mut in_key = false;
+    let mut tokens = Vec::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'\\' => return None,
+            b' ' | b'\t' | b'\n' | b'\r' if !in_key => continue,
+            b'"' => in_key = !in_key,
+            _ => {}
+        }
+        tokens.push(*byte);
+    }
+    Some(tokens.into())
 }
 
 impl Layout {
@@ -171,6 +212,12 @@ impl Layouts {
     const REST: u32 = 4_096;
     /// Attempts and lessons after a rest.
     const AFTER_REST: u32 = 8;
+
+    /// Layouts that rest: the next records are read without.
+    #[cfg(test)]
+    pub(super) fn resting() -> Self {
+        Layouts { attempts: -1, lessons: 0, ..Layouts::default() }
+    }
 
     /// Whether layouts are used for the next record. To be asked once a record.
     #[inline(always)]

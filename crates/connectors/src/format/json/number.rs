@@ -65,6 +65,42 @@ pub(super) fn integer(text: &[u8]) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
+/// A number without exponent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fixed {
+    pub(super) negative: bool,
+    /// The value of all its digits, if that fits.
+    pub(super) digits: Option<u64>,
+    /// How many of its digits are after the point.
+    pub(super) fraction: u32,
+}
+
+impl Fixed {
+    /// Its value, if one division of two numbers that 64-bit floating-point holds exactly gives the nearest one.
+    #[inline]
+    pub(super) fn float(self) -> Option<f64> {
+        const EXACT: u64 = 1 << 53;
+        let digits = self.digits.filter(|digits| *digits <= EXACT)?;
+        let value = digits as f64 / FLOAT_POWERS.get(self.fraction as usize)?;
+        Some(if self.negative { -value } else { value })
+    }
+
+    /// Its value times `10^scale`, if nothing has to be rounded and it is less than `10^precision`.
+    #[inline]
+    pub(super) fn decimal(self, precision: u8, scale: i8) -> Option<i128> {
+        let zeros = u32::try_from(scale).ok()?.checked_sub(self.fraction)?;
+        let value = i128::from(self.digits?).checked_mul(10_i128.checked_pow(zeros)?)?;
+        let fits = value < 10_i128.checked_pow(u32::from(precision))?;
+        fits.then_some(if self.negative { -value } else { value })
+    }
+}
+
+/// The powers of ten that 64-bit floating-point holds exactly.
+const FLOAT_POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
+    1e21, 1e22,
+];
+
 /// A number times a power of ten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scaled {

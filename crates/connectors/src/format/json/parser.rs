@@ -12,7 +12,7 @@ use super::text::{string, unescape};
 use super::trace::{Leaf, Shape, Trace};
 
 /// How deep objects and arrays may be nested: each level takes some of the thread's stack.
-const DEPTH_MAX: usize = 128;
+pub(super) const DEPTH_MAX: usize = 128;
 
 /// A record being read.
 pub(super) struct Parser<'a> {
@@ -58,11 +58,10 @@ impl Parser<'_> {
     pub(super) fn object(&mut self, id: ColumnId, slot: usize) -> Read<()> {
         self.descend()?;
         self.columns.begin_object(id);
-        let mut hint = 0;
         let mut key = Vec::new();
         let mut more = self.first(b'}')?;
         while more {
-            let field = self.key(id, hint, &mut key)?;
+            let field = self.key(id, &mut key)?;
             match field.and_then(|field| Some((field, self.columns.see(id, field, true)?))) {
                 Some((field, (child, seen_before))) => {
                     if seen_before && let Some(trace) = &mut self.trace {
@@ -72,7 +71,6 @@ impl Parser<'_> {
                     if presence == Presence::Null && !self.columns.column(child).nullable {
                         self.columns.see(id, field, false);
                     }
-                    hint = field + 1;
                 }
                 None => self.skip()?,
             }
@@ -107,7 +105,7 @@ impl Parser<'_> {
     }
 
     /// Reads a key and the colon, and finds the key's field.
-    fn key(&mut self, id: ColumnId, hint: usize, unescaped: &mut Vec<u8>) -> Read<Option<usize>> {
+    fn key(&mut self, id: ColumnId, unescaped: &mut Vec<u8>) -> Read<Option<usize>> {
         if self.peek() != Some(b'"') {
             return Err(self.expected("a key in quotes"));
         }
@@ -115,9 +113,9 @@ impl Parser<'_> {
         let field = if span.escaped {
             unescaped.clear();
             unescape(self.bytes, span, unescaped)?;
-            self.columns.field(id, unescaped, hint)
+            self.columns.field(id, unescaped)
         } else {
-            self.columns.field(id, &self.bytes[span.start..span.end], hint)
+            self.columns.field(id, &self.bytes[span.start..span.end])
         };
         self.pos = span.end + 1;
         self.colon()?;

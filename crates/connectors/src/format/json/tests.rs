@@ -1,5 +1,5 @@
-//! Tests of the format as a whole. Every check runs with every set of instructions, and without the fast path: all
-//! must give the same rows and the same malformed records.
+//! Tests of the format as a whole. Every check runs with every set of instructions, with and without layouts, and by the
+//! general parser alone: all must give the same rows and the same malformed records.
 
 mod differential;
 mod encode;
@@ -39,39 +39,34 @@ fn records<T: AsRef<[u8]>>(records: &[T]) -> BinaryArray {
     BinaryArray::new(offsets, Buffer::from_vec(bytes.into_vec()), None)
 }
 
-fn all_instructions() -> Vec<Instructions> {
-    vec![
-        Instructions::None,
-        Instructions::Baseline,
-        Instructions::Portable,
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") {
-            Instructions::Avx2
-        } else {
-            Instructions::Baseline
-        },
-    ]
+/// Every set of instructions, and whether with layouts.
+fn all_ways() -> Vec<(Instructions, bool)> {
+    let best = Instructions::detect();
+    vec![(best, true), (best, false), (Instructions::Baseline, true), (Instructions::Portable, false)]
 }
 
-/// Decodes with every set of instructions, in one batch and in two, and gives what all of them agree on.
+/// Decodes in every way, in one batch and in two, and gives what all of them agree on.
 fn decode(schema: &SchemaRef, records: &BinaryArray, options: &JsonOptions) -> Decoded {
     let decoder = |instructions| JsonDecoder::new(schema.clone(), options).unwrap().with_instructions(instructions);
     let expected = decoder(Instructions::None).decode(records).unwrap();
     validate(&expected.batch);
-    for instructions in all_instructions() {
-        let mut decoder = decoder(instructions);
+    for way in all_ways() {
+        let mut decoder = match way {
+            (instructions, true) => decoder(instructions),
+            (instructions, false) => decoder(instructions).without_layouts(),
+        };
         for _ in 0..2 {
             let found = decoder.decode(records).unwrap();
             validate(&found.batch);
-            assert_eq!(found.batch, expected.batch, "{instructions:?}");
-            assert_eq!(found.malformed, expected.malformed, "{instructions:?}");
+            assert_eq!(found.batch, expected.batch, "{way:?}");
+            assert_eq!(found.malformed, expected.malformed, "{way:?}");
         }
         let half = records.len() / 2;
         let first = decoder.decode(&records.slice(0, half)).unwrap();
         let second = decoder.decode(&records.slice(half, records.len() - half)).unwrap();
         let rows = first.batch.num_rows();
-        assert_eq!(first.batch, expected.batch.slice(0, rows), "{instructions:?}");
-        assert_eq!(second.batch, expected.batch.slice(rows, expected.batch.num_rows() - rows), "{instructions:?}");
+        assert_eq!(first.batch, expected.batch.slice(0, rows), "{way:?}");
+        assert_eq!(second.batch, expected.batch.slice(rows, expected.batch.num_rows() - rows), "{way:?}");
     }
     expected
 }

@@ -1,7 +1,7 @@
 //! Strings: where they end, what their escapes stand for.
 
 use super::fault::{Fault, Read, shown};
-use super::lanes::{Baseline, Lanes, WIDTH};
+use crate::format::lanes::{Baseline, Lanes, WIDTH};
 
 /// A string as it stands in the record.
 #[derive(Clone, Copy, Debug)]
@@ -65,29 +65,35 @@ pub(super) fn unescape(bytes: &[u8], span: Span, out: &mut Vec<u8>) -> Read<()> 
     let mut pos = span.start;
     while let Some(plain) = memchr::memchr(b'\\', &bytes[pos..span.end]) {
         out.extend_from_slice(&bytes[pos..pos + plain]);
-        pos = escape(&bytes[..span.end], pos + plain, out)?;
+        let (character, after) = escape(&bytes[..span.end], pos + plain)?;
+        if character.is_ascii() {
+            out.push(character as u8);
+        } else {
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+        pos = after;
     }
     out.extend_from_slice(&bytes[pos..span.end]);
     Ok(())
 }
 
-/// Appends the character of the escape at `at` and gives the position after it.
-fn escape(bytes: &[u8], at: usize, out: &mut Vec<u8>) -> Read<usize> {
-    let plain = match bytes.get(at + 1) {
-        Some(&byte @ (b'"' | b'\\' | b'/')) => byte,
-        Some(b'b') => 0x08,
-        Some(b'f') => 0x0c,
-        Some(b'n') => b'\n',
-        Some(b'r') => b'\r',
-        Some(b't') => b'\t',
-        Some(b'u') => return unicode(bytes, at, out),
+/// The character that the escape at `at` stands for, and the position after it.
+#[inline]
+pub(super) fn escape(bytes: &[u8], at: usize) -> Read<(char, usize)> {
+    let character = match bytes.get(at + 1) {
+        Some(&byte @ (b'"' | b'\\' | b'/')) => char::from(byte),
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'n') => '\n',
+        Some(b'r') => '\r',
+        Some(b't') => '\t',
+        Some(b'u') => return unicode(bytes, at),
         _ => return Err(wrong_escape(bytes, at)),
     };
-    out.push(plain);
-    Ok(at + 2)
+    Ok((character, at + 2))
 }
 
-fn unicode(bytes: &[u8], at: usize, out: &mut Vec<u8>) -> Read<usize> {
+fn unicode(bytes: &[u8], at: usize) -> Read<(char, usize)> {
     let unit = |at: usize| -> Option<u32> {
         let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
         digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))
@@ -100,9 +106,7 @@ fn unicode(bytes: &[u8], at: usize, out: &mut Vec<u8>) -> Read<usize> {
         },
         _ => (first, at + 6),
     };
-    let character = char::from_u32(code).ok_or_else(|| lone_surrogate(at))?;
-    out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-    Ok(end)
+    Ok((char::from_u32(code).ok_or_else(|| lone_surrogate(at))?, end))
 }
 
 #[cold]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::base64;
-use super::column::{ColumnId, INPUT, view};
+use super::column::ColumnId;
 use super::datetime::{Timestamp, parse_date};
 use super::fault::{Fault, Read, shown};
 use super::kind::Kind;
@@ -11,6 +11,7 @@ use super::number::{integer, number, scaled};
 use super::parser::{Parser, Presence};
 use super::text::{Span, string, unescape};
 use super::trace::Shape;
+use crate::format::view::{INPUT, view};
 
 /// The text of a scalar: a number, a word, or what is in a string's quotes.
 struct Scalar<'a> {

@@ -47,6 +47,7 @@ fn structure() {
         ("{\"n\":1,}", "expected a key in quotes, found } at byte 7"),
         ("{\"n\":1,\"t\":\"te", "column 't': the string is not closed: it begins at byte 11"),
         ("{\"n\":1 \"t\":2}", "expected ',' or '}', found \"t\" at byte 7"),
+        ("{\"n\":\u{1b}}", "column 'n': expected an integer, found \\u{1b} at byte 5"),
         ("{\"n\" 1}", "expected ':', found 1 at byte 5"),
         ("{n:1}", "expected a key in quotes, found n:1 at byte 1"),
         ("{\"n\":1}{\"n\":2}", "expected the end of the record, found an object at byte 7"),
@@ -69,8 +70,17 @@ fn structure() {
     }
     check(b"{\"other\":\"ab\xff\"}", "the string is not UTF-8: wrong byte at byte 12");
     check(b"{\"t\":\"ab\xc3\"}", "column 't': the string is not UTF-8: wrong byte at byte 8");
-    let deep = format!("{{\"other\":{}{}}}", "[".repeat(200), "]".repeat(200));
-    check(deep.as_bytes(), "objects and arrays are nested more than 128 deep at byte 136");
+    for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("[{\"n\":", "}]")] {
+        let brackets = open.len() - if open.len() > 1 { 4 } else { 0 };
+        for levels in [127, 128, 100_000] {
+            let times = levels / brackets;
+            let deep = format!("{{\"n\":1,\"t\":\"text\",\"other\":{}1{}}}", open.repeat(times), close.repeat(times));
+            let decoded = decode(&schema(&columns()), &records(&[&deep, &deep]), &JsonOptions::default());
+            let expected = if times * brackets > 127 { 2 } else { 0 };
+            assert_eq!(decoded.malformed.len(), expected, "{open} {levels}");
+            assert!(decoded.malformed.iter().all(|(_, error)| error.contains("nested more than 128 deep")));
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,13 @@
-//! Thirty-two bytes at a time: the three questions that reading JSON asks of a run of bytes, answered as bit masks.
+//! Thirty-two bytes at a time: the questions that reading text formats asks of a run of bytes, answered as bit masks.
 //!
 //! Each question has one answer per byte, bit `i` of the mask for byte `i`. The implementations give identical masks;
 //! they differ in the instructions they need. A caller picks one for a whole array, so that everything inlines.
+
+/// Whether the processor has the instructions of [`Avx2`] and of the code compiled around it: AVX2, BMI1 and BMI2.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2")
+}
 
 /// Bytes that one question covers.
 pub(super) const WIDTH: usize = 32;
@@ -40,6 +46,24 @@ pub(super) trait Lanes {
     /// # Safety
     /// As for [`Lanes::special`].
     unsafe fn equal(at: *const u8, to: &[u8; WIDTH]) -> u32;
+
+    /// Which bytes are one of two.
+    ///
+    /// # Safety
+    /// As for [`Lanes::special`].
+    unsafe fn either(at: *const u8, first: u8, second: u8) -> u32;
+
+    /// Which bytes are outside of ASCII.
+    ///
+    /// # Safety
+    /// As for [`Lanes::special`].
+    unsafe fn wide(at: *const u8) -> u32;
+
+    /// Which bytes are not white space of JSON.
+    ///
+    /// # Safety
+    /// As for [`Lanes::special`].
+    unsafe fn filled(at: *const u8) -> u32;
 }
 
 /// Any processor.
@@ -85,6 +109,27 @@ impl Lanes for Portable {
         // SAFETY: same contract.
         let bytes = unsafe { Self::load(at) };
         Self::mask(bytes, |i, byte| byte == to[i])
+    }
+
+    #[inline(always)]
+    unsafe fn either(at: *const u8, first: u8, second: u8) -> u32 {
+        // SAFETY: same contract.
+        let bytes = unsafe { Self::load(at) };
+        Self::mask(bytes, |_, byte| byte == first || byte == second)
+    }
+
+    #[inline(always)]
+    unsafe fn wide(at: *const u8) -> u32 {
+        // SAFETY: same contract.
+        let bytes = unsafe { Self::load(at) };
+        Self::mask(bytes, |_, byte| !byte.is_ascii())
+    }
+
+    #[inline(always)]
+    unsafe fn filled(at: *const u8) -> u32 {
+        // SAFETY: same contract.
+        let bytes = unsafe { Self::load(at) };
+        Self::mask(bytes, |_, byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'))
     }
 }
 
@@ -168,6 +213,30 @@ mod x86 {
                 low | (_mm_movemask_epi8(high) as u32) << 16
             }
         }
+
+        #[inline(always)]
+        unsafe fn either(at: *const u8, first: u8, second: u8) -> u32 {
+            // SAFETY: same contract; SSE2 belongs to the target.
+            unsafe {
+                Self::halves(at, |x| {
+                    let first = _mm_cmpeq_epi8(x, _mm_set1_epi8(first.cast_signed()));
+                    _mm_or_si128(first, _mm_cmpeq_epi8(x, _mm_set1_epi8(second.cast_signed())))
+                })
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn wide(at: *const u8) -> u32 {
+            // The highest bit of each byte is what a mask is made of.
+            // SAFETY: same contract; SSE2 belongs to the target.
+            unsafe { Self::halves(at, |x| x) }
+        }
+
+        #[inline(always)]
+        unsafe fn filled(at: *const u8) -> u32 {
+            // SAFETY: same contract.
+            unsafe { !(Self::either(at, b' ', b'\n') | Self::either(at, b'\t', b'\r')) }
+        }
     }
 
     /// One register of 32 bytes.
@@ -211,6 +280,30 @@ mod x86 {
             // SAFETY: same contract; `to` has 32 bytes.
             unsafe { _mm256_movemask_epi8(_mm256_cmpeq_epi8(Self::load(at), Self::load(to.as_ptr()))) as u32 }
         }
+
+        #[inline(always)]
+        unsafe fn either(at: *const u8, first: u8, second: u8) -> u32 {
+            // SAFETY: same contract.
+            unsafe {
+                let x = Self::load(at);
+                let first = _mm256_cmpeq_epi8(x, _mm256_set1_epi8(first.cast_signed()));
+                let second = _mm256_cmpeq_epi8(x, _mm256_set1_epi8(second.cast_signed()));
+                _mm256_movemask_epi8(_mm256_or_si256(first, second)) as u32
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn wide(at: *const u8) -> u32 {
+            // The highest bit of each byte is what a mask is made of.
+            // SAFETY: same contract.
+            unsafe { _mm256_movemask_epi8(Self::load(at)) as u32 }
+        }
+
+        #[inline(always)]
+        unsafe fn filled(at: *const u8) -> u32 {
+            // SAFETY: same contract.
+            unsafe { !(Self::either(at, b' ', b'\n') | Self::either(at, b'\t', b'\r')) }
+        }
     }
 }
 
@@ -220,9 +313,12 @@ mod tests {
 
     use super::{Baseline, Lanes, Portable, WIDTH};
 
-    fn masks<L: Lanes>(bytes: &[u8; WIDTH], to: &[u8; WIDTH]) -> [u32; 3] {
+    fn masks<L: Lanes>(bytes: &[u8; WIDTH], to: &[u8; WIDTH]) -> [u32; 6] {
         // SAFETY: arrays of 32 bytes; the tests ask the processor before they use what is not in the baseline.
-        unsafe { [L::special(bytes.as_ptr()), L::non_digits(bytes.as_ptr()), L::equal(bytes.as_ptr(), to)] }
+        unsafe {
+            let at = bytes.as_ptr();
+            [L::special(at), L::non_digits(at), L::equal(at, to), L::either(at, b',', b'"'), L::wide(at), L::filled(at)]
+        }
     }
 
     #[test]
@@ -234,9 +330,12 @@ mod tests {
             let expected = masks::<Portable>(&bytes, &to);
             assert_eq!(expected[1] & 1 == 0, byte.is_ascii_digit());
             assert_eq!(expected[0] & 1 == 0, matches!(byte, 0x20..0x80) && byte != b'"' && byte != b'\\');
+            assert_eq!(expected[3] & 1 == 1, matches!(byte, b',' | b'"'));
+            assert_eq!(expected[4] & 1 == 1, byte >= 0x80);
+            assert_eq!(expected[5] & 1 == 0, byte.is_ascii_whitespace() && byte != 0x0c);
             assert_eq!(masks::<Baseline>(&bytes, &to), expected, "{bytes:?}");
             #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") {
+            if super::has_avx2() {
                 assert_eq!(masks::<super::Avx2>(&bytes, &to), expected, "{bytes:?}");
             }
         }

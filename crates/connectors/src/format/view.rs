@@ -1,0 +1,61 @@
+//! Views: how Arrow refers to a string in a buffer, with short ones held in the view itself.
+
+/// The buffer of a column's strings that point into the input.
+pub(super) const INPUT: u32 = 0;
+/// The buffer of those that do not.
+pub(super) const EXTRA: u32 = 1;
+
+/// The view of a string at `offset` of buffer `buffer`.
+pub(super) fn view(text: &[u8], buffer: u32, offset: u32) -> u128 {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
+    if text.len() <= 12 {
+        bytes[4..4 + text.len()].copy_from_slice(text);
+    } else {
+        bytes[4..8].copy_from_slice(&text[..4]);
+        bytes[8..12].copy_from_slice(&buffer.to_le_bytes());
+        bytes[12..].copy_from_slice(&offset.to_le_bytes());
+    }
+    u128::from_le_bytes(bytes)
+}
+
+/// The view of the string of `len` bytes that `bytes`, its first sixteen with what follows them, begin with. It is at `offset`
+/// of the input.
+#[inline(always)]
+pub(super) fn view_of(bytes: [u8; 16], len: usize, offset: usize) -> u128 {
+    let bytes = u128::from_le_bytes(bytes);
+    let view = if len <= 12 {
+        (bytes & !(u128::MAX << (8 * len))) << 32
+    } else {
+        (bytes & 0xffff_ffff) << 32 | (offset as u128) << 96
+    };
+    view | len as u128
+}
+
+/// The view of `input[start..end]`.
+#[inline(always)]
+pub(super) fn view_within(input: &[u8], start: usize, end: usize) -> u128 {
+    match input.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
+        Some(bytes) => view_of(*bytes, end - start, start),
+        None => view(&input[start..end], INPUT, start as u32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::make_view;
+
+    use super::*;
+
+    #[test]
+    fn views_are_those_of_arrow() {
+        let input: Vec<u8> = (b'A'..b'z').collect();
+        for start in 0..input.len() {
+            for end in start..=input.len() {
+                let expected = make_view(&input[start..end], INPUT, start as u32);
+                assert_eq!(view_within(&input, start, end), expected);
+                assert_eq!(view(&input[start..end], INPUT, start as u32), expected);
+            }
+        }
+    }
+}
