@@ -52,6 +52,29 @@ fn main() -> Result<(), Box<dyn Error>> {
         ad_event(rng, &fields, out);
     });
     decode("keys in any order", &shuffled, &wanted)?;
+    let padded = blocks(records, |rng, out| {
+        let start = out.len();
+        ad_event(rng, &FIELDS, out);
+        out.truncate(out.len() - 2);
+        out.resize((start + 300).max(out.len()), b' ');
+        out.extend_from_slice(b"}\n");
+    });
+    decode("padded with blanks", &padded, &wanted)?;
+    let rich = blocks(records, |rng, out| {
+        let text = r#"He said \"yes\": caf\u00e9 and na\u00efve, in Z\u00fcrich\n\tor \/path\/to\/file"#
+            .repeat(1 + rng.below(4) as usize);
+        out.extend_from_slice(format!("{{\"ad_id\":\"{text}\",\"other\":[1,2.5,{{\"text\":\"{text}\"}}],").as_bytes());
+        out.extend_from_slice(
+            format!("\"event_type\":\"日本語のテキスト\",\"event_time\":{}}}\n", rng.below(1 << 40)).as_bytes(),
+        );
+    });
+    decode("escapes and nested values", &rich, &wanted)?;
+    let wide = blocks(records, |rng, out| {
+        let n = rng.next_u64() >> 1;
+        let line = format!("{{\"n\":{n},\"x\":{:?},\"y\":{}.{:02}}}\n", n as f64 / 1e17, n % 100_000, n % 100);
+        out.extend_from_slice(line.as_bytes());
+    });
+    decode("wide numbers", &wide, &[("n", DataType::Int64), ("x", DataType::Float64), ("y", DataType::Float64)])?;
     encode("4 columns", &ads, &all[2..6])
 }
 

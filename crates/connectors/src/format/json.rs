@@ -1,10 +1,15 @@
 //! JSON: one object per record.
 //!
-//! Decoding is the first thing that happens to every record, and with most queries the most expensive one. A general JSON
-//! parser looks at every byte and decides what it is; but the events of one stream look alike, and their writers are
-//! programs. So the decoder learns the layout of the records, verifies with a few wide comparisons that the next
-//! record has it too, and looks only at the values (`layout`, `fast`). Everything else, and every judgement of what is
-//! malformed, is left to a general parser (`parser`, `value`). Long strings are not copied: views point into the input.
+//! Every record is decoded first of all, and with most queries that is the most expensive step. Three readers share the
+//! work:
+//! * By layout (`layout`, `fast`): the events of one stream often look alike, because programs write them. The decoder
+//!   learns the layout of the records, verifies by a few wide comparisons that the next record has it too, and looks
+//!   only at the values.
+//! * The scanner (`scan`, `keys`) reads records that do not look alike, key by key, by wide comparisons too.
+//! * The general parser (`parser`, `value`) reads what the others do not recognize, and is the only one to judge what is
+//!   malformed.
+//!
+//! Long strings are not copied: views point into the input.
 //!
 //! Limits: numbers are those of the columns' types, not of arbitrary precision; a record is UTF-8 without byte order mark;
 //! objects and arrays nest at most 128 deep.
