@@ -19,9 +19,14 @@ TEST_TIME_LIMIT ?= 20m
 KILLS ?= 20
 
 ANABRANCH := $(CARGO_TARGET_DIR)/release/anabranch
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
+# One program of the release. With the whole workspace in view all programs share one build of the dependencies; with a
+# package alone, cargo would unify their features differently and build them once more.
+BUILD := cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test chaos sim bench lint clean release need-build need-kafka need-s3
+.PHONY: help demo demo-kafka sql test chaos sim bench lint clean release dist need-build need-kafka need-s3
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,23 +49,31 @@ chaos: need-build need-kafka ## kill a job between Kafka and Kafka, 20 times (KI
 	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test chaos -- --nocapture
 
 sim: need-build ## simulate one seed after the other, from SEED on, until one fails or Ctrl-C
-	cargo run --locked --release --package anabranch-sim -- $(SEED)
+	$(BUILD) anabranch-sim
+	$(CARGO_TARGET_DIR)/release/anabranch-sim $(SEED)
 
 lint: need-build ## format, clippy without warnings, and the repository's own rules
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo xtask tidy
 
-bench: release ## measure against hand-written limits and peers; writes bench/RESULTS.md
+bench: need-build ## measure against hand-written limits and peers; writes bench/RESULTS.md
 	@mkdir -p bench
+	$(BUILD) anabranch-bench
 	$(CARGO_TARGET_DIR)/release/anabranch-bench all --markdown bench/RESULTS.md
 
 clean: ## remove what was built (the target folder, shared by all working copies)
 	cargo clean
 
-# Both at once: alone, each would unify the features of dependencies differently and build them once more.
 release: need-build
-	cargo build --locked --release --package anabranch-cli --package anabranch-bench
+	$(BUILD) anabranch
+
+dist: release ## the binary, its examples and documents as an archive in dist/
+	@rm -rf dist/$(DIST) && mkdir -p dist/$(DIST)
+	strip -o dist/$(DIST)/anabranch $(ANABRANCH)
+	cp -r LICENSE README.md CHANGELOG.md docs examples dist/$(DIST)
+	tar --create --gzip --file dist/$(DIST).tar.gz --directory dist $(DIST)
+	@rm -rf dist/$(DIST) && ls -l dist/$(DIST).tar.gz
 
 need-build:
 	@.ci/need rust build
