@@ -36,7 +36,7 @@ pub(crate) struct Run {
     pub(crate) settings: Settings,
     #[command(flatten)]
     pub(crate) tables: TableOptions,
-    /// Begin a new job with this savepoint, a directory or a place in an object store; given again, the job goes on from its own
+    /// Start a new job from this savepoint, a directory or a place in an object store; given again, the job resumes from its own
     /// checkpoints
     #[arg(long, value_name = "PATH")]
     pub(crate) from: Option<String>,
@@ -72,7 +72,7 @@ pub(crate) struct Sql {
 
 #[derive(Debug, Args)]
 pub(crate) struct State {
-    /// Where a job's checkpoints or a savepoint lie: a directory, s3://BUCKET/PREFIX, http(s)://HOST:PORT/BUCKET/PREFIX
+    /// Location of a job's checkpoints or of a savepoint: a directory, s3://BUCKET/PREFIX, http(s)://HOST:PORT/BUCKET/PREFIX
     pub(crate) place: String,
     /// Show the state of this operator, by its number in the overview
     #[arg(long, value_name = "N")]
@@ -101,9 +101,9 @@ pub(crate) enum Format {
 
 #[derive(Debug, Args)]
 pub(crate) struct Savepoint {
-    /// Where the job's checkpoints lie
+    /// Location of the job's checkpoints
     pub(crate) job: String,
-    /// Where the savepoint shall lie: an empty or new directory, or such a place in an object store
+    /// Location of the new savepoint: an empty or new directory, or such a place in an object store
     pub(crate) path: String,
     /// If no job runs there, take its newest checkpoint
     #[arg(long)]

@@ -1,5 +1,5 @@
-//! Standard output and standard error whose reader may leave before the text ends, as `head` does. What is written
-//! then has nobody who misses it: it is dropped, the command comes to its end, and no error is reported.
+//! Standard output and standard error. Their reader may leave before the text ends, as `head` does. Text written after
+//! that is dropped, the command stops, and no error is reported.
 //!
 //! Control characters from data never reach a terminal: they are escaped on the way there, and always on standard error.
 
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anabranch_model::{Error, visible};
 
-/// One of the two streams; clones share what is known of its reader.
+/// One of the two streams; clones share whether its reader has left.
 #[derive(Clone, Debug)]
 pub(crate) struct Console {
     stream: Stream,
@@ -36,12 +36,12 @@ impl Console {
         Console { stream: Stream::Error, escapes: true, reader_left: Arc::default() }
     }
 
-    /// Whether nobody reads any more.
+    /// Whether the reader has closed the stream.
     pub(crate) fn reader_left(&self) -> bool {
         self.reader_left.load(Ordering::SeqCst)
     }
 
-    /// Writes a text and a line's end.
+    /// Writes a line.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Error> {
         let written = self.write_all(format!("{text}\n").as_bytes()).and_then(|()| self.flush());
         written.map_err(|e| Error::outside(format!("cannot write to the terminal: {e}")))

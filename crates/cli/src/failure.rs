@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well: what the person reads, and the exit code that scripts see.
+//! A failed command: the message for the person, and the exit code for scripts.
 
 use anabranch_model::{Error, ErrorKind};
 
@@ -19,7 +19,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Before the job ran: the statements, or what they ask for, are at fault.
+    /// A failure before the job ran: the statements, or what they request, are at fault.
     pub(crate) fn planning(error: &Error, sql: &str) -> Self {
         let code = if error.kind() == ErrorKind::User { WRONG } else { FAILED };
         Failure { text: render(error, sql), code }

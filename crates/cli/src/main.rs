@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody can be told if this fails.
+            // If this fails, there is no other place to report it.
             let _ = Console::error().write_all(failure.text.as_bytes());
             ExitCode::from(failure.code)
         }

@@ -1,4 +1,4 @@
-//! What this process may use, and what it has used, as Linux tells it; elsewhere, unknown.
+//! The resources that this process may use and has used, as Linux reports them; unknown on other systems.
 
 use std::time::Duration;
 

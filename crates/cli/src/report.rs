@@ -1,4 +1,4 @@
-//! Errors as people see them: what and where, the line of SQL with a caret, what to do about it.
+//! Errors for people: what is wrong, where, the line of SQL with a caret, and the remedy.
 
 use anabranch_model::Error;
 

@@ -29,7 +29,7 @@ impl Results {
     }
 }
 
-/// Takes what a print table writes, line by line.
+/// Keeps the lines that a print table writes.
 impl Write for Results {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,9 +22,9 @@ use crate::watch::Watch;
 /// Results that stay on the screen after the live view is gone.
 const LEFT_LINES: usize = 10;
 
-/// What there is to say of a job that is started again after its end.
+/// The message for a job that is started again after its end.
 pub(crate) const HAD_ENDED: &str = "the job has ended before: its checkpoints cover all of its input, and nothing was done\n  \
-    help: to run it anew, set another 'checkpoint-directory', or remove that one";
+    help: to run it again, set another 'checkpoint-directory', or remove that one";
 
 /// How a job is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     watched.map_err(Failure::from)
 }
 
-/// Starts a new job with a savepoint, having said what becomes of what.
+/// Starts a new job from a savepoint, after printing what is kept, new and lost.
 fn begin_with(
     engine: &Engine,
     plan: &Plan,
@@ -110,7 +110,7 @@ fn begin_with(
     let wrong = |error: Error| Failure::planning(&error, "");
     let savepoint = engine.savepoint(place).map_err(wrong)?;
     if engine.goes_on_behind(plan, &savepoint).map_err(wrong)? {
-        progress.line("the job has begun with this savepoint before: it goes on from its own checkpoints")?;
+        progress.line("the job has started from this savepoint before: it resumes from its own checkpoints")?;
     } else if !arguments.quiet {
         for change in savepoint.compare(plan).map_err(wrong)? {
             progress.line(&change.to_string())?;

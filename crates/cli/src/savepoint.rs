@@ -15,7 +15,7 @@ use crate::view::text::{bytes, grouped};
 
 /// Time in which a running job finds a request.
 const FOUND: Duration = Duration::from_secs(10);
-/// Time between two looks for the answer, on a disk and over a network.
+/// Time between two polls for the answer, on a disk and over a network.
 const LOOK_LOCAL: Duration = Duration::from_millis(100);
 const LOOK_REMOTE: Duration = Duration::from_secs(1);
 /// Time between two words to the job that its checkpoint is still needed.
@@ -49,7 +49,7 @@ pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure>
             .remedy("start the job, or copy its newest checkpoint with --last; ask again if it runs and writes much at once")),
         Err(error) => Err(error),
     };
-    // Ended before the outcome is told: a request that stays would hold the job's checkpoint.
+    // Withdrawn before the outcome is reported: a request that stays would keep the job's checkpoint from being removed.
     let withdrawn = asked.withdraw();
     let (savepoint, passed_over) = outcome?;
     withdrawn?;
@@ -117,7 +117,7 @@ impl Waiting<'_> {
             if waited > self.limit {
                 return Err(Error::outside(format!("the job has made no checkpoint in {} s", self.limit.as_secs()))
                     .at(self.from.place().to_owned())
-                    .remedy("look at what holds its checkpoints up, or wait longer (--timeout)"));
+                    .remedy("find out what delays its checkpoints, or wait longer (--timeout)"));
             }
             self.check_signals()?;
             self.signals.wait(self.look);
@@ -131,7 +131,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// Copies what the job keeps for us.
+    /// Copies the checkpoint that the job keeps for this request.
     fn copy(&mut self, blob: &Blob, to: &Store, asked: &mut Asked) -> Result<Savepoint> {
         let mut renewed = self.clock.now();
         let mut step = || {
@@ -145,7 +145,7 @@ impl Waiting<'_> {
         Savepoint::copy(self.from, blob, to, &mut step)
     }
 
-    /// Copies the newest checkpoint of a job that does not run; and what is wrong with later ones.
+    /// Copies the newest whole checkpoint of a job that does not run. Returns also what is wrong with later ones.
     fn newest(&self, to: &Store) -> Result<(Savepoint, Vec<String>)> {
         let contents = Contents::read(self.from)?;
         let savepoint = Savepoint::copy(self.from, &contents.newest()?.blob, to, &mut || self.check_signals())?;

@@ -65,7 +65,7 @@ impl Signals {
         let _ = self.wake.recv_timeout(at_most);
     }
 
-    /// Forgets what was asked: before the next line of a shell.
+    /// Forgets earlier requests: before the next line of a shell.
     pub(crate) fn reset(&self) {
         self.heard.asked.store(0, Ordering::SeqCst);
         while self.wake.try_recv().is_ok() {}

@@ -1,4 +1,4 @@
-//! `anabranch state`: what lies at a place, without running the job.
+//! `anabranch state`: the contents of checkpoints and savepoints, without running the job.
 
 mod overview;
 mod rows;
@@ -10,7 +10,7 @@ use crate::arguments::{self, Format};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// How often a checkpoint is looked for again because the running job has removed the one that was read.
+/// Retries when the running job has removed the checkpoint that was being read.
 const LOOKS: usize = 5;
 
 /// State in numbers.

@@ -1,4 +1,4 @@
-//! What a run came to, in a few lines.
+//! The summary of a run, in a few lines.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use anabranch_server::Coordination;
 use crate::view::model::JobView;
 use crate::view::text::{bytes, count, grouped, micros};
 
-/// What a run came to.
+/// The figures of a finished run.
 #[derive(Debug)]
 pub(crate) struct Summary<'a> {
     /// The job at its end.
@@ -49,7 +49,7 @@ pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
     lines
 }
 
-/// What the coordination of the job came to.
+/// The cost of the job's coordination, in a line.
 pub(crate) fn coordination(coordination: &Coordination) -> String {
     let Coordination { groups, group_epochs, overhead } = coordination;
     let share = overhead.map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0));

@@ -1,4 +1,4 @@
-//! The terminal as a screen: entered for the live view, and left however the process ends.
+//! The terminal as a screen: entered for the live view, and restored whichever way the process ends.
 
 use std::io::{IsTerminal, Stdout, stderr, stdin, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 
-/// Whether the screen is ours: what is ours must be given back, from any thread, once.
+/// Whether this process has taken the screen: it must be restored once, by any thread.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
 /// The screen, given back when dropped.
@@ -61,7 +61,7 @@ impl Drop for Screen {
 /// Gives the screen back if it was taken.
 pub(crate) fn leave() {
     if ENTERED.swap(false, Ordering::SeqCst) {
-        // Nothing can be done, and nobody told, if this fails.
+        // If this fails, there is no other place to report it.
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     }

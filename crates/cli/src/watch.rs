@@ -14,7 +14,7 @@ use crate::view::live;
 use crate::view::model::{History, JobView, Reading, view};
 use crate::view::plain;
 
-/// How soon the end of a job is noticed.
+/// Interval at which the end of a job is polled.
 const LOOK: Duration = Duration::from_millis(20);
 const REDRAW: Duration = Duration::from_millis(250);
 const LINE: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ pub(crate) struct Watch<'a> {
     pub(crate) limit: Option<Duration>,
     /// Requests from outside.
     pub(crate) signals: &'a Signals,
-    /// Where results go: when nobody reads them any more, the job is to stop.
+    /// The stream of results: when its reader has left, the job is asked to stop.
     pub(crate) output: &'a Console,
 }
 
@@ -59,11 +59,11 @@ impl Watch<'_> {
         self.clock.now().after(self.started)
     }
 
-    /// Until the end. Only notices go to `out`: failures that the job survived, and what it waits for.
+    /// Until the end. Writes only notices to `out`: failures that the job survived, systems that it waits for.
     pub(crate) fn quietly(&self, out: &mut dyn Write) -> Result<()> {
         let (mut stop, mut notices) = (Stop::default(), Notices::default());
         loop {
-            // Looked at before the notices: what the job reports last is shown too.
+            // Read before the notices, so that the job's last notice is written too.
             let finished = self.job.is_finished();
             notices.write(self.job, out)?;
             if finished {

@@ -155,13 +155,13 @@ fn the_first_signal_stops_in_order() {
 
 #[test]
 fn the_second_signal_ends_a_job_that_cannot_stop() {
-    // Nobody reads its standard output: once the pipe is full, the sink waits for ever.
+    // Its standard output is not read: once the pipe is full, the sink waits for ever.
     let file = file(&ENDLESS.replace("'1000'", "'unlimited'"));
     let mut child = anabranch(&["run", file.path().to_str().expect("path")]).spawn().expect("starts");
     let stderr = lines(child.stderr.take().expect("piped"));
     stderr.recv_timeout(LIMIT).expect("a line of progress");
     signal(&child, "INT");
-    while !stderr.recv_timeout(LIMIT).expect("the wish is acknowledged").starts_with("stopping") {}
+    while !stderr.recv_timeout(LIMIT).expect("the request is acknowledged").starts_with("stopping") {}
     signal(&child, "INT");
     let (status, said) = wait(child, &stderr);
     assert_eq!(status.code(), Some(130), "{said:#?}");

@@ -1,4 +1,4 @@
-//! Savepoints and the look at state, as processes: a running job, a command beside it, another job that goes on.
+//! Savepoints and the inspection of state, as processes: a running job, a command beside it, another job that resumes.
 
 #[path = "../../state/tests/support/s3.rs"]
 #[allow(dead_code, reason = "this test uses a part of the helper")]

@@ -37,7 +37,7 @@ pub struct TaskCounters {
     pub epoch: AtomicU64,
     /// From a row's reading by a source until this task has processed it.
     pub latency: Latencies,
-    /// From the reading of what caused a result until this task has given it to its sink.
+    /// From the reading of the row that caused a result until this task has written the result to its sink.
     pub result_latency: Latencies,
 }
 
@@ -173,6 +173,6 @@ pub struct TaskMetrics {
     pub oldest_queued_ns: u64,
     /// From a row's reading by a source until this task has processed it.
     pub latency: LatencySummary,
-    /// From the reading of what caused a result until this task has given it to its sink.
+    /// From the reading of the row that caused a result until this task has written the result to its sink.
     pub result_latency: LatencySummary,
 }

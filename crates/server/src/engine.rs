@@ -20,7 +20,7 @@ pub struct Engine {
     access: Access,
 }
 
-/// What the caller sets for a script, beside what the script says itself.
+/// The caller's settings for a script, in addition to the script's own SET statements.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Number of tasks of parallel stages; wins over `SET 'parallelism'`. `None`: the script's, else one per core.
@@ -49,14 +49,14 @@ impl Default for Engine {
 }
 
 impl Engine {
-    /// An engine with these connectors, the machine's clock, and access to object stores as the environment says.
+    /// An engine with these connectors, the machine's clock, and access to object stores as configured in the environment.
     /// [`Engine::default`] has the standard connectors.
     #[must_use]
     pub fn new(connectors: Connectors) -> Self {
         Engine { connectors, clock: Arc::new(SystemClock::new()), access: Access::from_environment() }
     }
 
-    /// Gives access to object stores in place of what the environment says.
+    /// Replaces the access to object stores that the environment configures.
     pub fn set_access(&mut self, access: Access) {
         self.access = access;
     }
@@ -76,7 +76,7 @@ impl Engine {
         plan_script(sql, &mut catalog, self, &options)
     }
 
-    /// Starts a plan. If its options name a directory of checkpoints, the job goes on from the newest one there, and does so
+    /// Starts a plan. If its options name a checkpoint directory, the job resumes from the newest checkpoint there, and does so
     /// again after failures that may pass.
     pub fn start(&self, plan: &Plan) -> Result<Job> {
         self.start_with(plan, None)

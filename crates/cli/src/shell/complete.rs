@@ -73,7 +73,7 @@ const KEYWORDS: [&str; 68] = [
     "WITH",
 ];
 
-/// Candidates at most: a longer list helps nobody.
+/// Candidates at most: a longer list is of no use.
 const CANDIDATES_MAX: usize = 200;
 
 /// What may stand at byte `cursor` of `line`: where the word begins that the candidates replace, and the candidates.

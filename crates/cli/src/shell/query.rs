@@ -16,7 +16,7 @@ use crate::terminal;
 use crate::view::text::grouped;
 use crate::watch::{Notices, Watch};
 
-/// How soon Ctrl-C is noticed.
+/// Interval at which Ctrl-C is polled.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Which rows of a query are wanted.
@@ -80,8 +80,8 @@ fn rows_text(rows: u64) -> String {
     if rows == 1 { "1 row".to_owned() } else { format!("{} rows", grouped(rows)) }
 }
 
-/// Shows batches until the job has ended. When it was asked to stop, what still comes is taken and not shown, so that the
-/// job is not held back. A terminal that fails stops the job too.
+/// Shows batches until the job has ended. After the job was asked to stop, its remaining batches are received and dropped, so that it
+/// is not blocked. A terminal that fails stops the job too.
 fn show(
     job: &Job,
     batches: &Receiver<RecordBatch>,

@@ -1,4 +1,4 @@
-//! A place at a glance: its checkpoints, and what the newest one consists of.
+//! An overview of a place: its checkpoints, and the contents of the newest one.
 
 use anabranch_model::{Error, Result};
 use anabranch_state::{Contents, Manifest, SourceState, Stored};

@@ -16,14 +16,14 @@ pub(crate) struct Reading {
     pub(crate) tasks: Vec<TaskMetrics>,
 }
 
-/// What a person wants to know of a job.
+/// A job as the live view, the lines and the summary show it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct JobView {
     /// Rows that sources have read, in all.
     pub(crate) events: u64,
-    /// Rows that sources read per second of late.
+    /// Rows that sources read per second, over the last moments.
     pub(crate) events_per_s: f64,
-    /// Bytes that sources read per second of late.
+    /// Bytes that sources read per second, over the last moments.
     pub(crate) bytes_per_s: f64,
     /// Rows that sinks have written, in all.
     pub(crate) results: u64,
@@ -46,7 +46,7 @@ pub(crate) struct JobView {
     pub(crate) stages: Vec<StageView>,
 }
 
-/// What a person wants to know of a stage.
+/// A stage as the live view shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StageView {
     /// Identifier.

@@ -1,4 +1,4 @@
-//! The job as a line of text: for logs, pipes and people who want no moving screen.
+//! The job as a line of text, for logs, pipes and people who prefer lines.
 
 use std::time::Duration;
 
