@@ -1,14 +1,19 @@
 //! Filesystem: tables of files in a folder, read once or followed as they grow, and written file by file.
 //!
 //! Options: `'path'` (a file or a folder; names that begin with `.` or `_` are not read), `'format'` = `json` (one
-//! object per line), `csv`, `raw` (lines) or `parquet`, `'source.monitor-interval'` (given: new files and new lines are
+//! object per line), `csv`, `raw` (lines) or `parquet`, `'compression'` of text (`none`, `gzip`, `zstd`; default: as the names
+//! end), `'source.monitor-interval'` (given: new files and new lines are
 //! read as they come, looked for this often), `'sink.rolling-size'` and `'sink.rolling-interval'` (a file is completed
 //! at the end of the first epoch after it has this size or this age; with exactly once also at every checkpoint).
 //!
-//! A table that is read once must not change while the job starts: each task lists the files for itself. Text files
-//! are followed by their length; a file that shrinks is an error.
+//! All tasks of a table that is read once take the files of one listing. A followed file is known by its inode, its time of
+//! birth and its first bytes: under another name it goes on, and what takes its name is a new file. A followed file that
+//! becomes shorter begins anew; in a table that is read once that is an error.
 
+mod followed;
 mod frame;
+mod identity;
+mod input;
 mod lines;
 mod listing;
 mod options;
@@ -45,7 +50,8 @@ impl Connector for FilesystemConnector {
         Ok(TableTraits {
             bounded,
             readable: true,
-            writable: !options.path.is_file(),
+            // A file in place of the folder is refused when the sink is opened, which can say what is wrong.
+            writable: true,
             max_readers: files.map(|count| u32::try_from(count.max(1)).unwrap_or(u32::MAX)),
             schema: None,
         })

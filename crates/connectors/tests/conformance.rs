@@ -15,6 +15,8 @@ mod files;
 mod generators;
 #[path = "conformance/memory.rs"]
 mod memory;
+#[path = "conformance/rotation.rs"]
+mod rotation;
 #[path = "conformance/rows.rs"]
 mod rows;
 #[path = "conformance/writers.rs"]

@@ -92,6 +92,13 @@ pub trait Host: Send + Sync {
     /// committed any more.
     fn is_cancelled(&self) -> bool;
 
+    /// What all tasks of the incarnation agree on under this key, such as the files of a table: the first to ask makes the list,
+    /// the others get the same one.
+    fn agreed(&self, key: &str, list: &mut dyn FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
+        let _ = key;
+        list()
+    }
+
     /// Asks for a checkpoint as soon as possible, because what is held until then takes much memory. Does not wait. Without
     /// effect in a job that keeps no checkpoints.
     fn request_checkpoint(&self);

@@ -1,8 +1,8 @@
 //! Makes the tasks of a plan: channels between them, their chains, what they go on from.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
 
 use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, Plan, Port, SinkSpec, Stage};
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskCounters, TaskId};
@@ -74,6 +74,7 @@ pub(crate) fn assemble(
         control: Arc::clone(&control),
         notices,
         clock: Arc::clone(&clock),
+        agreed: Mutex::default(),
     });
     let functions = Functions::default();
     let builder = Builder {

@@ -1,6 +1,7 @@
 //! What a task's source and sink reach of their job.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch_model::{Clock, Epoch, Incarnation, Notices, Result};
 use anabranch_operators::Host;
@@ -18,6 +19,7 @@ pub(crate) struct TaskHost {
     pub(crate) control: Arc<Control>,
     pub(crate) notices: Arc<Notices>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) agreed: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 impl Host for TaskHost {
@@ -36,6 +38,16 @@ impl Host for TaskHost {
 
     fn is_cancelled(&self) -> bool {
         self.control.is_cancelled()
+    }
+
+    fn agreed(&self, key: &str, list: &mut dyn FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
+        let mut agreed = self.agreed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(list) = agreed.get(key) {
+            return Ok(list.clone());
+        }
+        let list = list()?;
+        agreed.insert(key.to_owned(), list.clone());
+        Ok(list)
     }
 
     fn request_checkpoint(&self) {

@@ -16,10 +16,14 @@ fn append(folder: &Path, file: &str, seconds: i64) {
 }
 
 fn start(folder: &Path) -> Job {
+    start_with(folder, "")
+}
+
+fn start_with(folder: &Path, options: &str) -> Job {
     let at = |name: &str| folder.join(name).display().to_string();
     let sql = format!(
         "CREATE TABLE events (ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
-           WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json', 'source.monitor-interval' = '10 ms');
+           WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json', 'source.monitor-interval' = '10 ms'{options});
          CREATE TABLE results (start_ts TIMESTAMP_LTZ(3), n BIGINT)
            WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
          INSERT INTO results SELECT window_start, COUNT(*)
@@ -69,4 +73,29 @@ fn files_that_came_in_another_order_keep_their_event_times_over_a_restart() {
     wait_for_rows(&job, 2);
     let late: u64 = stop(job).tasks.iter().map(|task| task.late_rows).sum();
     assert_eq!(late, 0, "the row of the file that stands behind came late");
+}
+
+#[test]
+fn a_file_that_nobody_writes_to_holds_event_time_no_longer_than_the_idle_timeout() {
+    let folder = tempfile::tempdir().expect("folder");
+    let events = folder.path().join("in");
+    fs::create_dir(&events).expect("folder");
+    append(&events, "app.log", 1);
+    let job = start_with(folder.path(), ", 'scan.idle-timeout' = '100 ms'");
+    wait_for_rows(&job, 1);
+    // A rotation: the old file stays, and has no more rows.
+    fs::rename(events.join("app.log"), events.join("app.log.1")).expect("renamed");
+    append(&events, "app.log", 100);
+    wait_for_rows(&job, 2);
+    let has_results = || {
+        let entries = fs::read_dir(folder.path().join("out")).into_iter().flatten();
+        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).any(|name| name.starts_with("part-"))
+    };
+    let mut waited = Duration::ZERO;
+    while !has_results() {
+        assert!(!job.wait_timeout(Duration::from_millis(10)), "the job ended by itself");
+        waited += Duration::from_millis(10);
+        assert!(waited < LIMIT, "the window of the rotated file never fires");
+    }
+    stop(job);
 }

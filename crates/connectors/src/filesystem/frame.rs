@@ -21,8 +21,22 @@ impl Framing {
     pub(super) fn record_end(self, bytes: &[u8], start: usize) -> Option<usize> {
         match self {
             Framing::Lines | Framing::EveryLine => line_end(bytes, start),
-            Framing::Csv { delimiter } => csv_record_end(bytes, start, delimiter),
+            Framing::Csv { delimiter } => match csv_record(bytes, start, delimiter) {
+                CsvRecord::Complete(end) => Some(end),
+                CsvRecord::InLine | CsvRecord::InQuotes => None,
+            },
         }
+    }
+
+    /// End of the record that begins at `start` of a text that ends with `bytes`. An open quote is taken for damage that costs one
+    /// line.
+    pub(super) fn last_record_end(self, bytes: &[u8], start: usize) -> usize {
+        let is_open = match self {
+            Framing::Lines | Framing::EveryLine => true,
+            Framing::Csv { delimiter } => csv_record(bytes, start, delimiter) != CsvRecord::InLine,
+        };
+        let line_end = if is_open { line_end(bytes, start) } else { None };
+        line_end.unwrap_or(bytes.len())
     }
 
     /// Whether a record may hold line ends.
@@ -57,12 +71,23 @@ pub(super) fn line_end(bytes: &[u8], start: usize) -> Option<usize> {
     memchr(b'\n', &bytes[start..]).map(|at| start + at + 1)
 }
 
-fn csv_record_end(bytes: &[u8], start: usize, delimiter: u8) -> Option<usize> {
+/// What is there of a CSV record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CsvRecord {
+    /// All of it, up to here.
+    Complete(usize),
+    /// Its line end is missing.
+    InLine,
+    /// A quote is still to be closed.
+    InQuotes,
+}
+
+fn csv_record(bytes: &[u8], start: usize, delimiter: u8) -> CsvRecord {
     let mut at = start;
     loop {
-        let found = at + memchr2(b'\n', b'"', &bytes[at..])?;
+        let Some(found) = memchr2(b'\n', b'"', &bytes[at..]).map(|found| at + found) else { return CsvRecord::InLine };
         if bytes[found] == b'\n' {
-            return Some(found + 1);
+            return CsvRecord::Complete(found + 1);
         }
         at = found + 1;
         if found > start && bytes[found - 1] != delimiter {
@@ -70,8 +95,9 @@ fn csv_record_end(bytes: &[u8], start: usize, delimiter: u8) -> Option<usize> {
         }
         // A quoted field: to its closing quote, past doubled ones.
         loop {
-            at += memchr(b'"', &bytes[at..])? + 1;
-            if bytes.get(at)? != &b'"' {
+            let Some(quote) = memchr(b'"', &bytes[at..]) else { return CsvRecord::InQuotes };
+            at += quote + 1;
+            if bytes.get(at) != Some(&b'"') {
                 break;
             }
             at += 1;
@@ -108,5 +134,8 @@ mod tests {
         check(csv, "\"\"\n\"\",\"\"\n", &["\"\"\n", "\"\",\"\"\n"]);
         check(csv, "\"open\nnext\n", &[]);
         check(csv, "\"closed\"", &[]);
+        for (text, end) in [("1,\"a\nb\"", 7), ("1,\"a\nb\",2", 9), ("1,\"a\nb", 5), ("1,2", 3), ("\"a\"\"\nb\"", 7)] {
+            assert_eq!(csv.last_record_end(text.as_bytes(), 0), end, "{text:?}");
+        }
     }
 }

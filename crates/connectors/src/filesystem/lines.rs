@@ -1,26 +1,45 @@
 //! Reads a text file in blocks of whole records. A block's records share its memory, and so may what is decoded from
 //! them: bytes are copied once, from the operating system.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
-
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 use arrow::array::BinaryArray;
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use memchr::memchr_iter;
 
 use super::frame::{Framing, line_end};
-use super::io_error;
+use super::identity::Head;
+use super::input::{Input, Supply};
 use super::position::Position;
 
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 1 << 20;
-/// The longest line. Beyond, the file is taken for one of another kind.
-const LINE_BYTES_MAX: usize = 64 << 20;
+/// The longest record. A longer one is malformed: it is read past, and never held in memory.
+const RECORD_BYTES_MAX: usize = 64 << 20;
+/// As many of its first bytes are shown.
+const SHOWN_BYTES: usize = 1000;
+/// As many blocks are read past before other files have their turn.
+const BLOCKS_PAST: usize = 16;
 /// The longest CSV record whose quote is still to be closed. Beyond, the quote is taken for damage.
 const QUOTED_BYTES_MAX: usize = 4 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What a reader has come to.
+pub(super) enum Piece {
+    Records(Block),
+    TooLong(TooLong),
+    /// It is reading past a record that is too long.
+    Past,
+}
+
+/// A record that is longer than allowed.
+pub(super) struct TooLong {
+    byte: u64,
+    /// Number of its line.
+    pub(super) line: u64,
+    /// Its first bytes.
+    pub(super) begins: Vec<u8>,
+    pub(super) error: String,
+}
 
 /// Records of a file.
 pub(super) struct Block {
@@ -53,115 +72,133 @@ impl Block {
 
 /// Reader of one text file.
 pub(super) struct LineReader {
-    path: PathBuf,
+    input: Input,
     framing: Framing,
     /// The file grows: its last line counts once it has its line end.
     follow: bool,
-    /// `None` while nothing is being read.
-    file: Option<File>,
-    /// Bytes read so far.
-    position: u64,
+    record_bytes_max: usize,
     /// Bytes read of a record that is not complete.
     rest: Vec<u8>,
+    /// There may be complete records in `rest`.
+    is_unsplit: bool,
     /// Number of the line at the beginning of `rest`, from 1.
     line: u64,
+    /// A record that is being read past.
+    too_long: Option<TooLong>,
     /// The file has been read to the end that it will keep.
     ended: bool,
+    /// The file holds something else than before.
+    replaced: bool,
 }
 
 impl LineReader {
-    /// Reads on before the record that begins at a byte, on a line.
-    pub(super) fn new(path: &Path, framing: Framing, follow: bool, byte: u64, line: u64) -> Self {
-        let path = path.to_owned();
-        LineReader { path, framing, follow, file: None, position: byte, rest: Vec::new(), line, ended: false }
+    /// Reads on where the input stands: before a record, on a line.
+    pub(super) fn new(input: Input, framing: Framing, follow: bool, line: u64) -> Self {
+        LineReader {
+            input,
+            framing,
+            follow,
+            record_bytes_max: RECORD_BYTES_MAX,
+            rest: Vec::new(),
+            is_unsplit: false,
+            line,
+            too_long: None,
+            ended: false,
+            replaced: false,
+        }
     }
 
     /// After the records of the last block.
     pub(super) fn position(&self) -> Position {
-        Position::Text { byte: self.position - self.rest.len() as u64, line: self.line }
+        match &self.too_long {
+            Some(TooLong { byte, line, .. }) => Position::Text { byte: *byte, line: *line },
+            None => Position::Text { byte: self.input.position() - self.rest.len() as u64, line: self.line },
+        }
     }
 
-    /// The next records; `None` at the end, or if there is no complete one at the moment.
-    pub(super) fn next(&mut self) -> Result<Option<Block>> {
-        if self.ended || !self.open()? {
+    pub(super) fn input(&mut self) -> &mut Input {
+        &mut self.input
+    }
+
+    pub(super) fn head(&self) -> Head {
+        self.input.head()
+    }
+
+    /// Whether the file has to be read from its beginning, as a new one.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.replaced
+    }
+
+    /// What comes next; `None` at the end, or if there is no complete record at the moment.
+    pub(super) fn next(&mut self) -> Result<Option<Piece>> {
+        if self.replaced {
             return Ok(None);
         }
-        let at_start = self.position == self.rest.len() as u64;
+        let supply = if self.ended { Supply::Nothing } else { self.input.open()? };
+        if self.too_long.is_some() && (self.ended || supply == Supply::Bytes) {
+            return self.read_past();
+        }
+        if supply != Supply::Bytes && !std::mem::take(&mut self.is_unsplit) {
+            self.replaced = supply == Supply::Replaced;
+            return Ok(None);
+        }
+        let at_start = self.input.position() == self.rest.len() as u64;
         let mut bytes = std::mem::take(&mut self.rest);
         loop {
-            let at_end = self.read_more(&mut bytes)?;
+            let at_end = supply != Supply::Bytes || self.read_more(&mut bytes)?;
             let begin = if at_start && bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
             let offsets = self.split(&bytes, begin, at_end && !self.follow);
             let end = offsets.last().map_or(0, |end| *end as usize);
             if offsets.len() > 1 {
-                return Ok(Some(self.block(bytes, offsets, end)));
+                return Ok(Some(Piece::Records(self.block(bytes, offsets, end))));
+            }
+            if bytes.len() - end > self.record_bytes_max {
+                self.too_long = Some(self.too_long(&bytes, end));
+                return Ok(Some(Piece::Past));
             }
             if at_end {
                 self.rest = bytes;
                 return Ok(None);
             }
-            if bytes.len() - end > LINE_BYTES_MAX {
-                let place = format!("{} line {}", self.path.display(), self.line);
-                return Err(Error::user(format!("the line is longer than {} MiB", LINE_BYTES_MAX >> 20))
-                    .at(place)
-                    .remedy("check that the file is text and the option 'format' fits it"));
-            }
         }
     }
 
-    /// Whether nothing more will come.
-    pub(super) fn has_ended(&self) -> bool {
-        self.ended
-    }
-
-    /// Notes the end of a file that has been deleted while it was followed: its last line, without its end, was never
-    /// complete. A file of a table that is read once is missed.
-    fn is_gone(&mut self, error: &std::io::Error) -> bool {
-        self.ended = self.follow && error.kind() == ErrorKind::NotFound;
-        self.ended
-    }
-
-    /// Opens the file where reading goes on; false if nothing more is there.
-    fn open(&mut self) -> Result<bool> {
-        if self.file.is_some() {
-            return Ok(true);
+    /// The record that begins at `begin` is too long, and none of it is a line end.
+    fn too_long(&self, bytes: &[u8], begin: usize) -> TooLong {
+        let record = &bytes[begin..];
+        TooLong {
+            byte: self.input.position() - record.len() as u64,
+            line: self.line + memchr_iter(b'\n', &bytes[..begin]).count() as u64,
+            begins: record[..record.len().min(SHOWN_BYTES)].to_vec(),
+            error: format!("the record is longer than {} bytes; this is its beginning", self.record_bytes_max),
         }
-        let path = self.path.clone();
-        let failed = |doing: &str, error: &std::io::Error| io_error(&path, doing, error);
-        if self.position > 0 {
-            let length = match self.path.metadata() {
-                Err(error) if self.is_gone(&error) => return Ok(false),
-                found => found.map_err(|e| failed("look at", &e))?.len(),
+    }
+
+    /// Reads on to the end of the line.
+    fn read_past(&mut self) -> Result<Option<Piece>> {
+        let mut bytes = Vec::new();
+        for _ in 0..BLOCKS_PAST {
+            bytes.clear();
+            let at_end = self.ended || self.read_more(&mut bytes)?;
+            let end = match line_end(&bytes, 0) {
+                Some(end) => end,
+                None if at_end && self.follow => return Ok(None),
+                None if at_end => bytes.len(),
+                None => continue,
             };
-            if length < self.position {
-                return Err(Error::outside(format!("{} has become shorter since it was read", self.path.display()))
-                    .remedy("write new lines to new files instead of replacing old ones"));
-            }
-            if length == self.position {
-                return Ok(false);
-            }
+            self.rest = bytes[end..].to_vec();
+            self.is_unsplit = true;
+            let Some(too_long) = self.too_long.take() else { break };
+            self.line = too_long.line + 1;
+            return Ok(Some(Piece::TooLong(too_long)));
         }
-        let mut file = match File::open(&self.path) {
-            Err(error) if self.is_gone(&error) => return Ok(false),
-            opened => opened.map_err(|e| failed("open", &e))?,
-        };
-        file.seek(SeekFrom::Start(self.position)).map_err(|e| failed("read", &e))?;
-        self.file = Some(file);
-        Ok(true)
+        Ok(Some(Piece::Past))
     }
 
     /// Reads a block more; true at the end of the file.
     fn read_more(&mut self, bytes: &mut Vec<u8>) -> Result<bool> {
-        let Some(file) = &mut self.file else { return Err(Error::internal("a read without an open file")) };
-        bytes.reserve_exact(BLOCK_BYTES + 64);
-        let read = file.take(BLOCK_BYTES as u64).read_to_end(bytes);
-        let read = read.map_err(|e| io_error(&self.path, "read", &e))?;
-        self.position += read as u64;
-        let at_end = read < BLOCK_BYTES;
-        if at_end {
-            self.file = None;
-            self.ended = !self.follow;
-        }
+        let at_end = self.input.read(bytes, BLOCK_BYTES)?;
+        self.ended = at_end && !self.follow;
         Ok(at_end)
     }
 
@@ -177,8 +214,8 @@ impl LineReader {
                 return offsets;
             }
             let end = match line_end(bytes, at) {
+                _ if all => self.framing.last_record_end(bytes, at),
                 Some(end) => end,
-                None if all => bytes.len(),
                 None => return offsets,
             };
             self.framing.push(&bytes[at..end], end, &mut offsets);
@@ -190,7 +227,7 @@ impl LineReader {
         let first_line = self.line;
         self.line += memchr_iter(b'\n', &bytes[..end]).count() as u64;
         self.rest = bytes[end..].to_vec();
-        let start = self.position - bytes.len() as u64;
+        let start = self.input.position() - bytes.len() as u64;
         let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
         Block { records: BinaryArray::new(offsets, Buffer::from_vec(bytes), None), start, counted: (0, first_line) }
     }

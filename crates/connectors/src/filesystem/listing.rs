@@ -11,10 +11,7 @@ use super::io_error;
 /// The files of the table at `path` in the order of their names: the file itself, or those in the folder and its
 /// folders. Names that begin with `.` or `_` are not read: they are in progress or about the others.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
-    if !path.exists() {
-        return Err(Error::user(format!("there is no file or folder '{}'", path.display()))
-            .remedy("check the option 'path'; a relative path begins at the folder in which the program was started"));
-    }
+    check(path)?;
     let mut files = Vec::new();
     if path.is_dir() {
         walk(path, &mut files)?;
@@ -23,6 +20,15 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+/// Fails if there is nothing at `path`.
+pub(super) fn check(path: &Path) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    Err(Error::user(format!("there is no file or folder '{}'", path.display()))
+        .remedy("check the option 'path'; a relative path begins at the folder in which the program was started"))
 }
 
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Error, Result};
 
+use super::input::Compression;
 use crate::Options;
 use crate::format::Format;
 
@@ -32,6 +33,8 @@ impl FileFormat {
 pub(super) struct FileOptions {
     pub(super) path: PathBuf,
     pub(super) format: FileFormat,
+    /// How all text files are packed; `None`: each as its name says.
+    pub(super) compression: Option<Compression>,
     /// Given: the table is followed.
     pub(super) monitor_interval: Option<Duration>,
     pub(super) rolling_bytes: u64,
@@ -50,8 +53,15 @@ impl FileOptions {
                     .remedy("use 'json', 'csv', 'raw' or 'parquet'"));
             }
         };
+        let choices = [("none", Compression::None), ("gzip", Compression::Gzip), ("zstd", Compression::Zstd)];
+        let compression = options.choice("compression", &choices)?;
+        if matches!(format, FileFormat::Parquet) && compression.is_some() {
+            return Err(Error::user("option 'compression' is for text: a Parquet file says itself how it is packed")
+                .remedy("leave the option out"));
+        }
         let read = FileOptions {
-            path: path.strip_prefix("file://").unwrap_or(path).into(),
+            path: local_path(path)?,
+            compression,
             format,
             monitor_interval: options.duration("source.monitor-interval")?.map(|d| d.max(Duration::from_millis(1))),
             rolling_bytes: options.bytes("sink.rolling-size")?.unwrap_or(128 << 20),
@@ -59,5 +69,17 @@ impl FileOptions {
         };
         options.finish()?;
         Ok(read)
+    }
+}
+
+/// The path of an option, which may be written as a URL of a file.
+fn local_path(path: &str) -> Result<PathBuf> {
+    let path = path.strip_prefix("file://").unwrap_or(path);
+    match path.split_once("://") {
+        Some((scheme, _)) if !scheme.contains('/') => {
+            Err(Error::user(format!("connector 'filesystem' has local files only, and 'path' is '{path}'"))
+                .remedy(format!("copy the files of '{scheme}://' to a local folder, or mount the place as one")))
+        }
+        _ => Ok(path.into()),
     }
 }

@@ -11,7 +11,6 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::RowGroupMetaData;
 
-use super::io_error;
 use super::position::Position;
 use crate::format::{batch, sql_type};
 
@@ -28,10 +27,14 @@ pub(super) struct ParquetFile {
 }
 
 impl ParquetFile {
-    /// Opens a file to read the columns of `schema`, from a row of a row group on.
-    pub(super) fn open(path: &Path, schema: &SchemaRef, batch_rows: usize, from: (u64, u64)) -> Result<Self> {
+    /// Reads the columns of `schema` in an open file, from a row of a row group on.
+    pub(super) fn open(
+        path: &Path,
+        file: File,
+        (schema, batch_rows): (&SchemaRef, usize),
+        from: (u64, u64),
+    ) -> Result<Self> {
         let place = path.display().to_string();
-        let file = File::open(path).map_err(|e| io_error(path, "open", &e))?;
         let not_parquet = |e| Error::user(format!("not a readable Parquet file: {e}")).at(&place);
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(not_parquet)?;
         let columns = columns(builder.schema(), schema).map_err(|e| e.at(&place))?;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anabranch_model::{Error, Result};
 use anabranch_operators::Positions;
 
+use super::identity::{FileId, Head, Identity};
 use super::options::FileFormat;
 use crate::positions::{END, foreign, numbers, unreadable};
 
@@ -69,6 +70,10 @@ impl Names {
         Names { root: root.to_owned() }
     }
 
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The name of a file.
     pub(super) fn name(&self, path: &Path) -> Result<String> {
         let name = path.strip_prefix(&self.root).unwrap_or(path);
@@ -77,26 +82,68 @@ impl Names {
         })
     }
 
-    /// The positions in `from`, by file. All are checked, not only those of this task's files.
+    /// The file of a name.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// The positions in `from`, by the files' names. All are checked, not only those of this task's files.
     pub(super) fn positions(
         &self,
         from: &Positions,
-        present: &[PathBuf],
+        present: &[String],
         format: &FileFormat,
         table: &str,
-    ) -> Result<BTreeMap<PathBuf, Position>> {
+    ) -> Result<BTreeMap<String, Position>> {
+        let read = from.iter().map(|(label, text)| {
+            let Entry { name, position, .. } = Entry::parse(label, text, format, table)?;
+            if position != Position::End && !present.contains(&name) {
+                return Err(foreign(table, label, &format!("there is no such file in {}", self.root.display())));
+            }
+            Ok((name, position))
+        });
+        read.collect()
+    }
+}
+
+/// What a position of a file says.
+pub(super) struct Entry {
+    /// What the file was called when it was first seen.
+    pub(super) name: String,
+    pub(super) position: Position,
+    /// Of a file that was followed.
+    pub(super) identity: Option<Identity>,
+}
+
+impl Entry {
+    pub(super) fn parse(label: &str, text: &str, format: &FileFormat, table: &str) -> Result<Entry> {
         let expected = match format {
             FileFormat::Text(_) => "'byte NUMBER line NUMBER' or 'end'",
             FileFormat::Parquet => "'row-group NUMBER row NUMBER' or 'end'",
         };
-        let read = from.iter().map(|(name, text)| {
-            let position = Position::parse(text, format).ok_or_else(|| unreadable(table, name, text, expected))?;
-            let path = self.root.join(name);
-            if position != Position::End && present.binary_search(&path).is_err() {
-                return Err(foreign(table, name, &format!("there is no such file in {}", self.root.display())));
-            }
-            Ok((path, position))
-        });
-        read.collect()
+        Self::read(label, text, format).ok_or_else(|| unreadable(table, label, text, expected))
     }
+
+    fn read(label: &str, text: &str, format: &FileFormat) -> Option<Entry> {
+        let (position, identity) = match text.find("inode ") {
+            None => (text, None),
+            Some(at) => {
+                let [inode, born_ms, bytes, hash] = numbers(&text[at..], ["inode", "born", "first", "hash"])?;
+                (text[..at].strip_suffix(' ')?, Some(Identity { inode, born_ms, head: Head { bytes, hash } }))
+            }
+        };
+        let position = Position::parse(position, format)?;
+        let suffix = identity.map(|identity| suffix(identity.inode, identity.born_ms));
+        let name = suffix.and_then(|suffix| label.strip_suffix(&suffix)).unwrap_or(label).to_owned();
+        Some(Entry { name, position, identity })
+    }
+}
+
+/// How a followed file is called in positions for ever: by its first name, and by what no other file of that name has.
+pub(super) fn label(name: &str, id: FileId) -> String {
+    format!("{name}{}", suffix(id.inode, id.born_ms))
+}
+
+fn suffix(inode: u64, born_ms: u64) -> String {
+    format!(" inode {inode} born {born_ms}")
 }

@@ -23,6 +23,7 @@ use anabranch_operators::{Delivery, Sink, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
+use super::input::Compression;
 use super::options::{FileFormat, FileOptions};
 use super::text::framing;
 use disk::Disk;
@@ -49,6 +50,10 @@ pub(super) fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext)
     if options.path.is_file() {
         return Err(Error::user(format!("'{}' is a file, and a table is written as a folder", options.path.display()))
             .remedy("give the name of a folder, which is created if it is not there"));
+    }
+    if options.compression.is_some_and(|compression| compression != Compression::None) {
+        return Err(Error::user("option 'compression' is for reading: files are written plain")
+            .remedy("leave the option out, or write Parquet, which is packed"));
     }
     // An unsuitable schema is refused before the first row.
     if let FileFormat::Text(format) = &options.format {

@@ -1,27 +1,30 @@
 //! Reads the files of one task: in turn, so that the watermark, which follows the slowest, moves with all of them.
 //!
-//! A file is known by its name. A reader that goes on counts files that were read to their end among the table's, also when
-//! they are gone, so that the files of a table that is read once keep their numbers.
+//! A file of a table that is read once is known by its name. A reader that goes on counts files that were read to their end
+//! among the table's, also when they are gone, so that the files keep their numbers. A file of a followed table is known by
+//! what the file system calls it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::SourceSpec;
-use anabranch_model::{Clock, Error, HASH_SEED, Nanos, PartitionId, Result, hash_bytes};
+use anabranch_model::{Error, PartitionId, Result};
 use anabranch_operators::{Polled, Positions, Rows, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
-use super::listing::files;
+use super::followed::{Follow, Resumed, agreed, resume};
+use super::identity::{FileId, Head, Identity};
+use super::input::{Compression, Tracked};
+use super::io_error;
 use super::options::{FileFormat, FileOptions};
 use super::parquet::ParquetFile;
-use super::position::{Names, Position};
+use super::position::{Names, Position, label};
 use super::text::TextFile;
 use crate::format::{Decode, source_schema};
 use crate::ownership::Announcements;
-use crate::positions::END;
-use crate::wait::wait;
 
 /// With more files than this a task reads one after the other, so that not all of them are open at a time.
 const OPEN_FILES_MAX: usize = 128;
@@ -37,22 +40,33 @@ pub(super) struct FileSource {
     names: Names,
     files: Vec<ReadFile>,
     /// Files that have been read to their end.
-    ended: Vec<PathBuf>,
+    ended: Vec<Ended>,
     /// Index of the file whose turn it is.
     turn: usize,
     /// Set if the table is followed.
-    monitor: Option<Monitor>,
+    follow: Option<Follow>,
 }
 
 struct ReadFile {
     partition: u32,
+    /// What it is called in positions.
+    label: String,
     path: PathBuf,
     /// Where reading begins.
     start: Position,
+    /// Which file it is, if the table is followed.
+    tracked: Option<Tracked>,
     /// `None` until its first turn.
     content: Option<Content>,
     /// Nothing more was there at the last look.
     exhausted: bool,
+    /// It was deleted or moved away from a table that is followed.
+    is_gone: bool,
+}
+
+struct Ended {
+    label: String,
+    identity: Option<(FileId, Head)>,
 }
 
 enum Content {
@@ -60,25 +74,30 @@ enum Content {
     Parquet(Box<ParquetFile>),
 }
 
-/// What is needed to notice new files. Tasks see new files at different times, so a file's task follows from its name
-/// alone, and its number is the next of those that belong to the task.
-struct Monitor {
-    clock: Arc<dyn Clock>,
-    interval: Duration,
-    next_look: Nanos,
-    known: BTreeSet<PathBuf>,
-    task: u32,
-    parallelism: u32,
-    opened: u32,
-}
-
 impl ReadFile {
-    fn position(&self) -> Position {
-        match &self.content {
+    /// Where the file stands, and how it is known if it is followed.
+    fn position(&self) -> String {
+        let position = match &self.content {
             None => self.start,
             Some(Content::Text(text)) => text.position(),
             Some(Content::Parquet(parquet)) => parquet.position(),
+        };
+        position_text(position, self.identity())
+    }
+
+    fn identity(&self) -> Option<(FileId, Head)> {
+        let Tracked { id, head } = self.tracked?;
+        match &self.content {
+            Some(Content::Text(text)) => Some((id, text.head())),
+            _ => Some((id, head)),
         }
+    }
+}
+
+fn position_text(position: Position, identity: Option<(FileId, Head)>) -> String {
+    match identity {
+        None => position.to_string(),
+        Some((id, head)) => format!("{position} {}", Identity { inode: id.inode, born_ms: id.born_ms, head }),
     }
 }
 
@@ -94,15 +113,7 @@ impl FileSource {
             FileFormat::Text(format) => Some(format.line_decoder(&spec.declared, &spec.projection)?),
             FileFormat::Parquet => None,
         };
-        let monitor = options.monitor_interval.map(|interval| Monitor {
-            clock: context.clock.clone(),
-            interval,
-            next_look: context.clock.now().plus(interval),
-            known: BTreeSet::new(),
-            task: context.index,
-            parallelism: context.parallelism.max(1),
-            opened: 0,
-        });
+        let follow = options.monitor_interval.map(|interval| Follow::new(&options.path, interval, context));
         let mut source = FileSource {
             declared: spec.declared.clone(),
             schema,
@@ -113,52 +124,84 @@ impl FileSource {
             files: Vec::new(),
             ended: Vec::new(),
             turn: 0,
-            monitor,
+            follow,
             options,
         };
-        let mut all = files(&source.options.path)?;
-        let starts = match from {
-            Some(from) => source.names.positions(from, &all, &source.options.format, &spec.table)?,
-            None => BTreeMap::new(),
-        };
-        all.extend(starts.keys().cloned());
-        all.sort();
-        all.dedup();
-        if source.monitor.is_some() {
-            source.add_new(all, &starts)?;
-        } else {
-            let own = (0..).zip(all).skip(context.index as usize).step_by(context.parallelism.max(1) as usize);
-            for (partition, path) in own {
-                source.add(partition, path, &starts)?;
+        match &source.follow {
+            Some(follow) => {
+                super::listing::check(&source.options.path)?;
+                let present = follow.present()?;
+                let table = (&source.names, &source.options.format, spec.table.as_str());
+                let resumed = from.map_or(Ok(BTreeMap::new()), |from| resume(from, &present, table))?;
+                source.add_new(present, resumed)?;
             }
+            None => source.add_all(spec, context, from)?,
         }
         Ok(source)
     }
 
-    fn add(&mut self, partition: u32, path: PathBuf, starts: &BTreeMap<PathBuf, Position>) -> Result<()> {
-        let start = starts.get(&path).copied().unwrap_or(Position::beginning(&self.options.format));
-        if start == Position::End {
-            self.ended.push(path);
-            return Ok(());
+    /// Adds the files of a table that is read once: those of its sorted names that fall to this task.
+    fn add_all(&mut self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<()> {
+        let mut all = agreed(&self.options.path, &self.names, context)?;
+        let starts = match from {
+            Some(from) => self.names.positions(from, &all, &self.options.format, &spec.table)?,
+            None => BTreeMap::new(),
+        };
+        all.extend(starts.keys().cloned());
+        all.sort_by_cached_key(|name| self.names.path(name));
+        all.dedup();
+        let own = (0..).zip(all).skip(context.index as usize).step_by(context.parallelism.max(1) as usize);
+        for (partition, name) in own {
+            let start = starts.get(&name).copied().unwrap_or(Position::beginning(&self.options.format));
+            if start == Position::End {
+                self.ended.push(Ended { label: name, identity: None });
+            } else {
+                let path = self.names.path(&name);
+                self.add(partition, name, path, start, None);
+            }
         }
-        self.announcements.open(partition, self.names.name(&path)?);
-        self.files.push(ReadFile { partition, path, start, content: None, exhausted: false });
         Ok(())
     }
 
     /// Adds the files of a followed table that are new and belong to this task.
-    fn add_new(&mut self, all: Vec<PathBuf>, starts: &BTreeMap<PathBuf, Position>) -> Result<()> {
-        for path in all {
-            let Some(monitor) = &mut self.monitor else { break };
-            let name = path.strip_prefix(&self.options.path).unwrap_or(&path).as_os_str().as_encoded_bytes();
-            let owner = hash_bytes(HASH_SEED, name) % u64::from(monitor.parallelism);
-            if owner == u64::from(monitor.task) && monitor.known.insert(path.clone()) {
-                let partition = monitor.opened * monitor.parallelism + monitor.task;
-                monitor.opened += 1;
-                self.add(partition, path, starts)?;
+    fn add_new(&mut self, present: Vec<(PathBuf, FileId)>, mut resumed: BTreeMap<FileId, Resumed>) -> Result<()> {
+        let ended = self.ended.iter().filter_map(|ended| Some(ended.identity?.0));
+        let read = self.files.iter().filter_map(|file| Some(file.tracked?.id));
+        let known: BTreeSet<_> = ended.chain(read).collect();
+        for (path, id) in present {
+            let Some(follow) = &mut self.follow else { break };
+            if known.contains(&id) || id.owner(follow.parallelism) != follow.task {
+                continue;
             }
+            let (label, start, tracked) = match resumed.remove(&id) {
+                Some(Resumed { label, position, tracked }) => (label, position, tracked),
+                None => {
+                    let label = label(&self.names.name(&path)?, id);
+                    (label, Position::beginning(&self.options.format), Tracked { id, head: Head::default() })
+                }
+            };
+            if start == Position::End {
+                self.ended.push(Ended { label, identity: Some((id, tracked.head)) });
+                continue;
+            }
+            let partition = follow.next_partition();
+            self.add(partition, label, path, start, Some(tracked));
         }
         Ok(())
+    }
+
+    fn add(&mut self, partition: u32, label: String, path: PathBuf, start: Position, tracked: Option<Tracked>) {
+        self.announcements.open(partition, label.clone());
+        self.files.push(ReadFile {
+            partition,
+            label,
+            path,
+            start,
+            tracked,
+            content: None,
+            exhausted: false,
+            is_gone: false,
+        });
     }
 
     /// Rows of the files in turn; `None` if no file has more at the moment.
@@ -172,16 +215,12 @@ impl FileSource {
                 self.turn += 1;
                 continue;
             }
-            match self.read_file(self.turn)? {
+            match self.read_file(self.turn, take_turns)? {
                 Some(rows) => {
                     self.turn += usize::from(take_turns);
                     return Ok(Some(Polled::Rows(rows)));
                 }
-                None if self.is_final(self.turn) => {
-                    let file = self.files.remove(self.turn);
-                    self.ended.push(file.path);
-                    return Ok(Some(Polled::Closed(PartitionId(file.partition))));
-                }
+                None if self.is_final(self.turn) => return Ok(Some(self.close(self.turn))),
                 None => {
                     self.files[self.turn].exhausted = true;
                     self.turn += 1;
@@ -191,57 +230,104 @@ impl FileSource {
         Ok(None)
     }
 
-    /// Whether a file that has been read to its end will not grow: Parquet files are complete when they appear, and a
-    /// text file may have been deleted.
+    /// Whether a file that has been read to its end is done with: Parquet files are complete when they appear, and a text
+    /// file may be gone or hold something else.
     fn is_final(&self, index: usize) -> bool {
-        let will_not_grow = match &self.files[index].content {
+        let file = &self.files[index];
+        let will_not_grow = match &file.content {
             None => false,
-            Some(Content::Text(text)) => text.has_ended(),
+            Some(Content::Text(text)) => text.is_replaced(),
             Some(Content::Parquet(_)) => true,
         };
-        self.monitor.is_none() || will_not_grow
+        self.follow.is_none() || will_not_grow || file.is_gone
     }
 
-    fn read_file(&mut self, index: usize) -> Result<Option<Rows>> {
-        let follow = self.monitor.is_some();
+    /// The file has ended. One that holds something else than before is read from its beginning, as a new one.
+    fn close(&mut self, index: usize) -> Polled {
+        let file = self.files.remove(index);
+        let identity = file.identity();
+        let is_replaced = matches!(&file.content, Some(Content::Text(text)) if text.is_replaced());
+        match (&mut self.follow, file.tracked) {
+            (Some(follow), Some(Tracked { id, .. })) if is_replaced && !file.is_gone => {
+                let partition = follow.next_partition();
+                let start = Position::beginning(&self.options.format);
+                self.add(partition, file.label, file.path, start, Some(Tracked { id, head: Head::default() }));
+            }
+            // What is gone does not come back.
+            (Some(_), _) if file.is_gone => {}
+            _ => self.ended.push(Ended { label: file.label, identity }),
+        }
+        Polled::Closed(PartitionId(file.partition))
+    }
+
+    fn read_file(&mut self, index: usize, take_turns: bool) -> Result<Option<Rows>> {
+        if self.files[index].content.is_none() {
+            self.files[index].content = self.open_file(index)?;
+        }
         let file = &mut self.files[index];
-        let content = match &mut file.content {
-            Some(content) => content,
-            None => file.content.insert(match (&self.options.format, file.start) {
-                (FileFormat::Text(format), Position::Text { byte, line }) => {
-                    let text = TextFile::new(&file.path, format, &self.declared, follow, (byte, line));
-                    Content::Text(Box::new(text))
-                }
-                (FileFormat::Parquet, Position::Parquet { row_group, row }) => {
-                    let from = (row_group, row);
-                    Content::Parquet(Box::new(ParquetFile::open(&file.path, &self.schema, self.batch_rows, from)?))
-                }
-                (_, other) => return Err(Error::internal(format!("a file of another format at {other}"))),
-            }),
-        };
-        let next = match (content, &mut self.decoder) {
-            (Content::Text(text), Some(decoder)) => text.next(decoder.as_mut(), self.batch_rows)?,
-            (Content::Parquet(parquet), _) => parquet.next()?.map(|batch| (batch, Vec::new())),
-            (Content::Text(_), None) => return Err(Error::internal("a text file without a decoder")),
+        let next = match (&mut file.content, &mut self.decoder) {
+            (None, _) => None,
+            (Some(Content::Text(text)), Some(decoder)) => {
+                text.input().set_stays_open(take_turns);
+                text.next(decoder.as_mut(), self.batch_rows)?
+            }
+            (Some(Content::Parquet(parquet)), _) => parquet.next()?.map(|batch| (batch, Vec::new())),
+            (Some(Content::Text(_)), None) => return Err(Error::internal("a text file without a decoder")),
         };
         let partition = PartitionId(file.partition);
         Ok(next.map(|(batch, malformed)| Rows { partition, batch, malformed }))
     }
 
-    /// Waits until the next look at the folder, or as long as allowed; true if it has looked.
+    /// Opens a file at its first turn; `None` if a followed one is not under its name.
+    fn open_file(&mut self, index: usize) -> Result<Option<Content>> {
+        let file = &mut self.files[index];
+        Ok(Some(match (&self.options.format, file.start) {
+            (FileFormat::Text(format), Position::Text { byte, line }) => {
+                let compression = self.options.compression.unwrap_or(Compression::of(&file.path));
+                let input = (file.path.as_path(), compression);
+                Content::Text(Box::new(TextFile::new(input, format, &self.declared, file.tracked, (byte, line))))
+            }
+            (FileFormat::Parquet, Position::Parquet { row_group, row }) => {
+                let failed = |e: std::io::Error| io_error(&file.path, "open", &e);
+                let open = match File::open(&file.path) {
+                    Err(error) if file.tracked.is_some() && error.kind() == ErrorKind::NotFound => return Ok(None),
+                    opened => opened.map_err(failed)?,
+                };
+                if let Some(tracked) = &mut file.tracked {
+                    if FileId::of(&open.metadata().map_err(failed)?) != tracked.id {
+                        return Ok(None);
+                    }
+                    tracked.head = Head::of(&open).map_err(failed)?;
+                }
+                let rows = (&self.schema, self.batch_rows);
+                Content::Parquet(Box::new(ParquetFile::open(&file.path, open, rows, (row_group, row))?))
+            }
+            (_, other) => return Err(Error::internal(format!("a file of another format at {other}"))),
+        }))
+    }
+
+    /// Looks at the folder if it is time: which files are new, renamed or gone.
     fn look(&mut self, wait_at_most: Duration) -> Result<bool> {
-        let Some(monitor) = &mut self.monitor else { return Ok(false) };
-        let now = monitor.clock.now();
-        wait(monitor.next_look.after(now).min(wait_at_most));
-        let now = monitor.clock.now();
-        if now < monitor.next_look {
+        let Some(follow) = &mut self.follow else { return Ok(false) };
+        if !follow.wait(wait_at_most) {
             return Ok(false);
         }
-        monitor.next_look = now.plus(monitor.interval);
-        self.files.iter_mut().for_each(|file| file.exhausted = false);
-        let path: &Path = &self.options.path;
-        let all = files(path)?;
-        self.add_new(all, &BTreeMap::new())?;
+        let present = follow.present()?;
+        let by_id: BTreeMap<FileId, &Path> = present.iter().map(|(path, id)| (*id, path.as_path())).collect();
+        for file in &mut self.files {
+            file.exhausted = false;
+            let Some(tracked) = file.tracked else { continue };
+            let path = by_id.get(&tracked.id);
+            file.is_gone = path.is_none();
+            if let Some(path) = path.filter(|path| **path != file.path) {
+                file.path = (*path).to_owned();
+                if let Some(Content::Text(text)) = &mut file.content {
+                    text.input().rename(path);
+                }
+            }
+        }
+        self.ended.retain(|ended| ended.identity.is_none_or(|(id, _)| by_id.contains_key(&id)));
+        self.add_new(present, BTreeMap::new())?;
         Ok(true)
     }
 }
@@ -254,7 +340,7 @@ impl Source for FileSource {
         if let Some(polled) = self.read()? {
             return Ok(polled);
         }
-        if self.monitor.is_none() {
+        if self.follow.is_none() {
             return Ok(Polled::End);
         }
         if !self.look(wait_at_most)? {
@@ -267,8 +353,8 @@ impl Source for FileSource {
     }
 
     fn positions(&self) -> Result<Positions> {
-        let ended = self.ended.iter().map(|path| Ok((self.names.name(path)?, END.to_owned())));
-        let going_on = self.files.iter().map(|file| Ok((self.names.name(&file.path)?, file.position().to_string())));
-        ended.chain(going_on).collect()
+        let ended = self.ended.iter().map(|ended| (ended.label.clone(), position_text(Position::End, ended.identity)));
+        let going_on = self.files.iter().map(|file| (file.label.clone(), file.position()));
+        Ok(ended.chain(going_on).collect())
     }
 }

@@ -1,21 +1,22 @@
 //! One text file as rows.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anabranch_model::{Error, Result};
 use anabranch_operators::Malformed;
-use arrow::array::{Array, RecordBatch};
+use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
 use super::frame::Framing;
-use super::lines::{Block, LineReader};
+use super::identity::Head;
+use super::input::{Compression, Input, Tracked};
+use super::lines::{Block, LineReader, Piece};
 use super::position::Position;
 use crate::format::csv::{split_fields, unquote};
 use crate::format::{Decode, Format};
 
 /// A file being read.
 pub(super) struct TextFile {
-    path: PathBuf,
     reader: LineReader,
     /// The header that the file must still show.
     header: Option<Header>,
@@ -38,12 +39,12 @@ pub(super) fn framing(format: &Format) -> Framing {
 }
 
 impl TextFile {
-    /// Reads on before the record that begins at a byte, on a line.
+    /// Reads on before the record that begins at a byte, on a line. With `tracked` the file is followed.
     pub(super) fn new(
-        path: &Path,
+        (path, compression): (&Path, Compression),
         format: &Format,
         declared: &SchemaRef,
-        follow: bool,
+        tracked: Option<Tracked>,
         (byte, line): (u64, u64),
     ) -> Self {
         let header = match format {
@@ -52,8 +53,23 @@ impl TextFile {
             }
             _ => None,
         };
-        let reader = LineReader::new(path, framing(format), follow, byte, line);
-        TextFile { path: path.to_owned(), reader, header, block: None }
+        let input = Input::new(path, compression, tracked, byte);
+        let reader = LineReader::new(input, framing(format), tracked.is_some(), line);
+        TextFile { reader, header, block: None }
+    }
+
+    pub(super) fn input(&mut self) -> &mut Input {
+        self.reader.input()
+    }
+
+    /// The first bytes of the file.
+    pub(super) fn head(&self) -> Head {
+        self.reader.head()
+    }
+
+    /// Whether the file has to be read from its beginning, as a new one.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.block.is_none() && self.reader.is_replaced()
     }
 
     /// Where the next rows are.
@@ -64,11 +80,6 @@ impl TextFile {
         }
     }
 
-    /// Whether nothing more will come, even if the table is followed.
-    pub(super) fn has_ended(&self) -> bool {
-        self.block.is_none() && self.reader.has_ended()
-    }
-
     /// The next rows, at most `batch_rows`; `None` if nothing more is there.
     pub(super) fn next(
         &mut self,
@@ -76,9 +87,23 @@ impl TextFile {
         batch_rows: usize,
     ) -> Result<Option<(RecordBatch, Vec<Malformed>)>> {
         if self.block.is_none() {
-            let Some(block) = self.reader.next()? else { return Ok(None) };
+            let block = match self.reader.next()? {
+                None => return Ok(None),
+                Some(Piece::Records(block)) => block,
+                Some(Piece::Past) => return no_rows(decoder, Vec::new()).map(Some),
+                Some(Piece::TooLong(record)) => {
+                    let place = format!("{} line {}", self.reader.input().path().display(), record.line);
+                    if self.header.is_some() {
+                        return Err(Error::user("the header is too long").at(place));
+                    }
+                    let malformed = Malformed { place, error: record.error, record: record.begins };
+                    return no_rows(decoder, vec![malformed]).map(Some);
+                }
+            };
             let first = match self.header.take() {
-                Some(header) => self.check_header(&header, block.records.value(0)).map(|()| 1)?,
+                Some(header) => {
+                    check_header(self.reader.input().path(), &header, block.records.value(0)).map(|()| 1)?
+                }
                 None => 0,
             };
             self.block = Some((block, first));
@@ -89,8 +114,9 @@ impl TextFile {
         *next += count;
         let records = block.records.slice(first, count);
         let decoded = decoder.decode(&records)?;
+        let path = self.reader.input().path();
         let mut report = |(index, error)| Malformed {
-            place: format!("{} line {}", self.path.display(), block.line(first + index)),
+            place: format!("{} line {}", path.display(), block.line(first + index)),
             error,
             record: records.value(index).trim_ascii_end().to_vec(),
         };
@@ -100,30 +126,32 @@ impl TextFile {
         }
         Ok(Some((decoded.batch, malformed)))
     }
+}
 
-    /// Columns are read by position, so the header must name them in the declared order.
-    fn check_header(&self, header: &Header, record: &[u8]) -> Result<()> {
-        let mut fields = Vec::new();
-        let place = || format!("{} line 1", self.path.display());
-        split_fields(record, header.delimiter, &mut fields).map_err(|e| Error::user(e).at(place()))?;
-        let mut name = Vec::new();
-        let names: Vec<String> = fields
-            .iter()
-            .map(|field| {
-                unquote(&record[field.start..field.end], &mut name);
-                String::from_utf8_lossy(&name).trim().to_owned()
-            })
-            .collect();
-        let declared: Vec<&str> = header.declared.fields().iter().map(|f| f.name().as_str()).collect();
-        if names == declared {
-            return Ok(());
-        }
-        Err(Error::user(format!(
-            "the header names the columns {}, declared are {}",
-            names.join(", "),
-            declared.join(", ")
-        ))
+/// A batch without rows.
+fn no_rows(decoder: &mut dyn Decode, malformed: Vec<Malformed>) -> Result<(RecordBatch, Vec<Malformed>)> {
+    let none = BinaryArray::from_iter_values(std::iter::empty::<&[u8]>());
+    Ok((decoder.decode(&none)?.batch, malformed))
+}
+
+/// Columns are read by position, so the header must name them in the declared order.
+fn check_header(path: &Path, header: &Header, record: &[u8]) -> Result<()> {
+    let mut fields = Vec::new();
+    let place = || format!("{} line 1", path.display());
+    split_fields(record, header.delimiter, &mut fields).map_err(|e| Error::user(e).at(place()))?;
+    let mut name = Vec::new();
+    let names: Vec<String> = fields
+        .iter()
+        .map(|field| {
+            unquote(&record[field.start..field.end], &mut name);
+            String::from_utf8_lossy(&name).trim().to_owned()
+        })
+        .collect();
+    let declared: Vec<&str> = header.declared.fields().iter().map(|f| f.name().as_str()).collect();
+    if names == declared {
+        return Ok(());
+    }
+    Err(Error::user(format!("the header names the columns {}, declared are {}", names.join(", "), declared.join(", ")))
         .at(place())
         .remedy("declare the columns in the order of the file, or set 'csv.header' = 'false' if line 1 is data"))
-    }
 }

@@ -12,6 +12,8 @@ use anabranch_model::PartitionId;
 use anabranch_operators::{Connector, Polled, Positions, Source};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
 
@@ -253,6 +255,75 @@ fn parquet_row_groups_are_read_on() {
 }
 
 #[test]
+fn parquet_is_read_however_it_is_packed() {
+    let packings = [
+        Compression::UNCOMPRESSED,
+        Compression::SNAPPY,
+        Compression::GZIP(GzipLevel::default()),
+        Compression::BROTLI(BrotliLevel::default()),
+        Compression::LZ4,
+        Compression::LZ4_RAW,
+        Compression::ZSTD(ZstdLevel::default()),
+    ];
+    for packing in packings {
+        let folder = TempDir::new().unwrap();
+        let properties = WriterProperties::builder().set_compression(packing).build();
+        let file = fs::File::create(folder.path().join("a.parquet")).unwrap();
+        let mut writer = ArrowWriter::try_new(file, schema(), Some(properties)).unwrap();
+        writer.write(&batches()[2]).unwrap();
+        writer.close().unwrap();
+        let mut expected = row_texts(&batches()[2]);
+        expected.sort();
+        assert_eq!(read(&table(folder.path(), &[("format", "parquet")]), &schema()), expected, "{packing}");
+    }
+}
+
+#[test]
+fn written_parquet_holds_plain_texts() {
+    let folder = TempDir::new().unwrap();
+    write(&FilesystemConnector, &table(folder.path(), &[("format", "parquet")]), &batches()[..1], 1);
+    let file = fs::File::open(folder.path().join("part-0-0.parquet")).unwrap();
+    let file = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let types: Vec<_> = file.schema().fields().iter().map(|field| field.data_type().clone()).collect();
+    let written: Vec<_> = schema().fields().iter().map(|field| field.data_type().clone()).collect();
+    assert_eq!((&types[1], &written[1]), (&DataType::Utf8, &DataType::Utf8View));
+    assert_eq!((types[0].clone(), types[2..].to_vec()), (written[0].clone(), written[2..].to_vec()));
+}
+
+#[test]
+fn packed_text_is_read_by_its_name_or_its_option() {
+    let folder = TempDir::new().unwrap();
+    let rows: Vec<_> = batches().iter().flat_map(row_texts).collect();
+    write(&FilesystemConnector, &table(&folder.path().join("plain"), &[("format", "json")]), &batches(), 2);
+    let (by_name, by_option) = (folder.path().join("by-name"), folder.path().join("by-option"));
+    fs::create_dir(&by_name).unwrap();
+    fs::create_dir(&by_option).unwrap();
+    for (index, name) in names(&folder.path().join("plain")).iter().enumerate() {
+        let text = fs::read(folder.path().join("plain").join(name)).unwrap();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&text).unwrap();
+        let gzip = gzip.finish().unwrap();
+        fs::write(by_option.join(name), &gzip).unwrap();
+        match index {
+            0 => fs::write(by_name.join(format!("{name}.zst")), zstd::encode_all(text.as_slice(), 3).unwrap()).unwrap(),
+            _ => fs::write(by_name.join(format!("{name}.gz")), &gzip).unwrap(),
+        }
+    }
+    for spec in
+        [table(&by_name, &[("format", "json")]), table(&by_option, &[("format", "json"), ("compression", "gzip")])]
+    {
+        check_source(&SourceCase {
+            connector: &FilesystemConnector,
+            spec,
+            columns: schema(),
+            row_count: rows.len(),
+            rows: Some(rows.clone()),
+            ascending: Some("id"),
+        });
+    }
+}
+
+#[test]
 fn parquet_columns_are_found_by_name() {
     let folder = TempDir::new().unwrap();
     let spec = table(folder.path(), &[("format", "parquet")]);
@@ -276,6 +347,11 @@ fn parquet_columns_are_found_by_name() {
     check(Field::new("id", DataType::Int64, false), "not a readable Parquet file");
 }
 
+fn spec_of(path: &str, format: &str, compression: Option<&str>) -> ConnectorSpec {
+    let compression = compression.map(|compression| ("compression", compression));
+    spec("filesystem", &[("path", path), ("format", format)].into_iter().chain(compression).collect::<Vec<_>>())
+}
+
 #[test]
 fn tables_that_cannot_be_are_refused() {
     let folder = TempDir::new().unwrap();
@@ -294,9 +370,18 @@ fn tables_that_cannot_be_are_refused() {
     let file = folder.path().join("file.json");
     fs::write(&file, "").unwrap();
     let written = table(&file, &[("format", "json")]);
-    assert!(!FilesystemConnector.describe(&written, &ids()).unwrap().writable);
+    // So that the sink can say what is wrong.
+    assert!(FilesystemConnector.describe(&written, &ids()).unwrap().writable);
     let sink = FilesystemConnector.sink(&sink_spec(&written, &ids()), &context(0, 1));
     assert!(sink.err().unwrap().to_string().contains("a table is written as a folder"));
+    let error = error(spec_of("s3://bucket/events", "json", None));
+    assert!(error.contains("has local files only, and 'path' is 's3://bucket/events'"), "{error}");
+    let packed = spec_of(folder.path().join("new").to_str().unwrap(), "json", Some("gzip"));
+    let sink = FilesystemConnector.sink(&sink_spec(&packed, &ids()), &context(0, 1));
+    assert!(sink.err().unwrap().to_string().contains("'compression' is for reading"));
+    let packed = spec_of("x", "parquet", Some("gzip"));
+    let error = FilesystemConnector.describe(&packed, &ids()).unwrap_err().to_string();
+    assert!(error.contains("a Parquet file says itself how it is packed"), "{error}");
 }
 
 #[test]
@@ -368,8 +453,9 @@ fn a_followed_folder_is_read_on() {
     fs::write(folder.path().join("d.json"), "{\"id\": 4}\n").unwrap();
     let mut sources = open(3, Some(&from));
     assert_eq!(read_more(&mut sources), ["20", "4"]);
-    assert_eq!(union(&sources)["b.json"], "byte 21 line 3");
     let from = union(&sources);
+    let (_, b) = from.iter().find(|(name, _)| name.starts_with("b.json inode ")).unwrap();
+    assert!(b.starts_with("byte 21 line 3 inode "), "{b}");
     assert_eq!(from.len(), 4);
     let mut alone = open(1, Some(&from));
     let mut polls = 0;

@@ -1,0 +1,90 @@
+//! By what a followed file is known: not by its name, which a rotation of logs gives to another file.
+
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::UNIX_EPOCH;
+
+use anabranch_model::{HASH_SEED, hash_bytes};
+
+/// As many of a file's first bytes are compared.
+const HEAD_BYTES: usize = 256;
+
+/// What the file system calls a file. A renamed file keeps it; one that takes the name of another has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FileId {
+    device: u64,
+    pub(super) inode: u64,
+    /// When the file was made, in milliseconds since 1970. Inodes of deleted files are used again. 0 if the file system does
+    /// not say.
+    pub(super) born_ms: u64,
+}
+
+impl FileId {
+    pub(super) fn of(metadata: &Metadata) -> FileId {
+        let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        let born_ms = born.map_or(0, |born| u64::try_from(born.as_millis()).unwrap_or(0));
+        FileId { device: metadata.dev(), inode: metadata.ino(), born_ms }
+    }
+
+    /// Which of `parallelism` tasks reads the file.
+    pub(super) fn owner(self, parallelism: u32) -> u32 {
+        let owner = hash_bytes(HASH_SEED, &self.inode.to_le_bytes()) % u64::from(parallelism.max(1));
+        u32::try_from(owner).unwrap_or(0)
+    }
+}
+
+/// The first bytes of a file, by their hash. A file that grows keeps them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    /// How many they are.
+    pub(super) bytes: u64,
+    pub(super) hash: u64,
+}
+
+impl Head {
+    /// The first bytes that a file has now.
+    pub(super) fn of(file: &File) -> io::Result<Head> {
+        Self::first(file, HEAD_BYTES)
+    }
+
+    fn first(file: &File, most: usize) -> io::Result<Head> {
+        let mut buffer = [0; HEAD_BYTES];
+        let buffer = &mut buffer[..most.min(HEAD_BYTES)];
+        let mut length = 0;
+        while length < buffer.len() {
+            match file.read_at(&mut buffer[length..], length as u64)? {
+                0 => break,
+                read => length += read,
+            }
+        }
+        Ok(Head { bytes: length as u64, hash: hash_bytes(HASH_SEED, &buffer[..length]) })
+    }
+
+    /// Whether a file still begins with these bytes.
+    pub(super) fn is_of(&self, file: &File) -> io::Result<bool> {
+        let most = usize::try_from(self.bytes).unwrap_or(HEAD_BYTES);
+        Ok(self.bytes == 0 || Self::first(file, most)? == *self)
+    }
+
+    /// Whether there is nothing more to learn of the file's beginning.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= HEAD_BYTES as u64
+    }
+}
+
+/// A followed file as positions tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) inode: u64,
+    pub(super) born_ms: u64,
+    pub(super) head: Head,
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Identity { inode, born_ms, head } = self;
+        write!(f, "inode {inode} born {born_ms} first {} hash {}", head.bytes, head.hash)
+    }
+}

@@ -1,0 +1,254 @@
+//! The bytes of a text file, decompressed, from where they are to be read on.
+
+use std::fs::{File, Metadata};
+use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use anabranch_model::{Error, Result};
+use flate2::bufread::MultiGzDecoder;
+
+use super::identity::{FileId, Head};
+use super::io_error;
+
+/// How the bytes of a text file are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    /// One or more gzip members.
+    Gzip,
+    /// One or more zstd frames.
+    Zstd,
+}
+
+impl Compression {
+    /// What the end of a file's name says.
+    pub(super) fn of(path: &Path) -> Compression {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("gz") => Compression::Gzip,
+            Some("zst") => Compression::Zstd,
+            _ => Compression::None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Compression::None => "plain",
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        }
+    }
+}
+
+/// Which file it must be, if the table is followed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tracked {
+    pub(super) id: FileId,
+    pub(super) head: Head,
+}
+
+/// What is there to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Supply {
+    Bytes,
+    /// Nothing at the moment.
+    Nothing,
+    /// The file holds something else than before: it was emptied and is written anew.
+    Replaced,
+}
+
+pub(super) struct Input {
+    path: PathBuf,
+    compression: Compression,
+    tracked: Option<Tracked>,
+    /// Whether a file that may grow stays open, so that it can be read to its end after it was deleted or moved away.
+    stays_open: bool,
+    reader: Option<Reader>,
+    /// Bytes given so far; decompressed ones.
+    position: u64,
+    /// Size of the packed file when it was last opened.
+    packed_bytes: u64,
+}
+
+enum Reader {
+    Plain(File),
+    Packed(Box<dyn Read + Send>),
+}
+
+impl Input {
+    pub(super) fn new(path: &Path, compression: Compression, tracked: Option<Tracked>, position: u64) -> Input {
+        let path = path.to_owned();
+        Input { path, compression, tracked, stays_open: false, reader: None, position, packed_bytes: 0 }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file has another name now.
+    pub(super) fn rename(&mut self, path: &Path) {
+        self.path = path.to_owned();
+    }
+
+    pub(super) fn set_stays_open(&mut self, stays_open: bool) {
+        self.stays_open = stays_open;
+    }
+
+    /// Bytes given so far.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    pub(super) fn head(&self) -> Head {
+        self.tracked.map_or(Head::default(), |tracked| tracked.head)
+    }
+
+    /// Opens the file if need be.
+    pub(super) fn open(&mut self) -> Result<Supply> {
+        let opened = match (self.tracked, &self.reader) {
+            (None, Some(_)) | (Some(_), Some(Reader::Packed(_))) => return Ok(Supply::Bytes),
+            (None, None) => self.open_whole(),
+            (Some(tracked), Some(Reader::Plain(file))) => {
+                let supply = supply(file, &tracked, file.metadata(), self.position);
+                if let Ok(Supply::Bytes) = supply
+                    && !tracked.head.is_full()
+                {
+                    self.tracked = Head::of(file).ok().map(|head| Tracked { head, ..tracked });
+                }
+                supply
+            }
+            (Some(tracked), None) => self.open_growing(tracked),
+        };
+        opened.map_err(|e| self.failed(&e))
+    }
+
+    /// Opens a file of a table that is read once.
+    fn open_whole(&mut self) -> io::Result<Supply> {
+        let file = File::open(&self.path)?;
+        let length = file.metadata()?.len();
+        if self.compression == Compression::None && self.position > 0 {
+            if length < self.position {
+                return Err(shorter());
+            }
+            if length == self.position {
+                return Ok(Supply::Nothing);
+            }
+        }
+        self.read_from(file, length)
+    }
+
+    /// Opens a file of a followed table, if it is still there and holds more.
+    fn open_growing(&mut self, tracked: Tracked) -> io::Result<Supply> {
+        // What has become of a file that is not under its name, the next look at the folder tells.
+        let file = match File::open(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Supply::Nothing),
+            opened => opened?,
+        };
+        let metadata = file.metadata()?;
+        if FileId::of(&metadata) != tracked.id {
+            return Ok(Supply::Nothing);
+        }
+        let length = metadata.len();
+        let given = if self.compression == Compression::None { self.position } else { self.packed_bytes };
+        match supply(&file, &tracked, Ok(metadata), given)? {
+            Supply::Bytes => {}
+            other => return Ok(other),
+        }
+        self.tracked = Some(Tracked { head: Head::of(&file)?, ..tracked });
+        self.read_from(file, length)
+    }
+
+    /// Reads on in an open file behind what was given.
+    fn read_from(&mut self, mut file: File, length: u64) -> io::Result<Supply> {
+        if self.compression == Compression::None {
+            file.seek(SeekFrom::Start(self.position))?;
+            self.reader = Some(Reader::Plain(file));
+            return Ok(Supply::Bytes);
+        }
+        self.packed_bytes = length;
+        let mut reader: Box<dyn Read + Send> = match self.compression {
+            // Without a single byte there is no member and no frame.
+            _ if length == 0 => Box::new(io::empty()),
+            Compression::Zstd => Box::new(zstd::Decoder::new(file)?),
+            _ => Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, file))),
+        };
+        let skipped = match io::copy(&mut reader.by_ref().take(self.position), &mut io::sink()) {
+            Err(error) if self.is_incomplete(&error) => return Ok(Supply::Nothing),
+            skipped => skipped?,
+        };
+        if skipped < self.position {
+            return match self.tracked {
+                Some(_) => Ok(Supply::Replaced),
+                None => Err(shorter()),
+            };
+        }
+        self.reader = Some(Reader::Packed(reader));
+        Ok(Supply::Bytes)
+    }
+
+    /// Reads at most `most` bytes more; true at the end of what is there.
+    pub(super) fn read(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<bool> {
+        let before = bytes.len();
+        bytes.reserve_exact(most + 64);
+        let read = match &mut self.reader {
+            None => return Err(Error::internal("a read without an open file")),
+            Some(Reader::Plain(file)) => file.take(most as u64).read_to_end(bytes),
+            Some(Reader::Packed(reader)) => reader.take(most as u64).read_to_end(bytes),
+        };
+        self.position += (bytes.len() - before) as u64;
+        let at_end = match read {
+            Ok(read) => read < most,
+            // The rest is still to be written.
+            Err(error) if self.is_incomplete(&error) => true,
+            Err(error) => return Err(self.failed(&error)),
+        };
+        let stays_open = self.stays_open && self.tracked.is_some() && matches!(self.reader, Some(Reader::Plain(_)));
+        if at_end && !stays_open {
+            self.reader = None;
+        }
+        Ok(at_end)
+    }
+
+    /// Whether a packed file that may grow ends in the middle of a member or frame.
+    fn is_incomplete(&self, error: &io::Error) -> bool {
+        self.tracked.is_some() && self.compression != Compression::None && error.kind() == ErrorKind::UnexpectedEof
+    }
+
+    fn failed(&self, error: &io::Error) -> Error {
+        let path = self.path.display();
+        match error.kind() {
+            ErrorKind::InvalidInput if self.compression == Compression::None => {
+                Error::outside(format!("{path} has become shorter since it was read"))
+                    .remedy("write new lines to new files instead of replacing old ones")
+            }
+            ErrorKind::UnexpectedEof if self.compression != Compression::None => {
+                Error::user(format!("the {} file ends too early", self.compression.name()))
+                    .at(path.to_string())
+                    .remedy("write the file again, or move it away")
+            }
+            ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other
+                if self.compression != Compression::None =>
+            {
+                Error::user(format!("not a readable {} file: {error}", self.compression.name()))
+                    .at(path.to_string())
+                    .remedy("check the file, or say how it is packed: 'compression' = 'none', 'gzip' or 'zstd'")
+            }
+            _ => io_error(&self.path, "read", error),
+        }
+    }
+}
+
+fn shorter() -> io::Error {
+    io::Error::from(ErrorKind::InvalidInput)
+}
+
+/// What an open file of a followed table has beyond the bytes that were given.
+fn supply(file: &File, tracked: &Tracked, metadata: io::Result<Metadata>, given: u64) -> io::Result<Supply> {
+    let length = metadata?.len();
+    if length < given {
+        return Ok(Supply::Replaced);
+    }
+    if length == given {
+        return Ok(Supply::Nothing);
+    }
+    Ok(if tracked.head.is_of(file)? { Supply::Bytes } else { Supply::Replaced })
+}
