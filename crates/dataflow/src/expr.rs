@@ -87,7 +87,7 @@ pub struct Literal {
 }
 
 /// Binary operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the variants are SQL's operators")]
 pub enum BinaryOp {
     Eq,
@@ -130,40 +130,139 @@ pub struct NamedExpr {
     pub nullable: bool,
 }
 
+/// Functions that give a value or NULL for all arguments.
+const NEVER_FAIL: [&str; 34] = [
+    "ascii",
+    "btrim",
+    "character_length",
+    "coalesce",
+    "concat",
+    "concat_ws",
+    "contains",
+    "date_part",
+    "ends_with",
+    "get_field",
+    "greatest",
+    "initcap",
+    "isnan",
+    "least",
+    "left",
+    "levenshtein",
+    "lower",
+    "ltrim",
+    "md5",
+    "named_struct",
+    "nullif",
+    "nvl",
+    "octet_length",
+    "replace",
+    "reverse",
+    "right",
+    "rtrim",
+    "sha224",
+    "sha256",
+    "sha384",
+    "sha512",
+    "starts_with",
+    "strpos",
+    "upper",
+];
+
 impl Expr {
+    /// The operands.
+    #[must_use]
+    pub fn children(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Column(_) | Expr::Literal(_) => Vec::new(),
+            Expr::Binary { left, right, .. } => vec![left, right],
+            Expr::Not(expr) | Expr::Negative(expr) | Expr::IsNull(expr) | Expr::Cast { expr, .. } => vec![expr],
+            Expr::Like { expr, pattern, .. } => vec![expr, pattern],
+            Expr::InList { expr, list, .. } => std::iter::once(expr.as_ref()).chain(list).collect(),
+            Expr::Case { operand, branches, otherwise } => {
+                let branches = branches.iter().flat_map(|(when, then)| [when, then]);
+                let ends = operand.iter().chain(otherwise).map(AsRef::as_ref);
+                ends.chain(branches).collect()
+            }
+            Expr::Call { args, .. } => args.iter().collect(),
+        }
+    }
+
     /// Calls `visit` with the index of every column that the expression reads.
     pub fn for_each_column(&self, visit: &mut impl FnMut(usize)) {
         match self {
             Expr::Column(index) => visit(*index),
-            Expr::Literal(_) => {}
-            Expr::Binary { left, right, .. } => {
-                left.for_each_column(visit);
-                right.for_each_column(visit);
-            }
-            Expr::Not(expr) | Expr::Negative(expr) | Expr::IsNull(expr) | Expr::Cast { expr, .. } => {
-                expr.for_each_column(visit);
-            }
-            Expr::Like { expr, pattern, .. } => {
-                expr.for_each_column(visit);
-                pattern.for_each_column(visit);
-            }
-            Expr::InList { expr, list, .. } => {
-                expr.for_each_column(visit);
-                list.iter().for_each(|e| e.for_each_column(visit));
-            }
-            Expr::Case { operand, branches, otherwise } => {
-                operand.iter().chain(otherwise).for_each(|e| e.for_each_column(visit));
-                for (when, then) in branches {
-                    when.for_each_column(visit);
-                    then.for_each_column(visit);
-                }
-            }
-            Expr::Call { args, .. } => args.iter().for_each(|e| e.for_each_column(visit)),
+            other => other.children().into_iter().for_each(|child| child.for_each_column(visit)),
         }
+    }
+
+    /// Whether a value of a column may make the expression fail: a division, a number that does not fit, a function that is
+    /// not known never to. Such an expression is evaluated only on the rows that the conditions around it leave.
+    #[must_use]
+    pub fn may_fail(&self) -> bool {
+        let fails = match self {
+            Expr::Binary { op, left, right } => op.is_arithmetic() && !left.is_float() && !right.is_float(),
+            Expr::Negative(_) => true,
+            Expr::Cast { to, safe, .. } => !safe && !to.is_string(),
+            Expr::Call { function, .. } => NEVER_FAIL.binary_search(&function.as_str()).is_err(),
+            _ => false,
+        };
+        fails || self.children().into_iter().any(Expr::may_fail)
+    }
+
+    /// Whether the expression is certainly a number with a floating point, whose arithmetic always has a result.
+    fn is_float(&self) -> bool {
+        match self {
+            Expr::Literal(Literal { data_type, .. }) | Expr::Cast { to: data_type, .. } => data_type.is_floating(),
+            Expr::Binary { op, left, right } => op.is_arithmetic() && (left.is_float() || right.is_float()),
+            _ => false,
+        }
+    }
+
+    /// The conjunction of these conditions, as a tree of little depth; `None` of none.
+    #[must_use]
+    pub fn all(conditions: Vec<Expr>) -> Option<Expr> {
+        Expr::balanced(BinaryOp::And, conditions)
+    }
+
+    /// The operands connected by one associative operator, as a tree of little depth; `None` of none.
+    #[must_use]
+    pub fn balanced(op: BinaryOp, mut operands: Vec<Expr>) -> Option<Expr> {
+        while operands.len() > 1 {
+            let mut rest = operands.into_iter();
+            let mut joined = Vec::new();
+            while let Some(left) = rest.next() {
+                joined.push(match rest.next() {
+                    Some(right) => Expr::Binary { op, left: Box::new(left), right: Box::new(right) },
+                    None => left,
+                });
+            }
+            operands = joined;
+        }
+        operands.pop()
+    }
+
+    /// The operands of a chain of one operator, from left to right: `a AND b AND c` has three.
+    #[must_use]
+    pub fn chain(&self, of: BinaryOp) -> Vec<&Expr> {
+        let (mut operands, mut rest) = (Vec::new(), vec![self]);
+        while let Some(expr) = rest.pop() {
+            match expr {
+                Expr::Binary { op, left, right } if *op == of => rest.extend([right.as_ref(), left]),
+                other => operands.push(other),
+            }
+        }
+        operands
     }
 }
 
 impl BinaryOp {
+    /// `+`, `-`, `*`, `/` and `%`.
+    #[must_use]
+    pub fn is_arithmetic(self) -> bool {
+        use BinaryOp::{Divide, Minus, Modulo, Multiply, Plus};
+        matches!(self, Plus | Minus | Multiply | Divide | Modulo)
+    }
+
     fn symbol(self) -> &'static str {
         match self {
             BinaryOp::Eq => "=",
@@ -242,5 +341,37 @@ impl fmt::Display for Expr {
                 f.write_str(")")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_fail_is_known_by_its_operators() {
+        let column = |index| Box::new(Expr::Column(index));
+        let times = |right| Expr::Binary { op: BinaryOp::Multiply, left: column(0), right };
+        let cast = |to, safe| Expr::Cast { expr: column(1), to, safe };
+        assert!(times(column(1)).may_fail());
+        assert!(!times(Box::new(cast(DataType::Float64, true))).may_fail());
+        assert!(cast(DataType::Int64, false).may_fail() && !cast(DataType::Utf8View, false).may_fail());
+        assert!(Expr::Not(Box::new(cast(DataType::Date32, false))).may_fail());
+    }
+
+    #[test]
+    fn chains_become_trees_of_little_depth() {
+        fn depth(expr: &Expr) -> usize {
+            1 + expr.children().into_iter().map(depth).max().unwrap_or(0)
+        }
+        let columns: Vec<Expr> = (0..1000).map(Expr::Column).collect();
+        let all = Expr::all(columns.clone()).expect("not empty");
+        assert_eq!(depth(&all), 11);
+        assert!(all.chain(BinaryOp::And).into_iter().eq(columns.iter()));
+    }
+
+    #[test]
+    fn names_of_functions_can_be_searched() {
+        assert!(NEVER_FAIL.is_sorted());
     }
 }

@@ -1,17 +1,19 @@
 //! The plan of a job as plain, versioned data: the narrow waist between languages and execution. `plan` and other
 //! front ends produce it, `runtime` and `operators` carry it out, and neither knows the other.
 
+mod decimal;
 mod expr;
 mod options;
 mod plan;
 mod spec;
 mod table;
 
+pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
 pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
 pub use options::{CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
 pub use plan::{Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use spec::{
-    AggregatePhase, AggregateSpec, JoinKind, Lateness, OnMalformed, OperatorSpec, SinkSpec, SourceSpec, StaticJoinSpec,
-    WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
+    AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, SinkSpec, SourceSpec,
+    StaticJoinSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
 };
 pub use table::{ConnectorSpec, TableTraits};

@@ -94,6 +94,19 @@ pub enum OperatorSpec {
     WindowAssign(WindowAssignSpec),
     /// Groups by keys and window, and aggregates.
     WindowAggregate(WindowAggregateSpec),
+    /// Enforces NOT NULL of a sink's columns.
+    NotNull(NotNullSpec),
+}
+
+/// Columns of a sink that take no NULL.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NotNullSpec {
+    /// The sink's table, for messages.
+    pub table: String,
+    /// Indexes of the columns.
+    pub columns: Vec<usize>,
+    /// Drop rows with NULL in one of them; otherwise they stop the job.
+    pub drop_rows: bool,
 }
 
 /// Join of the main input (probe) with a static table (build) that was read to its end before.
@@ -252,6 +265,11 @@ impl fmt::Display for OperatorSpec {
             OperatorSpec::StaticJoin(spec) => write!(f, "{spec}"),
             OperatorSpec::WindowAssign(spec) => write!(f, "window assign {} over #{}", spec.window, spec.time),
             OperatorSpec::WindowAggregate(spec) => write!(f, "{spec}"),
+            OperatorSpec::NotNull(spec) => {
+                let fate = if spec.drop_rows { "drop" } else { "require" };
+                write!(f, "{fate} not null")?;
+                spec.columns.iter().try_for_each(|column| write!(f, " #{column}"))
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use anabranch_model::Result;
 use arrow::datatypes::SchemaRef;
 
 use crate::filter::Filter;
+use crate::not_null::NotNull;
 use crate::project::Project;
 use crate::static_join::StaticJoin;
 use crate::window_aggregate::WindowAggregate;
@@ -42,5 +43,6 @@ pub fn build_operator(
             let schema = Arc::clone(aggregate.schema());
             (Box::new(aggregate), schema)
         }
+        OperatorSpec::NotNull(spec) => (Box::new(NotNull::new(spec.clone())), Arc::clone(input)),
     })
 }

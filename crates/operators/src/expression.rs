@@ -1,17 +1,24 @@
-//! Expressions of the plan compiled to DataFusion's vectorized physical expressions.
+//! Expressions of the plan compiled to DataFusion's vectorized physical expressions, and to our own where those differ
+//! from SQL.
+
+mod cast;
+mod compile;
+pub(crate) mod decimal;
+mod float;
+mod own;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{BinaryOp, Expr, Literal, NamedExpr};
+use anabranch_dataflow::{Expr, NamedExpr};
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use datafusion_common::DataFusionError;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::{DataFusionError, ScalarValue};
-use datafusion_expr::{AggregateUDF, ColumnarValue, Operator, ScalarUDF};
-use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr, expressions};
+use datafusion_expr::{AggregateUDF, ColumnarValue, ScalarUDF};
+use datafusion_physical_expr::{PhysicalExpr, expressions};
 
 /// Functions by name, as the planner resolved them.
 pub struct Functions {
@@ -53,21 +60,32 @@ pub struct CompiledExpr {
     data_type: DataType,
     /// For people.
     text: String,
+    may_fail: bool,
     constant: Option<ArrayRef>,
 }
 
 impl CompiledExpr {
     /// Compiles `expr` over columns of `schema`.
     pub fn new(expr: &Expr, schema: &Schema, functions: &Functions) -> Result<Self> {
-        let physical = physical(expr, schema, functions)?;
+        let physical = compile::physical(expr, schema, functions)?;
         let data_type = physical.data_type(schema).map_err(|e| Error::internal(e.strip_backtrace()))?;
-        Ok(CompiledExpr { physical, data_type, text: text_of(expr, schema), constant: None })
+        Ok(CompiledExpr { physical, data_type, text: text_of(expr, schema), may_fail: expr.may_fail(), constant: None })
     }
 
     /// Type of the values.
     #[must_use]
     pub fn data_type(&self) -> &DataType {
         &self.data_type
+    }
+
+    /// The expression, for messages.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// See [`Expr::may_fail`].
+    pub(crate) fn may_fail(&self) -> bool {
+        self.may_fail
     }
 
     pub(crate) fn physical(&self) -> &Arc<dyn PhysicalExpr> {
@@ -90,6 +108,13 @@ impl CompiledExpr {
                 Ok(array)
             }
         }
+    }
+
+    /// One value per row of `batch` in `selection`; other rows have any value, and cannot make the expression fail.
+    pub(crate) fn evaluate_where(&mut self, batch: &RecordBatch, selection: &BooleanArray) -> Result<ArrayRef> {
+        let values = self.physical.evaluate_selection(batch, selection);
+        let values = values.map_err(|e| runtime_error(&e).at(self.text.clone()))?;
+        values.into_array(batch.num_rows()).map_err(|e| runtime_error(&e))
     }
 
     /// The rows of `batch` for which the expression is true.
@@ -174,81 +199,6 @@ fn text_of(expr: &Expr, schema: &Schema) -> String {
         }
     }
     text
-}
-
-fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> Result<Arc<dyn PhysicalExpr>> {
-    let inner = |e: &Expr| physical(e, schema, functions);
-    let all = |es: &[Expr]| es.iter().map(inner).collect::<Result<Vec<_>>>();
-    let built = match expr {
-        Expr::Column(index) => {
-            let field = schema.fields().get(*index).ok_or_else(|| Error::internal(format!("no column #{index}")))?;
-            Ok(Arc::new(expressions::Column::new(field.name(), *index)) as Arc<dyn PhysicalExpr>)
-        }
-        Expr::Literal(literal) => Ok(Arc::new(expressions::Literal::new(scalar(literal)?)) as _),
-        Expr::Binary { op, left, right } => {
-            Ok(Arc::new(expressions::BinaryExpr::new(inner(left)?, operator(*op), inner(right)?)) as _)
-        }
-        Expr::Not(e) => expressions::not(inner(e)?),
-        Expr::Negative(e) => expressions::negative(inner(e)?, schema),
-        Expr::IsNull(e) => expressions::is_null(inner(e)?),
-        Expr::Cast { expr, to, safe: false } => expressions::cast(inner(expr)?, schema, to.clone()),
-        Expr::Cast { expr, to, safe: true } => expressions::try_cast(inner(expr)?, schema, to.clone()),
-        Expr::Like { expr, pattern, negated, case_insensitive } => {
-            expressions::like(*negated, *case_insensitive, inner(expr)?, inner(pattern)?, schema)
-        }
-        Expr::InList { expr, list, negated } => expressions::in_list(inner(expr)?, all(list)?, negated, schema),
-        Expr::Case { operand, branches, otherwise } => {
-            let operand = operand.as_deref().map(inner).transpose()?;
-            let branches = branches.iter().map(|(w, t)| Ok((inner(w)?, inner(t)?))).collect::<Result<_>>()?;
-            expressions::case(operand, branches, otherwise.as_deref().map(inner).transpose()?)
-        }
-        Expr::Call { function, args, returns: _ } => {
-            let function = functions.scalar(function)?;
-            ScalarFunctionExpr::try_new(function, all(args)?, schema, Arc::clone(&functions.config))
-                .map(|f| Arc::new(f) as _)
-        }
-    };
-    built.map_err(|e| Error::internal(format!("{expr}: {}", e.strip_backtrace())))
-}
-
-/// The value of a literal, by Arrow's cast from text.
-fn scalar(literal: &Literal) -> Result<ScalarValue> {
-    let wrong = |e: DataFusionError| Error::internal(format!("literal {literal:?}: {}", e.strip_backtrace()));
-    match &literal.text {
-        None => ScalarValue::try_from(&literal.data_type).map_err(wrong),
-        Some(text) if literal.data_type == DataType::Utf8View => Ok(ScalarValue::Utf8View(Some(text.clone()))),
-        Some(text) => ScalarValue::Utf8(Some(text.clone())).cast_to(&literal.data_type).map_err(wrong),
-    }
-}
-
-fn operator(op: BinaryOp) -> Operator {
-    match op {
-        BinaryOp::Eq => Operator::Eq,
-        BinaryOp::NotEq => Operator::NotEq,
-        BinaryOp::Lt => Operator::Lt,
-        BinaryOp::LtEq => Operator::LtEq,
-        BinaryOp::Gt => Operator::Gt,
-        BinaryOp::GtEq => Operator::GtEq,
-        BinaryOp::Plus => Operator::Plus,
-        BinaryOp::Minus => Operator::Minus,
-        BinaryOp::Multiply => Operator::Multiply,
-        BinaryOp::Divide => Operator::Divide,
-        BinaryOp::Modulo => Operator::Modulo,
-        BinaryOp::And => Operator::And,
-        BinaryOp::Or => Operator::Or,
-        BinaryOp::IsDistinctFrom => Operator::IsDistinctFrom,
-        BinaryOp::IsNotDistinctFrom => Operator::IsNotDistinctFrom,
-        BinaryOp::RegexMatch => Operator::RegexMatch,
-        BinaryOp::RegexIMatch => Operator::RegexIMatch,
-        BinaryOp::RegexNotMatch => Operator::RegexNotMatch,
-        BinaryOp::RegexNotIMatch => Operator::RegexNotIMatch,
-        BinaryOp::BitwiseAnd => Operator::BitwiseAnd,
-        BinaryOp::BitwiseOr => Operator::BitwiseOr,
-        BinaryOp::BitwiseXor => Operator::BitwiseXor,
-        BinaryOp::BitwiseShiftLeft => Operator::BitwiseShiftLeft,
-        BinaryOp::BitwiseShiftRight => Operator::BitwiseShiftRight,
-        BinaryOp::StringConcat => Operator::StringConcat,
-    }
 }
 
 #[cfg(test)]

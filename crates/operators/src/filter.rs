@@ -1,6 +1,6 @@
 //! Filter: keeps the rows for which a predicate is true.
 
-use anabranch_dataflow::Expr;
+use anabranch_dataflow::{BinaryOp, Expr};
 use anabranch_model::Result;
 use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
@@ -8,24 +8,34 @@ use arrow::datatypes::Schema;
 
 use crate::{CompiledExpr, Functions, Operator, Output};
 
+/// Conditions that cannot fail are evaluated together. Those that may fail see only the rows that the former and the
+/// conditions before them leave, so that `b <> 0 AND a / b > 1` does not depend on how rows are cut into batches.
 pub(crate) struct Filter {
-    predicate: CompiledExpr,
+    conditions: Vec<CompiledExpr>,
 }
 
 impl Filter {
     pub(crate) fn new(predicate: &Expr, input: &Schema, functions: &Functions) -> Result<Self> {
-        Ok(Filter { predicate: CompiledExpr::new(predicate, input, functions)? })
+        let (risky, safe): (Vec<&Expr>, Vec<&Expr>) =
+            predicate.chain(BinaryOp::And).into_iter().partition(|condition| condition.may_fail());
+        let all = Expr::all(safe.into_iter().cloned().collect());
+        let conditions = all.iter().chain(risky);
+        let conditions = conditions.map(|condition| CompiledExpr::new(condition, input, functions));
+        Ok(Filter { conditions: conditions.collect::<Result<_>>()? })
     }
 }
 
 impl Operator for Filter {
-    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        let keep = self.predicate.evaluate_predicate(&batch)?;
-        match keep.true_count() {
-            0 => {}
-            all if all == batch.num_rows() => out.batch(batch),
-            _ => out.batch(filter_record_batch(&batch, &keep)?),
+    fn batch(&mut self, mut batch: RecordBatch, out: &mut Output) -> Result<()> {
+        for condition in &mut self.conditions {
+            let keep = condition.evaluate_predicate(&batch)?;
+            match keep.true_count() {
+                0 => return Ok(()),
+                all if all == batch.num_rows() => {}
+                _ => batch = filter_record_batch(&batch, &keep)?,
+            }
         }
+        out.batch(batch);
         Ok(())
     }
 }

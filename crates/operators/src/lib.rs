@@ -7,6 +7,7 @@ mod expression;
 mod filter;
 mod key_hash;
 mod key_table;
+mod not_null;
 mod operator;
 mod project;
 mod static_join;

@@ -6,6 +6,7 @@
 //! are full are given to the state backend; what it holds comes back in slices when a window fires.
 
 mod backed;
+mod exact;
 mod firing;
 mod function;
 mod groups;

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use datafusion_expr::planner::ExprPlanner;
 use datafusion_expr::{AggregateUDF, ScalarUDF};
 
+use crate::exact::{ExactAggregate, ExactPlanner};
+
 /// Functions by name in lower case.
 pub(crate) struct Functions {
     scalar: BTreeMap<String, Arc<ScalarUDF>>,
@@ -25,10 +27,13 @@ impl Functions {
         let mut aggregate = BTreeMap::new();
         for function in datafusion_functions_aggregate::all_default_aggregate_functions() {
             for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {
-                aggregate.insert(name.to_lowercase(), Arc::clone(&function));
+                let exact = matches!(function.name(), "sum" | "avg");
+                let function = if exact { ExactAggregate::over(Arc::clone(&function)) } else { Arc::clone(&function) };
+                aggregate.insert(name.to_lowercase(), function);
             }
         }
         let planners: Vec<Arc<dyn ExprPlanner>> = vec![
+            Arc::new(ExactPlanner),
             Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
             Arc::new(datafusion_functions::datetime::planner::DatetimeFunctionPlanner),
             Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),

@@ -2,7 +2,7 @@
 
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Error, Result};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast};
 
@@ -99,7 +99,8 @@ fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<Logical
                 sql_name(field.data_type())
             ))
             .remedy(format!(
-                "order the columns as the table declares them, or convert: CAST(... AS {})",
+                "order the columns as the table declares them, or convert: CAST({} AS {})",
+                query.schema().field(position).name(),
                 sql_name(field.data_type())
             )));
         }
@@ -109,29 +110,42 @@ fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<Logical
     LogicalPlanBuilder::from(query).project(exprs).and_then(LogicalPlanBuilder::build).map_err(planning_error)
 }
 
-/// Conversions that need no CAST: within numbers, within times, within strings and within bytes.
+/// Conversions that need no CAST: within numbers, within times, within strings and within bytes. What would lose the
+/// fraction of a number or the time of a day is refused. A whole number that does not fit stops the job.
 fn is_assignable(from: &DataType, to: &DataType) -> bool {
-    let is_time = |t: &DataType| matches!(t, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64);
     let is_bytes = |t: &DataType| matches!(t, DataType::Binary | DataType::BinaryView | DataType::LargeBinary);
     let is_clock = |t: &DataType| matches!(t, DataType::Time32(_) | DataType::Time64(_));
     let nested = |t: &DataType| matches!(t, DataType::List(_) | DataType::Struct(_));
     from == to
         || from.is_null()
-        || (from.is_numeric() && to.is_numeric())
+        || is_assignable_number(from, to)
         || (from.is_string() && to.is_string())
-        || (is_time(from) && is_time(to))
+        || matches!((from, to), (DataType::Timestamp(..) | DataType::Date32, DataType::Timestamp(..)))
         || (is_bytes(from) && is_bytes(to))
         || (is_clock(from) && is_clock(to))
-        || (nested(from) && nested(to) && arrow::compute::can_cast_types(from, to) && same_names(from, to))
+        || (nested(from) && nested(to) && same_shape(from, to))
 }
 
-/// Whether rows have fields of the same names, as casts go by position.
-fn same_names(from: &DataType, to: &DataType) -> bool {
+fn is_assignable_number(from: &DataType, to: &DataType) -> bool {
+    let is_decimal = |t: &DataType| matches!(t, DataType::Decimal128(..));
+    match to {
+        _ if !from.is_numeric() => false,
+        DataType::Float64 => true,
+        DataType::Float32 => *from != DataType::Float64,
+        _ if to.is_integer() => from.is_integer(),
+        _ => is_decimal(to),
+    }
+}
+
+/// Whether rows have assignable fields of the same names, as casts go by position.
+fn same_shape(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::Struct(from), DataType::Struct(to)) => {
-            from.len() == to.len() && from.iter().zip(to).all(|(a, b)| a.name() == b.name())
+            let fits =
+                |(a, b): (&FieldRef, &FieldRef)| a.name() == b.name() && is_assignable(a.data_type(), b.data_type());
+            from.len() == to.len() && from.iter().zip(to).all(fits)
         }
-        (DataType::List(from), DataType::List(to)) => same_names(from.data_type(), to.data_type()),
-        _ => true,
+        (DataType::List(from), DataType::List(to)) => is_assignable(from.data_type(), to.data_type()),
+        _ => false,
     }
 }

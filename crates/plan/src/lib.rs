@@ -13,6 +13,7 @@
 mod catalog;
 mod dialect;
 mod event_time;
+mod exact;
 mod functions;
 mod insert;
 mod lower;

@@ -60,7 +60,8 @@ pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions
     }
     let (mut stages, mut exchanges) = (Vec::new(), Vec::new());
     for output in outputs {
-        let mut lowering = Lowering { dead_letters: &output.dead_letters, parallelism, stages, exchanges };
+        let drop_nulls = catalog.settings.drop_nulls;
+        let mut lowering = Lowering { dead_letters: &output.dead_letters, parallelism, drop_nulls, stages, exchanges };
         lowering.output(output)?;
         (stages, exchanges) = (lowering.stages, lowering.exchanges);
     }
@@ -79,6 +80,8 @@ struct Lowering<'a> {
     dead_letters: &'a BTreeMap<String, Arc<Table>>,
     /// Of stages that follow a hash exchange.
     parallelism: u32,
+    /// Whether a row with NULL for a NOT NULL column of a sink is dropped instead of stopping the job.
+    drop_nulls: bool,
     stages: Vec<Stage>,
     exchanges: Vec<Exchange>,
 }
@@ -91,6 +94,7 @@ impl Lowering<'_> {
         if let Some(parallelism) = output.parallelism.filter(|p| *p != stream.parallelism) {
             stream = self.exchange(stream, ExchangeKind::Rebalance, parallelism, format!("sink {}", output.sink.table));
         }
+        stream.require_values(&output.sink, self.drop_nulls);
         let id = self.close(stream);
         let stage = &mut self.stages[id.0 as usize];
         stage.sink = Some(output.sink.clone());
@@ -152,11 +156,12 @@ impl Lowering<'_> {
         below.extend(needed);
         let mut stream = self.plan(input, &below)?;
         // A column that the predicate reads and that is needed above is computed once, if it costs anything.
-        if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) {
+        // Not if anything may fail on a row that the predicate drops.
+        if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) && !stream.may_fail() {
             stream.materialize();
         }
         let predicate = stream.expr(predicate, input.schema())?;
-        stream.filter(predicate);
+        stream.filter(&predicate);
         Ok(stream)
     }
 

@@ -1,20 +1,23 @@
 //! Queries to optimized logical plans: our catalog and functions behind DataFusion's planner and optimizer.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{DFSchema, DataFusionError, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
 use datafusion_optimizer::analyzer::Analyzer;
 use datafusion_optimizer::{Optimizer, OptimizerContext};
 use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
-use datafusion_sql::sqlparser::ast::{self, Query};
+use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mut};
 
 use crate::catalog::{Catalog, Relation};
+use crate::exact::settle_constants;
 use crate::place::{nearest, planning_error, through, unknown_function};
 use crate::spelling;
 use crate::table::is_bounded;
@@ -24,6 +27,42 @@ use crate::window_table::WindowTablePlanner;
 /// Rules that make plans we would not run: a distinct count becomes a second aggregation, which for windows is
 /// worse than keeping the distinct values as the state of one.
 const DROPPED_RULES: [&str; 1] = ["single_distinct_aggregation_to_group_by"];
+
+/// Computes what several expressions have in common before them, also what only rows that pass an aggregate's FILTER can
+/// be computed for.
+const SHARING_RULE: &str = "common_sub_expression_eliminate";
+
+fn filters_aggregates(plan: &LogicalPlan) -> bool {
+    let filters = |expr: &Expr| matches!(expr, Expr::AggregateFunction(call) if call.params.filter.is_some());
+    let found = plan.exists(|node| match node {
+        LogicalPlan::Aggregate(aggregate) => {
+            Ok(aggregate.aggr_expr.iter().any(|expr| expr.exists(|e| Ok(filters(e))).unwrap_or(true)))
+        }
+        _ => Ok(false),
+    });
+    found.unwrap_or(true)
+}
+
+/// Numbers with an exponent are DOUBLE; those with a point alone are DECIMAL.
+fn approximate_exponents(tree: &mut impl VisitMut) {
+    let _: ControlFlow<()> = visit_expressions_mut(tree, |expr| {
+        if let ast::Expr::Value(value) = expr
+            && let ast::Value::Number(number, _) = &value.value
+            && number.contains(['e', 'E'])
+        {
+            let text = ast::Expr::value(ast::Value::SingleQuotedString(number.clone()));
+            let data_type = ast::DataType::Double(ast::ExactNumberInfo::None);
+            *expr = ast::Expr::Cast {
+                kind: ast::CastKind::Cast,
+                expr: Box::new(text),
+                data_type,
+                array: false,
+                format: None,
+            };
+        }
+        ControlFlow::Continue(())
+    });
+}
 
 /// Plans queries against a catalog.
 pub(crate) struct Planner<'a> {
@@ -37,26 +76,33 @@ impl<'a> Planner<'a> {
         let mut options = ConfigOptions::default();
         options.sql_parser.enable_ident_normalization = false;
         options.sql_parser.collect_spans = true;
+        options.sql_parser.parse_float_as_decimal = true;
         Planner { catalog, options: Arc::new(options), relation_planners: vec![Arc::new(WindowTablePlanner)] }
     }
 
     /// The plan of a query, names resolved, not yet optimized.
     pub(crate) fn query(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
         spelling::rewrite(&mut *query)?;
+        approximate_exponents(&mut *query);
         self.sql_to_rel().sql_statement_to_plan(ast::Statement::Query(query)).map_err(|e| self.explain(e))
     }
 
     /// An expression over the columns of `schema`.
     pub(crate) fn expr(&self, mut expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
         spelling::rewrite(&mut expr)?;
+        approximate_exponents(&mut expr);
         self.sql_to_rel().sql_to_expr(expr, schema, &mut PlannerContext::new()).map_err(|e| self.explain(e))
     }
 
     /// Types made to fit, filters and projections pushed down.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let plan = Analyzer::new().execute_and_check(plan, &self.options, |_, _| {}).map_err(planning_error)?;
+        let plan = settle_constants(plan).map_err(planning_error)?;
         let mut rules = Optimizer::new().rules;
         rules.retain(|rule| !DROPPED_RULES.contains(&rule.name()));
+        if filters_aggregates(&plan) {
+            rules.retain(|rule| rule.name() != SHARING_RULE);
+        }
         let context = OptimizerContext::new_with_config_options(Arc::clone(&self.options));
         Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {}).map_err(planning_error)
     }
@@ -74,6 +120,7 @@ impl<'a> Planner<'a> {
 
     fn sql_to_rel(&self) -> SqlToRel<'_, Self> {
         let options = ParserOptions::new().with_enable_ident_normalization(false).with_collect_spans(true);
+        let options = options.with_parse_float_as_decimal(true);
         SqlToRel::new_with_options(self, options)
     }
 }

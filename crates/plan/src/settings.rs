@@ -13,20 +13,27 @@ use crate::place::nearest;
 pub(crate) struct Settings {
     pub(crate) job: JobOptions,
     pub(crate) parallelism: Option<u32>,
+    /// Whether rows with NULL for a NOT NULL column of a sink are dropped instead of stopping the job.
+    pub(crate) drop_nulls: bool,
     /// In force once there is a directory.
     checkpoints: CheckpointOptions,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { job: JobOptions::default(), parallelism: None, checkpoints: CheckpointOptions::new("") }
+        Settings {
+            job: JobOptions::default(),
+            parallelism: None,
+            drop_nulls: false,
+            checkpoints: CheckpointOptions::new(""),
+        }
     }
 }
 
 /// More epochs than anybody waits for.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "parallelism",
     "job-name",
     "epoch-interval",
@@ -43,6 +50,7 @@ const NAMES: [&str; 16] = [
     "checkpoint-interval",
     "checkpoint-timeout",
     "restart-attempts",
+    "table.exec.sink.not-null-enforcer",
 ];
 
 impl Settings {
@@ -99,6 +107,9 @@ impl Settings {
                 })?;
                 self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
             }
+            "table.exec.sink.not-null-enforcer" => {
+                self.drop_nulls = parse_enforcer(value).map_err(of)?;
+            }
             _ => {
                 let near = nearest(name, NAMES.into_iter());
                 let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
@@ -148,8 +159,19 @@ impl Settings {
             format!("{} ms", self.checkpoints.interval.as_millis()),
             format!("{} ms", self.checkpoints.timeout.as_millis()),
             self.checkpoints.restart_attempts.to_string(),
+            if self.drop_nulls { "DROP".into() } else { "ERROR".into() },
         ];
         NAMES.iter().map(ToString::to_string).zip(values).collect()
+    }
+}
+
+/// Whether rows with NULL for a NOT NULL column are dropped.
+fn parse_enforcer(text: &str) -> Result<bool> {
+    match text.trim().to_uppercase().as_str() {
+        "ERROR" => Ok(false),
+        "DROP" => Ok(true),
+        _ => Err(Error::user(format!("'{text}' is not a way to enforce NOT NULL"))
+            .remedy("use 'ERROR' to stop the job, or 'DROP' to drop the row")),
     }
 }
 

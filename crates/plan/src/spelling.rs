@@ -181,8 +181,9 @@ fn timestamp_ltz(precision: &str) -> DataType {
     DataType::Custom(name, vec![precision.to_string()])
 }
 
+/// The conversion; NULL for what does not fit, as Flink's functions have it.
 fn cast(expr: Expr, data_type: DataType) -> Expr {
-    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+    Expr::Cast { kind: CastKind::TryCast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
 /// Java's date pattern as the library's: `yyyy-MM-dd` to `%Y-%m-%d`.

@@ -1,5 +1,7 @@
 use arrow::array::{Int64Array, StringViewArray};
 
+use anabranch_dataflow::{BinaryOp, Literal};
+
 use super::*;
 
 fn column(index: usize) -> Box<Expr> {
@@ -35,4 +37,73 @@ fn texts_keep_their_signs_of_numbers() {
     let literal = Literal { data_type: DataType::Utf8View, text: Some("#0".into()) };
     let expr = Expr::Binary { op: BinaryOp::Eq, left: column(0), right: Box::new(Expr::Literal(literal)) };
     assert_eq!(text_of(&expr, &schema), "(a = '#0')");
+}
+
+fn evaluate(expr: &Expr, columns: Vec<(&str, ArrayRef)>) -> ArrayRef {
+    let batch = RecordBatch::try_from_iter(columns).expect("batch");
+    let mut compiled = CompiledExpr::new(expr, &batch.schema(), &Functions::default()).expect("compiles");
+    compiled.evaluate(&batch).expect("evaluates")
+}
+
+fn binary(op: BinaryOp, left: Box<Expr>, right: Box<Expr>) -> Expr {
+    Expr::Binary { op, left, right }
+}
+
+#[test]
+fn floats_are_compared_as_java_compares_them() {
+    use arrow::array::Float64Array;
+    let left: ArrayRef = Arc::new(Float64Array::from(vec![0.0, f64::NAN, 1.0, f64::NAN]));
+    let right: ArrayRef = Arc::new(Float64Array::from(vec![-0.0, f64::NAN, f64::NAN, 1.0]));
+    for (op, expected) in [
+        (BinaryOp::Eq, [true, false, false, false]),
+        (BinaryOp::NotEq, [false, true, true, true]),
+        (BinaryOp::Lt, [false; 4]),
+        (BinaryOp::GtEq, [true, false, false, false]),
+        (BinaryOp::IsDistinctFrom, [false, true, true, true]),
+    ] {
+        let columns = vec![("l", Arc::clone(&left)), ("r", Arc::clone(&right))];
+        let result = evaluate(&binary(op, column(0), column(1)), columns);
+        assert_eq!(result.as_boolean(), &BooleanArray::from(expected.to_vec()), "{op:?}");
+    }
+}
+
+#[test]
+fn the_right_operand_is_evaluated_where_the_left_one_does_not_decide() {
+    let number = |values: Vec<Option<i64>>| Arc::new(Int64Array::from(values)) as ArrayRef;
+    let columns = || {
+        vec![
+            ("a", number(vec![Some(10), Some(10), Some(10), None])),
+            ("b", number(vec![Some(0), Some(3), None, Some(2)])),
+        ]
+    };
+    let literal = |text: &str| Box::new(Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.into()) }));
+    let zero = binary(BinaryOp::Eq, column(1), literal("0"));
+    let large = binary(BinaryOp::Gt, Box::new(binary(BinaryOp::Divide, column(0), column(1))), literal("2"));
+    let either = binary(BinaryOp::Or, Box::new(zero.clone()), Box::new(large.clone()));
+    let result = evaluate(&either, columns());
+    assert_eq!(result.as_boolean(), &BooleanArray::from(vec![Some(true), Some(true), None, None]));
+    let both = binary(BinaryOp::And, Box::new(Expr::Not(Box::new(zero))), Box::new(large));
+    let result = evaluate(&both, columns());
+    assert_eq!(result.as_boolean(), &BooleanArray::from(vec![Some(false), Some(true), None, None]));
+}
+
+#[test]
+fn the_least_number_cannot_be_negated() {
+    let least: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN]));
+    let batch = RecordBatch::try_from_iter([("n", least)]).expect("batch");
+    let negated = Expr::Negative(column(0));
+    let mut compiled = CompiledExpr::new(&negated, &batch.schema(), &Functions::default()).expect("compiles");
+    let error = compiled.evaluate(&batch).expect_err("there is no such number").to_string();
+    assert!(error.starts_with("-n: a number is out of range"), "{error}");
+}
+
+#[test]
+fn floats_as_text_are_javas() {
+    use arrow::array::Float64Array;
+    let values = [1.0, -0.0, 1e7, 123_456.75, 0.001, 0.00012, 1.5e300, f64::NAN, f64::NEG_INFINITY];
+    let expected = ["1.0", "-0.0", "1.0E7", "123456.75", "0.001", "1.2E-4", "1.5E300", "NaN", "-Infinity"];
+    let values: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
+    let text = Expr::Cast { expr: column(0), to: DataType::Utf8View, safe: false };
+    let result = evaluate(&text, vec![("x", values)]);
+    assert!(result.as_string_view().iter().flatten().eq(expected));
 }

@@ -10,8 +10,10 @@ use datafusion_expr::GroupsAccumulator;
 use datafusion_physical_expr::GroupsAccumulatorAdapter;
 use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 
+use super::exact::exact;
 use super::groups::Input;
 use crate::expression::runtime_error;
+use crate::key_hash::canonical;
 use crate::{CompiledExpr, Functions};
 
 pub(super) struct AggregateFunctions {
@@ -72,13 +74,9 @@ impl AggregateFunctions {
         let mut values = Vec::with_capacity(self.functions.len());
         let mut filters = Vec::with_capacity(self.functions.len());
         for function in &mut self.functions {
-            let retains = function.retains;
-            let own = |array: ArrayRef| match array.as_string_view_opt().filter(|_| retains) {
-                Some(strings) => Arc::new(strings.gc()),
-                None => array,
-            };
-            values.push(function.args.iter_mut().map(|a| a.evaluate(batch).map(own)).collect::<Result<_>>()?);
-            filters.push(function.filter.as_mut().map(|f| f.evaluate_predicate(batch)).transpose()?);
+            let filter = function.filter.as_mut().map(|f| f.evaluate_predicate(batch)).transpose()?;
+            values.push(function.values(batch, filter.as_ref())?);
+            filters.push(filter);
         }
         Ok((values, filters))
     }
@@ -117,7 +115,13 @@ impl AggregateFunction {
         let compile = |e| CompiledExpr::new(e, input, functions);
         let args: Vec<CompiledExpr> = spec.args.iter().map(compile).collect::<Result<_>>()?;
         let physical = args.iter().map(|a| Arc::clone(a.physical())).collect();
-        let built = AggregateExprBuilder::new(functions.aggregate(&spec.function)?, physical)
+        let label = |argument: &CompiledExpr| format!("{}({})", spec.function.to_uppercase(), argument.text());
+        let argument = args.first().map(CompiledExpr::data_type);
+        let udf = match exact(&spec.function, argument, args.first().map(label).unwrap_or_default()) {
+            Some(exact) => exact,
+            None => functions.aggregate(&spec.function)?,
+        };
+        let built = AggregateExprBuilder::new(udf, physical)
             .schema(Arc::clone(input))
             .alias(&spec.name)
             .with_distinct(spec.distinct)
@@ -135,6 +139,21 @@ impl AggregateFunction {
             state_fields: fields.iter().map(|f| f.as_ref().clone()).collect(),
             retains: spec.function == "array_agg",
         })
+    }
+
+    /// The arguments; those that may fail only where the filter wants them.
+    fn values(&mut self, batch: &RecordBatch, filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        let (retains, unifies) = (self.retains, self.function.is_distinct());
+        let own = |array: ArrayRef| match array.as_string_view_opt().filter(|_| retains) {
+            Some(strings) => Arc::new(strings.gc()),
+            None if unifies => canonical(&array),
+            None => array,
+        };
+        let values = self.args.iter_mut().map(|arg| match filter.filter(|_| arg.may_fail()) {
+            Some(filter) => arg.evaluate_where(batch, filter).map(own),
+            None => arg.evaluate(batch).map(own),
+        });
+        values.collect()
     }
 
     fn accumulator(&self) -> Result<Box<dyn GroupsAccumulator>> {

@@ -7,6 +7,7 @@ use datafusion_common::DFSchema;
 use datafusion_expr::{Expr as Logical, ExprSchemable, Operator};
 
 use super::literal::literal;
+use crate::exact::{Meaning, meaning};
 use crate::place::planning_error;
 
 /// Converts an expression over `schema`; `column` gives the value of each column by its index.
@@ -17,6 +18,12 @@ pub(super) fn convert(expr: &Logical, schema: &DFSchema, column: &dyn Fn(usize) 
         Logical::Alias(alias) => sub(&alias.expr)?,
         Logical::Column(name) => column(schema.index_of_column(name).map_err(planning_error)?)?,
         Logical::Literal(value, _) => Expr::Literal(literal(value)?),
+        Logical::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or | Operator::StringConcat) => {
+            let op = binary_op(binary.op, expr)?;
+            let operands = chain(expr, binary.op).into_iter().map(sub).collect::<Result<Vec<_>>>()?;
+            let operands = operands.iter().flat_map(|operand| operand.chain(op)).cloned().collect();
+            Expr::balanced(op, operands).ok_or_else(|| Error::internal("an operator without operands"))?
+        }
         Logical::BinaryExpr(binary) => {
             Expr::Binary { op: binary_op(binary.op, expr)?, left: boxed(&binary.left)?, right: boxed(&binary.right)? }
         }
@@ -58,6 +65,11 @@ pub(super) fn convert(expr: &Logical, schema: &DFSchema, column: &dyn Fn(usize) 
             list: list.list.iter().map(sub).collect::<Result<_>>()?,
             negated: list.negated,
         },
+        Logical::ScalarFunction(call) if meaning(&call.func).is_some() => match (meaning(&call.func), &*call.args) {
+            (Some(Meaning::Arithmetic(op)), [left, right]) => binary(*op, sub(left)?, sub(right)?),
+            (Some(Meaning::Text { to, safe }), [value]) => cast_to(sub(value)?, to, *safe),
+            _ => return Err(unsupported(expr)),
+        },
         Logical::ScalarFunction(call) => Expr::Call {
             function: call.func.name().to_string(),
             args: call.args.iter().map(sub).collect::<Result<_>>()?,
@@ -68,6 +80,18 @@ pub(super) fn convert(expr: &Logical, schema: &DFSchema, column: &dyn Fn(usize) 
         }
         other => return Err(unsupported(other)),
     })
+}
+
+/// The operands of a chain of one operator, from left to right.
+fn chain(expr: &Logical, of: Operator) -> Vec<&Logical> {
+    let (mut operands, mut rest) = (Vec::new(), vec![expr]);
+    while let Some(expr) = rest.pop() {
+        match expr {
+            Logical::BinaryExpr(binary) if binary.op == of => rest.extend([binary.right.as_ref(), &binary.left]),
+            other => operands.push(other),
+        }
+    }
+    operands
 }
 
 fn unsupported(expr: &Logical) -> Error {

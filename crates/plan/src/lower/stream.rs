@@ -1,14 +1,16 @@
 //! The open end of a chain of operators, see [`super`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{
-    BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, OperatorSpec, Port, SourceSpec, Stage, Window, WindowAssignSpec,
+    BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, NotNullSpec, OperatorSpec, Port, SinkSpec, SourceSpec, Stage,
+    Window, WindowAssignSpec,
 };
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
 use datafusion_common::DFSchema;
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr as logical;
 
 use super::expr::convert;
@@ -109,6 +111,10 @@ impl LogicalColumn {
         self.value.as_ref().is_some_and(is_costly)
     }
 
+    fn may_fail(&self) -> bool {
+        self.value.as_ref().is_some_and(Expr::may_fail)
+    }
+
     fn named(&self, value: &Expr) -> NamedExpr {
         NamedExpr {
             name: self.name.clone(),
@@ -117,6 +123,10 @@ impl LogicalColumn {
             nullable: self.nullable,
         }
     }
+}
+
+fn is_filter(operator: &mut OperatorSpec) -> bool {
+    matches!(operator, OperatorSpec::Filter { .. })
 }
 
 /// Columns, constants and casts that only reinterpret are free.
@@ -229,7 +239,8 @@ impl Stream {
         }
     }
 
-    /// Computes costly columns now if the expressions read one of them more than once.
+    /// Computes costly columns now if the expressions read one of them more than once, and read those that may fail for every
+    /// row.
     pub(super) fn share(&mut self, exprs: &[&logical::Expr], schema: &DFSchema) -> Result<()> {
         let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
         for expr in exprs {
@@ -238,20 +249,31 @@ impl Stream {
                 *uses.entry(index).or_default() += count;
             }
         }
-        if uses.into_iter().any(|(index, count)| count > 1 && self.columns[index].is_costly()) {
+        let mut certain = BTreeSet::new();
+        for expr in exprs {
+            certain_columns(expr, schema, &mut certain)?;
+        }
+        let is_certain = |(index, column): (usize, &LogicalColumn)| !column.may_fail() || certain.contains(&index);
+        let costly = uses.into_iter().any(|(index, count)| count > 1 && self.columns[index].is_costly());
+        if costly && self.columns.iter().enumerate().all(is_certain) {
             self.materialize();
         }
         Ok(())
     }
 
+    /// Whether computing the columns may fail.
+    pub(super) fn may_fail(&self) -> bool {
+        self.columns.iter().any(LogicalColumn::may_fail)
+    }
+
     /// Adds a filter.
-    pub(super) fn filter(&mut self, predicate: Expr) {
-        if let Some(OperatorSpec::Filter { predicate: last }) = self.operators.last_mut() {
-            let left = std::mem::replace(last, Expr::Column(0));
-            *last = Expr::Binary { op: BinaryOp::And, left: Box::new(left), right: Box::new(predicate) };
-        } else {
-            self.operators.push(OperatorSpec::Filter { predicate });
+    pub(super) fn filter(&mut self, predicate: &Expr) {
+        let mut conditions: Vec<Expr> = Vec::new();
+        if let Some(OperatorSpec::Filter { predicate: last }) = self.operators.pop_if(is_filter) {
+            conditions.extend(last.chain(BinaryOp::And).into_iter().cloned());
         }
+        conditions.extend(predicate.chain(BinaryOp::And).into_iter().cloned());
+        self.operators.extend(Expr::all(conditions).map(|predicate| OperatorSpec::Filter { predicate }));
     }
 
     /// Notes the windows of rows; their columns follow the logical ones.
@@ -308,6 +330,11 @@ impl Stream {
     /// Computes the logical columns that have values, and the event time of windows, so that each is one physical
     /// column, in order.
     pub(super) fn materialize(&mut self) {
+        self.materialize_as(false);
+    }
+
+    /// [`Stream::materialize`]; `exactly`: with the names and nullability of the logical columns.
+    pub(super) fn materialize_as(&mut self, exactly: bool) {
         let mut exprs: Vec<NamedExpr> = Vec::new();
         for column in &mut self.columns {
             if let Some(value) = column.value.take() {
@@ -327,17 +354,16 @@ impl Stream {
             }
             windowed.time = Expr::Column(position);
         }
-        self.project(exprs, false);
+        self.project(exprs, exactly);
     }
 
-    /// Adds a projection, unless it would change nothing.
-    pub(super) fn project(&mut self, exprs: Vec<NamedExpr>, names_matter: bool) {
+    /// Adds a projection, unless it would change nothing; `exactly`: names and nullability neither.
+    pub(super) fn project(&mut self, exprs: Vec<NamedExpr>, exactly: bool) {
         let same = exprs.len() == self.physical.len()
-            && exprs
-                .iter()
-                .zip(&self.physical)
-                .enumerate()
-                .all(|(i, (e, field))| e.expr == Expr::Column(i) && (!names_matter || e.name == *field.name()));
+            && exprs.iter().zip(&self.physical).enumerate().all(|(i, (e, field))| {
+                let alike = e.name == *field.name() && e.nullable == field.is_nullable();
+                e.expr == Expr::Column(i) && (!exactly || alike)
+            });
         if same {
             return;
         }
@@ -347,9 +373,8 @@ impl Stream {
 
     /// Gives rows exactly the columns of a sink.
     pub(super) fn shape_for_sink(&mut self, schema: &SchemaRef) -> Result<()> {
-        if self.columns.iter().any(|c| c.value.is_none()) {
-            self.settle_window()?;
-        }
+        // Also if no window column is among them: a row is there once for each of its windows.
+        self.settle_window()?;
         let mut exprs = Vec::with_capacity(self.columns.len());
         for (column, field) in self.columns.iter().zip(schema.fields()) {
             let value = column
@@ -364,6 +389,41 @@ impl Stream {
             column.value = Some(Expr::Column(index));
         }
         Ok(())
+    }
+}
+
+/// Adds the columns that an expression reads whatever the row: not only in a branch of CASE, behind AND or OR, as an
+/// argument of a function that may leave it out, or of an aggregate with a FILTER.
+fn certain_columns(expr: &logical::Expr, schema: &DFSchema, found: &mut BTreeSet<usize>) -> Result<()> {
+    let walked = expr.apply(|expr| {
+        Ok(match expr {
+            logical::Expr::Case(_) | logical::Expr::ScalarFunction(_) => TreeNodeRecursion::Jump,
+            logical::Expr::BinaryExpr(binary)
+                if matches!(binary.op, logical::Operator::And | logical::Operator::Or) =>
+            {
+                TreeNodeRecursion::Jump
+            }
+            logical::Expr::AggregateFunction(call) if call.params.filter.is_some() => TreeNodeRecursion::Jump,
+            logical::Expr::Column(column) => {
+                found.insert(schema.index_of_column(column)?);
+                TreeNodeRecursion::Continue
+            }
+            _ => TreeNodeRecursion::Continue,
+        })
+    });
+    walked.map(|_| ()).map_err(crate::place::planning_error)
+}
+
+impl Stream {
+    /// Enforces NOT NULL of the sink's columns on rows that have exactly these columns.
+    pub(super) fn require_values(&mut self, sink: &SinkSpec, drop_rows: bool) {
+        let fields = self.physical.iter().zip(sink.schema.fields()).enumerate();
+        let required = fields.filter(|(_, (given, wanted))| given.is_nullable() && !wanted.is_nullable());
+        let columns: Vec<usize> = required.map(|(index, _)| index).collect();
+        if !columns.is_empty() {
+            let table = sink.table.clone();
+            self.operators.push(OperatorSpec::NotNull(NotNullSpec { table, columns, drop_rows }));
+        }
     }
 }
 

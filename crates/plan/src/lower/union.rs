@@ -14,17 +14,22 @@ impl Lowering<'_> {
             let mut branch = self.plan(input, needed)?;
             branch.settle_window()?;
             branch.window = None;
-            let fields = union.schema.fields().iter().enumerate();
-            let columns: Vec<LogicalColumn> = fields
-                .map(|(index, field)| LogicalColumn {
-                    value: branch.columns[index].value.clone().filter(|_| needed.contains(&index)),
-                    ..LogicalColumn::absent(field)
-                })
-                .collect();
-            branch.columns = columns;
-            // Branches meet in rows of the same shape.
-            branch.materialize();
             branches.push(branch);
+        }
+        let columns = union.schema.fields().iter().enumerate().map(|(index, field)| LogicalColumn {
+            nullable: field.is_nullable() || branches.iter().any(|branch| branch.columns[index].nullable),
+            ..LogicalColumn::absent(field)
+        });
+        let columns: Vec<LogicalColumn> = columns.collect();
+        for branch in &mut branches {
+            let values = std::mem::take(&mut branch.columns).into_iter().map(|column| column.value);
+            let valued = columns.iter().zip(values).enumerate().map(|(index, (column, value))| LogicalColumn {
+                value: value.filter(|_| needed.contains(&index)),
+                ..column.clone()
+            });
+            branch.columns = valued.collect();
+            // Branches meet in rows of the same shape.
+            branch.materialize_as(true);
         }
         let parallelism = branches.iter().map(|b| b.parallelism).max().unwrap_or(1);
         let Some(first) = branches.first() else { return Err(Error::internal("a union of nothing")) };

@@ -1,0 +1,50 @@
+//! NOT NULL of a sink: a row with NULL for such a column stops the job, or is dropped.
+
+use anabranch_dataflow::NotNullSpec;
+use anabranch_model::{Error, Result};
+use arrow::array::{Array, BooleanArray, RecordBatch};
+use arrow::buffer::NullBuffer;
+use arrow::compute::filter_record_batch;
+
+use crate::{Operator, Output};
+
+pub(crate) struct NotNull {
+    spec: NotNullSpec,
+}
+
+impl NotNull {
+    pub(crate) fn new(spec: NotNullSpec) -> Self {
+        NotNull { spec }
+    }
+
+    fn refusal(&self, batch: &RecordBatch, column: usize) -> Error {
+        let name = batch.schema_ref().field(column).name();
+        Error::user(format!("column '{name}' of table '{}' is NOT NULL, and a row has NULL for it", self.spec.table))
+            .remedy(format!(
+                "filter such rows (WHERE {name} IS NOT NULL), replace NULL with COALESCE, or drop them all: SET \
+                 'table.exec.sink.not-null-enforcer' = 'DROP'"
+            ))
+    }
+}
+
+impl Operator for NotNull {
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        let mut valid: Option<NullBuffer> = None;
+        for column in &self.spec.columns {
+            let array = batch.column(*column);
+            if array.null_count() > 0 {
+                if !self.spec.drop_rows {
+                    return Err(self.refusal(&batch, *column));
+                }
+                valid = NullBuffer::union(valid.as_ref(), array.nulls());
+            }
+        }
+        match valid {
+            None => out.batch(batch),
+            Some(valid) => {
+                out.batch(filter_record_batch(&batch, &BooleanArray::new(valid.into_inner(), None))?);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,5 @@
+CREATE TABLE numbers (id BIGINT, a BIGINT, b BIGINT, x DOUBLE, d DECIMAL(10, 2), s STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '30' SECOND)
+WITH ('connector' = 'filesystem', 'path' = '$DATA/numbers.json', 'format' = 'json');
+SET 'table.exec.sink.not-null-enforcer' = 'DROP';
+CREATE TABLE results (id BIGINT NOT NULL, a BIGINT NOT NULL) WITH ('connector' = 'collect');
+INSERT INTO results SELECT id, a FROM numbers;
