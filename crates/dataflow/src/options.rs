@@ -36,19 +36,29 @@ pub struct JobOptions {
     pub thresholds: Thresholds,
 }
 
-/// Sizes at which operators give out what they hold. They have no names for `SET`: results do not depend on them, and tests
-/// draw them small to show that.
+/// Sizes at which operators give out what they hold, and at which files end. They have no names for `SET`: results do not
+/// depend on them, and tests draw them small to show that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thresholds {
     /// Groups that a partial aggregate holds at most.
     pub partial_groups: usize,
     /// Changed rows of an aggregate, since its last complete snapshot, that are not worth the next complete one.
     pub snapshot_changed_rows: usize,
+    /// Bytes of rows beyond which a task's changes continue in another file of the checkpoint, about.
+    pub state_file_bytes: usize,
+    /// Bytes beyond which a run on the local disk continues in another file.
+    pub run_file_bytes: u64,
 }
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Thresholds { partial_groups: 1 << 16, snapshot_changed_rows: 1 << 16 }
+        Thresholds {
+            partial_groups: 1 << 16,
+            snapshot_changed_rows: 1 << 16,
+            // Reading a file takes its size in memory.
+            state_file_bytes: 64 << 20,
+            run_file_bytes: 64 << 20,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
@@ -16,7 +17,7 @@ use arrow::array::RecordBatch;
 use crate::journal::{CheckpointId, Journal};
 use crate::origin::Origin;
 use crate::outline::Outline;
-use crate::recorder::Recorder;
+use crate::recorder::{Recorder, Work};
 
 /// How a job keeps checkpoints.
 #[derive(Clone, Debug)]
@@ -40,11 +41,17 @@ pub(crate) struct TakenOver {
     /// The epoch behind which the job goes on.
     pub(crate) after: Epoch,
     pub(crate) state: JobState,
+    /// Sinks have to commit what the checkpoint holds.
+    pub(crate) commits: bool,
     pub(crate) recorder: Recorder,
+    /// What the recorder has to do.
+    pub(crate) work: (Sender<Work>, Receiver<Work>),
     /// Name of the job.
     pub(crate) job: String,
     /// What it begins with as long as it has no checkpoint.
     pub(crate) origin: Option<Origin>,
+    /// What the user is notified of: what the job resumes from, and what it passed over.
+    pub(crate) notices: Vec<String>,
 }
 
 /// What becomes of a coordinator that reaches for a job.
@@ -79,9 +86,9 @@ pub(crate) fn begin(
 }
 
 impl Checkpointing {
-    /// Takes the job over: whoever ran it before can commit nothing from here on. Reads the newest checkpoint that is whole;
-    /// for each newer one that is not, it begins once more. Without any, the job begins with `origin`. `None`: the job has
-    /// ended before.
+    /// Takes the job over: the process that ran it before can commit nothing from here on. Reads the newest checkpoint that is
+    /// whole; for each newer one that is not, it begins once more. Without any, the job begins with `origin`. `None`: the job has
+    /// ended before. An error if another process takes the job over meanwhile: that one keeps it.
     pub(crate) fn take_over(
         &self,
         plan: &Plan,
@@ -97,6 +104,9 @@ impl Checkpointing {
             let (store, job) = (self.store.clone(), self.new_job.clone());
             let mut journal = Journal::new(store, job, plan.version, &outline);
             let entries = journal.entries(&mut aside)?;
+            if entries.is_empty() {
+                self.check_new_place()?;
+            }
             self.check_origin(&mut journal, &entries, origin)?;
             // Before anything is removed.
             journal.take_up_request(clock.now())?;
@@ -106,13 +116,16 @@ impl Checkpointing {
             let (incarnation, from) = match begun {
                 Begun::Start(incarnation, from) => (incarnation, from),
                 Begun::Ended => return Ok(None),
-                // It has the job, and so had we if we were as quick: the later one shall have it.
-                Begun::Fenced => continue,
+                Begun::Fenced => return Err(Journal::lost(&self.store)),
             };
             let state = match &from {
                 Some(checkpoint) => match load(&self.store, checkpoint) {
                     Ok(state) => state,
                     Err(error) if error.kind() == ErrorKind::Damaged => {
+                        // The next owner removes files of the checkpoints that it does not need.
+                        if Journal::is_taken_over(&self.store, incarnation) {
+                            return Err(Journal::lost(&self.store));
+                        }
                         aside.insert((checkpoint.incarnation, checkpoint.epoch), error);
                         continue;
                     }
@@ -120,29 +133,39 @@ impl Checkpointing {
                 },
                 None => beginning(origin, &outline)?,
             };
-            if from.is_none()
-                && let Some((_, error)) = aside.pop_last()
-            {
-                return Err(error);
-            }
             let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
-            let (job, begun_with) = self.job(&journal, id, incarnation, &aside);
+            if id.is_none()
+                && let Some(why) = journal.unusable_behind(None).last()
+            {
+                return Err(match aside.pop_last() {
+                    Some((_, error)) => error,
+                    None => Error::damaged(why).remedy(
+                        "restore the entry from a copy; or give the job a new place for its checkpoints, and it begins anew",
+                    ),
+                });
+            }
+            let (job, begun_with) = self.job(&journal, id, incarnation);
+            let notices = notices(&journal, id);
             if let Some(origin) = origin.filter(|origin| begun_with.as_deref() != Some(origin.id())) {
                 return Err(origin.not_of(&self.store));
             }
             job.clone_into(&mut journal.job);
             journal.origin = begun_with;
             journal.remove_strays(incarnation)?;
-            let recorder = Recorder::new(journal, outline, incarnation, Arc::clone(clock));
+            let file_bytes = plan.options.thresholds.state_file_bytes;
+            let recorder = Recorder::new(journal, outline, incarnation, Arc::clone(clock), file_bytes);
             let after = from.map_or(Epoch(0), |checkpoint| checkpoint.epoch);
             return Ok(Some(TakenOver {
                 coordinator,
                 incarnation,
                 after,
+                commits: state.is_prepared(),
                 state,
                 recorder,
+                work: channel(),
                 job,
                 origin: origin.cloned(),
+                notices,
             }));
         }
     }
@@ -154,6 +177,22 @@ impl Checkpointing {
                 .at(self.store.place().to_owned())
                 .remedy("begin with it (anabranch run FILE --from PATH) and give the job another place")),
         }
+    }
+
+    /// Makes sure that a place without a log has no checkpoints either: with the log it has lost the knowledge of which of them
+    /// count.
+    fn check_new_place(&self) -> Result<()> {
+        for folder in ["manifests", "state", "prepared"] {
+            if let Some(name) = self.store.list(folder)?.first() {
+                return Err(Error::user(format!("there are files of checkpoints ({name}), but the job's log is missing"))
+                    .at(format!("{}/log", self.store.place()))
+                    .remedy(
+                        "restore the folder 'log' from a copy; or give the job a new place for its checkpoints, and it begins \
+                         anew",
+                    ));
+            }
+        }
+        Ok(())
     }
 
     /// A job that began with a savepoint and has no checkpoint of its own begins with it again, or not at all. One that began
@@ -187,23 +226,27 @@ impl Checkpointing {
         }
     }
 
-    /// The name that the job bears from here on, and the savepoint that it began with.
-    fn job(
-        &self,
-        journal: &Journal,
-        from: Option<CheckpointId>,
-        incarnation: Incarnation,
-        aside: &BTreeMap<CheckpointId, Error>,
-    ) -> (String, Option<String>) {
-        let Some(from) = from else { return (self.new_job.clone(), journal.origin.clone()) };
-        let (job, origin) = journal.job_of(from).unwrap_or((&self.new_job, None));
-        let job = match aside.keys().any(|id| *id > from) {
-            // Epochs come a second time whose results are visible already: they must not be taken for the same.
+    /// The job's name from here on, and the savepoint that it began with.
+    fn job(&self, journal: &Journal, from: Option<CheckpointId>, incarnation: Incarnation) -> (String, Option<String>) {
+        let Some(id) = from else { return (self.new_job.clone(), journal.origin.clone()) };
+        let (job, origin) = journal.job_of(id).unwrap_or((&self.new_job, None));
+        let job = match journal.unusable_behind(from).next().is_some() {
+            // Epochs come a second time whose results are visible already: sinks must not take them for the same.
             true => format!("{job}-{}", incarnation.0),
             false => job.to_owned(),
         };
         (job, origin.map(str::to_owned))
     }
+}
+
+/// What the user should know of the checkpoint that the job resumes from.
+fn notices(journal: &Journal, from: Option<CheckpointId>) -> Vec<String> {
+    let Some((incarnation, epoch)) = from else { return Vec::new() };
+    let passed_over = journal.unusable_behind(from).map(|why| {
+        format!("passed over, so that results written since the checkpoint before it may be written again: {why}")
+    });
+    let resumes = format!("resumes from the checkpoint of epoch {}, incarnation {}", epoch.0, incarnation.0);
+    passed_over.chain([resumes]).collect()
 }
 
 /// The state of a job that has no checkpoint yet.
@@ -225,6 +268,14 @@ pub(crate) struct JobState {
     pub(crate) operators: BTreeMap<usize, RestoredOperator>,
     /// What sinks have prepared, oldest first.
     pub(crate) sinks: BTreeMap<usize, Vec<Committable>>,
+}
+
+impl JobState {
+    /// Whether it has something that sinks have prepared.
+    fn is_prepared(&self) -> bool {
+        let dead_letters = self.sources.values().map(|source| &source.dead_letters);
+        self.sinks.values().chain(dead_letters).any(|prepared| !prepared.is_empty())
+    }
 }
 
 /// Where all tasks together stood that read a table.
@@ -327,3 +378,6 @@ pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState, pa
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

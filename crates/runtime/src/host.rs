@@ -33,7 +33,7 @@ impl Host for TaskHost {
 
     fn is_owner(&self) -> Result<bool> {
         let Some(log) = &self.log else { return Ok(true) };
-        Ok(log.entries()?.iter().all(|(_, entry)| entry.incarnation() <= self.incarnation))
+        log.is_owned_by(self.incarnation)
     }
 
     fn is_cancelled(&self) -> bool {

@@ -8,18 +8,18 @@ use std::time::Duration;
 
 use anabranch_dataflow::{PLAN_FORMAT, Plan};
 use anabranch_model::{
-    Clock, Epoch, Error, EventTime, Incarnation, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics,
+    Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics,
 };
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Config, Owner, Tasks};
-use anabranch_state::Log;
+use anabranch_state::{Log, Store};
 
 use crate::assembly::{Assembly, DurableParts, assemble};
 use crate::driver::{Driver, Durable, Message};
 use crate::durable::{Begun, Checkpointing, TakenOver, begin, beginning};
 use crate::inbox::{Inbox, QueueStats};
-use crate::journal::in_memory;
+use crate::journal::{Journal, in_memory};
 use crate::mailbox::Mailbox;
 use crate::origin::Origin;
 use crate::outline::Outline;
@@ -29,6 +29,8 @@ use crate::settings::{all_tasks, config, tasks};
 
 /// Failures after which the tasks were started again that are told: the last so many.
 const RESTARTS_TOLD: usize = 100;
+/// How often a job that was taken over is taken over again because its sinks could not commit what the checkpoint holds.
+const STARTS_MAX: u32 = 3;
 
 /// A job whose tasks run on threads of this process. Whoever holds it holds the threads.
 pub struct Job {
@@ -133,9 +135,14 @@ impl Shared {
         *coordination = Coordination { groups: coordination.groups + 1, group_epochs, overhead };
     }
 
+    /// Tells the user something while the job runs.
+    pub(crate) fn notify(&self, text: impl Into<String>) {
+        self.notices.report(self.clock.now(), text);
+    }
+
     /// The tasks are started again after this failure.
     pub(crate) fn restarted(&self, failure: String) {
-        self.notices.report(self.clock.now(), format!("the job was started again after: {failure}"));
+        self.notify(format!("the job was started again after: {failure}"));
         let mut state = self.lock();
         if state.restarts.len() == RESTARTS_TOLD {
             state.restarts.remove(0);
@@ -255,14 +262,28 @@ pub(crate) fn prepare(
     let mailbox = Mailbox::new(sender, Arc::clone(&shared));
     let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
     let (config, tasks) = (config(&plan.options, checkpointing), tasks(plan));
-    let prepared = match checkpointing {
-        None => Some(volatile(plan, connectors, &handle, received, (config, tasks), origin, drive)?),
-        Some(checkpointing) => match checkpointing.take_over(plan, &config, &tasks, clock, origin)? {
-            Some(taken) => Some(durable(plan, connectors, &handle, received, (checkpointing, taken), drive)?),
-            None => None,
-        },
+    let Some(checkpointing) = checkpointing else {
+        let prepared = volatile(plan, connectors, &handle, received, (config, tasks), origin, drive)?;
+        return Ok((handle, Some(prepared)));
     };
-    Ok((handle, prepared))
+    for attempt in 1.. {
+        let Some(mut taken) = checkpointing.take_over(plan, &config, &tasks, clock, origin)? else { break };
+        match assemble_taken(plan, connectors, &handle, &checkpointing.store, &mut taken) {
+            Ok(assembly) => {
+                let prepared = durable(plan, connectors, &handle, received, (checkpointing, taken, assembly), drive);
+                return Ok((handle, Some(prepared)));
+            }
+            Err(_) if Journal::is_taken_over(&checkpointing.store, taken.incarnation) => {
+                return Err(Journal::lost(&checkpointing.store));
+            }
+            // A process that has lost the job may have disturbed this one's commit, as the two opened their sinks; it does so once.
+            Err(error) if error.kind() == ErrorKind::Outside && taken.commits && attempt < STARTS_MAX => {
+                handle.shared.restarted(error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((handle, None))
 }
 
 /// The tasks and the driver of a job without checkpoints.
@@ -297,29 +318,41 @@ fn volatile(
     Ok(Prepared { assembly, driver, recorder: None })
 }
 
+/// The tasks of a job that was taken over, whose sinks have committed what the checkpoint holds.
+fn assemble_taken(
+    plan: &Plan,
+    connectors: &Connectors,
+    handle: &JobHandle,
+    store: &Store,
+    taken: &mut TakenOver,
+) -> Result<Assembly> {
+    let outline = Outline::new(plan);
+    let (state, work) = (std::mem::take(&mut taken.state), Some(taken.work.0.clone()));
+    let log = Some(Log::new(store.clone()));
+    let parts = DurableParts { after: taken.after, scope: &taken.job, outline: &outline, state, work, log };
+    let (clock, mailbox) = (Arc::clone(&handle.shared.clock), Arc::clone(&handle.mailbox));
+    assemble(plan, connectors, clock, taken.incarnation, mailbox, Some(parts))
+}
+
 /// The tasks, the driver and the recorder of a job that was taken over.
 fn durable(
     plan: &Plan,
     connectors: &Connectors,
     handle: &JobHandle,
     received: Receiver<Message>,
-    (checkpointing, taken): (&Checkpointing, TakenOver),
+    (checkpointing, taken, assembly): (&Checkpointing, TakenOver, Assembly),
     drive: Drive,
-) -> Result<Prepared> {
+) -> Prepared {
     let JobHandle { shared, mailbox, .. } = handle;
-    let TakenOver { coordinator, incarnation, after, state, recorder, job, origin } = taken;
-    let (work, to_do) = channel();
-    let outline = Outline::new(plan);
-    let log = Some(Log::new(checkpointing.store.clone()));
-    let parts = DurableParts { after, scope: &job, outline: &outline, state, work: Some(work.clone()), log };
-    let clock = Arc::clone(&shared.clock);
-    let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), Some(parts))?;
+    let TakenOver { coordinator, recorder, job, origin, notices, work: (work, to_do), .. } = taken;
+    notices.into_iter().for_each(|notice| shared.notify(notice));
     let running = Running::new(Arc::clone(&assembly.control));
     let told = (Arc::clone(mailbox), received);
-    let mut driver = Driver::new(coordinator, told, clock, Arc::clone(shared), running, drive);
+    let mut driver = Driver::new(coordinator, told, Arc::clone(&shared.clock), Arc::clone(shared), running, drive);
     let (plan, connectors, store) = (plan.clone(), connectors.clone(), checkpointing.store.clone());
+    let outline = Outline::new(&plan);
     driver.set_durable(Durable { plan, connectors, outline, origin, store, job, work });
-    Ok(Prepared { assembly, driver, recorder: Some((recorder, to_do)) })
+    Prepared { assembly, driver, recorder: Some((recorder, to_do)) }
 }
 
 impl JobHandle {

@@ -28,11 +28,17 @@ pub(crate) struct Journal {
     outline: Vec<String>,
     lineage: Vec<Lineage>,
     known: BTreeMap<CheckpointId, Known>,
+    /// Entries that nothing can resume from, by their numbers, and why.
+    unusable: BTreeMap<u64, String>,
+    /// An entry is in the log, but the disk refused to make it durable.
+    is_broken: bool,
     requests: Requests,
 }
 
 /// A checkpoint that is in the log, or about to be.
 struct Known {
+    /// Number of its entry in the log.
+    sequence: u64,
     job: String,
     origin: Option<String>,
     /// Names of everything that belongs to it.
@@ -43,50 +49,81 @@ impl Journal {
     pub(crate) fn new(store: Store, job: String, version: PlanVersion, outline: &Outline) -> Journal {
         let (log, requests) = (Log::new(store.clone()), Requests::new(store.clone()));
         let Outline { lines, lineage, .. } = outline.clone();
-        Journal { store, log, job, origin: None, version, outline: lines, lineage, known: BTreeMap::new(), requests }
+        Journal {
+            store,
+            log,
+            job,
+            origin: None,
+            version,
+            outline: lines,
+            lineage,
+            known: BTreeMap::new(),
+            unusable: BTreeMap::new(),
+            is_broken: false,
+            requests,
+        }
     }
 
-    /// All entries that are there. Checkpoints in `aside` count as unusable, and those that cannot be read are put there.
+    /// All entries that are there. Checkpoints in `aside` count as unusable, and those that are damaged are put there. A damaged
+    /// entry is unusable too. It may have begun an incarnation, so it counts for one that no other entry has.
     pub(crate) fn entries(
         &mut self,
         aside: &mut BTreeMap<CheckpointId, Error>,
     ) -> Result<Vec<(u64, Entry<TaskState>)>> {
         let mut entries = Vec::new();
+        let mut highest = Incarnation(0);
         for (sequence, stored) in self.log.entries()? {
-            if let Stored::Begins { origin, .. } = &stored {
-                self.origin.clone_from(origin);
-            }
-            entries.push((sequence, self.entry(stored, aside)?));
+            let entry = match stored {
+                Ok(stored) => {
+                    if let Stored::Begins { origin, .. } = &stored {
+                        self.origin.clone_from(origin);
+                    }
+                    self.entry(sequence, stored, aside)?
+                }
+                Err(error) => {
+                    self.unusable.insert(sequence, error.to_string());
+                    Entry::Unusable(Incarnation(highest.0 + 1))
+                }
+            };
+            highest = highest.max(entry.incarnation());
+            entries.push((sequence, entry));
         }
         Ok(entries)
     }
 
-    fn entry(&mut self, stored: Stored, aside: &mut BTreeMap<CheckpointId, Error>) -> Result<Entry<TaskState>> {
+    fn entry(
+        &mut self,
+        sequence: u64,
+        stored: Stored,
+        aside: &mut BTreeMap<CheckpointId, Error>,
+    ) -> Result<Entry<TaskState>> {
         Ok(match stored {
             Stored::Begins { incarnation, owner, .. } => Entry::Begins(incarnation, Owner(owner)),
             Stored::Ended { incarnation } => Entry::Ended(incarnation),
-            Stored::Checkpoint { incarnation, epoch, .. } if aside.contains_key(&(incarnation, epoch)) => {
+            Stored::Checkpoint { incarnation, epoch, manifest } => {
+                let id = (incarnation, epoch);
+                if !aside.contains_key(&id) {
+                    match self.checkpoint(sequence, &manifest) {
+                        Ok(checkpoint) => return Ok(Entry::Checkpoint(checkpoint)),
+                        // What cannot be read at present may be whole; what does not fit the query is for the user to decide.
+                        Err(error) if error.kind() == ErrorKind::Damaged => _ = aside.insert(id, error),
+                        Err(error) => return Err(error),
+                    }
+                }
+                self.unusable.extend(aside.get(&id).map(|error| (sequence, error.to_string())));
                 Entry::Unusable(incarnation)
             }
-            Stored::Checkpoint { incarnation, epoch, manifest } => match self.checkpoint(&manifest) {
-                Ok(checkpoint) => Entry::Checkpoint(checkpoint),
-                // What cannot be read at present may be whole; what does not fit the query is for the user to decide.
-                Err(error) if error.kind() == ErrorKind::Damaged => {
-                    aside.insert((incarnation, epoch), error);
-                    Entry::Unusable(incarnation)
-                }
-                Err(error) => return Err(error),
-            },
         })
     }
 
-    fn checkpoint(&mut self, blob: &Blob) -> Result<Checkpoint<TaskState>> {
+    fn checkpoint(&mut self, sequence: u64, blob: &Blob) -> Result<Checkpoint<TaskState>> {
         let at = |error: Error| error.at(format!("{}/{}", self.store.place(), blob.name));
         let manifest = decode_manifest(&self.store.get_blob(blob)?).map_err(at)?;
         check_fits(&manifest, &self.outline, &self.lineage).map_err(at)?;
         let Manifest { epoch, incarnation, .. } = manifest;
         let names = manifest.names().chain([blob.name.clone()]).collect();
-        self.known.insert((incarnation, epoch), Known { job: manifest.job, origin: manifest.origin, names });
+        let known = Known { sequence, job: manifest.job, origin: manifest.origin, names };
+        self.known.insert((incarnation, epoch), known);
         let tasks = manifest.tasks.into_iter().map(|state| (state.task, state)).collect();
         Ok(Checkpoint { epoch, incarnation, version: self.version, tasks })
     }
@@ -94,6 +131,18 @@ impl Journal {
     /// Name of the job that a checkpoint of the log was written by, and the savepoint that it began with.
     pub(crate) fn job_of(&self, checkpoint: CheckpointId) -> Option<(&str, Option<&str>)> {
         self.known.get(&checkpoint).map(|known| (known.job.as_str(), known.origin.as_deref()))
+    }
+
+    /// Why entries behind this checkpoint are unusable, oldest first; without a checkpoint, why any is. Results of the epochs behind
+    /// it may be visible already.
+    pub(crate) fn unusable_behind(&self, checkpoint: Option<CheckpointId>) -> impl Iterator<Item = &str> {
+        let first = checkpoint.and_then(|id| self.known.get(&id)).map_or(0, |known| known.sequence);
+        self.unusable.range(first..).map(|(_, why)| why.as_str())
+    }
+
+    /// Whether an entry is in the log that the disk refused to make durable. The job must not go on from it.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken
     }
 
     /// Carries out a command that concerns the log. The answer to the number that it asked about, if it is to be answered.
@@ -117,11 +166,16 @@ impl Journal {
             Entry::Begins(incarnation, owner) => {
                 Stored::Begins { incarnation, owner: owner.0, origin: self.origin.clone() }
             }
-            Entry::Checkpoint(checkpoint) => self.write_manifest(checkpoint)?,
+            Entry::Checkpoint(checkpoint) => self.write_manifest(sequence, checkpoint)?,
             Entry::Ended(incarnation) => Stored::Ended { incarnation },
             Entry::Unusable(_) => return Err(Error::internal("what cannot be used is not written")),
         };
-        Ok(match self.log.append(sequence, &stored)? {
+        let appended = self.log.append(sequence, &stored).map_err(|error| {
+            // A directory loses no answers: if the entry is there, the disk has refused to make its name durable.
+            self.is_broken = !self.store.is_remote() && self.log.has(sequence, &stored).unwrap_or(true);
+            error
+        });
+        Ok(match appended? {
             Appended::Last => {
                 self.appended(sequence, &stored)?;
                 Answer::Appended
@@ -163,12 +217,12 @@ impl Journal {
     /// The job has ended in this process, which ran it as `own`. Should another process have taken it over, the job goes on
     /// there, and that one answers.
     pub(crate) fn ended(&self, own: Incarnation) {
-        if self.log.entries().is_ok_and(|entries| entries.iter().all(|(_, entry)| entry.incarnation() <= own)) {
+        if self.log.is_owned_by(own).unwrap_or(false) {
             self.requests.ended();
         }
     }
 
-    fn write_manifest(&mut self, checkpoint: Checkpoint<TaskState>) -> Result<Stored> {
+    fn write_manifest(&mut self, sequence: u64, checkpoint: Checkpoint<TaskState>) -> Result<Stored> {
         let Checkpoint { epoch, incarnation, tasks, .. } = checkpoint;
         let manifest = Manifest {
             format: FORMAT,
@@ -183,7 +237,8 @@ impl Journal {
         let name = format!("manifests/{}-{}.txt", incarnation.0, epoch.0);
         let blob = self.store.put(&name, encode_manifest(&manifest)?.into())?;
         let names = manifest.names().chain([name]).collect();
-        self.known.insert((incarnation, epoch), Known { job: manifest.job, origin: manifest.origin, names });
+        let known = Known { sequence, job: manifest.job, origin: manifest.origin, names };
+        self.known.insert((incarnation, epoch), known);
         Ok(Stored::Checkpoint { incarnation, epoch, manifest: blob })
     }
 
@@ -198,7 +253,7 @@ impl Journal {
                 {
                     self.appended(sequence, &stored)?;
                 }
-                Answer::Entry(Some(self.entry(stored, &mut BTreeMap::new())?))
+                Answer::Entry(Some(self.entry(sequence, stored, &mut BTreeMap::new())?))
             }
         })
     }
@@ -233,6 +288,12 @@ impl Journal {
             }
         }
         Ok(())
+    }
+
+    /// Whether another process has taken the job over from the incarnation `own`. What cannot be read does not say so.
+    pub(crate) fn is_taken_over(store: &Store, own: Incarnation) -> bool {
+        let later = |entry: &Result<Stored>| entry.as_ref().is_ok_and(|entry| entry.incarnation() > own);
+        Log::new(store.clone()).entries().is_ok_and(|entries| entries.iter().any(|(_, entry)| later(entry)))
     }
 
     /// What a coordinator says whose number another one has taken.
@@ -308,7 +369,7 @@ mod tests {
         assert!(journal.look_for_requests(Nanos(0), BTreeSet::new));
         let (epoch, incarnation) = (Epoch(3), Incarnation(1));
         let checkpoint = Checkpoint { epoch, incarnation, version: PlanVersion(1), tasks: BTreeMap::new() };
-        let stored = journal.write_manifest(checkpoint).expect("written");
+        let stored = journal.write_manifest(1, checkpoint).expect("written");
         // The answer to this is lost.
         assert_eq!(Log::new(store.clone()).append(1, &stored).expect("appended"), Appended::Last);
         assert_eq!(asked.answer().expect("read"), None);

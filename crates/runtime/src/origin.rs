@@ -206,3 +206,38 @@ fn renumbered(task: &TaskState, sources: &BTreeMap<usize, usize>, operators: &BT
     });
     task
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::{Epoch, StageId, TaskId};
+    use anabranch_state::{Blob, OperatorState, Prepared, SinkState, SourceState};
+
+    use super::*;
+
+    /// Event time of the partitions goes on where it stood, and nothing is shown that the savepoint's job shows itself.
+    #[test]
+    fn a_renumbered_snapshot_keeps_positions_and_watermarks_and_leaves_out_what_sinks_had_prepared() {
+        let blob = Blob { name: "prepared/1".into(), bytes: 1, crc32: 1 };
+        let prepared = vec![Prepared { epoch: Epoch(3), task: 0, blob }];
+        let positions = BTreeMap::from([("p".to_owned(), "40".to_owned())]);
+        let watermarks_ms = BTreeMap::from([("p".to_owned(), 1000)]);
+        let source = |number, dead_letters| SourceState {
+            number,
+            positions: positions.clone(),
+            watermarks_ms: watermarks_ms.clone(),
+            dead_letters,
+        };
+        let operator = |number| OperatorState { number, watermark_ms: 900, files: Vec::new() };
+        let task = TaskState {
+            task: TaskId { stage: StageId(0), index: 0 },
+            finished: false,
+            source: Some(source(0, prepared.clone())),
+            operators: vec![operator(0), operator(1)],
+            sink: Some(SinkState { number: 0, prepared }),
+        };
+        let (sources, operators) = (BTreeMap::from([(0, 4)]), BTreeMap::from([(1, 7)]));
+        let renumbered = renumbered(&task, &sources, &operators);
+        let source = Some(source(4, Vec::new()));
+        assert_eq!(renumbered, TaskState { source, operators: vec![operator(7)], sink: None, ..task });
+    }
+}

@@ -26,9 +26,6 @@ use crate::snapshot::Snapshot;
 /// Time between two moments at which a request for a savepoint may be noticed while there is nothing to write.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Size of a file of changes at most, about.
-const FILE_BYTES_MAX: usize = 64 << 20;
-
 /// Something to write. Snapshots wait here in memory: no more than one of each task and checkpoint that is under way.
 pub(crate) enum Work {
     Snapshot(Box<Snapshot>),
@@ -50,6 +47,8 @@ pub(crate) struct Recorder {
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     dropped: Vec<(Epoch, String)>,
     clock: Arc<dyn Clock>,
+    /// Size of a file of changes at most, about.
+    file_bytes: usize,
 }
 
 /// Names of what the next checkpoint may refer to.
@@ -77,9 +76,21 @@ impl OperatorFiles {
 }
 
 impl Recorder {
-    pub(crate) fn new(journal: Journal, outline: Outline, incarnation: Incarnation, clock: Arc<dyn Clock>) -> Recorder {
+    pub(crate) fn new(
+        journal: Journal,
+        outline: Outline,
+        incarnation: Incarnation,
+        clock: Arc<dyn Clock>,
+        file_bytes: usize,
+    ) -> Recorder {
         let (files, prepared, dropped) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        Recorder { store: journal.store.clone(), journal, outline, incarnation, files, prepared, dropped, clock }
+        let store = journal.store.clone();
+        Recorder { store, journal, outline, incarnation, files, prepared, dropped, clock, file_bytes }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Works until nobody has anything to write any more.
@@ -159,6 +170,7 @@ impl Recorder {
         }
         match (carried_out, asked) {
             (Ok(answer), _) => answer.map(|(sequence, answer)| Message::Store(sequence, answer, None)),
+            (Err(error), _) if self.journal.is_broken() => Some(Message::Cancel(error)),
             (Err(error), Some(sequence)) => Some(Message::Store(sequence, Answer::Unknown, Some(error))),
             // What cannot be removed now only takes room, and is removed with the next start.
             (Err(_), None) => None,
@@ -230,7 +242,7 @@ impl Recorder {
             files.changes.clear();
         }
         files.changes.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
-        for (number, piece) in pieces(change.rows, FILE_BYTES_MAX)?.into_iter().enumerate() {
+        for (number, piece) in pieces(change.rows, self.file_bytes)?.into_iter().enumerate() {
             let mut last_pane_ms = None;
             for batch in &piece {
                 if let Some(pane) = shape.pane {
@@ -272,24 +284,65 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use anabranch_model::{EventTime, ManualClock, PlanVersion, StageId};
-    use anabranch_state::Access;
+    use anabranch_state::{Access, decode_rows};
     use arrow::array::{Int64Array, RecordBatch};
+    use arrow::compute::concat_batches;
 
     use super::*;
+
+    fn recorder(folder: &std::path::Path, file_bytes: usize) -> Recorder {
+        let store = Store::open(folder.to_str().expect("text"), &Access::default()).expect("store");
+        let journal = Journal::new(store, "ads".into(), PlanVersion(1), &Outline::default());
+        Recorder::new(journal, Outline::default(), Incarnation(1), Arc::new(ManualClock::default()), file_bytes)
+    }
+
+    fn rows(keys: std::ops::Range<i64>) -> RecordBatch {
+        let column = Arc::new(Int64Array::from_iter_values(keys)) as _;
+        RecordBatch::try_from_iter([("k", column)]).expect("rows")
+    }
+
+    /// Records a change of one operator; the names of its files.
+    fn record(recorder: &mut Recorder, epoch: u64, rows: &RecordBatch, complete: bool) -> Vec<StateFile> {
+        let task = TaskId { stage: StageId(1), index: 0 };
+        let shape = StateShape { schema: rows.schema(), keys: 0..1, pane: None };
+        let change = StateChange { rows: vec![rows.clone()], complete, runs: Vec::new(), first_pane: EventTime::MIN };
+        recorder.record_operator(task, Epoch(epoch), 0, &shape, change).expect("recorded")
+    }
+
+    #[test]
+    fn a_change_that_is_larger_than_a_file_is_in_several_of_which_none_replaces_another() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut recorder = recorder(folder.path(), 1000);
+        let all = rows(0..1000);
+        let files = record(&mut recorder, 1, &all, true);
+        assert!(files.len() > 5);
+        let read = files.iter().flat_map(|file| {
+            let read = decode_rows(recorder.store.get_blob(&file.blob).expect("as written")).expect("rows");
+            assert_eq!(read.iter().map(|batch| batch.num_rows() as u64).sum::<u64>(), file.rows);
+            read
+        });
+        assert_eq!(concat_batches(&all.schema(), &read.collect::<Vec<_>>()).expect("one batch"), all);
+    }
+
+    /// After a restart operators count their runs from 1 again, and give all that they hold.
+    #[test]
+    fn files_of_an_earlier_incarnation_are_not_taken_for_those_of_a_later_one() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut recorder = recorder(folder.path(), 1 << 20);
+        assert_eq!(record(&mut recorder, 1, &rows(0..5), true).len(), 1);
+        recorder.begin(Incarnation(2));
+        let files: Vec<String> =
+            record(&mut recorder, 1, &rows(5..9), false).into_iter().map(|file| file.blob.name).collect();
+        assert_eq!(files, ["state/2-1-1.0-0.arrow"]);
+    }
 
     #[test]
     fn files_of_a_checkpoint_that_was_given_up_go_with_the_next_one_that_is_committed() {
         let folder = tempfile::tempdir().expect("folder");
-        let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
-        let journal = Journal::new(store.clone(), "ads".into(), PlanVersion(1), &Outline::default());
-        let mut recorder = Recorder::new(journal, Outline::default(), Incarnation(1), Arc::new(ManualClock::default()));
-        let task = TaskId { stage: StageId(1), index: 0 };
-        let rows = RecordBatch::try_from_iter([("k", Arc::new(Int64Array::from(vec![7])) as _)]).expect("rows");
-        let shape = StateShape { schema: rows.schema(), keys: 0..1, pane: None };
+        let mut recorder = recorder(folder.path(), 1 << 20);
+        let store = recorder.store.clone();
         let record = |recorder: &mut Recorder, epoch| {
-            let change =
-                StateChange { rows: vec![rows.clone()], complete: true, runs: Vec::new(), first_pane: EventTime::MIN };
-            recorder.record_operator(task, Epoch(epoch), 0, &shape, change).expect("recorded");
+            record(recorder, epoch, &rows(7..8), true);
             store.list("state").expect("list").len()
         };
         // Neither the first one nor the second is committed.

@@ -78,7 +78,14 @@ impl Contents {
 fn read_log(store: &Store) -> Result<Contents> {
     let mut contents = Contents { savepoint_from: None, checkpoints: Vec::new(), damaged: Vec::new() };
     for (number, entry) in Log::new(store.clone()).entries()? {
-        let Entry::Checkpoint { manifest: blob, .. } = entry else { continue };
+        let blob = match entry {
+            Ok(Entry::Checkpoint { manifest, .. }) => manifest,
+            Ok(_) => continue,
+            Err(error) => {
+                contents.damaged.push((number, error));
+                continue;
+            }
+        };
         let place = || format!("{}/{}", store.place(), blob.name);
         let read = store.get_blob(&blob).and_then(|content| decode_manifest(&content).map_err(|e| e.at(place())));
         match read.and_then(|manifest| Ok((manifest, store.written_ms(&blob.name)?.unwrap_or_default()))) {

@@ -6,16 +6,23 @@
 //! free again finds later ones, and its entry passes for an older one than that checkpoint's.
 //!
 //! An entry is a JSON object. Its `format` is 1 if it is not there; format 2 added the owner and `ended`, format 3 the
-//! origin. A reader refuses formats that it does not know.
+//! origin, format 4 the checksum. A reader refuses formats that it does not know.
+//!
+//! The last member of an entry is its `checksum`: the CRC-32 (IEEE) of all text before the comma in front of it. An entry that does not
+//! have the checksum it needs, or is not JSON, is damaged. Readers decide what a damaged entry means for them.
 
-use anabranch_model::{Epoch, Error, Incarnation, Result};
+use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{Blob, Store};
 
 const FOLDER: &str = "log";
 /// Format of the entries that are written.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
+/// The first format with a checksum.
+const CHECKED: u32 = 4;
+/// What stands between an entry's text and its checksum.
+const CHECKSUM: &str = ",\"checksum\":";
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,7 +118,9 @@ impl Log {
 
     /// What there is under this number, as long as it is the last one.
     pub fn read(&self, sequence: u64) -> Result<Found> {
-        let entry = self.entry(sequence)?;
+        let entry = self.entry(sequence).map_err(|error| {
+            error.remedy("start the job again: it resumes from the newest checkpoint before this entry")
+        })?;
         Ok(match (self.has_later(sequence)?, entry) {
             (true, _) => Found::Passed,
             (false, Some(entry)) => Found::Entry(entry),
@@ -119,6 +128,7 @@ impl Log {
         })
     }
 
+    /// The entry of this number; an error of kind `Damaged` if it cannot be decoded.
     fn entry(&self, sequence: u64) -> Result<Option<Entry>> {
         let name = name(sequence);
         let Some(content) = self.store.get(&name)? else { return Ok(None) };
@@ -130,15 +140,33 @@ impl Log {
         Ok(self.numbers()?.last().is_some_and(|last| *last > sequence))
     }
 
-    /// All entries that are there, with their numbers, ascending. Old ones may have been removed.
-    pub fn entries(&self) -> Result<Vec<(u64, Entry)>> {
+    /// All entries that are there, with their numbers, ascending; of one that is damaged, what is wrong with it. Old entries may
+    /// have been removed.
+    pub fn entries(&self) -> Result<Vec<(u64, Result<Entry>)>> {
         let mut entries = Vec::new();
         for sequence in self.numbers()? {
-            if let Some(entry) = self.entry(sequence)? {
-                entries.push((sequence, entry));
+            match self.entry(sequence) {
+                Ok(Some(entry)) => entries.push((sequence, Ok(entry))),
+                Ok(None) => {}
+                Err(error) if error.kind() == ErrorKind::Damaged => entries.push((sequence, Err(error))),
+                Err(error) => return Err(error),
             }
         }
         Ok(entries)
+    }
+
+    /// Whether no incarnation after this one has begun, as far as the log tells. A damaged last entry may have begun one; an earlier one
+    /// has been taken into account by the incarnation behind it.
+    pub fn is_owned_by(&self, incarnation: Incarnation) -> Result<bool> {
+        let entries = self.entries()?;
+        let is_later = |entry: &Result<Entry>| entry.as_ref().is_ok_and(|entry| entry.incarnation() > incarnation);
+        let ends_whole = entries.last().is_none_or(|(_, last)| last.is_ok());
+        Ok(ends_whole && !entries.iter().any(|(_, entry)| is_later(entry)))
+    }
+
+    /// Whether exactly this entry lies under this number.
+    pub fn has(&self, sequence: u64, entry: &Entry) -> Result<bool> {
+        Ok(self.store.get(&name(sequence))?.is_some_and(|content| decode(&content).is_ok_and(|found| found == *entry)))
     }
 
     /// Appends under this number, which is to follow on the last one.
@@ -163,9 +191,7 @@ impl Log {
     }
 
     fn put_new(&self, sequence: u64, entry: &Entry) -> Result<bool> {
-        let text = serde_json::to_vec(&Stored { format: FORMAT, entry })
-            .map_err(|error| Error::internal(format!("an entry of the log cannot be encoded: {error}")))?;
-        self.store.put_new(&name(sequence), text.into())
+        self.store.put_new(&name(sequence), encode(entry)?.into())
     }
 
     /// Numbers of the entries that are there, ascending.
@@ -181,18 +207,37 @@ impl Log {
     }
 }
 
+/// The entry's text with its checksum as the last member.
+fn encode(entry: &Entry) -> Result<Vec<u8>> {
+    let text = serde_json::to_string(&Stored { format: FORMAT, entry })
+        .map_err(|error| Error::internal(format!("an entry of the log cannot be encoded: {error}")))?;
+    let text = text.strip_suffix('}').unwrap_or(&text);
+    Ok(format!("{text}{CHECKSUM}{}}}", crc32fast::hash(text.as_bytes())).into_bytes())
+}
+
 fn decode(content: &[u8]) -> Result<Entry> {
-    let damaged = |error: serde_json::Error| {
-        Error::outside(format!("an entry of the job's log is damaged: {error}"))
-            .remedy("remove it if it is the last one: the checkpoint before it is used then")
-    };
-    let Head { format } = serde_json::from_slice(content).map_err(damaged)?;
+    let damaged = |what: String| Error::damaged(format!("an entry of the job's log is damaged: {what}"));
+    let unreadable = |error: serde_json::Error| damaged(error.to_string());
+    let is_checked = check(content).map_err(|what| damaged(what.into()))?;
+    let Head { format } = serde_json::from_slice(content).map_err(unreadable)?;
     match format {
-        None | Some(1..=FORMAT) => serde_json::from_slice(content).map_err(damaged),
+        Some(format) if format >= CHECKED && !is_checked => Err(damaged("it has no checksum".into())),
+        None | Some(1..=FORMAT) => serde_json::from_slice(content).map_err(unreadable),
         Some(format) => Err(Error::user(format!(
             "an entry of the job's log has format {format}; this version reads up to {FORMAT}"
         ))
         .remedy("use the version of Anabranch that wrote it")),
+    }
+}
+
+/// Whether an entry has a checksum. An error if that does not fit.
+fn check(content: &[u8]) -> std::result::Result<bool, &'static str> {
+    let text = std::str::from_utf8(content).map_err(|_| "it is not text")?;
+    let Some((text, checksum)) = text.rsplit_once(CHECKSUM) else { return Ok(false) };
+    let checksum = checksum.strip_suffix('}').and_then(|checksum| checksum.parse().ok());
+    match checksum == Some(crc32fast::hash(text.as_bytes())) {
+        true => Ok(true),
+        false => Err("its checksum does not fit"),
     }
 }
 
@@ -210,7 +255,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
         let log = Log::new(store.clone());
-        assert_eq!(log.entries().expect("none"), []);
+        let entries = || log.entries().expect("listed").into_iter().map(|(n, entry)| (n, entry.expect("readable")));
+        let entries = || entries().collect::<Vec<_>>();
+        assert_eq!(entries(), []);
         let begins = |n| Entry::Begins { incarnation: Incarnation(n), owner: n + 40, origin: None };
         let manifest = store.put("manifests/5", b"x".to_vec().into()).expect("put");
         let checkpoint = Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest };
@@ -218,17 +265,17 @@ mod tests {
         assert_eq!(log.append(2, &checkpoint).expect("append"), Appended::Last);
         assert_eq!(log.append(2, &begins(2)).expect("taken"), Appended::Taken);
         assert_eq!(log.append(10, &begins(2)).expect("append"), Appended::Last);
-        assert_eq!(log.entries().expect("all"), [(1, begins(1)), (2, checkpoint), (10, begins(2))]);
+        assert_eq!(entries(), [(1, begins(1)), (2, checkpoint), (10, begins(2))]);
         log.remove(1).expect("remove");
-        assert_eq!(log.entries().expect("rest").len(), 2);
+        assert_eq!(entries().len(), 2);
         assert_eq!(log.append(1, &begins(1)).expect("free, but late"), Appended::Passed);
         assert_eq!(log.read(1).expect("read"), Found::Passed);
         assert_eq!(log.read(11).expect("read"), Found::Nothing);
         assert_eq!(log.read(10).expect("read"), Found::Entry(begins(2)));
         assert_eq!(log.read(2).expect("read"), Found::Passed, "another has come next");
         std::fs::write(folder.path().join("log/000000000010.json"), "{").expect("write");
-        let error = log.entries().expect_err("damaged").to_string();
-        assert!(error.contains("000000000010.json"), "{error}");
+        let error = log.entries().expect("listed").pop().expect("the last").1.expect_err("damaged");
+        assert!(error.kind() == ErrorKind::Damaged && error.to_string().contains("000000000010.json"), "{error}");
     }
 
     /// The texts were written by the versions that had these formats, and are never rewritten.
@@ -250,13 +297,35 @@ mod tests {
             (r#"{"format":2,"entry":"ended","incarnation":1}"#, Entry::Ended { incarnation }),
             (r#"{"format":3,"entry":"begins","incarnation":1,"owner":5}"#, begins(5)),
             (r#"{"format":3,"entry":"begins","incarnation":1,"owner":5,"origin":"ads@1-40:deadbeef"}"#, from.clone()),
+            (
+                r#"{"format":4,"entry":"begins","incarnation":1,"owner":5,"origin":"ads@1-40:deadbeef","checksum":4146818880}"#,
+                from.clone(),
+            ),
         ];
         for (text, entry) in &known {
             assert_eq!(decode(text.as_bytes()).expect(text), *entry);
         }
-        let written = serde_json::to_string(&Stored { format: FORMAT, entry: from }).expect("text");
+        let written = String::from_utf8(encode(&from).expect("encoded")).expect("text");
         assert_eq!(written, known.last().expect("the newest format").0);
-        let later = decode(br#"{"format":4,"entry":"begins","incarnation":1}"#).expect_err("a later format");
-        assert!(later.to_string().contains("format 4; this version reads up to 3"), "{later}");
+        let later = r#"{"format":5,"entry":"begins","incarnation":1"#;
+        let later = format!("{later},\"checksum\":{}}}", crc32fast::hash(later.as_bytes()));
+        let later = decode(later.as_bytes()).expect_err("a later format");
+        assert!(later.to_string().contains("format 5; this version reads up to 4"), "{later}");
+    }
+
+    #[test]
+    fn any_damage_of_an_entry_is_detected() {
+        let entry = Entry::Begins { incarnation: Incarnation(1), owner: 5, origin: Some("ads@1-40:deadbeef".into()) };
+        let content = encode(&entry).expect("encoded");
+        let is_damaged = |content: &[u8]| decode(content).is_err_and(|error| error.kind() == ErrorKind::Damaged);
+        for at in 0..content.len() {
+            for bit in 0..8 {
+                let mut flipped = content.clone();
+                flipped[at] ^= 1 << bit;
+                assert!(is_damaged(&flipped), "bit {bit} of byte {at} passes");
+            }
+            assert!(is_damaged(&content[..at]), "cut at {at} passes");
+            assert!(is_damaged(&[&content[..at], &vec![0; content.len() - at]].concat()), "zeros from {at} pass");
+        }
     }
 }

@@ -59,7 +59,8 @@ pub(super) fn backend(
         StateBackendKind::Disk if phase != AggregatePhase::Partial => {
             let usual = || Some(PathBuf::from(DIRECTORY)).filter(|usual| usual.is_dir());
             let directory = options.state_directory.clone().or_else(usual).unwrap_or_else(std::env::temp_dir);
-            Box::new(DiskBackend::new(SchemaRef::clone(schema), directory, bytes_max)?)
+            let disk = DiskBackend::new(SchemaRef::clone(schema), directory, bytes_max)?;
+            Box::new(disk.with_file_bytes(options.thresholds.run_file_bytes))
         }
         _ => Box::new(MemoryBackend { bytes_max }),
     })

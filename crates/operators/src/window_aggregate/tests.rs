@@ -181,7 +181,7 @@ fn check_with(seed: u64, window: Window, two_phases: bool, many_keys: bool, rest
     // Every other seed with thresholds that few rows reach.
     let thresholds = match seed % 2 {
         0 => Thresholds::default(),
-        _ => Thresholds { partial_groups: 1 + seed as usize * 3, snapshot_changed_rows: 20 },
+        _ => Thresholds { partial_groups: 1 + seed as usize * 3, snapshot_changed_rows: 20, ..Thresholds::default() },
     };
     check_on(&JobOptions { thresholds, ..JobOptions::default() }, seed, window, two_phases, many_keys, restarts);
 }

@@ -69,6 +69,13 @@ impl DiskBackend {
         Ok(DiskBackend { runs, bytes_max, panes: BTreeMap::new(), compaction: None, pace: Pace::default() })
     }
 
+    /// Lets a run continue in another file beyond this size.
+    #[must_use]
+    pub fn with_file_bytes(mut self, bytes: u64) -> DiskBackend {
+        self.runs.file_bytes = bytes;
+        self
+    }
+
     fn tables_max(&self) -> usize {
         (self.bytes_max / TABLES_SHARE).min(TABLES_BYTES_MAX)
     }

@@ -14,9 +14,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
+use crc32fast::Hasher;
 
-/// Size beyond which a run goes on in another file: whoever copies one holds it in memory.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Size beyond which a run continues in another file, unless the caller says otherwise: copying a file takes its size in memory.
+const FILE_BYTES: u64 = 64 << 20;
 
 /// Rows of one pane and a range of buckets.
 #[derive(Debug)]
@@ -32,31 +33,76 @@ pub struct Run {
     file: File,
     directory: Arc<PathBuf>,
     first_bucket: usize,
-    /// Where the first bucket begins, then where each ends. Before it is the schema.
+    pieces: Pieces,
+}
+
+/// A file is cut into the schema, the rows of each bucket, and the end.
+#[derive(Debug, Default)]
+struct Pieces {
+    /// Where each piece ends.
     ends: Vec<u64>,
+    /// CRC-32 of each piece. Disks return wrong bytes without an error; rows of a damaged piece must not get into results or
+    /// checkpoints.
+    checksums: Vec<u32>,
 }
 
 impl Run {
     /// The whole file: rows as [`crate::decode_rows`] reads them.
     pub fn content(&self) -> Result<Vec<u8>> {
-        self.range(0..self.bytes)
+        let content = self.range(0..self.bytes)?;
+        let mut start = 0;
+        for (piece, end) in self.pieces.ends.iter().enumerate() {
+            self.check(piece, &content[start..*end as usize])?;
+            start = *end as usize;
+        }
+        Ok(content)
     }
 
     pub(super) fn buckets(&self) -> Range<usize> {
-        self.first_bucket..self.first_bucket + self.ends.len() - 1
+        self.first_bucket..self.first_bucket + self.pieces.ends.len() - 2
     }
 
     /// The rows of a bucket that it has.
     pub(super) fn read(&self, bucket: usize) -> Result<Vec<RecordBatch>> {
-        let at = bucket - self.first_bucket;
-        if self.ends[at] == self.ends[at + 1] {
+        let piece = bucket - self.first_bucket + 1;
+        if self.pieces.ends[piece - 1] == self.pieces.ends[piece] {
             return Ok(Vec::new());
         }
-        let schema = self.range(0..self.ends[0])?;
-        let rows = self.range(self.ends[at]..self.ends[at + 1])?;
+        let schema = self.piece(0)?;
+        let rows = self.piece(piece)?;
         let decoded = |error| failed(&self.directory, "decoded", &error);
         let reader = StreamReader::try_new(schema.as_slice().chain(rows.as_slice()), None).map_err(decoded)?;
         reader.collect::<std::result::Result<_, _>>().map_err(decoded)
+    }
+
+    /// Changes bits of a byte on the disk. Returns what it was before.
+    #[cfg(test)]
+    pub(super) fn damage(&self, at: u64, bits: u8) -> [u8; 1] {
+        let mut byte = [0];
+        self.file.read_exact_at(&mut byte, at).expect("read");
+        self.file.write_all_at(&[byte[0] ^ bits], at).expect("written");
+        byte
+    }
+
+    fn piece(&self, piece: usize) -> Result<Vec<u8>> {
+        let start = piece.checked_sub(1).map_or(0, |before| self.pieces.ends[before]);
+        let content = self.range(start..self.pieces.ends[piece])?;
+        self.check(piece, &content)?;
+        Ok(content)
+    }
+
+    /// The job resumes from a checkpoint after such a failure, and its runs are written anew.
+    fn check(&self, piece: usize, content: &[u8]) -> Result<()> {
+        if crc32fast::hash(content) == self.pieces.checksums[piece] {
+            return Ok(());
+        }
+        let (id, end) = (self.id, self.pieces.ends[piece]);
+        Err(Error::outside(format!(
+            "run {id} of the state on the local disk is damaged: the checksum of the {} bytes before byte {end} does not fit",
+            content.len()
+        ))
+        .at(self.directory.display().to_string())
+        .remedy("check the disk; SET 'state-directory' to a directory on another one"))
     }
 
     fn range(&self, range: Range<u64>) -> Result<Vec<u8>> {
@@ -72,12 +118,14 @@ pub(super) struct Runs {
     schema: SchemaRef,
     directory: Arc<PathBuf>,
     last_id: u64,
+    /// Size beyond which a run continues in another file.
+    pub(super) file_bytes: u64,
 }
 
 impl Runs {
     pub(super) fn new(schema: SchemaRef, directory: PathBuf) -> Result<Runs> {
         std::fs::create_dir_all(&directory).map_err(|error| failed(&directory, "kept", &error))?;
-        Ok(Runs { schema, directory: Arc::new(directory), last_id: 0 })
+        Ok(Runs { schema, directory: Arc::new(directory), last_id: 0, file_bytes: FILE_BYTES })
     }
 }
 
@@ -92,7 +140,16 @@ struct OpenRun {
     writer: StreamWriter<Counted>,
     first_bucket: usize,
     rows: u64,
-    ends: Vec<u64>,
+    pieces: Pieces,
+}
+
+impl OpenRun {
+    /// Ends a piece: what was written since the last one.
+    fn end_piece(&mut self) {
+        let counted = self.writer.get_mut();
+        self.pieces.ends.push(counted.bytes);
+        self.pieces.checksums.push(std::mem::take(&mut counted.checksum).finalize());
+    }
 }
 
 impl RunWriter {
@@ -108,18 +165,20 @@ impl RunWriter {
             None => {
                 let file = tempfile::tempfile_in(runs.directory.as_path());
                 let file = file.map_err(|error| failed(&runs.directory, "kept", &error))?;
-                let counted = Counted { file: BufWriter::with_capacity(1 << 18, file), bytes: 0 };
+                let counted = Counted { file: BufWriter::with_capacity(1 << 18, file), bytes: 0, checksum: Hasher::new() };
                 let writer = StreamWriter::try_new(counted, &runs.schema).map_err(written)?;
-                let ends = vec![writer.get_ref().bytes];
-                self.open.insert(OpenRun { writer, first_bucket: bucket, rows: 0, ends })
+                let open = OpenRun { writer, first_bucket: bucket, rows: 0, pieces: Pieces::default() };
+                let open = self.open.insert(open);
+                open.end_piece();
+                open
             }
         };
         if rows.num_rows() > 0 {
             open.writer.write(rows).map_err(written)?;
             open.rows += rows.num_rows() as u64;
         }
-        open.ends.push(open.writer.get_ref().bytes);
-        if open.writer.get_ref().bytes > FILE_BYTES_MAX {
+        open.end_piece();
+        if open.writer.get_ref().bytes > runs.file_bytes {
             self.close(runs)?;
         }
         Ok(())
@@ -132,12 +191,15 @@ impl RunWriter {
     }
 
     fn close(&mut self, runs: &mut Runs) -> Result<()> {
-        let Some(OpenRun { writer, first_bucket, rows, ends }) = self.open.take() else { return Ok(()) };
-        let Counted { file, bytes } = writer.into_inner().map_err(|e| failed(&runs.directory, "written", &e))?;
+        let Some(OpenRun { writer, first_bucket, rows, mut pieces }) = self.open.take() else { return Ok(()) };
+        let counted = writer.into_inner().map_err(|e| failed(&runs.directory, "written", &e))?;
+        let Counted { file, bytes, checksum } = counted;
+        pieces.ends.push(bytes);
+        pieces.checksums.push(checksum.finalize());
         let file = file.into_inner().map_err(|error| failed(&runs.directory, "written", error.error()))?;
         runs.last_id += 1;
         let (id, pane, directory) = (runs.last_id, self.pane, Arc::clone(&runs.directory));
-        self.done.push(Arc::new(Run { id, pane, rows, bytes, file, directory, first_bucket, ends }));
+        self.done.push(Arc::new(Run { id, pane, rows, bytes, file, directory, first_bucket, pieces }));
         Ok(())
     }
 }
@@ -145,12 +207,15 @@ impl RunWriter {
 struct Counted {
     file: BufWriter<File>,
     bytes: u64,
+    /// Of what was written since the last piece ended.
+    checksum: Hasher,
 }
 
 impl Write for Counted {
     fn write(&mut self, content: &[u8]) -> std::io::Result<usize> {
         let written = self.file.write(content)?;
         self.bytes += written as u64;
+        self.checksum.update(&content[..written]);
         Ok(written)
     }
 

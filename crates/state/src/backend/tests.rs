@@ -93,8 +93,9 @@ fn all(backend: &DiskBackend, panes: Range<i64>) -> BTreeMap<i64, i64> {
 
 fn check(seed: u64) {
     let folder = tempfile::tempdir().expect("folder");
-    let mut backend = DiskBackend::new(schema(), folder.path().join("made"), 3000).expect("backend");
     let mut rng = Rng::new(seed);
+    let backend = DiskBackend::new(schema(), folder.path().join("made"), 3000).expect("backend");
+    let mut backend = backend.with_file_bytes([20_000, 1 << 30][rng.below(2) as usize]);
     let mut expected: BTreeMap<i64, BTreeMap<i64, i64>> = BTreeMap::new();
     let mut runs_max = 0;
     for step in 0..200 {
@@ -153,6 +154,57 @@ fn merging_keeps_pace_with_any_number_of_panes() {
         }
         assert!(runs < 2 * disk::FAN_IN && steps <= steps_max, "{panes} panes: {runs} runs, {steps} steps at once");
     }
+}
+
+/// Keys of each bucket, from every run.
+fn keys(backend: &DiskBackend) -> Vec<Vec<i64>> {
+    let keys = |bucket| {
+        let mut merge = Totals::default();
+        backend.read(0..1, bucket, &mut merge).expect("read");
+        totals(&merge.batches).into_keys().collect()
+    };
+    (0..BUCKETS).map(keys).collect()
+}
+
+#[test]
+fn a_run_has_the_same_buckets_in_however_many_files_it_is() {
+    let pairs: Vec<(i64, i64)> = (0..5000).map(|key| (key, 1)).collect();
+    let in_files_of = |bytes| {
+        let folder = tempfile::tempdir().expect("folder");
+        let backend = DiskBackend::new(schema(), folder.path(), 1).expect("backend");
+        let mut backend = backend.with_file_bytes(bytes);
+        backend.put(0, &buckets(&pairs)).expect("put");
+        (backend.runs().len(), keys(&backend))
+    };
+    let (one, expected) = in_files_of(1 << 30);
+    assert!(one == 1 && expected.iter().all(|keys| !keys.is_empty()));
+    for (bytes, files_min) in [(1, BUCKETS), (20_000, 10)] {
+        let (files, keys) = in_files_of(bytes);
+        assert!(files >= files_min && keys == expected, "{files} files");
+    }
+}
+
+/// The disk returns other bytes than were written: that becomes an error, and never a result or a checkpoint.
+#[test]
+fn damage_of_a_run_on_the_local_disk_is_detected() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut backend = DiskBackend::new(schema(), folder.path(), 1).expect("backend");
+    backend.put(0, &buckets(&(0..1000).map(|key| (key, key)).collect::<Vec<_>>())).expect("put");
+    let [run] = backend.runs().try_into().expect("one run");
+    for at in (0..run.bytes).step_by(4999) {
+        let [byte] = run.damage(at, 0x10);
+        let errors: Vec<String> = (0..BUCKETS)
+            .filter_map(|bucket| backend.read(0..1, bucket, &mut Totals::default()).err())
+            .chain(run.content().err())
+            .map(|error| error.to_string())
+            .collect();
+        let place = folder.path().to_str().expect("text");
+        assert!(!errors.is_empty(), "byte {at} is not checked");
+        assert!(errors.iter().all(|error| error.contains("is damaged") && error.contains(place)), "{errors:?}");
+        run.damage(at, 0x10);
+        assert_eq!(run.damage(at, 0), [byte]);
+    }
+    assert_eq!(all(&backend, 0..1).len(), 1000);
 }
 
 #[test]

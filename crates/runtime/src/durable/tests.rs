@@ -1,0 +1,185 @@
+//! Taking a job over, from logs and checkpoints in every condition.
+
+use std::path::Path;
+
+use anabranch_dataflow::{JobOptions, PLAN_FORMAT};
+use anabranch_model::{ManualClock, PlanVersion, StageId, TaskId};
+use anabranch_state::{Access, SinkState};
+
+use super::*;
+use crate::settings::{config, tasks};
+
+/// A plan without stages: what takes a job over looks at its checkpoints only.
+fn plan() -> Plan {
+    let (stages, exchanges) = (Vec::new(), Vec::new());
+    let (options, key_groups) = (JobOptions::default(), KeyGroups(128));
+    Plan { format: PLAN_FORMAT, version: PlanVersion(1), key_groups, options, stages, exchanges }
+}
+
+fn store(place: &Path) -> Store {
+    Store::open(place.to_str().expect("text"), &Access::default()).expect("store")
+}
+
+fn checkpointing(store: &Store) -> Checkpointing {
+    let (interval, timeout) = (Duration::from_secs(1), Duration::from_secs(600));
+    Checkpointing { store: store.clone(), interval, timeout, restart_attempts: 10, new_job: "ads".into() }
+}
+
+fn take_over(store: &Store) -> Result<TakenOver> {
+    let (plan, checkpointing) = (plan(), checkpointing(store));
+    let config = config(&plan.options, Some(&checkpointing));
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+    let taken = checkpointing.take_over(&plan, &config, &tasks(&plan), &clock, None)?;
+    Ok(taken.expect("the job has not ended"))
+}
+
+/// Commits a checkpoint, as the recorder does when all tasks have acknowledged.
+fn commit(taken: &mut TakenOver, number: u64, epoch: u64) -> Result<()> {
+    let task = TaskId { stage: StageId(0), index: 0 };
+    let content = format!("rows of epoch {epoch}").into_bytes();
+    let name = format!("prepared/{}-{epoch}-0.0-rows.bin", taken.incarnation.0);
+    let blob = taken.recorder.store().put(&name, content.into())?;
+    let prepared = vec![Prepared { epoch: Epoch(epoch), task: 0, blob }];
+    let sink = Some(SinkState { number: 0, prepared });
+    let state = TaskState { task, finished: false, source: None, operators: Vec::new(), sink };
+    let (incarnation, version) = (taken.incarnation, PlanVersion(1));
+    let checkpoint = Checkpoint { epoch: Epoch(epoch), incarnation, version, tasks: BTreeMap::from([(task, state)]) };
+    let command = Command::Append(number, Entry::Checkpoint(checkpoint));
+    match taken.recorder.work(Work::Log(Box::new(command))) {
+        Some(crate::driver::Message::Store(_, Answer::Appended, None)) => Ok(()),
+        Some(crate::driver::Message::Store(_, _, Some(error)) | crate::driver::Message::Cancel(error)) => Err(error),
+        _ => Err(Error::internal("no answer")),
+    }
+}
+
+/// A job with the log: begins, checkpoints at the epochs 3, 5 and 8.
+fn job(place: &Path) -> Store {
+    let store = store(place);
+    let mut taken = take_over(&store).expect("a new job");
+    assert_eq!((taken.incarnation, taken.after, taken.job.as_str()), (Incarnation(1), Epoch(0), "ads"));
+    assert_eq!(taken.notices, [""; 0]);
+    for (number, epoch) in [(1, 3), (2, 5), (3, 8)] {
+        commit(&mut taken, number, epoch).expect("committed");
+    }
+    store
+}
+
+fn log_entry(place: &Path, number: u64) -> std::path::PathBuf {
+    place.join(format!("log/{number:012}.json"))
+}
+
+fn damages(content: &[u8]) -> [Vec<u8>; 4] {
+    let mut flipped = content.to_vec();
+    flipped[content.len() / 2] ^= 4;
+    [content[..content.len() / 2].to_vec(), Vec::new(), flipped, vec![0xff; content.len()]]
+}
+
+#[test]
+fn a_damaged_last_entry_is_passed_over_under_a_new_scope_and_told() {
+    for damage in 0..4 {
+        let folder = tempfile::tempdir().expect("folder");
+        let store = job(folder.path());
+        let entry = log_entry(folder.path(), 3);
+        let content = std::fs::read(&entry).expect("read");
+        std::fs::write(&entry, &damages(&content)[damage]).expect("damaged");
+
+        let mut taken = take_over(&store).expect("an older checkpoint stands in");
+        // The entry may have begun incarnation 2.
+        assert_eq!((taken.incarnation, taken.after), (Incarnation(3), Epoch(5)), "damage {damage}");
+        assert_eq!(taken.job, "ads-3", "results of epochs 6 to 8 may be visible under the old name");
+        let [passed_over, resumes] = taken.notices.as_slice() else { panic!("{:?}", taken.notices) };
+        assert!(passed_over.contains("000000000003.json") && passed_over.contains("again"), "{passed_over}");
+        assert_eq!(resumes, "resumes from the checkpoint of epoch 5, incarnation 1");
+
+        // As long as there is no newer checkpoint, the next start finds the same.
+        let again = take_over(&store).expect("again");
+        assert_eq!((again.incarnation, again.after, again.job.as_str()), (Incarnation(4), Epoch(5), "ads-4"));
+        // The older process is fenced: its number is taken.
+        assert!(commit(&mut taken, 5, 6).is_err());
+    }
+}
+
+#[test]
+fn a_damaged_entry_before_the_newest_checkpoint_changes_nothing() {
+    for (number, damage) in (1..3).flat_map(|number| (0..4).map(move |damage| (number, damage))) {
+        let folder = tempfile::tempdir().expect("folder");
+        let store = job(folder.path());
+        let entry = log_entry(folder.path(), number);
+        let content = std::fs::read(&entry).expect("read");
+        std::fs::write(&entry, &damages(&content)[damage]).expect("damaged");
+        let taken = take_over(&store).expect("the newest checkpoint is whole");
+        assert_eq!((taken.after, taken.job.as_str()), (Epoch(8), "ads"), "entry {number}, damage {damage}");
+        assert_eq!(taken.notices, ["resumes from the checkpoint of epoch 8, incarnation 1"]);
+    }
+}
+
+/// The damage may be of anything that the newest checkpoint needs; the name changes each time.
+#[test]
+fn a_damaged_newest_checkpoint_is_passed_over_under_a_new_scope() {
+    for file in ["manifests/1-8.txt", "prepared/1-8-0.0-rows.bin"] {
+        for damage in 0..4 {
+            let folder = tempfile::tempdir().expect("folder");
+            let store = job(folder.path());
+            let path = folder.path().join(file);
+            let content = std::fs::read(&path).expect("read");
+            std::fs::write(&path, &damages(&content)[damage]).expect("damaged");
+            let taken = take_over(&store).expect("an older checkpoint stands in");
+            assert_eq!(taken.after, Epoch(5), "{file}, damage {damage}");
+            assert_eq!(taken.job, format!("ads-{}", taken.incarnation.0));
+            assert!(taken.notices[0].contains(file), "{:?}", taken.notices);
+        }
+    }
+}
+
+/// Once a checkpoint is committed under the new name, the name stays.
+#[test]
+fn the_new_scope_is_kept_by_the_next_checkpoint() {
+    let folder = tempfile::tempdir().expect("folder");
+    let store = job(folder.path());
+    std::fs::write(log_entry(folder.path(), 3), "{").expect("damaged");
+    let mut taken = take_over(&store).expect("taken over");
+    commit(&mut taken, 5, 9).expect("committed");
+    let again = take_over(&store).expect("again");
+    assert_eq!((again.after, again.job.as_str()), (Epoch(9), "ads-3"));
+}
+
+#[test]
+fn without_a_usable_checkpoint_the_job_is_refused_and_not_begun_anew() {
+    let folder = tempfile::tempdir().expect("folder");
+    let store = store(folder.path());
+    let mut taken = take_over(&store).expect("a new job");
+    commit(&mut taken, 1, 3).expect("committed");
+    std::fs::write(log_entry(folder.path(), 1), "").expect("damaged");
+    let error = take_over(&store).err().expect("refused").to_string();
+    assert!(error.contains("000000000001.json") && error.contains("a new place for its checkpoints"), "{error}");
+}
+
+#[test]
+fn checkpoints_without_a_log_are_refused_and_not_removed() {
+    let folder = tempfile::tempdir().expect("folder");
+    let store = job(folder.path());
+    std::fs::remove_dir_all(folder.path().join("log")).expect("removed");
+    let error = take_over(&store).err().expect("refused").to_string();
+    assert!(error.contains("the job's log is missing") && error.contains("restore the folder 'log'"), "{error}");
+    assert!(folder.path().join("manifests/1-8.txt").exists());
+}
+
+/// Another process appends first: the one that finds its number taken says so, and does not take the job back.
+#[test]
+fn a_starter_that_is_fenced_gives_way() {
+    let folder = tempfile::tempdir().expect("folder");
+    let store = job(folder.path());
+    let plan = plan();
+    let checkpointing = checkpointing(&store);
+    let config = config(&plan.options, Some(&checkpointing));
+    let mut journal = Journal::new(store.clone(), "ads".into(), plan.version, &Outline::new(&plan));
+    let entries = journal.entries(&mut BTreeMap::new()).expect("read");
+    let now = anabranch_model::Nanos(0);
+    let mut coordinator = Coordinator::new(now, config, random_owner(), entries, tasks(&plan));
+    let other = take_over(&store).expect("the other one is quicker");
+    let none = BTreeSet::new();
+    let begun = begin(&mut coordinator, &ManualClock::default(), |command| journal.carry_out(command, &none));
+    assert!(matches!(begun, Ok(Begun::Fenced)));
+    assert!(!Journal::is_taken_over(&store, other.incarnation));
+    assert!(Journal::is_taken_over(&store, Incarnation(1)));
+}
