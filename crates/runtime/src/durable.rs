@@ -144,6 +144,7 @@ impl Checkpointing {
                     ),
                 });
             }
+            id.map_or(Ok(()), |id| journal.confirm(id))?;
             let (job, begun_with) = self.job(&journal, id, incarnation);
             let notices = notices(&journal, id);
             if let Some(origin) = origin.filter(|origin| begun_with.as_deref() != Some(origin.id())) {

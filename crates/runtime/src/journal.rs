@@ -140,6 +140,11 @@ impl Journal {
         self.unusable.range(first..).map(|(_, why)| why.as_str())
     }
 
+    /// Makes sure that no power failure takes the checkpoint away that the job resumes from.
+    pub(crate) fn confirm(&self, checkpoint: CheckpointId) -> Result<()> {
+        self.known.get(&checkpoint).map_or(Ok(()), |known| self.log.confirm(known.sequence))
+    }
+
     /// Whether an entry is in the log that the disk refused to make durable. The job must not go on from it.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken

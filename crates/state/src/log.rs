@@ -179,6 +179,15 @@ impl Log {
         Ok(if self.has_later(sequence)? { Appended::Passed } else { Appended::Last })
     }
 
+    /// Makes an entry durable that is in a directory: the process that wrote it may have ended because the disk refused that.
+    pub fn confirm(&self, sequence: u64) -> Result<()> {
+        let name = name(sequence);
+        match self.store.get(&name)? {
+            Some(content) if !self.store.is_remote() => self.store.put(&name, content).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
     /// Makes sure that the store refuses an entry of this number, which is there: with one that does not, two processes could
     /// have the job.
     pub fn check_refusal(&self, sequence: u64, entry: &Entry) -> Result<()> {

@@ -85,8 +85,8 @@ impl Savepoint {
         let copied = copy_all(from, manifest, to, &mut written, step);
         if copied.is_err() {
             // The reason for the failure may be the reason why this fails too; the first one is what the user hears.
-            // The mark goes first, and without that nothing does: there is no savepoint of which a part is missing.
-            let _ = written.iter().rev().try_for_each(|name| to.delete(name));
+            // The mark goes first and for good, and without that nothing does: there is no savepoint of which a part is missing.
+            let _ = written.iter().rev().try_for_each(|name| to.delete_durably(name));
         }
         copied
     }

@@ -14,10 +14,16 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
 mod copies;
+mod directory;
+mod disk;
+mod model_disk;
 mod open;
 mod requests;
 
 use copies::Copies;
+use directory::Directory;
+pub use disk::{Disk, DiskEntry, OsDisk};
+pub use model_disk::{DiskFault, ModelDisk};
 pub use open::Access;
 use requests::Requests;
 
@@ -27,14 +33,18 @@ const CONFLICTS: usize = 5;
 /// A place for the checkpoints of one job.
 #[derive(Clone)]
 pub struct Store {
-    objects: Arc<dyn ObjectStore>,
-    requests: Requests,
-    /// The directory, if it is one: what is written there is brought to the disk before it counts as written.
-    directory: Option<PathBuf>,
+    objects: Objects,
     /// Files of state nearby, of a store that is far away.
     copies: Option<Arc<Copies>>,
     /// For messages.
     place: String,
+}
+
+/// Where the objects are.
+#[derive(Clone)]
+enum Objects {
+    Directory(Arc<Directory>),
+    Store(Arc<dyn ObjectStore>, Requests),
 }
 
 /// Without the client behind it, which knows credentials.
@@ -58,13 +68,20 @@ pub struct Blob {
 impl Store {
     /// A store of the caller's own, for simulation and for services with credentials of their own.
     pub fn new(objects: Arc<dyn ObjectStore>, place: impl Into<String>) -> Store {
-        Store { objects, requests: Requests::Local, directory: None, copies: None, place: place.into() }
+        Store { objects: Objects::Store(objects, Requests::Local), copies: None, place: place.into() }
+    }
+
+    /// A directory on this disk. It exists.
+    pub fn on_disk(disk: Arc<dyn Disk>, directory: impl Into<PathBuf>) -> Store {
+        let directory = directory.into();
+        let place = directory.display().to_string();
+        Store { objects: Objects::Directory(Arc::new(Directory::new(disk, directory))), copies: None, place }
     }
 
     /// Keeps copies of state files in a local directory, if this store is not one itself. What was copied by jobs that are gone
     /// is removed.
     pub fn with_copies(mut self, directory: &std::path::Path) -> Result<Store> {
-        if self.directory.is_none() {
+        if self.is_remote() {
             self.copies = Some(Arc::new(Copies::open(directory, &self.place)?));
         }
         Ok(self)
@@ -79,7 +96,7 @@ impl Store {
     /// Whether requests go over a network.
     #[must_use]
     pub fn is_remote(&self) -> bool {
-        self.directory.is_none()
+        matches!(self.objects, Objects::Store(..))
     }
 
     /// Writes an object, or writes it again.
@@ -87,13 +104,18 @@ impl Store {
     pub fn put(&self, name: &str, content: Bytes) -> Result<Blob> {
         let blob = Blob { name: name.into(), bytes: content.len() as u64, crc32: crc32fast::hash(&content) };
         let path = Path::from(name);
-        let written = if self.requests.in_parts(blob.bytes) {
-            self.requests.wait(requests::put_parts(self.objects.as_ref(), &path, &content))
-        } else {
-            self.requests.wait(self.objects.put(&path, content.clone().into())).map(|_| ())
-        };
-        written.map_err(|error| failed("written", &self.at(name), &error))?;
-        self.sync(name)?;
+        match &self.objects {
+            Objects::Directory(directory) => {
+                directory.put(name, &content).map_err(|e| self.refused("written", name, &e))?
+            }
+            Objects::Store(objects, requests) => {
+                let written = match requests.in_parts(blob.bytes) {
+                    true => requests.wait(requests::put_parts(objects.as_ref(), &path, &content)),
+                    false => requests.wait(objects.put(&path, content.clone().into())).map(|_| ()),
+                };
+                written.map_err(|error| failed("written", &self.at(name), &error))?;
+            }
+        }
         if let Some(copies) = &self.copies {
             copies.put(name, &content);
         }
@@ -104,15 +126,21 @@ impl Store {
     #[expect(clippy::needless_pass_by_value, reason = "callers hand over what they have made for this")]
     pub fn put_new(&self, name: &str, content: Bytes) -> Result<bool> {
         let path = Path::from(name);
+        let (objects, requests) = match &self.objects {
+            Objects::Directory(directory) => {
+                return directory.put_new(name, &content).map_err(|error| self.refused("written", name, &error));
+            }
+            Objects::Store(objects, requests) => (objects, requests),
+        };
         for _ in 0..CONFLICTS {
             let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-            match self.requests.wait(self.objects.put_opts(&path, content.clone().into(), options)) {
-                Ok(_) => return self.sync(name).map(|()| true),
+            match requests.wait(objects.put_opts(&path, content.clone().into(), options)) {
+                Ok(_) => return Ok(true),
                 Err(object_store::Error::AlreadyExists { .. }) => {}
                 Err(error) => return Err(failed("written", &self.at(name), &error)),
             }
             // S3 also refuses while somebody else's request for this name is under way, and that one may fail.
-            match self.requests.wait(self.objects.head(&path)) {
+            match requests.wait(objects.head(&path)) {
                 Ok(_) => return Ok(false),
                 Err(object_store::Error::NotFound { .. }) => {}
                 Err(error) => return Err(failed("read", &self.at(name), &error)),
@@ -123,9 +151,17 @@ impl Store {
 
     /// An object's content, `None` if there is no such object.
     pub fn get(&self, name: &str) -> Result<Option<Bytes>> {
-        let path = Path::from(name);
-        let read = async { self.objects.get(&path).await?.bytes().await };
-        self.found(name, self.requests.wait(read))
+        match &self.objects {
+            Objects::Directory(directory) => {
+                let read = directory.get(name).map_err(|error| self.refused("read", name, &error))?;
+                Ok(read.map(Bytes::from))
+            }
+            Objects::Store(objects, requests) => {
+                let path = Path::from(name);
+                let read = async { objects.get(&path).await?.bytes().await };
+                self.found(name, requests.wait(read))
+            }
+        }
     }
 
     fn found<T>(&self, name: &str, read: object_store::Result<T>) -> Result<Option<T>> {
@@ -138,8 +174,13 @@ impl Store {
 
     /// When an object was written, in milliseconds since 1970; `None` if there is no such object.
     pub fn written_ms(&self, name: &str) -> Result<Option<i64>> {
-        let head = self.requests.wait(self.objects.head(&Path::from(name)));
-        Ok(self.found(name, head)?.map(|object| object.last_modified.timestamp_millis()))
+        match &self.objects {
+            Objects::Directory(directory) => directory.written_ms(name).map_err(|e| self.refused("read", name, &e)),
+            Objects::Store(objects, requests) => {
+                let head = requests.wait(objects.head(&Path::from(name)));
+                Ok(self.found(name, head)?.map(|object| object.last_modified.timestamp_millis()))
+            }
+        }
     }
 
     /// An object as it was written: missing, shorter or changed content is an error that is told from one of reading.
@@ -152,12 +193,13 @@ impl Store {
         if let Some(content) = self.copies.as_ref().and_then(|copies| copies.get(blob)) {
             return Ok(content);
         }
-        let content = if self.requests.in_parts(blob.bytes) {
-            let path = Path::from(blob.name.as_str());
-            let read = requests::get_parts(self.objects.as_ref(), &path, blob.bytes);
-            self.found(&blob.name, self.requests.wait(read))?
-        } else {
-            self.get(&blob.name)?
+        let content = match &self.objects {
+            Objects::Store(objects, requests) if requests.in_parts(blob.bytes) => {
+                let path = Path::from(blob.name.as_str());
+                let read = requests::get_parts(objects.as_ref(), &path, blob.bytes);
+                self.found(&blob.name, requests.wait(read))?
+            }
+            _ => self.get(&blob.name)?,
         };
         let content = content.ok_or_else(|| damaged("a file of the checkpoint is missing".into()))?;
         if content.len() as u64 != blob.bytes {
@@ -175,11 +217,29 @@ impl Store {
 
     /// Names of all objects that begin with the folder `folder`, ascending.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
-        let found = self.requests.wait(self.objects.list(Some(&Path::from(folder))).try_collect::<Vec<_>>());
-        let found = found.map_err(|error| failed("listed", &self.at(folder), &error))?;
-        let mut names: Vec<String> = found.into_iter().map(|object| object.location.to_string()).collect();
+        let mut names = match &self.objects {
+            Objects::Directory(directory) => directory.list(folder).map_err(|e| self.refused("listed", folder, &e))?,
+            Objects::Store(objects, requests) => {
+                let found = requests.wait(objects.list(Some(&Path::from(folder))).try_collect::<Vec<_>>());
+                let found = found.map_err(|error| failed("listed", &self.at(folder), &error))?;
+                found.into_iter().map(|object| object.location.to_string()).collect()
+            }
+        };
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// Names of what lies at the place itself: objects, and the first parts of longer names.
+    pub fn top(&self) -> Result<Vec<String>> {
+        match &self.objects {
+            Objects::Directory(directory) => directory.top().map_err(|error| self.refused("listed", "", &error)),
+            Objects::Store(objects, requests) => {
+                let found = requests.wait(objects.list_with_delimiter(None));
+                let found = found.map_err(|error| failed("listed", &self.place, &error))?;
+                let objects = found.objects.into_iter().map(|object| object.location);
+                Ok(found.common_prefixes.into_iter().chain(objects).map(|path| path.to_string()).collect())
+            }
+        }
     }
 
     /// Removes an object; that there is none is fine.
@@ -187,9 +247,22 @@ impl Store {
         if let Some(copies) = &self.copies {
             copies.delete(name);
         }
-        match self.requests.wait(self.objects.delete(&Path::from(name))) {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(failed("removed", &self.at(name), &error)),
+        match &self.objects {
+            Objects::Directory(directory) => directory.delete(name).map_err(|e| self.refused("removed", name, &e)),
+            Objects::Store(objects, requests) => match requests.wait(objects.delete(&Path::from(name))) {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(failed("removed", &self.at(name), &error)),
+            },
+        }
+    }
+
+    /// Removes an object so that no power failure brings it back.
+    pub fn delete_durably(&self, name: &str) -> Result<()> {
+        match &self.objects {
+            Objects::Directory(directory) => {
+                directory.delete_durably(name).map_err(|e| self.refused("removed", name, &e))
+            }
+            Objects::Store(..) => self.delete(name),
         }
     }
 
@@ -200,14 +273,11 @@ impl Store {
         }
     }
 
-    fn sync(&self, name: &str) -> Result<()> {
-        let Some(directory) = &self.directory else { return Ok(()) };
-        let path = directory.join(name);
-        let file = std::fs::File::open(&path).and_then(|file| file.sync_all());
-        let folder =
-            path.parent().map_or(Ok(()), |folder| std::fs::File::open(folder).and_then(|file| file.sync_all()));
-        file.and(folder)
-            .map_err(|error| Error::outside(format!("cannot be brought to the disk: {error}")).at(self.at(name)))
+    /// The disk has refused something.
+    fn refused(&self, what: &str, name: &str, error: &std::io::Error) -> Error {
+        Error::outside(format!("cannot be {what}: {error}"))
+            .at(self.at(name))
+            .remedy("see that the directory can be written, that its disk has room, and that the disk is sound")
     }
 
     fn at(&self, name: &str) -> String {

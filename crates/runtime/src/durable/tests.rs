@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anabranch_dataflow::{JobOptions, PLAN_FORMAT};
 use anabranch_model::{ManualClock, PlanVersion, StageId, TaskId};
-use anabranch_state::{Access, SinkState};
+use anabranch_state::{Access, DiskFault, ModelDisk, SinkState};
 
 use super::*;
 use crate::settings::{config, tasks};
@@ -182,4 +182,48 @@ fn a_starter_that_is_fenced_gives_way() {
     assert!(matches!(begun, Ok(Begun::Fenced)));
     assert!(!Journal::is_taken_over(&store, other.incarnation));
     assert!(Journal::is_taken_over(&store, Incarnation(1)));
+}
+
+/// The disk loses what was not made durable, at every operation of a job's life, or refuses one operation: the next start finds a
+/// checkpoint that was reported as committed, or a newer one, under the same name; and so does a start behind a power failure.
+#[test]
+fn no_power_failure_and_no_refused_operation_takes_a_committed_checkpoint_away() {
+    let place = Path::new("/disk/job");
+    let life = |disk: &Arc<ModelDisk>| {
+        let store = Store::on_disk(Arc::<ModelDisk>::clone(disk), place);
+        let mut committed = 0;
+        let mut live = || -> Result<()> {
+            for first in [1, 20] {
+                let mut taken = take_over(&store)?;
+                // What a start resumes from may have been made visible by its sinks.
+                committed = taken.after.0.max(committed);
+                for epoch in first..first + 3 {
+                    commit(&mut taken, epoch, epoch)?;
+                    committed = epoch;
+                }
+            }
+            Ok(())
+        };
+        (live().is_ok(), committed)
+    };
+    let disk = || Arc::new(ModelDisk::new(&[place]));
+    let whole = disk();
+    assert_eq!(life(&whole), (true, 22));
+    let faults = [DiskFault::PowerFailure, DiskFault::Full, DiskFault::Device];
+    for (operation, seed) in (0..whole.operations()).flat_map(|operation| (0..9).map(move |seed| (operation, seed))) {
+        let (fault, disk) = (faults[seed as usize % 3], disk());
+        disk.set_fault(operation, fault);
+        let (went_well, mut committed) = life(&disk);
+        let what = format!("{fault:?} at operation {operation}, seed {seed}, went well: {went_well}");
+        for again in 0..2 {
+            if fault == DiskFault::PowerFailure || again > 0 {
+                disk.restart(seed + again);
+            }
+            let taken = take_over(&Store::on_disk(Arc::<ModelDisk>::clone(&disk), place));
+            let taken = taken.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert!(taken.after.0 >= committed, "{what}: {} of {committed}, start {again}", taken.after.0);
+            assert_eq!(taken.job, "ads", "{what}");
+            committed = taken.after.0;
+        }
+    }
 }

@@ -165,7 +165,8 @@ impl RunWriter {
             None => {
                 let file = tempfile::tempfile_in(runs.directory.as_path());
                 let file = file.map_err(|error| failed(&runs.directory, "kept", &error))?;
-                let counted = Counted { file: BufWriter::with_capacity(1 << 18, file), bytes: 0, checksum: Hasher::new() };
+                let counted =
+                    Counted { file: BufWriter::with_capacity(1 << 18, file), bytes: 0, checksum: Hasher::new() };
                 let writer = StreamWriter::try_new(counted, &runs.schema).map_err(written)?;
                 let open = OpenRun { writer, first_bucket: bucket, rows: 0, pieces: Pieces::default() };
                 let open = self.open.insert(open);

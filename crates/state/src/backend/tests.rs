@@ -95,7 +95,7 @@ fn check(seed: u64) {
     let folder = tempfile::tempdir().expect("folder");
     let mut rng = Rng::new(seed);
     let backend = DiskBackend::new(schema(), folder.path().join("made"), 3000).expect("backend");
-    let mut backend = backend.with_file_bytes([20_000, 1 << 30][rng.below(2) as usize]);
+    let mut backend = backend.with_file_bytes([60_000, 1 << 30][rng.below(2) as usize]);
     let mut expected: BTreeMap<i64, BTreeMap<i64, i64>> = BTreeMap::new();
     let mut runs_max = 0;
     for step in 0..200 {

@@ -5,18 +5,18 @@
 //! may stand in the place itself: `http://minio:9000/bucket/prefix`.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Error, Result};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
-use object_store::local::LocalFileSystem;
 use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
 
+use super::directory::make_folders;
 use super::requests::Requests;
-use super::{Store, failed};
+use super::{Objects, OsDisk, Store, failed};
 
 /// Time that one request may take, unless `AWS_TIMEOUT` says otherwise. Larger objects are written and read in parts.
 const REQUEST: &str = "30s";
@@ -69,13 +69,12 @@ impl Store {
             Place::Directory(path) => path,
             Place::Bucket(bucket) => return bucket.open(place, access),
         };
-        let made = std::fs::create_dir_all(&path).and_then(|()| path.canonicalize());
-        let path = made.map_err(|error| {
+        let path = make(&path).map_err(|error| {
             Error::outside(format!("the directory cannot be made: {error}"))
                 .at(place.to_owned())
                 .remedy("use a directory that can be written")
         })?;
-        directory(path)
+        Ok(Store::on_disk(Arc::new(OsDisk), path))
     }
 
     /// The place that a text names, to look at what is there: nothing is made.
@@ -84,19 +83,20 @@ impl Store {
             Place::Bucket(bucket) => bucket.open(place, access),
             Place::Directory(path) => {
                 let found = path.canonicalize().ok().filter(|path| path.is_dir());
-                directory(
-                    found
-                        .ok_or_else(|| Error::user("there is no such directory").at(place.to_owned()).remedy(PLACES))?,
-                )
+                let found = found
+                    .ok_or_else(|| Error::user("there is no such directory").at(place.to_owned()).remedy(PLACES))?;
+                Ok(Store::on_disk(Arc::new(OsDisk), found))
             }
         }
     }
 }
 
-fn directory(path: PathBuf) -> Result<Store> {
-    let place = path.display().to_string();
-    let objects = LocalFileSystem::new_with_prefix(&path).map_err(|error| failed("opened", &place, &error))?;
-    Ok(Store { objects: Arc::new(objects), requests: Requests::Local, directory: Some(path), copies: None, place })
+/// Makes a directory that a power failure leaves there, if there is none. Its absolute path.
+fn make(path: &Path) -> std::io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    let there = path.ancestors().find(|folder| folder.is_dir()).unwrap_or(&path).to_owned();
+    make_folders(&OsDisk, &there, &path)?;
+    path.canonicalize()
 }
 
 #[derive(Debug, PartialEq)]
@@ -170,7 +170,7 @@ impl Bucket {
             prefix => Arc::new(PrefixStore::new(objects, prefix)),
         };
         let place = place.trim_end_matches('/').to_owned();
-        Ok(Store { objects, requests: Requests::remote()?, directory: None, copies: None, place })
+        Ok(Store { objects: Objects::Store(objects, Requests::remote()?), copies: None, place })
     }
 }
 

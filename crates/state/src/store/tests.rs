@@ -52,12 +52,10 @@ impl Copied {
         Copied { remote: tempfile::tempdir().expect("folder"), nearby: tempfile::tempdir().expect("folder") }
     }
 
-    /// A directory that takes itself for far away.
+    /// A directory that passes for an object store far away.
     fn store(&self, place: &str) -> Store {
-        let mut store = local(self.remote.path().to_str().expect("text"));
-        store.directory = None;
-        store.place = place.into();
-        store.with_copies(self.nearby.path()).expect("copies")
+        let objects = object_store::local::LocalFileSystem::new_with_prefix(self.remote.path()).expect("directory");
+        Store::new(Arc::new(objects), place).with_copies(self.nearby.path()).expect("copies")
     }
 
     fn copies(&self) -> Vec<PathBuf> {

@@ -1,0 +1,152 @@
+//! Objects as files in a local directory, written so that a power failure leaves each as a whole or not at all, and that what
+//! was reported as written is there afterwards.
+//!
+//! A file gets its name when its content is durable; it counts as written when the name is durable too. Where the disk refuses
+//! one of the two, the write has failed, though the file may be seen under its name.
+
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::disk::{Disk, DiskEntry};
+
+/// What stands between an object's name and the rest in the name of a file that is being written. No object's name has it.
+const UNFINISHED: char = '#';
+
+/// A directory with objects.
+#[derive(Debug)]
+pub(super) struct Directory {
+    disk: Arc<dyn Disk>,
+    root: PathBuf,
+    /// Folders that were made durable.
+    folders: Mutex<BTreeSet<PathBuf>>,
+    /// Tells files apart that are being written.
+    files: AtomicU64,
+}
+
+impl Directory {
+    pub(super) fn new(disk: Arc<dyn Disk>, root: PathBuf) -> Directory {
+        Directory { disk, root, folders: Mutex::default(), files: AtomicU64::new(0) }
+    }
+
+    /// Writes an object, in place of the one of this name.
+    pub(super) fn put(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let (path, folder) = self.place(name)?;
+        let file = self.write(name, content)?;
+        self.disk.rename(&file, &path).inspect_err(|_| self.discard(&file))?;
+        self.disk.sync_folder(&folder)
+    }
+
+    /// Writes an object unless there is one of this name: false if there is.
+    pub(super) fn put_new(&self, name: &str, content: &[u8]) -> io::Result<bool> {
+        let (path, folder) = self.place(name)?;
+        let file = self.write(name, content)?;
+        let linked = self.disk.link(&file, &path);
+        self.discard(&file);
+        match linked {
+            Ok(()) => self.disk.sync_folder(&folder).map(|()| true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// An object's content.
+    pub(super) fn get(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        found(self.disk.read(&self.root.join(name)))
+    }
+
+    /// When an object was written.
+    pub(super) fn written_ms(&self, name: &str) -> io::Result<Option<i64>> {
+        found(self.disk.written_ms(&self.root.join(name)))
+    }
+
+    /// Removes an object. It may be back after a power failure.
+    pub(super) fn delete(&self, name: &str) -> io::Result<()> {
+        found(self.disk.remove(&self.root.join(name))).map(|_| ())
+    }
+
+    /// Removes an object for good.
+    pub(super) fn delete_durably(&self, name: &str) -> io::Result<()> {
+        self.delete(name)?;
+        let path = self.root.join(name);
+        found(self.disk.sync_folder(path.parent().unwrap_or(&self.root))).map(|_| ())
+    }
+
+    /// Names of all objects in a folder and in those below it; also of files whose writing was interrupted.
+    pub(super) fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        let mut folders = vec![folder.trim_end_matches('/').to_owned()];
+        while let Some(folder) = folders.pop() {
+            for DiskEntry { name, is_folder } in found(self.disk.list(&self.root.join(&folder)))?.unwrap_or_default() {
+                let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+                if is_folder { folders.push(name) } else { names.push(name) }
+            }
+        }
+        Ok(names)
+    }
+
+    /// Names of the files and folders in the directory itself.
+    pub(super) fn top(&self) -> io::Result<Vec<String>> {
+        Ok(self.disk.list(&self.root)?.into_iter().map(|entry| entry.name).collect())
+    }
+
+    /// Where an object lies, and its folder, which is there durably.
+    fn place(&self, name: &str) -> io::Result<(PathBuf, PathBuf)> {
+        let path = self.root.join(name);
+        let folder = path.parent().unwrap_or(&self.root).to_owned();
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        if folder != self.root && !folders.contains(&folder) {
+            make_folders(self.disk.as_ref(), &self.root, &folder)?;
+            folders.insert(folder.clone());
+        }
+        Ok((path, folder))
+    }
+
+    /// Writes a file beside the object of this name. Nothing is left of it if that fails.
+    fn write(&self, name: &str, content: &[u8]) -> io::Result<PathBuf> {
+        loop {
+            let (process, number) = (std::process::id(), self.files.fetch_add(1, Relaxed));
+            let file = self.root.join(format!("{name}{UNFINISHED}{process}-{number}"));
+            match self.disk.write_file(&file, content) {
+                Ok(()) => return Ok(file),
+                // Of a process of the same number, on another machine or before this one.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    self.discard(&file);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn discard(&self, file: &Path) {
+        // What cannot be removed now only takes room.
+        let _ = self.disk.remove(file);
+    }
+}
+
+/// Makes the folders from `root`, which exists, down to `folder`, and makes them durable.
+pub(super) fn make_folders(disk: &dyn Disk, root: &Path, folder: &Path) -> io::Result<()> {
+    let Ok(below) = folder.strip_prefix(root) else { return Ok(()) };
+    let mut path = root.to_owned();
+    for name in below {
+        let parent = path.clone();
+        path.push(name);
+        match disk.make_folder(&path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            // The one who made it may not have made it durable.
+            _ => disk.sync_folder(&parent)?,
+        }
+    }
+    Ok(())
+}
+
+fn found<T>(done: io::Result<T>) -> io::Result<Option<T>> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,99 @@
+//! The file operations that checkpoints in a directory need, as a seam: the operating system's, or a model's that loses what
+//! was not made durable.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+/// What lies in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskEntry {
+    /// Its name in the folder.
+    pub name: String,
+    /// Whether it is a folder.
+    pub is_folder: bool,
+}
+
+/// A disk. What happened to a name is durable after [`Disk::sync_folder`] of its folder, and not before.
+pub trait Disk: fmt::Debug + Send + Sync {
+    /// Makes a new file and makes its content durable. There must be none of this name.
+    fn write_file(&self, path: &Path, content: &[u8]) -> io::Result<()>;
+
+    /// Gives a file another name. An error of kind `AlreadyExists` if something has that name.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Moves a file, in place of the one that has the name, if any.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file's name.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes a folder. An error of kind `AlreadyExists` if there is one.
+    fn make_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a folder durable.
+    fn sync_folder(&self, path: &Path) -> io::Result<()>;
+
+    /// A file's content.
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
+
+    /// When a file was written, in milliseconds since 1970.
+    fn written_ms(&self, path: &Path) -> io::Result<i64>;
+
+    /// What lies in a folder, in any order.
+    fn list(&self, folder: &Path) -> io::Result<Vec<DiskEntry>>;
+}
+
+/// The operating system's files.
+#[derive(Debug)]
+pub struct OsDisk;
+
+impl Disk for OsDisk {
+    fn write_file(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+        // Through the handle that wrote: another one may not hear of an error in writing back.
+        file.write_all(content).and_then(|()| file.sync_all())
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn make_folder(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+
+    fn written_ms(&self, path: &Path) -> io::Result<i64> {
+        let since = fs::metadata(path)?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<DiskEntry>> {
+        let entry = |entry: io::Result<fs::DirEntry>| {
+            let entry = entry?;
+            // The name of no object is anything but text; a file that is not ours is shown as well as it can be.
+            let name = OsStr::new(&entry.file_name()).to_string_lossy().into_owned();
+            Ok(DiskEntry { name, is_folder: entry.path().is_dir() })
+        };
+        fs::read_dir(folder)?.map(entry).collect()
+    }
+}
