@@ -119,30 +119,15 @@ impl Checkpointing {
                 Begun::Fenced => return Err(Journal::lost(&self.store)),
             };
             let state = match &from {
-                Some(checkpoint) => match load(&self.store, checkpoint) {
-                    Ok(state) => state,
-                    Err(error) if error.kind() == ErrorKind::Damaged => {
-                        // The next owner removes files of the checkpoints that it does not need.
-                        if Journal::is_taken_over(&self.store, incarnation) {
-                            return Err(Journal::lost(&self.store));
-                        }
-                        aside.insert((checkpoint.incarnation, checkpoint.epoch), error);
-                        continue;
-                    }
-                    Err(error) => return Err(error),
+                Some(checkpoint) => match self.load_or_set_aside(checkpoint, incarnation, &mut aside)? {
+                    Some(state) => state,
+                    None => continue,
                 },
                 None => beginning(origin, &outline)?,
             };
             let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
-            if id.is_none()
-                && let Some(why) = journal.unusable_behind(None).last()
-            {
-                return Err(match aside.pop_last() {
-                    Some((_, error)) => error,
-                    None => Error::damaged(why).remedy(
-                        "restore the entry from a copy; or give the job a new place for its checkpoints, and it begins anew",
-                    ),
-                });
+            if id.is_none() {
+                check_none_is_unusable(&journal, &mut aside)?;
             }
             id.map_or(Ok(()), |id| journal.confirm(id))?;
             let (job, begun_with) = self.job(&journal, id, incarnation);
@@ -177,6 +162,27 @@ impl Checkpointing {
             true => Err(Error::user("this is a savepoint, not a place for a job's checkpoints")
                 .at(self.store.place().to_owned())
                 .remedy("begin with it (anabranch run FILE --from PATH) and give the job another place")),
+        }
+    }
+
+    /// Reads a checkpoint; one that is damaged is put aside.
+    fn load_or_set_aside(
+        &self,
+        checkpoint: &Checkpoint<TaskState>,
+        own: Incarnation,
+        aside: &mut BTreeMap<CheckpointId, Error>,
+    ) -> Result<Option<JobState>> {
+        match load(&self.store, checkpoint) {
+            Ok(state) => Ok(Some(state)),
+            // The next owner removes files of the checkpoints that it does not need.
+            Err(error) if error.kind() == ErrorKind::Damaged && Journal::is_taken_over(&self.store, own) => {
+                Err(Journal::lost(&self.store))
+            }
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                aside.insert((checkpoint.incarnation, checkpoint.epoch), error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -238,6 +244,17 @@ impl Checkpointing {
         };
         (job, origin.map(str::to_owned))
     }
+}
+
+/// Without a checkpoint to resume from, a job begins anew only if none can have been committed.
+fn check_none_is_unusable(journal: &Journal, aside: &mut BTreeMap<CheckpointId, Error>) -> Result<()> {
+    let Some(why) = journal.unusable_behind(None).last() else { return Ok(()) };
+    Err(match aside.pop_last() {
+        Some((_, error)) => error,
+        None => Error::damaged(why).remedy(
+            "restore the entry from a copy; or give the job a new place for its checkpoints, and it begins anew",
+        ),
+    })
 }
 
 /// What the user should know of the checkpoint that the job resumes from.

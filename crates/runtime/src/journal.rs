@@ -102,13 +102,16 @@ impl Journal {
             Stored::Ended { incarnation } => Entry::Ended(incarnation),
             Stored::Checkpoint { incarnation, epoch, manifest } => {
                 let id = (incarnation, epoch);
-                if !aside.contains_key(&id) {
-                    match self.checkpoint(sequence, &manifest) {
-                        Ok(checkpoint) => return Ok(Entry::Checkpoint(checkpoint)),
-                        // What cannot be read at present may be whole; what does not fit the query is for the user to decide.
-                        Err(error) if error.kind() == ErrorKind::Damaged => _ = aside.insert(id, error),
-                        Err(error) => return Err(error),
-                    }
+                let read = match aside.contains_key(&id) {
+                    true => None,
+                    false => Some(self.checkpoint(sequence, &manifest)),
+                };
+                match read {
+                    Some(Ok(checkpoint)) => return Ok(Entry::Checkpoint(checkpoint)),
+                    // What cannot be read at present may be whole; what does not fit the query is for the user to decide.
+                    Some(Err(error)) if error.kind() != ErrorKind::Damaged => return Err(error),
+                    Some(Err(error)) => _ = aside.insert(id, error),
+                    None => {}
                 }
                 self.unusable.extend(aside.get(&id).map(|error| (sequence, error.to_string())));
                 Entry::Unusable(incarnation)
@@ -175,11 +178,11 @@ impl Journal {
             Entry::Ended(incarnation) => Stored::Ended { incarnation },
             Entry::Unusable(_) => return Err(Error::internal("what cannot be used is not written")),
         };
-        let appended = self.log.append(sequence, &stored).map_err(|error| {
+        let appended = self.log.append(sequence, &stored);
+        if appended.is_err() {
             // A directory loses no answers: if the entry is there, the disk has refused to make its name durable.
             self.is_broken = !self.store.is_remote() && self.log.has(sequence, &stored).unwrap_or(true);
-            error
-        });
+        }
         Ok(match appended? {
             Appended::Last => {
                 self.appended(sequence, &stored)?;

@@ -106,7 +106,7 @@ impl Store {
         let path = Path::from(name);
         match &self.objects {
             Objects::Directory(directory) => {
-                directory.put(name, &content).map_err(|e| self.refused("written", name, &e))?
+                directory.put(name, &content).map_err(|e| self.refused("written", name, &e))?;
             }
             Objects::Store(objects, requests) => {
                 let written = match requests.in_parts(blob.bytes) {
