@@ -1,4 +1,4 @@
-//! Filesystem: tables of files in a folder, read once or followed as they grow, and written file by file.
+//! Filesystem: tables of files in a folder. A table is read once, or followed as its files grow; a sink writes file by file.
 //!
 //! Options: `'path'` (a file or a folder; names that begin with `.` or `_` are not read), `'format'` = `json` (one
 //! object per line), `csv`, `raw` (lines) or `parquet`, `'compression'` of text (`none`, `gzip`, `zstd`; default: as the names
@@ -6,9 +6,9 @@
 //! read as they come, looked for this often), `'sink.rolling-size'` and `'sink.rolling-interval'` (a file is completed
 //! at the end of the first epoch after it has this size or this age; with exactly once also at every checkpoint).
 //!
-//! All tasks of a table that is read once take the files of one listing. A followed file is known by its inode, its time of
-//! birth and its first bytes: under another name it goes on, and what takes its name is a new file. A followed file that
-//! becomes shorter begins anew; in a table that is read once that is an error.
+//! All tasks of a bounded table share one listing of its files. A followed file is identified by its inode, creation time and
+//! first bytes. If it is renamed, the reader continues; a file that takes over its name is a new file. If it becomes shorter,
+//! the reader starts it again; in a bounded table that is an error.
 
 mod followed;
 mod frame;
@@ -50,7 +50,7 @@ impl Connector for FilesystemConnector {
         Ok(TableTraits {
             bounded,
             readable: true,
-            // A file in place of the folder is refused when the sink is opened, which can say what is wrong.
+            // If the path is a file, opening the sink reports that. `false` would mean that the connector cannot write at all.
             writable: true,
             max_readers: files.map(|count| u32::try_from(count.max(1)).unwrap_or(u32::MAX)),
             schema: None,

@@ -92,8 +92,8 @@ pub trait Host: Send + Sync {
     /// committed any more.
     fn is_cancelled(&self) -> bool;
 
-    /// What all tasks of the incarnation agree on under this key, such as the files of a table: the first to ask makes the list,
-    /// the others get the same one.
+    /// A list that all tasks of the incarnation share under this key, such as the files of a table. The first caller makes the
+    /// list; the others get a copy of it.
     fn agreed(&self, key: &str, list: &mut dyn FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
         let _ = key;
         list()

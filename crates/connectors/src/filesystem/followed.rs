@@ -1,6 +1,6 @@
-//! A table that is followed: which files its folder holds at each look, and where reading of them went on from.
+//! Followed tables: scanning the folder, and matching files with the positions of a checkpoint.
 //!
-//! Tasks look at different times, so a file's task follows from its inode alone, which no renaming changes.
+//! Tasks scan at different times. So the task of a file depends on the inode only, which a rename does not change.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,10 +21,10 @@ use super::{io_error, listing};
 use crate::positions::foreign;
 use crate::wait::wait;
 
-/// What is needed to notice new files.
+/// The state of scanning a followed table.
 pub(super) struct Follow {
     path: PathBuf,
-    /// The table is one file, which may be missing for a moment.
+    /// The table is one file. It may be missing during a rotation.
     is_file: bool,
     clock: Arc<dyn Clock>,
     interval: Duration,
@@ -34,7 +34,7 @@ pub(super) struct Follow {
     opened: u32,
 }
 
-/// What a followed file goes on from.
+/// The restored position of a followed file.
 pub(super) struct Resumed {
     pub(super) label: String,
     pub(super) position: Position,
@@ -62,7 +62,7 @@ impl Follow {
         partition
     }
 
-    /// Waits until the next look at the folder, or as long as allowed. Whether it is time to look.
+    /// Waits until the next scan of the folder is due, but at most `wait_at_most`. Returns whether it is due.
     pub(super) fn wait(&mut self, wait_at_most: Duration) -> bool {
         wait(self.next_look.after(self.clock.now()).min(wait_at_most));
         let now = self.clock.now();
@@ -73,7 +73,7 @@ impl Follow {
         is_due
     }
 
-    /// The table's files in the order of their names. A file with several names is there once.
+    /// Scans the table: its files sorted by name. A file with several names is listed once.
     pub(super) fn present(&self) -> Result<Vec<(PathBuf, FileId)>> {
         if self.is_file && !self.path.exists() {
             return Ok(Vec::new());
@@ -81,7 +81,7 @@ impl Follow {
         let mut present = BTreeMap::new();
         for path in files(&self.path)? {
             match fs::metadata(&path) {
-                // It was renamed or deleted since it was listed.
+                // The file was renamed or deleted after it was listed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 found => {
                     let id = FileId::of(&found.map_err(|e| io_error(&path, "look at", &e))?);
@@ -95,8 +95,8 @@ impl Follow {
     }
 }
 
-/// Finds the files of `from` again: by what the file system calls them, else by their names and first bytes, as after the
-/// folder was copied. Positions of former versions have names only.
+/// Matches the positions in `from` with the files that are present: by inode and time of birth. If that fails, for example after the
+/// folder was copied, by name and first bytes. Positions of former versions are matched by name.
 pub(super) fn resume(
     from: &Positions,
     present: &[(PathBuf, FileId)],
@@ -119,7 +119,7 @@ pub(super) fn resume(
             Some((path, id)) if begins_alike(path, entry.identity)? => {
                 found.insert(*id, resumed(label, &entry, *id));
             }
-            // What was read to its end may be gone.
+            // A file that was read to its end may have been deleted.
             _ if entry.position == Position::End => {}
             _ => return Err(foreign(table, label, &format!("there is no such file in {}", names.root().display()))),
         }
@@ -138,7 +138,7 @@ fn begins_alike(path: &Path, identity: Option<Identity>) -> Result<bool> {
     begins_alike.map_err(|e| io_error(path, "read", &e))
 }
 
-/// The files of a table that is read once, by their names: all tasks take the same ones, whatever appears meanwhile.
+/// The names of the files of a bounded table. All tasks get the same list, even if files appear while they open the table.
 pub(super) fn agreed(path: &Path, names: &Names, context: &TaskContext) -> Result<Vec<String>> {
     let mut list = || listing::files(path)?.iter().map(|file| names.name(file)).collect();
     context.host.agreed(&format!("files of {}", path.display()), &mut list)

@@ -2,10 +2,10 @@
 
 use memchr::{memchr, memchr2};
 
-/// How records are set apart.
+/// How records are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// A record is a line; blank lines between records are passed over.
+    /// A record is a line; blank lines between records are skipped.
     Lines,
     /// Every line is a record, also a blank one.
     EveryLine,
@@ -28,8 +28,8 @@ impl Framing {
         }
     }
 
-    /// End of the record that begins at `start` of a text that ends with `bytes`. An open quote is taken for damage that costs one
-    /// line.
+    /// End of the record that begins at `start`, if the file ends with `bytes`. If a quote is never closed, the record ends with
+    /// its first line.
     pub(super) fn last_record_end(self, bytes: &[u8], start: usize) -> usize {
         let is_open = match self {
             Framing::Lines | Framing::EveryLine => true,
@@ -71,14 +71,14 @@ pub(super) fn line_end(bytes: &[u8], start: usize) -> Option<usize> {
     memchr(b'\n', &bytes[start..]).map(|at| start + at + 1)
 }
 
-/// What is there of a CSV record.
+/// How much of a CSV record is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CsvRecord {
-    /// All of it, up to here.
+    /// The whole record; it ends here.
     Complete(usize),
-    /// Its line end is missing.
+    /// The line end is missing.
     InLine,
-    /// A quote is still to be closed.
+    /// A quote is not closed yet.
     InQuotes,
 }
 

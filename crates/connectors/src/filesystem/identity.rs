@@ -1,4 +1,4 @@
-//! By what a followed file is known: not by its name, which a rotation of logs gives to another file.
+//! The identity of a followed file. The name is not part of it, because a log rotation gives the name to another file.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -8,16 +8,16 @@ use std::time::UNIX_EPOCH;
 
 use anabranch_model::{HASH_SEED, hash_bytes};
 
-/// As many of a file's first bytes are compared.
+/// The number of first bytes that identify a file.
 const HEAD_BYTES: usize = 256;
 
-/// What the file system calls a file. A renamed file keeps it; one that takes the name of another has its own.
+/// A file's identity in its file system. It survives a rename. A file that takes over a name has another identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FileId {
     device: u64,
     pub(super) inode: u64,
-    /// When the file was made, in milliseconds since 1970. Inodes of deleted files are used again. 0 if the file system does
-    /// not say.
+    /// Creation time in milliseconds since 1970, because inodes of deleted files are reused. 0 if the file system does not
+    /// record it.
     pub(super) born_ms: u64,
 }
 
@@ -35,7 +35,7 @@ impl FileId {
     }
 }
 
-/// The first bytes of a file, by their hash. A file that grows keeps them.
+/// A hash of a file's first bytes. They stay the same while the file grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
     /// How many they are.
@@ -68,13 +68,13 @@ impl Head {
         Ok(self.bytes == 0 || Self::first(file, most)? == *self)
     }
 
-    /// Whether there is nothing more to learn of the file's beginning.
+    /// Whether the hash covers as many bytes as it can.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= HEAD_BYTES as u64
     }
 }
 
-/// A followed file as positions tell of it.
+/// The identity of a followed file as written in its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) inode: u64,

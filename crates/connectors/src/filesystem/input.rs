@@ -1,4 +1,4 @@
-//! The bytes of a text file, decompressed, from where they are to be read on.
+//! The decompressed bytes of a text file, from a position on.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
@@ -10,7 +10,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::identity::{FileId, Head};
 use super::io_error;
 
-/// How the bytes of a text file are packed.
+/// How a text file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
     None,
@@ -21,7 +21,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// What the end of a file's name says.
+    /// The compression that a file name's extension stands for.
     pub(super) fn of(path: &Path) -> Compression {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("gz") => Compression::Gzip,
@@ -39,20 +39,20 @@ impl Compression {
     }
 }
 
-/// Which file it must be, if the table is followed.
+/// The file that a followed table reads under this name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tracked {
     pub(super) id: FileId,
     pub(super) head: Head,
 }
 
-/// What is there to be read.
+/// What an input can deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Supply {
     Bytes,
     /// Nothing at the moment.
     Nothing,
-    /// The file holds something else than before: it was emptied and is written anew.
+    /// The content was replaced: the file was truncated and written again.
     Replaced,
 }
 
@@ -60,12 +60,12 @@ pub(super) struct Input {
     path: PathBuf,
     compression: Compression,
     tracked: Option<Tracked>,
-    /// Whether a file that may grow stays open, so that it can be read to its end after it was deleted or moved away.
+    /// Whether a growing file stays open, so that it can be read to its end after it was deleted or moved away.
     stays_open: bool,
     reader: Option<Reader>,
-    /// Bytes given so far; decompressed ones.
+    /// Decompressed bytes delivered so far.
     position: u64,
-    /// Size of the packed file when it was last opened.
+    /// Size of the compressed file when it was last opened.
     packed_bytes: u64,
 }
 
@@ -93,7 +93,7 @@ impl Input {
         self.stays_open = stays_open;
     }
 
-    /// Bytes given so far.
+    /// Decompressed bytes delivered so far.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
@@ -102,7 +102,7 @@ impl Input {
         self.tracked.map_or(Head::default(), |tracked| tracked.head)
     }
 
-    /// Opens the file if need be.
+    /// Opens the file if it is not open.
     pub(super) fn open(&mut self) -> Result<Supply> {
         let opened = match (self.tracked, &self.reader) {
             (None, Some(_)) | (Some(_), Some(Reader::Packed(_))) => return Ok(Supply::Bytes),
@@ -121,7 +121,7 @@ impl Input {
         opened.map_err(|e| self.failed(&e))
     }
 
-    /// Opens a file of a table that is read once.
+    /// Opens a file of a bounded table.
     fn open_whole(&mut self) -> io::Result<Supply> {
         let file = File::open(&self.path)?;
         let length = file.metadata()?.len();
@@ -136,9 +136,9 @@ impl Input {
         self.read_from(file, length)
     }
 
-    /// Opens a file of a followed table, if it is still there and holds more.
+    /// Opens a file of a followed table if it still exists and has grown.
     fn open_growing(&mut self, tracked: Tracked) -> io::Result<Supply> {
-        // What has become of a file that is not under its name, the next look at the folder tells.
+        // The next scan of the folder finds out whether the file was renamed or deleted.
         let file = match File::open(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Supply::Nothing),
             opened => opened?,
@@ -157,7 +157,7 @@ impl Input {
         self.read_from(file, length)
     }
 
-    /// Reads on in an open file behind what was given.
+    /// Continues in an open file after the bytes that were delivered.
     fn read_from(&mut self, mut file: File, length: u64) -> io::Result<Supply> {
         if self.compression == Compression::None {
             file.seek(SeekFrom::Start(self.position))?;
@@ -166,7 +166,7 @@ impl Input {
         }
         self.packed_bytes = length;
         let mut reader: Box<dyn Read + Send> = match self.compression {
-            // Without a single byte there is no member and no frame.
+            // An empty file has no gzip member and no zstd frame.
             _ if length == 0 => Box::new(io::empty()),
             Compression::Zstd => Box::new(zstd::Decoder::new(file)?),
             _ => Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, file))),
@@ -185,7 +185,7 @@ impl Input {
         Ok(Supply::Bytes)
     }
 
-    /// Reads at most `most` bytes more; true at the end of what is there.
+    /// Reads up to `most` more bytes; true at the current end of the file.
     pub(super) fn read(&mut self, bytes: &mut Vec<u8>, most: usize) -> Result<bool> {
         let before = bytes.len();
         bytes.reserve_exact(most + 64);
@@ -197,7 +197,7 @@ impl Input {
         self.position += (bytes.len() - before) as u64;
         let at_end = match read {
             Ok(read) => read < most,
-            // The rest is still to be written.
+            // The writer has not written the rest yet.
             Err(error) if self.is_incomplete(&error) => true,
             Err(error) => return Err(self.failed(&error)),
         };
@@ -208,7 +208,7 @@ impl Input {
         Ok(at_end)
     }
 
-    /// Whether a packed file that may grow ends in the middle of a member or frame.
+    /// Whether the error means that a growing compressed file ends within a member or frame.
     fn is_incomplete(&self, error: &io::Error) -> bool {
         self.tracked.is_some() && self.compression != Compression::None && error.kind() == ErrorKind::UnexpectedEof
     }
@@ -230,7 +230,7 @@ impl Input {
             {
                 Error::user(format!("not a readable {} file: {error}", self.compression.name()))
                     .at(path.to_string())
-                    .remedy("check the file, or say how it is packed: 'compression' = 'none', 'gzip' or 'zstd'")
+                    .remedy("check the file, or name its compression: 'compression' = 'none', 'gzip' or 'zstd'")
             }
             _ => io_error(&self.path, "read", error),
         }
@@ -241,7 +241,7 @@ fn shorter() -> io::Error {
     io::Error::from(ErrorKind::InvalidInput)
 }
 
-/// What an open file of a followed table has beyond the bytes that were given.
+/// Whether an open file of a followed table has more bytes than were delivered.
 fn supply(file: &File, tracked: &Tracked, metadata: io::Result<Metadata>, given: u64) -> io::Result<Supply> {
     let length = metadata?.len();
     if length < given {

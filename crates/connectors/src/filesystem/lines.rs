@@ -1,5 +1,5 @@
-//! Reads a text file in blocks of whole records. A block's records share its memory, and so may what is decoded from
-//! them: bytes are copied once, from the operating system.
+//! Reads a text file in blocks of whole records. Records share the memory of their block, and so may the decoded
+//! columns: bytes are copied once, from the operating system.
 
 use anabranch_model::Result;
 use arrow::array::BinaryArray;
@@ -13,21 +13,21 @@ use super::position::Position;
 
 /// Bytes read at a time.
 const BLOCK_BYTES: usize = 1 << 20;
-/// The longest record. A longer one is malformed: it is read past, and never held in memory.
+/// The longest record. A longer one is malformed: the reader skips it and never holds all of it in memory.
 const RECORD_BYTES_MAX: usize = 64 << 20;
-/// As many of its first bytes are shown.
+/// The number of its first bytes that are reported.
 const SHOWN_BYTES: usize = 1000;
-/// As many blocks are read past before other files have their turn.
+/// The number of blocks skipped at a time, before other files are read.
 const BLOCKS_PAST: usize = 16;
 /// The longest CSV record whose quote is still to be closed. Beyond, the quote is taken for damage.
 const QUOTED_BYTES_MAX: usize = 4 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What a reader has come to.
+/// The next part of a file.
 pub(super) enum Piece {
     Records(Block),
     TooLong(TooLong),
-    /// It is reading past a record that is too long.
+    /// A part of a record that is too long was skipped.
     Past,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Number of the line on which a record begins. Records must be asked for in their order.
+    /// Number of the line on which a record begins. Callers must query records in ascending order.
     pub(super) fn line(&mut self, record: usize) -> u64 {
         self.counted = self.count(record);
         self.counted.1
@@ -63,7 +63,7 @@ impl Block {
         (to, line + memchr_iter(b'\n', &self.records.values()[from..to]).count() as u64)
     }
 
-    /// Where a record begins that has not been asked for.
+    /// Where a record begins whose line was not queried yet.
     pub(super) fn position(&self, record: usize) -> Position {
         let (at, line) = self.count(record);
         Position::Text { byte: self.start + at as u64, line }
@@ -74,7 +74,7 @@ impl Block {
 pub(super) struct LineReader {
     input: Input,
     framing: Framing,
-    /// The file grows: its last line counts once it has its line end.
+    /// The file may grow: its last line is a record only when it has a line end.
     follow: bool,
     record_bytes_max: usize,
     /// Bytes read of a record that is not complete.
@@ -83,16 +83,16 @@ pub(super) struct LineReader {
     is_unsplit: bool,
     /// Number of the line at the beginning of `rest`, from 1.
     line: u64,
-    /// A record that is being read past.
+    /// The record that is being skipped.
     too_long: Option<TooLong>,
-    /// The file has been read to the end that it will keep.
+    /// The file was read to its final end.
     ended: bool,
-    /// The file holds something else than before.
+    /// The content of the file was replaced.
     replaced: bool,
 }
 
 impl LineReader {
-    /// Reads on where the input stands: before a record, on a line.
+    /// Reads from the input's position, which is the start of a record, on line `line`.
     pub(super) fn new(input: Input, framing: Framing, follow: bool, line: u64) -> Self {
         LineReader {
             input,
@@ -124,12 +124,12 @@ impl LineReader {
         self.input.head()
     }
 
-    /// Whether the file has to be read from its beginning, as a new one.
+    /// Whether the content was replaced, so that the file has to be read from its beginning.
     pub(super) fn is_replaced(&self) -> bool {
         self.replaced
     }
 
-    /// What comes next; `None` at the end, or if there is no complete record at the moment.
+    /// The next part; `None` at the end, or if no complete record is available yet.
     pub(super) fn next(&mut self) -> Result<Option<Piece>> {
         if self.replaced {
             return Ok(None);
@@ -163,18 +163,18 @@ impl LineReader {
         }
     }
 
-    /// The record that begins at `begin` is too long, and none of it is a line end.
+    /// Describes the record that begins at `begin`, which is too long and has no line end yet.
     fn too_long(&self, bytes: &[u8], begin: usize) -> TooLong {
         let record = &bytes[begin..];
         TooLong {
             byte: self.input.position() - record.len() as u64,
             line: self.line + memchr_iter(b'\n', &bytes[..begin]).count() as u64,
             begins: record[..record.len().min(SHOWN_BYTES)].to_vec(),
-            error: format!("the record is longer than {} bytes; this is its beginning", self.record_bytes_max),
+            error: format!("the record is longer than {} bytes; it begins as shown", self.record_bytes_max),
         }
     }
 
-    /// Reads on to the end of the line.
+    /// Skips bytes up to the end of the line.
     fn read_past(&mut self) -> Result<Option<Piece>> {
         let mut bytes = Vec::new();
         for _ in 0..BLOCKS_PAST {
@@ -195,15 +195,15 @@ impl LineReader {
         Ok(Some(Piece::Past))
     }
 
-    /// Reads a block more; true at the end of the file.
+    /// Reads one more block; true at the end of the file.
     fn read_more(&mut self, bytes: &mut Vec<u8>) -> Result<bool> {
         let at_end = self.input.read(bytes, BLOCK_BYTES)?;
         self.ended = at_end && !self.follow;
         Ok(at_end)
     }
 
-    /// Ends of the records in `bytes[begin..]`. What is not complete becomes a record if it never will be: the last line
-    /// of a file that ends without a line end, and the first line of a CSV record whose quote is not closed.
+    /// Ends of the records in `bytes[begin..]`. Two kinds of incomplete records count too: the last line of a file that ends
+    /// without a line end, and the first line of a CSV record whose quote is never closed.
     fn split(&self, bytes: &[u8], begin: usize, all: bool) -> Vec<i32> {
         let mut offsets = vec![begin as i32];
         let mut at = begin;

@@ -33,7 +33,7 @@ impl FileFormat {
 pub(super) struct FileOptions {
     pub(super) path: PathBuf,
     pub(super) format: FileFormat,
-    /// How all text files are packed; `None`: each as its name says.
+    /// Compression of all text files; `None`: by each file's extension.
     pub(super) compression: Option<Compression>,
     /// Given: the table is followed.
     pub(super) monitor_interval: Option<Duration>,
@@ -56,8 +56,10 @@ impl FileOptions {
         let choices = [("none", Compression::None), ("gzip", Compression::Gzip), ("zstd", Compression::Zstd)];
         let compression = options.choice("compression", &choices)?;
         if matches!(format, FileFormat::Parquet) && compression.is_some() {
-            return Err(Error::user("option 'compression' is for text: a Parquet file says itself how it is packed")
-                .remedy("leave the option out"));
+            return Err(Error::user(
+                "option 'compression' applies to text only: Parquet files name their own compression",
+            )
+            .remedy("leave the option out"));
         }
         let read = FileOptions {
             path: local_path(path)?,
@@ -76,10 +78,10 @@ impl FileOptions {
 fn local_path(path: &str) -> Result<PathBuf> {
     let path = path.strip_prefix("file://").unwrap_or(path);
     match path.split_once("://") {
-        Some((scheme, _)) if !scheme.contains('/') => {
-            Err(Error::user(format!("connector 'filesystem' has local files only, and 'path' is '{path}'"))
-                .remedy(format!("copy the files of '{scheme}://' to a local folder, or mount the place as one")))
-        }
+        Some((scheme, _)) if !scheme.contains('/') => Err(Error::user(format!(
+            "connector 'filesystem' reads and writes local files only, but 'path' is '{path}'"
+        ))
+        .remedy(format!("copy the files of '{scheme}://' to a local folder, or mount the place as one"))),
         _ => Ok(path.into()),
     }
 }

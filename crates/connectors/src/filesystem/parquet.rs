@@ -22,7 +22,7 @@ pub(super) struct ParquetFile {
     /// Rows of each row group.
     row_groups: Vec<u64>,
     row_group: usize,
-    /// Rows of the row group already given.
+    /// Rows of the row group already delivered.
     row: u64,
 }
 
@@ -60,12 +60,12 @@ impl ParquetFile {
         Ok(ParquetFile { place, reader, schema: schema.clone(), row_groups, row_group, row })
     }
 
-    /// Where the next rows are.
+    /// The position of the next rows.
     pub(super) fn position(&self) -> Position {
         Position::Parquet { row_group: self.row_group as u64, row: self.row }
     }
 
-    /// Goes on by rows that have been given.
+    /// Advances by rows that were delivered.
     fn advance(&mut self, rows: usize) {
         self.row += rows as u64;
         while let Some(rows) = self.row_groups.get(self.row_group)

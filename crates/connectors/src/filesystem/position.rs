@@ -1,4 +1,4 @@
-//! Where reading of a file stands, in words that do not depend on the size of batches.
+//! Positions in files, as text that does not depend on the size of batches.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub(super) enum Position {
     Text { byte: u64, line: u64 },
     /// Before a row of a Parquet file.
     Parquet { row_group: u64, row: u64 },
-    /// Nothing follows.
+    /// The file was read to its end.
     End,
 }
 
@@ -106,12 +106,12 @@ impl Names {
     }
 }
 
-/// What a position of a file says.
+/// A stored position of a file.
 pub(super) struct Entry {
-    /// What the file was called when it was first seen.
+    /// The file's name when it was first seen.
     pub(super) name: String,
     pub(super) position: Position,
-    /// Of a file that was followed.
+    /// Present for followed files.
     pub(super) identity: Option<Identity>,
 }
 
@@ -139,7 +139,7 @@ impl Entry {
     }
 }
 
-/// How a followed file is called in positions for ever: by its first name, and by what no other file of that name has.
+/// The key of a followed file in positions. It never changes: the file's first name with its inode and creation time.
 pub(super) fn label(name: &str, id: FileId) -> String {
     format!("{name}{}", suffix(id.inode, id.born_ms))
 }

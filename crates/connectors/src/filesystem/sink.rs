@@ -3,10 +3,10 @@
 //! Rows go to a hidden file first, which gets its visible name when it is complete: a reader never sees half a file.
 //! A file is completed at the end of an epoch, so it holds whole epochs.
 //!
-//! An epoch that has ended is never lost, since whoever brought its rows forgets them. Text is forced to disk at the end of
-//! each epoch; if the program was killed, the next job that writes the table finds the hidden files and completes them, up
-//! to their last whole record. A Parquet file says where its rows are at its end, and nobody else can write that: so it is
-//! completed with every epoch that has rows, however small it is. With checkpoints and exactly once, rows of many epochs
+//! An epoch that has ended must not be lost, because its source does not read those rows again. The sink syncs text to disk at
+//! the end of each epoch. If the program is killed, the next job that writes the table completes the hidden files up to their
+//! last whole record. A Parquet file keeps the index of its rows at its end, and only its writer can write that. So the sink
+//! completes it with every epoch that has rows, however small it is. With checkpoints and exactly once, rows of many epochs
 //! make one file.
 
 mod disk;
@@ -52,8 +52,8 @@ pub(super) fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext)
             .remedy("give the name of a folder, which is created if it is not there"));
     }
     if options.compression.is_some_and(|compression| compression != Compression::None) {
-        return Err(Error::user("option 'compression' is for reading: files are written plain")
-            .remedy("leave the option out, or write Parquet, which is packed"));
+        return Err(Error::user("option 'compression' applies to reading only: text is written uncompressed")
+            .remedy("leave the option out, or write Parquet, which is compressed"));
     }
     // An unsuitable schema is refused before the first row.
     if let FileFormat::Text(format) = &options.format {

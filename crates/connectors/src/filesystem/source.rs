@@ -1,8 +1,8 @@
-//! Reads the files of one task: in turn, so that the watermark, which follows the slowest, moves with all of them.
+//! Reads the files of one task in turn, so that the watermark, which follows the slowest file, advances.
 //!
-//! A file of a table that is read once is known by its name. A reader that goes on counts files that were read to their end
-//! among the table's, also when they are gone, so that the files keep their numbers. A file of a followed table is known by
-//! what the file system calls it.
+//! A file of a bounded table is identified by its name. A resumed reader still counts files that were read to their end, even
+//! deleted ones, so that partitions keep their numbers. A file of a followed table is identified by its inode, creation time
+//! and first bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -49,18 +49,18 @@ pub(super) struct FileSource {
 
 struct ReadFile {
     partition: u32,
-    /// What it is called in positions.
+    /// Its key in positions.
     label: String,
     path: PathBuf,
     /// Where reading begins.
     start: Position,
-    /// Which file it is, if the table is followed.
+    /// Its identity, if the table is followed.
     tracked: Option<Tracked>,
     /// `None` until its first turn.
     content: Option<Content>,
-    /// Nothing more was there at the last look.
+    /// The file had no more records at the last scan.
     exhausted: bool,
-    /// It was deleted or moved away from a table that is followed.
+    /// The file was deleted or moved out of a followed table.
     is_gone: bool,
 }
 
@@ -75,7 +75,7 @@ enum Content {
 }
 
 impl ReadFile {
-    /// Where the file stands, and how it is known if it is followed.
+    /// The file's position, with its identity if it is followed.
     fn position(&self) -> String {
         let position = match &self.content {
             None => self.start,
@@ -140,7 +140,7 @@ impl FileSource {
         Ok(source)
     }
 
-    /// Adds the files of a table that is read once: those of its sorted names that fall to this task.
+    /// Adds this task's share of the files of a bounded table.
     fn add_all(&mut self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<()> {
         let mut all = agreed(&self.options.path, &self.names, context)?;
         let starts = match from {
@@ -230,8 +230,8 @@ impl FileSource {
         Ok(None)
     }
 
-    /// Whether a file that has been read to its end is done with: Parquet files are complete when they appear, and a text
-    /// file may be gone or hold something else.
+    /// Whether the partition of a file that was read to its end is closed. In a followed table that holds for Parquet files, which
+    /// are complete when they appear, and for text files that were deleted or replaced.
     fn is_final(&self, index: usize) -> bool {
         let file = &self.files[index];
         let will_not_grow = match &file.content {
@@ -242,7 +242,7 @@ impl FileSource {
         self.follow.is_none() || will_not_grow || file.is_gone
     }
 
-    /// The file has ended. One that holds something else than before is read from its beginning, as a new one.
+    /// Closes the partition of a file. If the content was replaced, opens a new partition that reads it from its beginning.
     fn close(&mut self, index: usize) -> Polled {
         let file = self.files.remove(index);
         let identity = file.identity();
@@ -253,7 +253,7 @@ impl FileSource {
                 let start = Position::beginning(&self.options.format);
                 self.add(partition, file.label, file.path, start, Some(Tracked { id, head: Head::default() }));
             }
-            // What is gone does not come back.
+            // A deleted file needs no position.
             (Some(_), _) if file.is_gone => {}
             _ => self.ended.push(Ended { label: file.label, identity }),
         }
@@ -278,7 +278,7 @@ impl FileSource {
         Ok(next.map(|(batch, malformed)| Rows { partition, batch, malformed }))
     }
 
-    /// Opens a file at its first turn; `None` if a followed one is not under its name.
+    /// Opens a file at its first turn; `None` if a followed file no longer has this name.
     fn open_file(&mut self, index: usize) -> Result<Option<Content>> {
         let file = &mut self.files[index];
         Ok(Some(match (&self.options.format, file.start) {
@@ -306,7 +306,7 @@ impl FileSource {
         }))
     }
 
-    /// Looks at the folder if it is time: which files are new, renamed or gone.
+    /// Scans the folder if a scan is due, and finds new, renamed and deleted files. Returns whether it scanned.
     fn look(&mut self, wait_at_most: Duration) -> Result<bool> {
         let Some(follow) = &mut self.follow else { return Ok(false) };
         if !follow.wait(wait_at_most) {

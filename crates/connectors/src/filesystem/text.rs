@@ -29,7 +29,7 @@ struct Header {
     declared: SchemaRef,
 }
 
-/// How the format's records are set apart in a file.
+/// How the format separates records in a file.
 pub(super) fn framing(format: &Format) -> Framing {
     match format {
         Format::Json(_) => Framing::Lines,
@@ -39,7 +39,7 @@ pub(super) fn framing(format: &Format) -> Framing {
 }
 
 impl TextFile {
-    /// Reads on before the record that begins at a byte, on a line. With `tracked` the file is followed.
+    /// Reads from a byte on, which is the start of a record, with the number of its line. With `tracked` the file is followed.
     pub(super) fn new(
         (path, compression): (&Path, Compression),
         format: &Format,
@@ -67,12 +67,12 @@ impl TextFile {
         self.reader.head()
     }
 
-    /// Whether the file has to be read from its beginning, as a new one.
+    /// Whether the content was replaced, so that the file has to be read from its beginning.
     pub(super) fn is_replaced(&self) -> bool {
         self.block.is_none() && self.reader.is_replaced()
     }
 
-    /// Where the next rows are.
+    /// The position of the next rows.
     pub(super) fn position(&self) -> Position {
         match &self.block {
             Some((block, next)) => block.position(*next),

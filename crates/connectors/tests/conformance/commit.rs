@@ -1,4 +1,4 @@
-//! What a sink that writes exactly once must do: a result is visible when its checkpoint is complete, once, whoever commits it
+//! What a sink that writes exactly once must do: a result is visible when its checkpoint is complete, once, whichever task commits it
 //! and however often; and never without.
 
 use std::sync::Arc;

@@ -39,7 +39,7 @@ fn a_deleted_file_of_a_followed_folder_has_ended() {
     let mut source = FilesystemConnector.source(&reader, &context(0, 1), None).unwrap();
     assert_eq!(read(source.as_mut()), (vec!["1".to_owned(), "2".to_owned()], 0));
     fs::remove_file(folder.path().join("a.json")).unwrap();
-    // One that nobody has opened yet is gone before its first turn.
+    // A file that was not opened yet is deleted before its first turn.
     let mut late = FilesystemConnector.source(&reader, &context(0, 1), None).unwrap();
     fs::remove_file(folder.path().join("b.json")).unwrap();
     fs::write(folder.path().join("c.json"), "{\"id\": 3}\n").unwrap();

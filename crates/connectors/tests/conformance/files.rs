@@ -375,13 +375,13 @@ fn tables_that_cannot_be_are_refused() {
     let sink = FilesystemConnector.sink(&sink_spec(&written, &ids()), &context(0, 1));
     assert!(sink.err().unwrap().to_string().contains("a table is written as a folder"));
     let error = error(spec_of("s3://bucket/events", "json", None));
-    assert!(error.contains("has local files only, and 'path' is 's3://bucket/events'"), "{error}");
+    assert!(error.contains("reads and writes local files only, but 'path' is 's3://bucket/events'"), "{error}");
     let packed = spec_of(folder.path().join("new").to_str().unwrap(), "json", Some("gzip"));
     let sink = FilesystemConnector.sink(&sink_spec(&packed, &ids()), &context(0, 1));
-    assert!(sink.err().unwrap().to_string().contains("'compression' is for reading"));
+    assert!(sink.err().unwrap().to_string().contains("'compression' applies to reading"));
     let packed = spec_of("x", "parquet", Some("gzip"));
     let error = FilesystemConnector.describe(&packed, &ids()).unwrap_err().to_string();
-    assert!(error.contains("a Parquet file says itself how it is packed"), "{error}");
+    assert!(error.contains("Parquet files name their own compression"), "{error}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn writers_of_one_folder_do_not_disturb_each_other() {
             let table = table.clone();
             let write = move || {
                 for round in 0..25 {
-                    // Whoever opens the table looks for files that were left behind.
+                    // Opening the table recovers files that were left behind.
                     let mut sink = open(&table);
                     for epoch in 0..4 {
                         sink.write(&batch(writer * 1000 + round * 40 + epoch * 10, 10)).unwrap();

@@ -170,7 +170,7 @@ fn a_record_of_any_length_is_read_past() {
             assert!(reader.rest.capacity() <= BLOCK_BYTES, "{} bytes are held", reader.rest.capacity());
             let records = read(&mut reader);
             let shown = "x".repeat(SHOWN_BYTES);
-            let error = format!("the record is longer than 3145728 bytes; this is its beginning begins with {shown}");
+            let error = format!("the record is longer than 3145728 bytes; it begins as shown begins with {shown}");
             assert_eq!(records[0], (2, error), "{framing:?}");
             assert_eq!(texts(&records[1..]), after, "{framing:?}");
             let Position::Text { byte, .. } = reader.position() else { panic!("no text") };

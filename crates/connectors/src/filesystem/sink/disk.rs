@@ -1,5 +1,5 @@
-//! The file operations of the sinks. What is on disk after a power failure depends on their order alone: so all of them
-//! are here, where a test can record them, let one fail, and build what a power failure would leave.
+//! The file operations of the sinks. Their order decides what is on disk after a power failure. Tests record them here, let one
+//! fail, and replay what a power failure would leave.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
@@ -11,7 +11,7 @@ use anabranch_model::Result;
 
 use crate::filesystem::io_error;
 
-/// What is about to be done to a disk.
+/// An operation on the disk.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(test), expect(dead_code, reason = "only tests watch"))]
 pub(super) enum Operation<'a> {
@@ -25,7 +25,7 @@ pub(super) enum Operation<'a> {
     SyncFolder(&'a Path),
 }
 
-/// Learns of each operation before it is carried out. An error takes its place.
+/// Observes each operation before it is carried out. An error replaces the operation.
 pub(super) trait Watch: Send + Sync {
     fn before(&self, operation: Operation<'_>) -> io::Result<()>;
 }
@@ -47,13 +47,13 @@ impl Disk {
         self.watch.as_ref().map_or(Ok(()), |watch| watch.before(operation))
     }
 
-    /// Makes a folder and those above it that are missing, and forces their names to disk.
+    /// Makes a folder and its missing parents, and syncs their names to disk.
     pub(super) fn make_folder(&self, folder: &Path) -> Result<()> {
         let missing: Vec<_> = folder.ancestors().take_while(|f| !f.as_os_str().is_empty() && !f.exists()).collect();
         for folder in missing.into_iter().rev() {
             let made = self.before(Operation::MakeFolder(folder)).and_then(|()| fs::create_dir(folder));
             match made {
-                // Another task was faster.
+                // Another task made it first.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 made => made.map_err(|e| io_error(folder, "make the folder", &e))?,
             }
@@ -104,10 +104,10 @@ impl Disk {
         }
     }
 
-    /// Forces the names in a folder to disk.
+    /// Syncs the names in a folder to disk.
     pub(super) fn sync_folder(&self, folder: &Path) -> Result<()> {
         let synced = self.before(Operation::SyncFolder(folder)).and_then(|()| File::open(folder)?.sync_all());
-        synced.map_err(|e| io_error(folder, "force to disk", &e))
+        synced.map_err(|e| io_error(folder, "sync to disk", &e))
     }
 }
 
@@ -128,10 +128,10 @@ impl DiskFile {
         &self.path
     }
 
-    /// Forces the content to disk.
+    /// Syncs the content to disk.
     pub(super) fn sync(&self) -> Result<()> {
         let synced = self.disk.before(Operation::SyncFile(&self.path)).and_then(|()| self.file.sync_all());
-        synced.map_err(|e| io_error(&self.path, "force to disk", &e))
+        synced.map_err(|e| io_error(&self.path, "sync to disk", &e))
     }
 
     /// Waits for the file's lock, and takes it.
@@ -166,7 +166,7 @@ impl DiskFile {
         read.map_err(|e| io_error(&self.path, "read", &e)).map(|_| bytes)
     }
 
-    /// Leaves only the first bytes.
+    /// Truncates the file.
     pub(super) fn cut(&self, bytes: u64) -> Result<()> {
         let cut = self.disk.before(Operation::Cut(&self.path, bytes)).and_then(|()| self.file.set_len(bytes));
         cut.map_err(|e| io_error(&self.path, "cut", &e))

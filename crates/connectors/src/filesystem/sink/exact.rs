@@ -1,12 +1,12 @@
 //! Writes the files of one task, exactly once: a file becomes visible when the checkpoint that covers its rows is complete.
 //!
-//! At the end of an epoch that a checkpoint covers, the sink completes the files that hold its rows and forces them to disk,
+//! At the end of an epoch that a checkpoint covers, the sink completes the files that hold its rows and syncs them to disk,
 //! still hidden. The checkpoint keeps their names and those they will have. When it is complete the sink renames them. So
 //! files are as large as what a checkpoint interval brings, and may be smaller (`'sink.rolling-size'`).
 //!
-//! After a crash the next incarnation renames what has not been renamed. Before the first rename of a commit the sink leaves
-//! a note of it in the folder. A file of a noted commit was renamed before, even if it has been moved away since. A hidden
-//! file that is missing without a note is lost, and the job fails for good: going on would leave its rows out.
+//! After a crash the next incarnation renames what has not been renamed. Before the first rename of a commit the sink
+//! makes a commit marker in the folder. If a hidden file is missing and its commit has a marker, the file was renamed and may
+//! have been moved away since. If it is missing without a marker, its rows are lost: the job fails and does not restart.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use super::file::PartFile;
 use super::staged::{Leftover, StagedFolder};
 use crate::filesystem::options::FileOptions;
 
-/// Version of the committables' content. Commits of version 1 left no notes.
+/// Version of the committables' content. Commits of version 1 made no markers.
 const VERSION: u64 = 2;
 
 /// The writer of one task, exactly once.
@@ -41,7 +41,7 @@ pub(super) struct ExactFileSink {
     complete: Vec<String>,
     /// Files of committables whose commit is still to come.
     prepared: BTreeSet<String>,
-    /// The note of the last commit.
+    /// The marker of the last commit.
     marker: Option<PathBuf>,
     /// The first row has been written.
     has_written: bool,
@@ -85,7 +85,7 @@ impl ExactFileSink {
     fn publish(&mut self, Content { version, folder, files }: &Content, epoch: Epoch) -> Result<()> {
         let Some((_, first)) = files.first() else { return Ok(()) };
         for (hidden, visible) in files {
-            // In this order: a file that another process renames meanwhile is seen under one of its names.
+            // The hidden name is checked first, so that a file which another process renames meanwhile is found under its visible name.
             let is_there = exists(&folder.join(hidden))? || exists(&folder.join(visible))?;
             if !is_there && *version > 1 && !StagedFolder::is_marked_committed(folder, first, epoch)? {
                 let hidden = folder.join(hidden);
@@ -148,7 +148,7 @@ impl Sink for ExactFileSink {
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {
-        // The job has ended or belongs to a later incarnation, which commits what checkpoints cover.
+        // A later incarnation commits what checkpoints cover.
         if self.host.is_cancelled() {
             return Ok(());
         }
@@ -157,7 +157,7 @@ impl Sink for ExactFileSink {
         self.publish(&content, committable.epoch).map_err(place)?;
         let own = content.files.iter().filter(|(hidden, _)| self.prepared.remove(hidden)).count();
         if own > 0 && !self.has_committed {
-            // The checkpoint of this epoch is complete, so every sink has been given what an earlier run had left to commit.
+            // The checkpoint of this epoch is complete. So every sink of this incarnation has committed what an earlier one had prepared.
             self.folder.remove(Leftover::Complete)?;
             self.folder.remove_markers()?;
             self.has_committed = true;
@@ -175,7 +175,7 @@ impl Sink for ExactFileSink {
     }
 }
 
-/// What a committable says: hidden names and the visible ones to come, in a folder.
+/// The content of a committable: hidden names with their future visible names, in a folder.
 struct Content {
     version: u64,
     folder: PathBuf,

@@ -51,7 +51,7 @@ impl PartFile {
             }
             FileFormat::Parquet => {
                 let mut properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-                // The file says which Arrow types it holds. Many readers cannot work with views.
+                // The metadata names Arrow types. Many readers cannot process view types.
                 add_encoded_arrow_schema_to_metadata(&without_views(schema), &mut properties);
                 let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
                 let writer = ArrowWriter::try_new_with_options(file, schema.clone(), options);
@@ -80,7 +80,7 @@ impl PartFile {
         }
     }
 
-    /// Gives what was written to the operating system, as far as the format allows.
+    /// Hands what was written to the operating system, as far as the format allows.
     pub(super) fn flush(&mut self) -> Result<()> {
         if let Content::Text { file, buffer, written_bytes, .. } = &mut self.content {
             file.write_all(buffer).map_err(|e| io_error(&self.path, "write", &e))?;
@@ -90,8 +90,8 @@ impl PartFile {
         Ok(())
     }
 
-    /// Forces what was written to disk, as far as the format allows; nothing is done if nothing was written since the last
-    /// time. True if the file is on disk for the first time, and its name may not be.
+    /// Syncs what was written to disk, as far as the format allows. Does nothing if nothing was written since the last sync. True
+    /// after the first sync: the file's name may not be on disk yet.
     pub(super) fn sync(&mut self) -> Result<bool> {
         self.flush()?;
         let Content::Text { file, written_bytes, synced_bytes, .. } = &mut self.content else { return Ok(false) };
@@ -120,7 +120,7 @@ impl PartFile {
         }
     }
 
-    /// Writes the end of the file, forces it to disk, and returns it, still locked.
+    /// Writes the end of the file, syncs it to disk, and returns it, still locked.
     pub(super) fn complete(mut self) -> Result<DiskFile> {
         self.flush()?;
         let file = match self.content {
@@ -144,7 +144,7 @@ pub(super) fn cut_to_records(file: &mut DiskFile, framing: Framing) -> Result<bo
     Ok(end > 0)
 }
 
-/// The columns as the file describes them: texts and bytes as plain ones.
+/// The schema for the file's metadata: string and binary views become plain strings and bytes.
 fn without_views(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(|field| plain_field(field)).collect::<Vec<_>>())
 }

@@ -1,9 +1,9 @@
 //! The names of a table's files: `part-<task>-<number>.<extension>`, and `.part-<task>-<number>.<extension>.inprogress`
-//! while they are written. The writer holds a lock on its file, by which a file in progress can be told from one that
-//! was left behind.
+//! while they are written. The writer locks its file. A file in progress without a lock was left
+//! behind by a killed writer.
 //!
-//! Several writers may have the same task number: those of other statements and other jobs, and whatever else writes into
-//! the folder. Whoever makes the hidden file owns the number, so the visible name is looked at after that.
+//! Several writers may have the same task number: those of other statements and other jobs. The writer that makes the hidden
+//! file owns the number, so it checks the visible name after that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(super) struct PartFolder {
 }
 
 impl PartFolder {
-    /// Makes the folder if need be, and goes on after the numbers of earlier jobs.
+    /// Makes the folder if it is missing, and continues after the numbers of earlier jobs.
     pub(super) fn open(disk: Disk, folder: &Path, context: &TaskContext, extension: &'static str) -> Result<Self> {
         disk.make_folder(folder)?;
         let (task, parallelism) = (context.index, context.parallelism.max(1));
@@ -50,7 +50,7 @@ impl PartFolder {
         Ok(names)
     }
 
-    /// Makes the next hidden file, with a number that nobody else uses.
+    /// Makes the next hidden file, with a number that no other writer uses.
     pub(super) fn create(&mut self) -> Result<DiskFile> {
         loop {
             let visible = format!("part-{}-{}.{}", self.task, self.next, self.extension);
@@ -58,7 +58,7 @@ impl PartFolder {
             self.next += 1;
             let Some(file) = self.disk.create(&path)? else { continue };
             file.lock()?;
-            // Before it was locked, another writer may have taken it for one that was left behind, and removed it.
+            // Before this lock, another writer may have found the file unlocked and removed it.
             if !file.has_its_name()? {
                 continue;
             }
@@ -87,7 +87,7 @@ impl PartFolder {
         }
     }
 
-    /// Forces the names in the folder to disk.
+    /// Syncs the names in the folder to disk.
     pub(super) fn sync(&self) -> Result<()> {
         self.disk.sync_folder(&self.folder)
     }
@@ -102,7 +102,7 @@ impl PartFolder {
                 continue;
             }
             let Some(mut file) = self.disk.open(&path)? else { continue };
-            // While it is open, its writer or another that recovers may finish with it.
+            // Its writer, or another task that recovers, may have published it meanwhile.
             if !file.try_lock()? || !file.has_its_name()? {
                 continue;
             }
@@ -116,7 +116,7 @@ impl PartFolder {
     }
 }
 
-/// A file's name, taken apart.
+/// The parts of a file's name.
 struct PartName {
     text: String,
     task: u32,

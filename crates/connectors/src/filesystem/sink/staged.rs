@@ -1,4 +1,4 @@
-//! The names of files that are written exactly once, and what becomes of those that nobody will ever rename.
+//! The names of files that are written exactly once, and the removal of those that will never become visible.
 //!
 //! A file is `.part-SCOPE-TASK-iINCARNATION-OPENED-NUMBER.json.inprogress` while it is written, `...complete` when it is on
 //! disk, and `part-SCOPE-TASK-EPOCH-INDEX.json` when its checkpoint is complete. OPENED is the time at which the writer was
@@ -10,8 +10,8 @@
 //! then another task may still have to commit them. Files of newer incarnations belong to a process that has taken the job
 //! over, and stay.
 //!
-//! `.part-SCOPE-TASK-EPOCH.committed` is an empty file. It says that the commit of this epoch, and of all before it, has
-//! begun: from then on a missing hidden file was renamed, and may have been moved away since.
+//! `.part-SCOPE-TASK-EPOCH.committed` is an empty file. This commit marker says that the commit of this epoch,
+//! and of all before it, has begun.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -51,7 +51,7 @@ pub(super) struct StagedFolder {
 }
 
 impl StagedFolder {
-    /// Makes the folder if need be.
+    /// Makes the folder if it is missing.
     pub(super) fn open(
         disk: Disk,
         folder: &Path,
@@ -94,7 +94,7 @@ impl StagedFolder {
         }
     }
 
-    /// Notes in its name that a file is on disk. Returns the name.
+    /// Marks a file as complete by its name, and returns the name.
     pub(super) fn complete(&self, path: &Path) -> Result<String> {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(IN_PROGRESS));
         let stem = name.ok_or_else(|| Error::internal(format!("{} is no file in progress", path.display())))?;
@@ -125,14 +125,14 @@ impl StagedFolder {
         self.disk.rename(&source, &target)
     }
 
-    /// Notes that the commit of an epoch begins. `visible` is the name of one of its files.
+    /// Makes the marker of an epoch's commit. `visible` is the name of one of its files.
     pub(super) fn mark_committed(&self, folder: &Path, visible: &str, epoch: Epoch) -> Result<PathBuf> {
         let marker = folder.join(format!(".{}-{}{COMMITTED}", writer_of(visible)?, epoch.0));
         self.disk.create(&marker)?;
         Ok(marker)
     }
 
-    /// Whether the commit of an epoch has begun.
+    /// Whether an epoch's commit has a marker.
     pub(super) fn is_marked_committed(folder: &Path, visible: &str, epoch: Epoch) -> Result<bool> {
         let writer = format!(".{}-", writer_of(visible)?);
         let committed = |name: &OsString| {
@@ -142,7 +142,7 @@ impl StagedFolder {
         Ok(names(folder)?.iter().filter_map(committed).any(|committed| committed >= epoch.0))
     }
 
-    /// Forces the names in a folder to disk.
+    /// Syncs the names in a folder to disk.
     pub(super) fn sync(&self, folder: &Path) -> Result<()> {
         self.disk.sync_folder(folder)
     }
@@ -167,7 +167,7 @@ impl StagedFolder {
         Ok(())
     }
 
-    /// Removes the notes of commits that a later one of the same writer has made superfluous.
+    /// Removes commit markers that a later marker of the same writer replaces.
     pub(super) fn remove_markers(&self) -> Result<()> {
         let prefix = format!(".part-{}-", self.scope);
         let mut newest: BTreeMap<u32, u64> = BTreeMap::new();
@@ -192,12 +192,12 @@ impl StagedFolder {
         is_older && hidden.task % self.parallelism == self.task
     }
 
-    /// Whether nobody writes a file.
+    /// Whether no writer holds the file's lock.
     fn is_abandoned(&self, path: &Path) -> Result<bool> {
         self.disk.open(path)?.map_or(Ok(false), |file| file.try_lock())
     }
 
-    /// The name of a hidden file of this scope, taken apart.
+    /// Parses the name of a hidden file of this scope.
     fn parse(&self, name: &str) -> Option<Hidden> {
         let rest = name.strip_prefix(".part-")?.strip_prefix(self.scope.as_str())?.strip_prefix('-')?;
         let (rest, kind) = match (rest.strip_suffix(IN_PROGRESS), rest.strip_suffix(COMPLETE)) {
@@ -222,7 +222,7 @@ impl StagedFolder {
     }
 }
 
-/// What the name of a hidden file says.
+/// The parts of a hidden file's name.
 struct Hidden {
     task: u32,
     /// `None` in names of former versions.

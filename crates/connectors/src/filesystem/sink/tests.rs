@@ -1,5 +1,5 @@
-//! Power failures: of what a sink has done to the disk only that survives for certain which it has forced there. Of the rest
-//! any part may survive: the beginning of what was written to a file, and any of the changes of names.
+//! Power failures. What a sink has synced to disk survives. Of everything else any part may survive: a prefix of the bytes
+//! written to a file, and any subset of the renames, creations and removals.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,7 +45,7 @@ impl From<Operation<'_>> for Done {
     }
 }
 
-/// Records all operations. The `failing`-th that forces something to disk fails.
+/// Records all operations. The `failing`-th sync fails.
 #[derive(Default)]
 struct Recorder {
     done: Mutex<Vec<Done>>,
@@ -64,15 +64,15 @@ impl Watch for Recorder {
     }
 }
 
-/// A disk of which it is known what has been forced to it.
+/// A model of a disk that knows what was synced.
 #[derive(Default)]
 struct Model {
-    /// Content of each file, and how much of it has been forced to disk.
+    /// Content of each file, and how many bytes of it were synced.
     files: Vec<(Vec<u8>, usize)>,
     /// Names now, and those that are on disk.
     names: BTreeMap<PathBuf, usize>,
     durable: BTreeMap<PathBuf, usize>,
-    /// Changes of names that have not been forced to disk, with the files that were made.
+    /// Changes of names that were not synced, with the files that were made.
     pending: Vec<(Done, Option<usize>)>,
     folders: Vec<PathBuf>,
 }
@@ -136,7 +136,7 @@ impl Model {
         }
         let _ = fs::remove_dir_all(folder);
         if !self.folders.is_empty() {
-            assert!(self.durable.is_empty(), "files were forced to disk in a folder that was not");
+            assert!(self.durable.is_empty(), "files were synced in a folder whose own name was not");
             return;
         }
         fs::create_dir_all(folder).unwrap();
@@ -238,7 +238,7 @@ impl Table {
     }
 }
 
-/// Writes five epochs. Told after each step with what the step has promised.
+/// Writes five epochs. Calls `promised` after each step with what the step guarantees.
 fn write_exactly_once(
     sink: &mut dyn Sink,
     mut promised: impl FnMut(Option<&Committable>, Option<&Committable>),
@@ -335,7 +335,7 @@ fn an_ended_epoch_survives_a_power_failure() {
 }
 
 #[test]
-fn what_cannot_be_forced_to_disk_fails_the_epoch() {
+fn a_failed_sync_fails_the_epoch() {
     for format in ["json", "parquet"] {
         for delivery in [Delivery::AtLeastOnce, Delivery::ExactlyOnce { scope: "job-0".into() }] {
             for failing in 0.. {
@@ -354,7 +354,7 @@ fn what_cannot_be_forced_to_disk_fails_the_epoch() {
                     }
                     Err(error) => {
                         assert_eq!(syncs, failing + 1, "the sink went on");
-                        assert!(error.to_string().contains("cannot force to disk"), "{error}");
+                        assert!(error.to_string().contains("cannot sync to disk"), "{error}");
                     }
                 }
             }
