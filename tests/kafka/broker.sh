@@ -6,6 +6,9 @@
 #   broker.sh stop DIR           stops it and waits until it has ended
 #
 # ANABRANCH_BROKER_PARENT=PID    the broker dies and DIR is removed when process PID has ended, however it ended
+# ANABRANCH_BROKER_SECURE=KEYS   two more listeners, with the key and certificate of KEYS/server.pem and the authority of KEYS/ca.pem:
+#                                logins over TLS, its address in DIR/sasl.servers, and certificates of clients, in
+#                                DIR/mutual.servers; user 'writer' has the password of KEYS/password
 # ANABRANCH_BROKER_JAVA_OPTS     options of the JVM, instead of a small heap and quick start
 set -euo pipefail
 
@@ -46,6 +49,30 @@ log.retention.ms=-1
 num.network.threads=2
 num.io.threads=2
 PROPERTIES
+  [[ -z ${ANABRANCH_BROKER_SECURE:-} ]] || secure_properties "$dir" "$port" "$ANABRANCH_BROKER_SECURE" >>"$dir/server.properties"
+}
+
+# The listeners of a broker with logins and certificates; a later line of a properties file counts.
+secure_properties() {
+  local dir="$1" port="$2" keys="$3" sasl mutual module=org.apache.kafka.common.security
+  sasl="$(free_port "$port")" mutual="$(free_port "$port")"
+  echo "127.0.0.1:$sasl" >"$dir/sasl.servers"
+  echo "127.0.0.1:$mutual" >"$dir/mutual.servers"
+  cat <<PROPERTIES
+listeners=$(sed -n 's/^listeners=//p' "$dir/server.properties"),SECURE://127.0.0.1:$sasl,MUTUAL://127.0.0.1:$mutual
+advertised.listeners=PLAINTEXT://127.0.0.1:$port,SECURE://127.0.0.1:$sasl,MUTUAL://127.0.0.1:$mutual
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL,MUTUAL:SSL
+ssl.keystore.type=PEM
+ssl.keystore.location=$keys/server.pem
+ssl.truststore.type=PEM
+ssl.truststore.location=$keys/ca.pem
+listener.name.mutual.ssl.client.auth=required
+listener.name.secure.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+listener.name.secure.plain.sasl.jaas.config=$module.plain.PlainLoginModule required user_writer="$(cat "$keys/password")";
+listener.name.secure.scram-sha-256.sasl.jaas.config=$module.scram.ScramLoginModule required;
+listener.name.secure.scram-sha-512.sasl.jaas.config=$module.scram.ScramLoginModule required;
+listener.name.secure.oauthbearer.sasl.jaas.config=$module.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";
+PROPERTIES
 }
 
 # Everything a JVM of ours is started with, up to the main class.
@@ -59,11 +86,16 @@ java_command() {
 }
 
 format() {
-  local dir="$1" id
+  local dir="$1" id users=()
   [[ ! -e $dir/data/meta.properties ]] || return 0
   # A cluster id is 16 random bytes in URL-safe base 64; the first letter keeps it from looking like an option.
   id="A$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | cut -c 2-22)"
-  "${java[@]}" kafka.tools.StorageTool format --cluster-id "$id" --config "$dir/server.properties" \
+  if [[ -n ${ANABRANCH_BROKER_SECURE:-} ]]; then
+    for mechanism in SCRAM-SHA-256 SCRAM-SHA-512; do
+      users+=(--add-scram "$mechanism=[name=writer,password=$(cat "$ANABRANCH_BROKER_SECURE/password")]")
+    done
+  fi
+  "${java[@]}" kafka.tools.StorageTool format --cluster-id "$id" --config "$dir/server.properties" "${users[@]}" \
     >"$dir/format.log" 2>&1 || fail "formatting $dir/data failed: $(tail -n 5 "$dir/format.log")"
 }
 

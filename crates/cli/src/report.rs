@@ -1,10 +1,10 @@
 //! Errors for people: what is wrong, where, the line of SQL with a caret, and the remedy.
 
-use anabranch_model::Error;
+use anabranch_model::{Error, Secrets};
 
 const HELP: &str = "\n  help: ";
 
-/// The error with the offending line of `sql`, if it names a line and a column.
+/// The error with the offending line of `sql`, if it names a line and a column. Secrets of `sql` are not shown.
 pub(crate) fn render(error: &Error, sql: &str) -> String {
     let text = error.to_string();
     let (what, help) = match text.split_once(HELP) {
@@ -22,7 +22,7 @@ pub(crate) fn render(error: &Error, sql: &str) -> String {
         out.push_str(help);
         out.push('\n');
     }
-    out
+    Secrets::of_sql(sql).hide(&out)
 }
 
 /// The place `line L, column C` in a message.
@@ -60,6 +60,14 @@ mod tests {
         let expected =
             "error: a.sql: line 2, column 2: unknown column 'bad'\n  |\n2 |  bad\n  |  ^\nhelp: columns: a, b\n";
         assert_eq!(render(&error, SQL), expected);
+    }
+
+    #[test]
+    fn the_line_is_shown_without_its_secrets() {
+        let sql = "WITH ('x' = 'y', 'properties.sasl.password' 'hunter2');";
+        let error = Error::user("expected =, found: 'hunter2'").at("line 1, column 45").remedy("not 'hunter2'");
+        let shown = render(&error, sql);
+        assert!(!shown.contains("hunter2") && shown.contains("'properties.sasl.password' '*******')"), "{shown}");
     }
 
     #[test]

@@ -24,5 +24,7 @@ mod harness;
 mod positions;
 #[path = "kafka/reading.rs"]
 mod reading;
+#[path = "kafka/security.rs"]
+mod security;
 #[path = "kafka/writing.rs"]
 mod writing;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use anabranch_model::Shown;
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
 /// A connector by name, with the options of `WITH (...)`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectorSpec {
     /// Name: `kafka`, `filesystem`, `ad_events`, ...
     pub connector: String,
@@ -28,6 +29,13 @@ pub struct TableTraits {
     pub max_readers: Option<u32>,
     /// Columns, for connectors that know them; a declaration without columns takes these.
     pub schema: Option<SchemaRef>,
+}
+
+impl fmt::Debug for ConnectorSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = Shown(&self.options);
+        f.debug_struct("ConnectorSpec").field("connector", &self.connector).field("options", &options).finish()
+    }
 }
 
 impl fmt::Display for ConnectorSpec {

@@ -11,6 +11,7 @@ mod ids;
 mod key_group;
 mod notices;
 mod rng;
+mod secrets;
 mod time;
 
 pub use clock::{Clock, ManualClock, Nanos, SystemClock};
@@ -23,4 +24,5 @@ pub use ids::{Epoch, Group, Incarnation, PartitionId, PlanVersion, StageId, Task
 pub use key_group::{KeyGroup, KeyGroups};
 pub use notices::{Notice, Notices};
 pub use rng::Rng;
+pub use secrets::{Secrets, Shown, is_secret};
 pub use time::EventTime;

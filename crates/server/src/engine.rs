@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, Plan, TableTraits};
-use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64};
+use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64, is_secret};
 use anabranch_operators::{Connector, Connectors};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
 use anabranch_runtime::{Checkpointing, Fate, Origin};
@@ -32,7 +32,7 @@ pub struct Settings {
 }
 
 /// An option of a table: `events.rows-per-second=50000`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct TableOption {
     /// Name of the table.
     pub table: String,
@@ -40,6 +40,13 @@ pub struct TableOption {
     pub name: String,
     /// Its value.
     pub value: String,
+}
+
+impl std::fmt::Debug for TableOption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let value = if is_secret(&self.name) { "***" } else { &self.value };
+        write!(f, "{}.{}={value}", self.table, self.name)
+    }
 }
 
 impl Default for Engine {

@@ -26,6 +26,9 @@ pub(super) type Producer = BaseProducer<Reports>;
 /// typed a wrong address waits for this.
 pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(10);
 
+/// Callbacks that may wait while a first request was not answered.
+pub(super) const CALLBACKS: u32 = 100;
+
 /// Time between two looks whether something is ready.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
@@ -34,6 +37,8 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Reports {
     /// Why a connection last failed.
     connection: Mutex<Option<String>>,
+    /// All brokers were lost since the task last looked.
+    is_down: AtomicBool,
     /// The first record that could not be delivered.
     undelivered: Mutex<Option<Undelivered>>,
     /// A commit of positions is under way.
@@ -59,11 +64,16 @@ fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
 
 impl Reports {
     /// Why a connection last failed, in parentheses, or nothing.
-    fn reason(&self) -> String {
+    pub(super) fn reason(&self) -> String {
         match &*self.connection.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(reason) => format!(" ({reason})"),
             None => String::new(),
         }
+    }
+
+    /// Whether the connections to all brokers were lost since the last call.
+    pub(super) fn take_down(&self) -> bool {
+        self.is_down.swap(false, Ordering::AcqRel)
     }
 
     /// The first record that could not be delivered since the last call.
@@ -88,7 +98,10 @@ impl Reports {
 }
 
 impl ClientContext for Reports {
-    fn error(&self, _error: KafkaError, reason: &str) {
+    fn error(&self, error: KafkaError, reason: &str) {
+        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
+            self.is_down.store(true, Ordering::Release);
+        }
         // The summary that follows single failures says less than they did.
         if !reason.contains("brokers are down") {
             put(&self.connection, Some(reason.to_owned()));
@@ -181,7 +194,7 @@ pub(super) fn count_in(metadata: &Metadata, topic: &str) -> Result<i32, RDKafkaE
 /// No broker answered a first question.
 fn unanswered(client: &Consumer, table: &Table, wait: Duration, error: &KafkaError) -> Error {
     // Serves the callbacks that tell why.
-    for _ in 0..100 {
+    for _ in 0..CALLBACKS {
         let _ = client.poll(Duration::ZERO);
     }
     silent(client.context(), table, wait, error.rdkafka_error_code())

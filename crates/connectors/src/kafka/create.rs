@@ -14,7 +14,7 @@ use rdkafka::config::FromClientConfig;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
-use super::client::{LOOK, Producer, count_in, silent};
+use super::client::{CALLBACKS, LOOK, Producer, count_in, silent};
 use super::table::{Table, config_error};
 
 /// What asks the broker to use its own defaults.
@@ -32,7 +32,10 @@ pub(super) fn ensure_topic(
     let mut asked = false;
     loop {
         let metadata = client.client().fetch_metadata(Some(topic), wait).map_err(|error| {
-            client.poll(Duration::ZERO);
+            // Serves the callbacks that tell why.
+            for _ in 0..CALLBACKS {
+                client.poll(Duration::ZERO);
+            }
             silent(client.context(), table, wait, error.rdkafka_error_code())
         })?;
         let code = match count_in(&metadata, topic) {

@@ -6,6 +6,7 @@
 //! but when the topic is first looked up, and a crash at any moment leaves all of an interval's records to be written by whoever
 //! goes on, or none. The price is memory and checkpoints of the size of what an interval gives out.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use super::client::{self, FIRST_ANSWER, LOOK};
 use super::create::ensure_topic;
 use super::held::{Content, Held};
 use super::key::KeyEncoder;
+use super::outage::Outage;
 use super::room::Room;
 use super::sink::{Partitions, bytes};
 use super::table::Table;
@@ -49,6 +51,7 @@ pub(super) struct Committer {
     name: String,
     clock: Arc<dyn Clock>,
     host: Arc<dyn Host>,
+    outage: RefCell<Outage>,
     /// By the task whose records they commit.
     transactors: BTreeMap<u32, Transactor>,
     /// What was prepared before this incarnation is being committed.
@@ -89,12 +92,14 @@ impl Committer {
     /// Of the writer of a table that has this scope.
     pub(super) fn new(table: Table, name: &str, context: &TaskContext, scope: &str) -> Committer {
         let (name, scope, clock) = (name.to_owned(), scope.to_owned(), context.clock.clone());
+        let outage = Outage::of_writer(&table, context);
         Committer {
             table,
             scope,
             name,
             clock,
             host: context.host.clone(),
+            outage: RefCell::new(outage),
             transactors: BTreeMap::new(),
             is_restoring: true,
         }
@@ -137,7 +142,7 @@ impl Committer {
     ) -> Result<()> {
         let (clock, host) = (self.clock.clone(), self.host.clone());
         let deadline = clock.now().plus(self.table.delivery_timeout);
-        let bounds = Bounds { deadline, clock: clock.as_ref(), host: host.as_ref() };
+        let bounds = Bounds { deadline, clock: clock.as_ref(), host: host.as_ref(), outage: &self.outage };
         let identity = Identity::new(&self.scope, &self.name, task);
         let mut pause = PAUSE;
         loop {
@@ -156,12 +161,16 @@ impl Committer {
             let reason = match acted {
                 Ok(transactor) => {
                     self.transactors.insert(task, transactor);
+                    self.outage.borrow_mut().ends(clock.now());
                     return Ok(());
                 }
                 Err(Failure::Final(error)) => return Err(error),
                 Err(Failure::Fenced(error)) if bounds.are_over() || !host.is_owner()? => return Err(error),
                 Err(Failure::Fenced(error)) => error.to_string(),
-                Err(Failure::Passing(reason)) => reason,
+                Err(Failure::Passing(reason)) => {
+                    bounds.fails(&reason);
+                    reason
+                }
             };
             if host.is_cancelled() {
                 return Err(Error::outside(format!("{what} {}: the job's tasks are being ended", self.table.servers)));

@@ -19,6 +19,7 @@ use super::create::ensure_topic;
 use super::exact::Committer;
 use super::key::KeyEncoder;
 use super::native::{Topic, flush};
+use super::outage::Outage;
 use super::table::{Partitioner, Table};
 use crate::format::Encode;
 
@@ -41,6 +42,7 @@ pub(super) struct KafkaSink {
     partitions: Partitions,
     topic: Topic,
     client: Arc<Producer>,
+    outage: Outage,
     /// Of a job with checkpoints.
     committer: Option<Committer>,
 }
@@ -100,14 +102,18 @@ impl KafkaSink {
             partitions: Partitions::new(table.partitioner, context.index, count),
             topic: Topic::of_producer(&client, &name)?,
             client,
+            outage: Outage::of_writer(&table, context),
             table,
             committer,
         })
     }
 
     /// Serves the client's callbacks, and fails if a record could not be delivered.
-    fn check_deliveries(&self) -> Result<()> {
+    fn check_deliveries(&mut self) -> Result<()> {
         self.client.poll(Duration::ZERO);
+        if self.client.context().take_down() {
+            self.outage.begins(self.clock.now(), &self.client.context().reason());
+        }
         match self.client.context().take_undelivered() {
             None => Ok(()),
             Some(lost) => {
@@ -133,12 +139,13 @@ impl KafkaSink {
         }
     }
 
-    fn flush_all(&self) -> Result<()> {
+    fn flush_all(&mut self) -> Result<()> {
         let deadline = self.clock.now().plus(self.table.delivery_timeout + GRACE);
         loop {
             let flushed = flush(&self.client, ACKNOWLEDGED);
             self.check_deliveries()?;
             if flushed {
+                self.outage.ends(self.clock.now());
                 return Ok(());
             }
             if self.clock.now() >= deadline {

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, Nanos, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, Error, PartitionId, Result};
 use anabranch_operators::{Malformed, Polled, Positions, Rows, Source, TaskContext};
 use arrow::array::Array;
 use rdkafka::consumer::Consumer as _;
@@ -14,6 +14,7 @@ use rdkafka::error::RDKafkaErrorCode;
 use super::client::{self, Consumer, FIRST_ANSWER, is_passing, is_permanent, outage, partition_counts, silent};
 use super::commits::{Commits, GroupOffsets};
 use super::native::{Queue, Received, Topic, What};
+use super::outage::Outage;
 use super::partition::{Block, Partition, partition_id};
 use super::position::{self, Position};
 use super::start::{BEGINNING, Inquiry};
@@ -44,7 +45,7 @@ pub(super) struct KafkaSource {
     slots: Slots,
     commits: Option<Commits>,
     watch: Watch,
-    silent_since: Option<Nanos>,
+    outage: Outage,
     topics: Vec<Topic>,
     queue: Queue,
     client: Arc<Consumer>,
@@ -76,7 +77,7 @@ impl KafkaSource {
             slots: Slots::new(&table.topics),
             commits: group.map(|group| Commits::new(client.clone(), group, table.topics.clone())),
             watch: Watch::start(client.clone(), table.topics.clone(), table.watch_interval)?,
-            silent_since: None,
+            outage: Outage::of_reader(&table, context),
             topics,
             queue: Queue::new(&client)?,
             client,
@@ -169,6 +170,11 @@ impl KafkaSource {
     fn follow_topics(&mut self) -> Result<()> {
         while let Some(seen) = self.watch.next() {
             match seen {
+                Seen::Silence => self.outage.begins(self.clock.now(), &self.client.context().reason()),
+                Seen::Partitions { .. } => self.outage.ends(self.clock.now()),
+                Seen::Gone { .. } => {}
+            }
+            match seen {
                 Seen::Gone { topic } => {
                     let (name, servers) = (&self.table.topics[topic], &self.table.servers);
                     return Err(Error::outside(format!("topic '{name}' does not exist any more at {servers}"))
@@ -181,7 +187,7 @@ impl KafkaSource {
                         }
                     }
                 }
-                Seen::Partitions { .. } => {}
+                Seen::Partitions { .. } | Seen::Silence => {}
             }
         }
         Ok(())
@@ -208,8 +214,8 @@ impl KafkaSource {
                 break;
             }
         }
-        if any {
-            self.silent_since = None;
+        if any && self.outage.since().is_some() {
+            self.outage.ends(self.clock.now());
         }
         if let Some(Failure { slot, code, reason }) = failed {
             self.check_failure(slot, code, &reason)?;
@@ -248,7 +254,8 @@ impl KafkaSource {
             let Err(error) = report else { continue };
             match error.rdkafka_error_code() {
                 Some(RDKafkaErrorCode::AllBrokersDown) => {
-                    self.silent_since.get_or_insert(self.clock.now());
+                    let reason = self.client.context().reason();
+                    self.outage.begins(self.clock.now(), &reason);
                 }
                 Some(code) if is_permanent(code) => {
                     return Err(silent(self.client.context(), &self.table, Duration::ZERO, Some(code)));
@@ -267,13 +274,13 @@ impl KafkaSource {
     /// Fails when no broker has been reachable for the time that the table allows. On a topic where nothing is written
     /// only a question tells whether a broker is back.
     fn check_silence(&mut self) -> Result<()> {
-        let Some(since) = self.silent_since else { return Ok(()) };
+        let Some(since) = self.outage.since() else { return Ok(()) };
         if self.clock.now() < since.plus(self.table.connection_timeout) {
             return Ok(());
         }
         match self.client.fetch_metadata(Some(&self.table.topics[0]), LAST_QUESTION) {
             Ok(_) => {
-                self.silent_since = None;
+                self.outage.ends(self.clock.now());
                 Ok(())
             }
             Err(_) => Err(outage(self.client.context(), &self.table)),

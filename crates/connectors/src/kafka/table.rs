@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, is_secret};
 use rdkafka::ClientConfig;
 
+use super::security::Properties;
 use crate::Options;
 use crate::format::Format;
 
@@ -35,8 +36,7 @@ pub(super) struct Table {
     pub(super) guarantee: Option<Guarantee>,
     /// Memory of a sink that holds records, in bytes. The records of one epoch may not take more.
     pub(super) buffer_bytes: u64,
-    /// `properties.*` without the prefix, for librdkafka.
-    properties: Vec<(String, String)>,
+    properties: Properties,
 }
 
 /// Where reading starts.
@@ -92,9 +92,8 @@ impl Table {
                 .remedy("leave it out to take the broker's default"));
         }
         let startup = startup(options)?;
-        let properties: Vec<(String, String)> =
-            options.prefixed("properties.").into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-        let property = |name: &str| properties.iter().find(|(k, _)| k == name).map(|(_, v)| v.clone());
+        let properties = Properties::new(&options.prefixed("properties."))?;
+        let property = |name: &str| properties.get(name).map(str::to_owned);
         let table = Table {
             topics,
             servers: property("bootstrap.servers").filter(|s| !s.trim().is_empty()).ok_or_else(no_servers)?,
@@ -182,7 +181,7 @@ impl Table {
         let (least, most) = TRANSACTION_MILLIS;
         let millis = self.delivery_timeout.as_millis().clamp(least, most).to_string();
         for name in ["transaction.timeout.ms", "message.timeout.ms"] {
-            if !self.properties.iter().any(|(known, _)| known == name) {
+            if self.properties.get(name).is_none() {
                 config.set(name, &millis);
             }
         }
@@ -202,7 +201,7 @@ impl Table {
     fn common(&self, config: &mut ClientConfig) {
         config.set("client.id", "anabranch");
         config.set("topic.metadata.refresh.interval.ms", "30000");
-        for (name, value) in &self.properties {
+        for (name, value) in self.properties.iter() {
             config.set(name, value);
         }
     }
@@ -226,6 +225,7 @@ fn no_servers() -> Error {
 pub(super) fn config_error(error: rdkafka::error::KafkaError) -> Error {
     match error {
         rdkafka::error::KafkaError::ClientConfig(_, reason, name, value) => {
+            let value = if is_secret(&name) { "***" } else { &value };
             Error::user(format!("'properties.{name}' = '{value}' is refused: {reason}"))
                 .remedy("properties are those of librdkafka (its CONFIGURATION.md lists them), not of the Java client")
         }

@@ -10,6 +10,7 @@
 //! `offsets.retention.minutes` (7 days unless set): a job that crashes between commit and the note that it happened, and is
 //! restarted later than that, writes that one epoch again.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use super::client::{self, LOOK, Producer, is_permanent, patiently, silent};
 use super::held::{Content, Record};
 use super::native::Topic;
+use super::outage::Outage;
 use super::sink::{ROOM, undeliverable};
 use super::table::Table;
 
@@ -53,12 +55,19 @@ pub(super) struct Bounds<'a> {
     pub(super) deadline: Nanos,
     pub(super) clock: &'a dyn Clock,
     pub(super) host: &'a dyn Host,
+    /// What the user is told while it lasts.
+    pub(super) outage: &'a RefCell<Outage>,
 }
 
 impl Bounds<'_> {
     fn left(&self) -> Duration {
         // A request that is sent at all is given the time for an answer, and none delays the end of the tasks for long.
         self.deadline.after(self.clock.now()).clamp(LOOK, REQUEST_MAX)
+    }
+
+    /// An attempt has failed that is repeated.
+    pub(super) fn fails(&self, reason: &str) {
+        self.outage.borrow_mut().begins(self.clock.now(), &format!(" ({reason})"));
     }
 
     /// Whether to give up: the time is over, or the tasks are being ended.
@@ -108,7 +117,10 @@ impl Transactor {
         let client = client::transactional_producer(table, &identity.0)?;
         while let Err(error) = client.init_transactions(bounds.left().min(table.connection_timeout)) {
             match &error {
-                KafkaError::Transaction(error) if error.is_retriable() && !bounds.are_over() => client.poll(LOOK),
+                KafkaError::Transaction(error) if error.is_retriable() && !bounds.are_over() => {
+                    bounds.fails(&error.to_string());
+                    client.poll(LOOK);
+                }
                 _ => return Err(judge(&client, table, identity, &error)),
             }
         }
@@ -200,6 +212,7 @@ impl Transactor {
         loop {
             match ask(bounds.left()) {
                 Err(KafkaError::Transaction(error)) if error.is_retriable() && !bounds.are_over() => {
+                    bounds.fails(&error.to_string());
                     self.client.poll(LOOK);
                 }
                 answer => return answer,

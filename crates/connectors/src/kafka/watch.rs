@@ -16,7 +16,8 @@ use super::client::{Consumer, count_in};
 /// The longest time that a question may take: the job's end waits for it.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// A topic is gone when it is still unknown after this time: a broker that has just started may not know it yet.
+/// What is still so after this time is reported: a broker that has just started may not know a topic yet, and a busy one may
+/// answer late.
 const CONFIRM: Duration = Duration::from_secs(1);
 
 /// What was seen; topics by their index.
@@ -26,6 +27,8 @@ pub(super) enum Seen {
     Partitions { topic: usize, count: i32 },
     /// The topic does not exist any more.
     Gone { topic: usize },
+    /// No broker has answered.
+    Silence,
 }
 
 /// A running watch, which ends when it is dropped.
@@ -74,7 +77,9 @@ struct Watcher {
 
 impl Watcher {
     fn run(&self, interval: Duration) {
-        while self.wait(interval) {
+        let mut pause = interval;
+        while self.wait(pause) {
+            pause = interval;
             for topic in 0..self.topics.len() {
                 let seen = match self.count(topic) {
                     Some(Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)) => {
@@ -89,8 +94,17 @@ impl Watcher {
                         }
                     }
                     Some(Ok(count)) => Seen::Partitions { topic, count },
-                    // Whether the brokers are silent is the reader's concern; the next round asks again.
-                    Some(Err(_)) | None => continue,
+                    Some(Err(_)) => continue,
+                    None => {
+                        if !self.wait(CONFIRM) {
+                            return;
+                        }
+                        pause = CONFIRM.min(interval);
+                        match self.count(topic) {
+                            None => Seen::Silence,
+                            Some(_) => continue,
+                        }
+                    }
                 };
                 // When the task has not yet looked at the last answers, the next round tells it again.
                 let _ = self.tell.try_send(seen);

@@ -5,7 +5,9 @@ use std::net::TcpListener;
 use anabranch_model::{Clock, Epoch, SystemClock};
 
 use crate::broker::Broker;
-use crate::harness::{BOUNDED, Outside, Reader, open_sink, open_source, records, refusal, rows, table, table_at};
+use crate::harness::{
+    BOUNDED, Outside, Place, Reader, open_sink, open_source, records, refusal, rows, table, table_at,
+};
 
 #[test]
 fn an_unknown_topic_is_named_with_those_that_exist() {
@@ -50,18 +52,24 @@ fn an_outage_is_bridged_by_reader_and_writer() {
     let outside = Outside::new(broker.servers());
     outside.create_topic("bridged", 1);
     outside.produce("bridged", 0, &records(0..10));
-    let mut reader = Reader::open(table_at(broker.servers(), "bridged", &[]), 0, 1);
+    let quick = [("scan.topic-partition-discovery.interval", "200 ms")];
+    let place = Place::new(true, None);
+    let mut reader = Reader::open_at(table_at(broker.servers(), "bridged", &quick), place.clone());
     let mut sink = open_sink(table_at(broker.servers(), "bridged", &[]), 0, 1).expect("sink");
     reader.read_until("ten rows", |reader| reader.count() == 10);
     broker.stop();
     sink.write(&rows(10..20)).expect("written while nobody listens");
-    for _ in 0..20 {
-        reader.poll().expect("an outage is not yet an error");
-    }
+    let notices = || place.notices.lock().unwrap().clone();
+    reader.read_until("a notice", |_| !notices().is_empty());
+    let told = format!("topic bridged: no Kafka broker answers at {}", broker.servers());
+    assert!(notices()[0].starts_with(&told), "{:?}", notices());
+    assert!(notices()[0].contains("for up to 30 s ('connection.timeout')"), "{:?}", notices());
     broker.restart();
     sink.epoch_end(Epoch(1)).expect("stored once the broker is back");
     reader.read_until("twenty rows", |reader| reader.count() == 20);
     assert_eq!(reader.sorted_ids(), (0..20).collect::<Vec<_>>());
+    assert!(notices()[1].contains("answer again, after"), "{:?}", notices());
+    assert_eq!(notices().len(), 2);
 }
 
 #[test]

@@ -55,7 +55,11 @@ pub(crate) fn open_source_from(
     parallelism: u32,
     from: Option<&Positions>,
 ) -> Result<Box<dyn Source>> {
-    let spec = SourceSpec {
+    KafkaConnector.source(&source_spec(connector), &context(index, parallelism), from)
+}
+
+fn source_spec(connector: ConnectorSpec) -> SourceSpec {
+    SourceSpec {
         table: "events".into(),
         connector,
         declared: schema(),
@@ -63,8 +67,7 @@ pub(crate) fn open_source_from(
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,
-    };
-    KafkaConnector.source(&spec, &context(index, parallelism), from)
+    }
 }
 
 pub(crate) fn open_sink(connector: ConnectorSpec, index: u32, parallelism: u32) -> Result<Box<dyn Sink>> {
@@ -169,6 +172,16 @@ impl Reader {
         from: Option<&Positions>,
     ) -> Reader {
         let source = open_source_from(connector, index, parallelism, from).unwrap_or_else(|error| panic!("{error}"));
+        Reader::of(source)
+    }
+
+    /// The only reader of a table in this place.
+    pub(crate) fn open_at(connector: ConnectorSpec, host: Arc<Place>) -> Reader {
+        let context = TaskContext { host, ..context(0, 1) };
+        Reader::of(KafkaConnector.source(&source_spec(connector), &context, None).expect("source"))
+    }
+
+    fn of(source: Box<dyn Source>) -> Reader {
         Reader {
             source,
             clock: SystemClock::new(),

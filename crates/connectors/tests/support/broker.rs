@@ -25,11 +25,12 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kafka/broker.sh")
 }
 
-fn run(arguments: &[&str]) -> String {
+fn run(arguments: &[&str], secure: Option<&Path>) -> String {
     let output = Command::new("bash")
         .arg(script())
         .args(arguments)
         .env("ANABRANCH_BROKER_PARENT", std::process::id().to_string())
+        .envs(secure.map(|keys| ("ANABRANCH_BROKER_SECURE", keys)))
         .stdin(Stdio::null())
         .output()
         .unwrap_or_else(|error| panic!("{} does not run: {error}", script().display()));
@@ -47,12 +48,28 @@ fn run(arguments: &[&str]) -> String {
 impl Broker {
     /// Starts a broker of one's own, for tests that stop it.
     pub(crate) fn start() -> Broker {
+        Broker::start_with(None)
+    }
+
+    /// Starts a broker that also has listeners with logins and certificates, with the keys in this folder.
+    pub(crate) fn start_secure(keys: &Path) -> Broker {
+        Broker::start_with(Some(keys))
+    }
+
+    /// The address of another listener than the first: `sasl` or `mutual`.
+    pub(crate) fn servers_of(&self, listener: &str) -> String {
+        let file = self.dir.join(format!("{listener}.servers"));
+        let servers = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        servers.trim().to_owned()
+    }
+
+    fn start_with(secure: Option<&Path>) -> Broker {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("anabranch-kafka-{}-{number}", std::process::id()));
         // What a killed process of the same number may have left behind is not ours.
         let _ = std::fs::remove_dir_all(&dir);
-        let servers = run(&["start", &dir.display().to_string()]);
+        let servers = run(&["start", &dir.display().to_string()], secure);
         Broker { dir, servers }
     }
 
@@ -63,12 +80,12 @@ impl Broker {
 
     /// Stops the broker; its data stays.
     pub(crate) fn stop(&self) {
-        run(&["stop", &self.dir.display().to_string()]);
+        run(&["stop", &self.dir.display().to_string()], None);
     }
 
     /// Starts a stopped broker again, on the same address with the same data.
     pub(crate) fn restart(&self) {
-        let servers = run(&["start", &self.dir.display().to_string()]);
+        let servers = run(&["start", &self.dir.display().to_string()], None);
         assert_eq!(servers, self.servers, "the broker came back at another address");
     }
 }

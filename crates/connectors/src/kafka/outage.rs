@@ -1,0 +1,74 @@
+//! What the user is told of brokers that do not answer: at once, and again when they are back.
+
+use std::sync::Arc;
+
+use anabranch_model::Nanos;
+use anabranch_operators::{Host, TaskContext};
+
+use super::table::Table;
+
+/// The connection of one task to the brokers.
+pub(super) struct Outage {
+    host: Arc<dyn Host>,
+    /// One task speaks for all: they have the same brokers.
+    speaks: bool,
+    topics: String,
+    servers: String,
+    /// What the job does about it.
+    waits: String,
+    since: Option<Nanos>,
+}
+
+impl Outage {
+    /// Of a reader, which waits for `connection.timeout`.
+    pub(super) fn of_reader(table: &Table, context: &TaskContext) -> Outage {
+        let seconds = table.connection_timeout.as_secs_f32();
+        Outage::new(table, context, format!("for up to {seconds} s ('connection.timeout')"))
+    }
+
+    /// Of a writer, which waits for `sink.delivery.timeout`.
+    pub(super) fn of_writer(table: &Table, context: &TaskContext) -> Outage {
+        let seconds = table.delivery_timeout.as_secs_f32();
+        Outage::new(table, context, format!("for up to {seconds} s ('sink.delivery.timeout')"))
+    }
+
+    fn new(table: &Table, context: &TaskContext, waits: String) -> Outage {
+        let (topics, servers) = (table.topics.join(", "), table.servers.clone());
+        let (host, speaks) = (Arc::clone(&context.host), context.index == 0);
+        Outage { host, speaks, topics, servers, waits, since: None }
+    }
+
+    /// No broker answers, for this reason.
+    pub(super) fn begins(&mut self, now: Nanos, reason: &str) {
+        if self.since.is_some() {
+            return;
+        }
+        self.since = Some(now);
+        let Outage { topics, servers, waits, .. } = &*self;
+        self.tell(format!(
+            "topic {topics}: no Kafka broker answers at {servers}{reason}; the job waits {waits}; start the broker or mend the network"
+        ));
+    }
+
+    /// A broker has answered.
+    pub(super) fn ends(&mut self, now: Nanos) {
+        if let Some(since) = self.since.take() {
+            let seconds = now.since(since) / 1_000_000_000;
+            self.tell(format!(
+                "topic {}: the Kafka brokers at {} answer again, after {seconds} s",
+                self.topics, self.servers
+            ));
+        }
+    }
+
+    /// Since when no broker has answered.
+    pub(super) fn since(&self) -> Option<Nanos> {
+        self.since
+    }
+
+    fn tell(&self, text: String) {
+        if self.speaks {
+            self.host.notify(text);
+        }
+    }
+}
