@@ -10,6 +10,9 @@ use crate::harness::{BOUNDED, Outside, Reader, open_exact, open_sink, open_sourc
 
 const PASSWORD: &str = "correct-horse-7";
 
+/// Options of a table.
+type Extra<'a> = &'a [(&'a str, &'a str)];
+
 /// An authority that signs certificates for 127.0.0.1.
 struct Authority(Issuer<'static, KeyPair>);
 
@@ -44,7 +47,7 @@ fn records_are_written_and_read_with_every_login_and_with_certificates() {
     authority.sign(&keys.join("client.pem"));
     let broker = Broker::start_secure(keys);
     let ca = keys.join("ca.pem").display().to_string();
-    let sasl = |topic: &str, mechanism: &str, extra: &[(&str, &str)]| {
+    let sasl = |topic: &str, mechanism: &str, extra: Extra<'_>| {
         let base = [
             ("properties.security.protocol", "SASL_SSL"),
             ("properties.sasl.mechanism", mechanism),
@@ -79,7 +82,7 @@ fn records_are_written_and_read_with_every_login_and_with_certificates() {
 }
 
 /// Also exactly once, whose clients are others.
-fn write_and_read(topic: &str, table: &dyn Fn(&str, &[(&str, &str)]) -> ConnectorSpec) {
+fn write_and_read(topic: &str, table: &dyn Fn(&str, Extra<'_>) -> ConnectorSpec) {
     let mut sink = open_sink(table(topic, &[]), 0, 1).unwrap();
     sink.write(&rows(0..10)).unwrap();
     sink.finish().unwrap();
@@ -93,7 +96,7 @@ fn write_and_read(topic: &str, table: &dyn Fn(&str, &[(&str, &str)]) -> Connecto
 }
 
 /// What is wrong is said, and no secret.
-fn refusals(sasl: &dyn Fn(&str, &str, &[(&str, &str)]) -> ConnectorSpec, broker: &Broker) {
+fn refusals(sasl: &dyn Fn(&str, &str, Extra<'_>) -> ConnectorSpec, broker: &Broker) {
     Outside::new(broker.servers()).create_topic("refused", 1);
     let wrong = [("properties.sasl.username", "writer"), ("properties.sasl.password", "wrong-horse"), BOUNDED];
     for mechanism in ["PLAIN", "SCRAM-SHA-256"] {
