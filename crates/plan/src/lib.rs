@@ -17,6 +17,7 @@ mod exact;
 mod functions;
 mod insert;
 mod lower;
+mod naming;
 mod place;
 mod query;
 mod script;
@@ -39,7 +40,7 @@ pub use script::{COLLECT, Outcome, Planned, execute, plan_script};
 pub use text::{StatementText, split_statements};
 
 /// What the planner needs to know of connectors; whoever has the connectors implements it.
-pub trait TableResolver {
+pub trait TableResolver: Sync {
     /// Checks the options of a table and tells what it can do. `columns` are the declared physical columns, empty if
     /// the declaration has none.
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> anabranch_model::Result<TableTraits>;

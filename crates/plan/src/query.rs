@@ -18,6 +18,7 @@ use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mu
 
 use crate::catalog::{Catalog, Relation};
 use crate::exact::settle_constants;
+use crate::naming::name_fields;
 use crate::place::{nearest, planning_error, through, unknown_function};
 use crate::spelling;
 use crate::table::is_bounded;
@@ -82,6 +83,7 @@ impl<'a> Planner<'a> {
 
     /// The plan of a query, names resolved, not yet optimized.
     pub(crate) fn query(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
+        name_fields(&mut query);
         spelling::rewrite(&mut *query)?;
         approximate_exponents(&mut *query);
         self.sql_to_rel().sql_statement_to_plan(ast::Statement::Query(query)).map_err(|e| self.explain(e))

@@ -58,8 +58,31 @@ pub enum Outcome {
     },
 }
 
+/// Stack of the thread that plans: the library's passes go as deep as the longest chain of conditions. Only what is used of
+/// it takes memory.
+const STACK_BYTES: usize = 512 << 20;
+
+/// Runs what plans on a thread with a large stack.
+fn on_large_stack<T: Send>(plan: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("planner".into()).stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, plan);
+        let thread = thread.map_err(|e| Error::outside(format!("cannot start the thread that plans: {e}")))?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Plans all statements of a file. All INSERTs become one job.
 pub fn plan_script(
+    text: &str,
+    catalog: &mut Catalog,
+    resolver: &dyn TableResolver,
+    options: &PlanOptions,
+) -> Result<Planned> {
+    on_large_stack(|| plan_statements(text, catalog, resolver, options))
+}
+
+fn plan_statements(
     text: &str,
     catalog: &mut Catalog,
     resolver: &dyn TableResolver,
@@ -125,6 +148,16 @@ fn check_overridden(options: &PlanOptions, declared: &BTreeSet<String>) -> Resul
 
 /// Plans one statement. The rows of a bare SELECT go to a sink of connector [`COLLECT`] and table `collect_as`.
 pub fn execute(
+    statement: &StatementText,
+    catalog: &mut Catalog,
+    resolver: &dyn TableResolver,
+    options: &PlanOptions,
+    collect_as: &str,
+) -> Result<Outcome> {
+    on_large_stack(|| execute_here(statement, catalog, resolver, options, collect_as))
+}
+
+fn execute_here(
     statement: &StatementText,
     catalog: &mut Catalog,
     resolver: &dyn TableResolver,

@@ -1,9 +1,10 @@
 //! Statements as parsed: what users write, before anything is looked up.
 
 mod create_table;
+mod limits;
 
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{Ident, ObjectName, Query};
+use datafusion_sql::sqlparser::ast::{Expr, Ident, ObjectName, Query};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
@@ -56,6 +57,7 @@ pub(crate) struct Insert {
 /// Parses one statement; places are those of the file it came from.
 pub(crate) fn parse(text: &StatementText) -> Result<Statement> {
     let tokens = tokenize(&text.text, text.line, text.column)?;
+    limits::check_tokens(&tokens)?;
     let mut parser = Parser::new(&AnabranchDialect).with_tokens_with_locations(tokens);
     let statement = statement(&mut parser)?;
     let _ = parser.consume_token(&Token::SemiColon);
@@ -88,13 +90,20 @@ fn statement(parser: &mut Parser) -> Result<Statement> {
             let _ = parser.parse_keyword(Keyword::TABLE);
             Ok(Statement::Describe(table_name(parser)?))
         }
-        Keyword::SELECT | Keyword::WITH | Keyword::VALUES | Keyword::FROM => {
-            Ok(Statement::Query(parsed(parser.parse_query())?))
-        }
+        Keyword::SELECT | Keyword::WITH | Keyword::VALUES | Keyword::FROM => Ok(Statement::Query(query(parser)?)),
         _ => Err(Error::user(format!("syntax error: a statement cannot begin with {}", first.token))
             .at(at(first.span.start))
             .remedy("use SELECT, INSERT INTO, CREATE TABLE, CREATE VIEW, DROP, SET, EXPLAIN, SHOW TABLES or DESCRIBE")),
     }
+}
+
+fn query(parser: &mut Parser) -> Result<Box<Query>> {
+    limits::flatten(parsed(parser.parse_query())?)
+}
+
+/// An expression of a table's declaration.
+pub(crate) fn expression(parser: &mut Parser) -> Result<Expr> {
+    limits::flatten(parsed(parser.parse_expr())?)
 }
 
 /// Maps the parser's errors to ours.
@@ -123,7 +132,7 @@ fn create(parser: &mut Parser) -> Result<Statement> {
         parsed(parser.expect_token(&Token::RParen))?;
     }
     parsed(parser.expect_keyword(Keyword::AS))?;
-    let query = parsed(parser.parse_query())?;
+    let query = query(parser)?;
     Ok(Statement::CreateView { name, if_not_exists, or_replace, columns, query })
 }
 
@@ -159,7 +168,7 @@ fn insert(parser: &mut Parser) -> Result<Insert> {
         columns = parsed(parser.parse_comma_separated(Parser::parse_identifier))?;
         parsed(parser.expect_token(&Token::RParen))?;
     }
-    let query = parsed(parser.parse_query())?;
+    let query = query(parser)?;
     Ok(Insert { table, columns, query, start })
 }
 

@@ -10,7 +10,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::Token;
 
-use crate::place::{at, nearest, syntax_error};
+use crate::place::{at, nearest, syntax_error, through};
 
 const TYPES: [&str; 23] = [
     "STRING",
@@ -74,9 +74,12 @@ pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
                 let _ = parser.parse_keyword(Keyword::LOCAL);
                 parser.expect_keywords(&[Keyword::TIME, Keyword::ZONE]).map_err(|e| syntax_error(&e))?;
             }
-            timestamp(precision, zoned)
+            timestamp(precision, zoned).map_err(|e| e.at(place()))?
         }
-        "TIMESTAMP_LTZ" => timestamp(numbers(parser)?.first().copied().unwrap_or(6), true),
+        "TIMESTAMP_LTZ" => {
+            let precision = numbers(parser)?.first().copied().unwrap_or(6);
+            timestamp(precision, true).map_err(|e| e.at(place()))?
+        }
         "BYTES" => DataType::Binary,
         "BINARY" | "VARBINARY" => {
             numbers(parser)?;
@@ -173,14 +176,18 @@ fn time(precision: u64) -> DataType {
     }
 }
 
-fn timestamp(precision: u64, zoned: bool) -> DataType {
+fn timestamp(precision: u64, zoned: bool) -> Result<DataType> {
     let unit = match precision {
         0 => TimeUnit::Second,
-        1..=3 => TimeUnit::Millisecond,
-        4..=6 => TimeUnit::Microsecond,
-        _ => TimeUnit::Nanosecond,
+        3 => TimeUnit::Millisecond,
+        6 => TimeUnit::Microsecond,
+        9 => TimeUnit::Nanosecond,
+        other => {
+            return Err(Error::user(format!("a timestamp with {other} digits of a second is not supported"))
+                .remedy("use a precision of 0, 3, 6 or 9"));
+        }
     };
-    DataType::Timestamp(unit, zoned.then(|| "UTC".into()))
+    Ok(DataType::Timestamp(unit, zoned.then(|| "UTC".into())))
 }
 
 /// Types within expressions, as in `CAST(x AS TIMESTAMP_LTZ(3))`, where they differ from DataFusion's.
@@ -192,12 +199,12 @@ impl TypePlanner for FlinkTypes {
         let data_type = match sql_type {
             ast::DataType::Timestamp(precision, zone) => {
                 let zoned = matches!(zone, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz);
-                timestamp(precision.unwrap_or(6), zoned)
+                timestamp(precision.unwrap_or(6), zoned).map_err(through)?
             }
             ast::DataType::Time(precision, _) => time(precision.unwrap_or(0)),
             ast::DataType::Bytes(_) | ast::DataType::Binary(_) | ast::DataType::Varbinary(_) => DataType::Binary,
             ast::DataType::Custom(name, modifiers) if name.to_string().eq_ignore_ascii_case("TIMESTAMP_LTZ") => {
-                timestamp(modifiers.first().and_then(|p| p.parse().ok()).unwrap_or(6), true)
+                timestamp(modifiers.first().and_then(|p| p.parse().ok()).unwrap_or(6), true).map_err(through)?
             }
             _ => return Ok(None),
         };

@@ -20,6 +20,9 @@ use crate::query::Inlined;
 use crate::types::sql_name;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
 
+/// More windows than this of one row take longer to write than anybody waits.
+const WINDOWS_PER_ROW_MAX: i64 = 100_000;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct WindowTablePlanner;
@@ -102,6 +105,11 @@ fn plan_call(name: &ObjectName, args: &[FunctionArg], context: &mut dyn Relation
                     "the size of HOP ({size_ms} ms) is not a multiple of its slide ({slide_ms} ms)"
                 ))
                 .remedy("the slide comes before the size: HOP(TABLE t, DESCRIPTOR(ts), slide, size)"));
+            }
+            let windows = size_ms / slide_ms;
+            if windows > WINDOWS_PER_ROW_MAX {
+                return Err(Error::user(format!("with this slide and size of HOP a row is in {windows} windows"))
+                    .remedy(format!("at most {WINDOWS_PER_ROW_MAX} are possible: lengthen the slide")));
             }
             Window::Hop { size_ms, slide_ms, offset_ms }
         }

@@ -9,7 +9,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
-use super::{parsed, table_name};
+use super::{expression, parsed, table_name};
 use crate::place::at;
 use crate::types::nullable_type;
 
@@ -93,7 +93,7 @@ fn element(parser: &mut Parser, table: &mut CreateTable) -> Result<()> {
         parser.next_token();
         let column = parsed(parser.parse_identifier())?;
         parsed(parser.expect_keyword(Keyword::AS))?;
-        let expr = parsed(parser.parse_expr())?;
+        let expr = expression(parser)?;
         if table.watermark.is_some() {
             return Err(Error::user("a table has one watermark").at(at(start.span.start)));
         }
@@ -124,7 +124,7 @@ fn column(parser: &mut Parser, table: &mut CreateTable) -> Result<()> {
         return Err(Error::user(format!("column '{}' is declared twice", name.value)).at(at(name.span.start)));
     }
     let kind = if parser.parse_keyword(Keyword::AS) {
-        ColumnKind::Computed(Box::new(parsed(parser.parse_expr())?))
+        ColumnKind::Computed(Box::new(expression(parser)?))
     } else {
         let (data_type, mut nullable) = nullable_type(parser)?;
         if parser.parse_keywords(&[Keyword::PRIMARY, Keyword::KEY]) {

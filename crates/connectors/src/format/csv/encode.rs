@@ -1,7 +1,5 @@
 //! Columns to records.
 
-use std::io::Write;
-
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
@@ -22,7 +20,11 @@ fn text_format(data_type: &DataType) -> FormatOptions<'static> {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => ("%Y-%m-%d %H:%M:%S%.9f", "%Y-%m-%d %H:%M:%S%.9f%:z"),
         _ => ("%Y-%m-%d %H:%M:%S%.3f", "%Y-%m-%d %H:%M:%S%.3f%:z"),
     };
-    FormatOptions::new().with_timestamp_format(Some(time)).with_timestamp_tz_format(Some(time_with_zone))
+    // A value that cannot be written is an error, not the error's text.
+    FormatOptions::new()
+        .with_display_error(false)
+        .with_timestamp_format(Some(time))
+        .with_timestamp_tz_format(Some(time_with_zone))
 }
 
 /// Encodes rows as lines of delimited fields.
@@ -30,7 +32,7 @@ pub(crate) struct CsvEncoder {
     options: CsvOptions,
     /// A record is one field: it must not be empty.
     alone: bool,
-    text: Vec<u8>,
+    text: String,
 }
 
 impl CsvEncoder {
@@ -52,7 +54,7 @@ impl CsvEncoder {
 
     /// An encoder that also writes nested columns, in a form for people to read.
     pub(crate) fn for_people(options: &CsvOptions) -> Self {
-        CsvEncoder { options: options.clone(), alone: false, text: Vec::new() }
+        CsvEncoder { options: options.clone(), alone: false, text: String::new() }
     }
 
     /// The line that names the columns.
@@ -108,9 +110,12 @@ impl Encode for CsvEncoder {
                     continue;
                 }
                 self.text.clear();
-                write!(self.text, "{}", formatter.value(row))
-                    .map_err(|_| Error::internal("a value has no text").at(batch.schema_ref().field(index).name()))?;
-                self.write_text(&self.text, &mut values);
+                formatter.value(row).write(&mut self.text).map_err(|error| {
+                    let name = batch.schema_ref().field(index).name();
+                    Error::user(format!("a value of column '{name}' cannot be written as text: {error}"))
+                        .remedy("leave out such rows, for example times beyond the year 9999")
+                })?;
+                self.write_text(self.text.as_bytes(), &mut values);
             }
             offsets.push(offset(values.len())?);
         }

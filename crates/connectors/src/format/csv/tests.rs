@@ -194,3 +194,12 @@ fn every_value_of_other_types_can_be_read_back() {
         &CsvOptions { null: "inf".into(), ..CsvOptions::default() },
     );
 }
+
+#[test]
+fn a_time_that_has_no_text_is_an_error_and_not_a_value() {
+    use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
+    let times: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![0, i64::MAX]));
+    let rows = RecordBatch::try_from_iter([("at", times)]).unwrap();
+    let error = CsvEncoder::for_people(&CsvOptions::default()).encode(&rows).unwrap_err().to_string();
+    assert!(error.starts_with("a value of column 'at' cannot be written as text"), "{error}");
+}

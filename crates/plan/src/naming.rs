@@ -1,0 +1,49 @@
+//! Names of columns that a query gives none: a field of a row is called by its last name.
+
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+use datafusion_sql::sqlparser::ast::{
+    Expr, Query, Select, SelectItem, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+};
+
+/// Names `loc.z` and `t.loc.z` in every SELECT `z`.
+pub(crate) fn name_fields(query: &mut Query) {
+    let _ = query.visit(&mut Naming);
+}
+
+struct Naming;
+
+impl VisitorMut for Naming {
+    type Break = Infallible;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
+        let tables: Vec<String> = select.from.iter().flat_map(tables_of).collect();
+        for item in &mut select.projection {
+            let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = item else { continue };
+            let qualified = parts.first().is_some_and(|first| tables.contains(&first.value));
+            let names = if qualified { parts.len() - 1 } else { parts.len() };
+            if names > 1
+                && let Some(last) = parts.last().cloned()
+            {
+                *item = SelectItem::ExprWithAlias { expr: Expr::CompoundIdentifier(parts.clone()), alias: last };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The names by which columns of these tables are qualified.
+fn tables_of(tables: &TableWithJoins) -> Vec<String> {
+    let joined = tables.joins.iter().map(|join| &join.relation);
+    std::iter::once(&tables.relation).chain(joined).filter_map(name_of).collect()
+}
+
+fn name_of(table: &TableFactor) -> Option<String> {
+    let (alias, name) = match table {
+        TableFactor::Table { name, alias, .. } => (alias, name.0.last().and_then(|part| part.as_ident())),
+        TableFactor::Derived { alias, .. } | TableFactor::TableFunction { alias, .. } => (alias, None),
+        _ => return None,
+    };
+    alias.as_ref().map(|alias| &alias.name).or(name).map(|ident| ident.value.clone())
+}
