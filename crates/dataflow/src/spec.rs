@@ -109,6 +109,23 @@ pub struct NotNullSpec {
     pub drop_rows: bool,
 }
 
+impl OperatorSpec {
+    /// The specification of the state that the operator keeps from batch to batch, which belongs into every checkpoint. `None` if it
+    /// keeps none. A static join's table is read again at every start.
+    #[must_use]
+    pub fn state(&self) -> Option<&WindowAggregateSpec> {
+        match self {
+            OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial => Some(spec),
+            OperatorSpec::Filter { .. }
+            | OperatorSpec::Project { .. }
+            | OperatorSpec::StaticJoin(_)
+            | OperatorSpec::NotNull(_)
+            | OperatorSpec::WindowAssign(_)
+            | OperatorSpec::WindowAggregate(_) => None,
+        }
+    }
+}
+
 /// Join of the main input (probe) with a static table (build) that was read to its end before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StaticJoinSpec {

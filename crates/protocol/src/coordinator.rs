@@ -336,8 +336,9 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         if self.life.stop_wanted {
             self.life.stopping();
             if let Some(group) = self.grants.stop() {
-                self.granted(now, group, self.checkpoints.is_enabled());
+                // A source that takes the grant knows then that this epoch is its last one.
                 self.commands.push_back(Command::StopAfter(self.incarnation, group.last));
+                self.granted(now, group, self.checkpoints.is_enabled());
             }
         } else if self.grants.is_due() {
             let group = self.grants.grant(self.group_size.epochs());

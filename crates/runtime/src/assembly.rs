@@ -206,6 +206,7 @@ impl Builder<'_> {
             let operators = (0..stage.operators.len()).filter_map(state).collect();
             Restore { operators, index: id.index, parallelism: stage.parallelism, groups: self.plan.key_groups }
         });
+        let restores = restore.as_ref().is_some_and(|restore: &Restore| !restore.operators.is_empty());
         let after = self.durable.as_ref().map_or(Epoch(0), |durable| durable.after);
         let sides = self.entries.iter().filter(|((to, _), _)| *to == stage.id).filter_map(|((_, port), entry)| {
             let inbox = Arc::clone(&entry.inboxes[id.index as usize]);
@@ -229,6 +230,7 @@ impl Builder<'_> {
             stage_name: stage.name.clone(),
             is_source: stage.source.is_some(),
             is_sink: stage.sink.is_some(),
+            restores,
             counters,
             inbox: inbox.clone(),
         };

@@ -221,6 +221,11 @@ impl Control {
         }
     }
 
+    /// Whether sources end with this epoch or an earlier one.
+    pub(crate) fn stops_after(&self, epoch: Epoch) -> bool {
+        self.stop_after().is_some_and(|last| epoch >= last)
+    }
+
     /// The last epoch that every sink has handed over; with checkpoints the last one that a checkpoint covers.
     pub(crate) fn done(&self) -> Epoch {
         Epoch(self.done.load(SeqCst))

@@ -18,7 +18,7 @@ use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input,
 use anabranch_state::{Log, Store, TaskState};
 
 use crate::assembly::{Assembly, DurableParts, assemble};
-use crate::durable::{beginning, load};
+use crate::durable::{beginning, load, resumes};
 use crate::job::{Committed, Shared};
 use crate::journal::{Journal, in_memory};
 use crate::mailbox::Mailbox;
@@ -27,6 +27,7 @@ use crate::outline::Outline;
 use crate::recorder::Work;
 use crate::running::{Drive, Running, Threads};
 use crate::settings::all_tasks;
+use crate::watch::{Awaited, SLOW, Watch};
 
 /// What the driver is told. Tasks say a few things per epoch that was granted, so no more than these ever wait.
 pub(crate) enum Message {
@@ -83,6 +84,7 @@ pub(crate) struct Driver {
     /// Spent on the present group.
     busy_ns: u64,
     last_grant: Option<Nanos>,
+    watch: Watch,
 }
 
 impl Driver {
@@ -113,6 +115,7 @@ impl Driver {
             outcome: None,
             busy_ns: 0,
             last_grant: None,
+            watch: Watch::default(),
         }
     }
 
@@ -126,11 +129,17 @@ impl Driver {
         self.recorder = Some(recorder);
     }
 
-    /// The tasks are there, though they may not run yet. They were given what they go on from when they were made.
-    pub(crate) fn started(&mut self, tasks: impl IntoIterator<Item = TaskId>) {
-        let incarnation = self.coordinator.incarnation();
-        self.inputs.extend(tasks.into_iter().map(|task| Input::Task(incarnation, task, Report::Started)));
+    /// The tasks are there and shown, though they may not run yet.
+    pub(crate) fn started(&mut self) {
+        self.report_started();
         self.settle();
+    }
+
+    /// Tasks without state have started when they are made. Others report it when they have taken up their state.
+    fn report_started(&mut self) {
+        let (incarnation, tasks) = (self.coordinator.incarnation(), self.shared.tasks());
+        let ready = tasks.iter().filter(|task| !task.restores).map(|task| task.id);
+        self.inputs.extend(ready.map(|task| Input::Task(incarnation, task, Report::Started)));
     }
 
     /// Where the tasks run.
@@ -144,13 +153,16 @@ impl Driver {
             if let Some(outcome) = self.outcome.take() {
                 break outcome;
             }
-            let received = match self.coordinator.next_deadline() {
+            let deadline = [self.coordinator.next_deadline(), self.watch.deadline()].into_iter().flatten().min();
+            let received = match deadline {
                 Some(at) => self.messages.recv_timeout(at.after(self.clock.now())),
                 None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             self.take(received.ok());
         };
-        drop(self.running.take());
+        if let Some(hung) = self.running.take().and_then(Running::end) {
+            self.shared.notify(format!("the job ends without waiting any longer for {hung}"));
+        }
         // With it goes the last that could give the recorder work.
         self.durable = None;
         if let Some(recorder) = self.recorder.take() {
@@ -176,7 +188,23 @@ impl Driver {
             None => self.inputs.push_back(Input::Tick),
         }
         self.settle();
+        self.watch();
         self.busy_ns += self.clock.now().since(start);
+    }
+
+    /// Notifies the user of what takes long.
+    fn watch(&mut self) {
+        for what in self.watch.due(self.clock.now()) {
+            let what = match (what, &self.running) {
+                (Awaited::Tasks, Some(running)) => match running.unfinished() {
+                    Some(tasks) => format!("the job waits for {tasks}"),
+                    None => continue,
+                },
+                (Awaited::Tasks, None) => continue,
+                (what, _) => format!("{what} takes more than {} s", SLOW.as_secs()),
+            };
+            self.shared.notify(what);
+        }
     }
 
     fn message(&mut self, message: Message) {
@@ -186,6 +214,16 @@ impl Driver {
             }
             Message::Failed(incarnation, task, error) => self.failed(incarnation, task, error),
             Message::Store(sequence, answer, error) => {
+                let was_slow = self.watch.done(Awaited::Log);
+                match &error {
+                    Some(error) => {
+                        self.shared.notify(format!("a request to the job's log failed, and is repeated: {error}"));
+                    }
+                    None if was_slow || self.store_failure.is_some() => {
+                        self.shared.notify("the place of checkpoints answers again");
+                    }
+                    None => {}
+                }
                 self.store_failure = error;
                 self.inputs.push_back(Input::Store(sequence, answer));
             }
@@ -239,6 +277,10 @@ impl Driver {
                 control.grant(group, checkpoint);
                 let waited_ns = control.take_grant_wait_ns();
                 if checkpoint {
+                    let epochs = u32::try_from(group.len()).unwrap_or(u32::MAX);
+                    let interval = self.durable.as_ref().map(|durable| durable.plan.options.epoch_interval);
+                    let group_time = interval.unwrap_or_default().saturating_mul(epochs);
+                    self.watch.begin(Awaited::Checkpoint(group.last), self.clock.now().plus(group_time));
                     self.waiting.iter_mut().for_each(|w| w.epoch = w.epoch.or(Some(group.last)));
                 }
                 self.granted(waited_ns);
@@ -249,13 +291,23 @@ impl Driver {
             (Command::CheckpointDone(incarnation, epoch), Some(control)) => {
                 control.set_done(epoch);
                 control.wake();
+                if self.watch.done(Awaited::Checkpoint(epoch)) {
+                    self.shared.notify(format!("the checkpoint of epoch {} is complete", epoch.0));
+                }
                 self.committed(Committed { incarnation, epoch });
             }
-            (Command::Cancel(_), Some(control)) => control.cancel(),
+            (Command::Cancel(_), Some(control)) => {
+                control.cancel();
+                self.watch.begin(Awaited::Tasks, self.clock.now());
+            }
             (Command::Finish(_), _) => self.finish(),
             (Command::Fail(_, cause), _) => {
-                let error = match cause {
-                    Cause::Store => self.store_failure.take(),
+                let store = self.durable.as_ref().map(|durable| &durable.store);
+                let own = self.coordinator.incarnation();
+                let error = match (cause, store) {
+                    (Cause::Store, _) => self.store_failure.take(),
+                    // The next owner removes files and fences transactions: what the tasks say of that is not the reason.
+                    (_, Some(store)) if Journal::is_taken_over(store, own) => Some(Journal::lost(store)),
                     _ => None,
                 };
                 self.outcome = Some(Err(error.unwrap_or_else(|| self.take_failure())));
@@ -265,8 +317,13 @@ impl Driver {
                 let error = place.map_or_else(|| Error::internal("a job without a log was fenced"), Journal::lost);
                 self.outcome = Some(Err(error));
             }
-            // With checkpoints, these say what is done; and who waits for one that is given up waits for the next.
-            (Command::EpochDone(..) | Command::AbortCheckpoint(..), _) => {}
+            // A request for a checkpoint that is given up waits for the next one.
+            (Command::AbortCheckpoint(_, epoch), _) => {
+                self.watch.done(Awaited::Checkpoint(epoch));
+                self.shared.notify(format!("the checkpoint of epoch {} was given up; the next one is tried", epoch.0));
+            }
+            // With checkpoints, these say what is done.
+            (Command::EpochDone(..), _) => {}
             // Tasks that could not be started have nothing to be told.
             (_, None) => {}
         }
@@ -275,6 +332,9 @@ impl Driver {
     fn log(&mut self, command: Command<TaskState>) {
         match &self.durable {
             Some(durable) => {
+                if matches!(command, Command::Append(..) | Command::Read(_)) {
+                    self.watch.begin(Awaited::Log, self.clock.now());
+                }
                 // The recorder leaves after the driver only.
                 let _ = durable.work.send(Work::Log(Box::new(command)));
             }
@@ -296,20 +356,30 @@ impl Driver {
 
     /// Starts the tasks anew, from the newest checkpoint.
     fn start(&mut self, incarnation: Incarnation, from: Option<&Checkpoint<TaskState>>) {
-        drop(self.running.take());
         let error = self.take_failure();
+        self.watch = Watch::default();
+        if let Some(hung) = self.running.take().and_then(Running::end) {
+            let message =
+                format!("the job cannot be started again in this process: it still waits for {hung}; before: {error}");
+            self.outcome =
+                Some(Err(Error::outside(message).remedy("start the job again: it resumes from its newest checkpoint")));
+            return;
+        }
         let Some(durable) = &self.durable else {
             self.outcome = Some(Err(error));
             return;
         };
         self.shared.restarted(error.to_string());
+        if let Some(Checkpoint { epoch, incarnation, .. }) = from {
+            self.shared.notify(resumes(*incarnation, *epoch));
+        }
         self.last_grant = None;
         self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
         let tasks = all_tasks(&durable.plan);
         match durable.start(incarnation, from, (&self.clock, &self.mailbox, &self.shared), self.drive) {
             Ok(running) => {
                 self.running = Some(running);
-                self.inputs.extend(tasks.into_iter().map(|task| Input::Task(incarnation, task, Report::Started)));
+                self.report_started();
             }
             Err(error) => {
                 let gone = tasks.iter().map(|task| Input::Task(incarnation, *task, Report::Gone)).collect::<Vec<_>>();

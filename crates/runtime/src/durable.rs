@@ -263,8 +263,12 @@ fn notices(journal: &Journal, from: Option<CheckpointId>) -> Vec<String> {
     let passed_over = journal.unusable_behind(from).map(|why| {
         format!("passed over, so that results written since the checkpoint before it may be written again: {why}")
     });
-    let resumes = format!("resumes from the checkpoint of epoch {}, incarnation {}", epoch.0, incarnation.0);
-    passed_over.chain([resumes]).collect()
+    passed_over.chain([resumes(incarnation, epoch)]).collect()
+}
+
+/// For the user: what the job resumes from.
+pub(crate) fn resumes(incarnation: Incarnation, epoch: Epoch) -> String {
+    format!("resumes from the checkpoint of epoch {}, incarnation {}", epoch.0, incarnation.0)
 }
 
 /// The state of a job that has no checkpoint yet.

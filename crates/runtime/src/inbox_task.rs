@@ -82,6 +82,9 @@ impl TaskParts {
     pub(crate) fn read_side(&mut self, timeout: Option<Duration>) -> Result<Option<SideEnd>> {
         if let Some(restore) = self.restore.take() {
             self.chain.restore(&restore, || !self.control.is_cancelled())?;
+            if !restore.operators.is_empty() {
+                self.control.report(self.id, Report::Started);
+            }
         }
         let Some(side) = self.sides.first_mut() else { return Ok(Some(SideEnd::Complete)) };
         let start = self.clock.now();

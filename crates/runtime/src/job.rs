@@ -25,7 +25,7 @@ use crate::origin::Origin;
 use crate::outline::Outline;
 use crate::recorder::{Recorder, Work};
 use crate::running::{Drive, Running, no_thread, panicked};
-use crate::settings::{all_tasks, config, tasks};
+use crate::settings::{config, tasks};
 
 /// Failures after which the tasks were started again that are told: the last so many.
 const RESTARTS_TOLD: usize = 100;
@@ -104,12 +104,14 @@ pub(crate) struct TaskView {
     pub(crate) stage_name: String,
     pub(crate) is_source: bool,
     pub(crate) is_sink: bool,
+    /// It has state to take up before it has started.
+    pub(crate) restores: bool,
     pub(crate) counters: Arc<TaskCounters>,
     pub(crate) inbox: Option<Arc<Inbox>>,
 }
 
 impl Shared {
-    fn new(clock: Arc<dyn Clock>) -> Arc<Shared> {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Shared> {
         let (tasks, coordination) = (Arc::from([]), Coordination::default());
         let state = State { tasks, restarts: Vec::new(), coordination, ended: None, outcome: None };
         let (state, changed, notices) = (Mutex::new(state), Condvar::new(), Arc::default());
@@ -201,7 +203,7 @@ impl Job {
         let Assembly { views, tasks, .. } = assembly;
         let views: Arc<[TaskView]> = views.into();
         handle.shared.show(Arc::clone(&views));
-        driver.started(all_tasks(plan));
+        driver.started();
         let threads = driver.threads();
         handle.mailbox.set_driver(driver);
         let job = Job { handle, had_ended: false };

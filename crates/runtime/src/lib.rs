@@ -32,6 +32,7 @@ mod snapshot;
 mod source_task;
 mod source_time;
 pub mod stepped;
+mod watch;
 mod watermarks;
 
 pub use durable::Checkpointing;

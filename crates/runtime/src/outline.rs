@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::{AggregatePhase, OperatorSpec, Plan, Port, WindowAggregateSpec};
+use anabranch_dataflow::{OperatorSpec, Plan, Port, WindowAggregateSpec};
 use anabranch_model::{HASH_SEED, StageId, hash_bytes};
 use anabranch_state::Lineage;
 
@@ -26,13 +26,15 @@ pub(crate) struct Outline {
     sources: BTreeMap<StageId, usize>,
     operators: BTreeMap<(StageId, usize), usize>,
     sinks: BTreeMap<StageId, usize>,
+    /// Stages that are left out.
+    fed: BTreeSet<StageId>,
 }
 
 impl Outline {
     pub(crate) fn new(plan: &Plan) -> Outline {
         let fed = static_stages(plan);
         let stages = || plan.stages.iter().filter(|stage| !fed.contains(&stage.id));
-        let mut outline = Outline::default();
+        let mut outline = Outline { fed: fed.clone(), ..Outline::default() };
         for stage in stages() {
             if let Some(source) = &stage.source {
                 let number = outline.sources.len();
@@ -43,9 +45,7 @@ impl Outline {
         }
         for stage in stages() {
             for (place, operator) in stage.operators.iter().enumerate() {
-                if let OperatorSpec::WindowAggregate(spec) = operator
-                    && spec.phase != AggregatePhase::Partial
-                {
+                if let Some(spec) = operator.state() {
                     let number = outline.operators.len();
                     outline.operators.insert((stage.id, place), number);
                     outline.lineage.push(lineage(plan, stage.id));
@@ -66,6 +66,11 @@ impl Outline {
 
     pub(crate) fn source(&self, stage: StageId) -> Option<usize> {
         self.sources.get(&stage).copied()
+    }
+
+    /// Whether rows of a stage only reach static sides, so that no checkpoint has its state.
+    pub(crate) fn is_left_out(&self, stage: StageId) -> bool {
+        self.fed.contains(&stage)
     }
 
     pub(crate) fn operator(&self, stage: StageId, place: usize) -> Option<usize> {
@@ -105,10 +110,7 @@ fn lineage(plan: &Plan, stage: StageId) -> Lineage {
     let read = before.iter().filter_map(|id| Some(plan.stage(*id).source.as_ref()?.table.clone()));
     let written = behind.iter().filter_map(|id| Some(plan.stage(*id).sink.as_ref()?.table.clone()));
     let stages = before.union(&behind).flat_map(|id| &plan.stage(*id).operators);
-    let states = stages.filter_map(|operator| match operator {
-        OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial => Some(describe(spec)),
-        _ => None,
-    });
+    let states = stages.filter_map(OperatorSpec::state).map(describe);
     let sorted = |names: BTreeSet<String>| names.into_iter().collect();
     let (from, through, to) = (sorted(read.collect()), sorted(states.collect()), sorted(written.collect()));
     Lineage { from, through, to, how: how(plan, before.union(&behind)) }

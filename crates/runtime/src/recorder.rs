@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Incarnation, Result, TaskId};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
 use anabranch_protocol::coordinator::{Answer, Command, Entry, Report};
 use anabranch_state::{
@@ -194,10 +194,15 @@ impl Recorder {
         let stage = task.stage;
         let mut states = Vec::with_capacity(operators.len());
         for (place, shape, change) in operators {
-            if let Some(number) = self.outline.operator(stage, place) {
-                let files = self.record_operator(task, epoch, number, &shape, change)?;
-                states.push(OperatorState { number, watermark_ms: watermark.0, files });
-            }
+            let Some(number) = self.outline.operator(stage, place) else {
+                if self.outline.is_left_out(stage) {
+                    continue;
+                }
+                let what = format!("operator {place} of {stage} has state that no checkpoint would contain");
+                return Err(Error::internal(what));
+            };
+            let files = self.record_operator(task, epoch, number, &shape, change)?;
+            states.push(OperatorState { number, watermark_ms: watermark.0, files });
         }
         let source = match self.outline.source(stage) {
             Some(number) => Some(SourceState {
@@ -322,6 +327,31 @@ mod tests {
             read
         });
         assert_eq!(concat_batches(&all.schema(), &read.collect::<Vec<_>>()).expect("one batch"), all);
+    }
+
+    #[test]
+    fn state_that_the_outline_does_not_number_is_an_error() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut recorder = recorder(folder.path(), 1 << 20);
+        let rows = rows(0..5);
+        let shape = StateShape { schema: rows.schema(), keys: 0..1, pane: None };
+        let change = StateChange { rows: vec![rows], complete: true, runs: Vec::new(), first_pane: EventTime::MIN };
+        let inboxes = Vec::new();
+        let (sender, _received) = channel();
+        let shared = crate::job::Shared::new(Arc::new(ManualClock::default()));
+        let control = crate::control::Control::new(Incarnation(1), Epoch(0), Mailbox::new(sender, shared), inboxes);
+        let snapshot = Snapshot {
+            control,
+            task: TaskId { stage: StageId(1), index: 0 },
+            epoch: Epoch(1),
+            finished: false,
+            watermark: EventTime::MIN,
+            source: crate::snapshot::SourceSnapshot::default(),
+            operators: vec![(0, shape, change)],
+            prepared: Vec::new(),
+        };
+        let error = recorder.record(snapshot).expect_err("refused").to_string();
+        assert!(error.contains("operator 0 of stage 1 has state that no checkpoint would contain"), "{error}");
     }
 
     /// After a restart operators count their runs from 1 again, and give all that they hold.

@@ -18,6 +18,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Tasks that have run so long without failing are well.
 const WELL: Duration = Duration::from_secs(60);
+/// Time that cancelled tasks have to end before the job goes on without them, or fails.
+const CANCEL: Duration = Duration::from_secs(60);
 /// Within one process nothing is lost: whatever was asked for comes, or the process is gone.
 const NEVER: Duration = Duration::MAX;
 
@@ -46,7 +48,7 @@ pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>
         checkpoint_failures_max: FAILURES_TOLERATED,
         checkpoints_kept: KEPT,
         start_timeout: NEVER,
-        cancel_timeout: NEVER,
+        cancel_timeout: CANCEL,
         restart: Restart {
             attempts_max: checkpointing.map_or(0, |checkpointing| checkpointing.restart_attempts),
             pause_start: PAUSE,

@@ -273,7 +273,9 @@ impl SourceTask {
         if (now >= self.next_cut && self.is_granted(now)) || self.task.control.cuts_early(self.epoch) {
             self.task.control.lead(self.epoch, next_cut(now, self.epoch_interval));
         }
-        while self.epoch <= self.task.control.foremost() {
+        // The last epoch of a job that stops is not cut here: it ends the source. Its grant is stored after the stop, so a source
+        // that has seen the grant sees the stop here.
+        while self.epoch <= self.task.control.foremost() && !self.task.control.stops_after(self.epoch) {
             self.cut(MarkerKind::Cut)?;
             self.next_cut = self.task.control.next_cut();
             self.ungranted_since = None;

@@ -19,7 +19,6 @@ use crate::inbox_task::Step;
 use crate::job::{Prepared, prepare};
 use crate::recorder::{Recorder, Work};
 use crate::running::Drive;
-use crate::settings::all_tasks;
 use crate::snapshot::Snapshot;
 use crate::{Checkpointing, JobHandle};
 
@@ -66,7 +65,7 @@ impl SteppedJob {
             running.start(&views, tasks, Drive::Steps)?;
         }
         handle.shared.show(views.into());
-        driver.started(all_tasks(plan));
+        driver.started();
         Ok(Some(SteppedJob { handle, driver, recorder, channel_bytes: plan.options.channel_bytes, fault }))
     }
 

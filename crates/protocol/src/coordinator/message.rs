@@ -160,7 +160,7 @@ pub enum Command<S> {
         /// Whether the marker of the last one asks for a snapshot.
         checkpoint: bool,
     },
-    /// Sources cut at once up to the end of this epoch, and end there. It was granted just before.
+    /// Sources cut at once up to the end of this epoch, and end there. The command that follows grants it.
     StopAfter(Incarnation, Epoch),
     /// Every sink has handed over everything up to the end of this epoch.
     EpochDone(Incarnation, Epoch),

@@ -172,7 +172,7 @@ fn a_stop_grants_one_epoch_more_and_ends_when_its_checkpoint_is_done_and_all_tas
     let mut bench = Bench::running(config());
     bench.tell(Input::Stop);
     bench.tell(Input::Stop);
-    assert_eq!(bench.commands(), [grant(1, 5, 5, true), Command::StopAfter(ONE, Epoch(5))]);
+    assert_eq!(bench.commands(), [Command::StopAfter(ONE, Epoch(5)), grant(1, 5, 5, true)]);
     (0..3).for_each(|index| bench.acknowledge(index, 5, true));
     assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(5))]);
     bench.all_report(&Report::Gone);
@@ -354,7 +354,7 @@ fn without_checkpoints_epochs_are_done_by_the_slowest_sink_and_a_job_ends_when_i
     bench.report(2, Report::EpochEnded(Epoch(1)));
     assert_eq!(bench.commands(), [Command::EpochDone(ONE, Epoch(1))]);
     bench.tell(Input::Stop);
-    assert_eq!(bench.commands(), [grant(1, 5, 5, false), Command::StopAfter(ONE, Epoch(5))]);
+    assert_eq!(bench.commands(), [Command::StopAfter(ONE, Epoch(5)), grant(1, 5, 5, false)]);
     bench.all_report(&Report::Gone);
     assert_eq!(bench.commands(), [Command::Finish(ONE)]);
 }
@@ -426,7 +426,7 @@ fn a_task_that_drops_rows_lets_nothing_be_done_any_more_and_the_job_ends_without
     bench.tell(Input::Stop);
     bench.report(1, Report::Dropped);
     bench.report(1, Report::Dropped);
-    let stop = [grant(1, 5, 5, true), Command::StopAfter(ONE, Epoch(5)), Command::NoneDone(ONE)];
+    let stop = [Command::StopAfter(ONE, Epoch(5)), grant(1, 5, 5, true), Command::NoneDone(ONE)];
     assert_eq!(bench.commands(), stop);
     bench.acknowledge(0, 5, true);
     bench.acknowledge(2, 5, true);
