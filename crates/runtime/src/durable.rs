@@ -19,6 +19,9 @@ use crate::origin::Origin;
 use crate::outline::Outline;
 use crate::recorder::{Recorder, Work};
 
+/// What a job writes at its place, and what a file system may.
+const FOLDERS: [&str; 6] = ["log", "manifests", "state", "prepared", "requests", "lost+found"];
+
 /// How a job keeps checkpoints.
 #[derive(Clone, Debug)]
 pub struct Checkpointing {
@@ -131,7 +134,10 @@ impl Checkpointing {
             }
             id.map_or(Ok(()), |id| journal.confirm(id))?;
             let (job, begun_with) = self.job(&journal, id, incarnation);
-            let notices = notices(&journal, id);
+            let mut notices = notices(&journal, id);
+            if id.is_none() {
+                notices.extend(self.others()?);
+            }
             if let Some(origin) = origin.filter(|origin| begun_with.as_deref() != Some(origin.id())) {
                 return Err(origin.not_of(&self.store));
             }
@@ -200,6 +206,18 @@ impl Checkpointing {
             }
         }
         Ok(())
+    }
+
+    /// What a new job's user should know of files at its place that are not its own.
+    fn others(&self) -> Result<Option<String>> {
+        let is_other = |name: &String| !FOLDERS.contains(&name.as_str()) && !name.starts_with('.');
+        let others: Vec<String> = self.store.top()?.into_iter().filter(is_other).collect();
+        Ok(others.iter().min().map(|name| {
+            let (place, count) = (self.store.place(), others.len());
+            format!(
+                "{place} has {count} files or folders of others, such as {name}: give checkpoints a place of their own"
+            )
+        }))
     }
 
     /// A job that began with a savepoint and has no checkpoint of its own begins with it again, or not at all. One that began

@@ -164,6 +164,17 @@ fn checkpoints_without_a_log_are_refused_and_not_removed() {
     assert!(folder.path().join("manifests/1-8.txt").exists());
 }
 
+#[test]
+fn other_files_at_the_place_of_a_new_job_are_told() {
+    let folder = tempfile::tempdir().expect("folder");
+    std::fs::write(folder.path().join("holiday.jpg"), "").expect("written");
+    let taken = take_over(&store(folder.path())).expect("a new job");
+    assert!(taken.notices.len() == 1 && taken.notices[0].contains("holiday.jpg"), "{:?}", taken.notices);
+    drop(taken);
+    let again = take_over(&store(folder.path())).expect("the same");
+    assert_eq!(again.notices.len(), 1, "as long as there is no checkpoint");
+}
+
 /// Another process appends first: the one that finds its number taken says so, and does not take the job back.
 #[test]
 fn a_starter_that_is_fenced_gives_way() {
