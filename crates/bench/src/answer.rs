@@ -17,6 +17,20 @@ impl Answer {
         self.sum = self.sum.wrapping_add(hash_u64(hash, views));
     }
 
+    /// A group of the shapes: its page, kind and window, and its number of events, largest id and largest price.
+    pub(crate) fn add_group(
+        &mut self,
+        page: &str,
+        kind: &str,
+        window_start_ms: i64,
+        (count, id_max, price_max): (u64, i64, Option<f64>),
+    ) {
+        let hash = hash_bytes(hash_bytes(HASH_SEED, page.as_bytes()), kind.as_bytes());
+        let hash = hash_u64(hash_u64(hash, window_start_ms.cast_unsigned()), count);
+        let hash = hash_u64(hash, id_max.cast_unsigned());
+        self.sum = self.sum.wrapping_add(hash_u64(hash, price_max.map_or(u64::MAX, f64::to_bits)));
+    }
+
     /// A row of the keyed count.
     pub(crate) fn add_key(&mut self, key: i64, count: u64) {
         let hash = hash_u64(HASH_SEED, key.cast_unsigned());

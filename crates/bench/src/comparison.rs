@@ -1,5 +1,6 @@
 //! Which programs are compared on which workload.
 
+pub(crate) mod shapes;
 pub(crate) mod state;
 
 use std::sync::Arc;
@@ -331,6 +332,13 @@ mod tests {
     #[test]
     fn programs_of_grouping_agree() {
         grouping(TINY).unwrap().iter().for_each(|section| check(section, 5, 5));
+    }
+
+    #[test]
+    fn programs_of_the_shapes_agree() {
+        let sections = shapes::shapes(TINY).unwrap();
+        assert_eq!(sections.len(), 11);
+        sections.iter().for_each(|section| check(section, 2, 2));
     }
 
     #[test]

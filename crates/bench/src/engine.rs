@@ -9,6 +9,7 @@ mod main_job;
 mod pace;
 mod recovery;
 mod resident;
+mod shapes;
 mod startup;
 
 use std::sync::{Arc, PoisonError};
@@ -30,6 +31,7 @@ pub(crate) use main_job::{main_job, memory, typed};
 #[cfg(test)]
 pub(crate) use recovery::program;
 pub(crate) use recovery::recovery;
+pub(crate) use shapes::shapes;
 pub(crate) use startup::startup;
 
 /// Connector of the table that a query writes.

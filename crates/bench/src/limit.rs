@@ -8,5 +8,6 @@ pub(crate) mod json;
 pub(crate) mod keyed_count;
 pub(crate) mod main_job;
 pub(crate) mod newline;
+pub(crate) mod shapes;
 pub(crate) mod typed;
 pub(crate) mod window_counts;

@@ -51,6 +51,8 @@ enum Command {
     MainJob,
     /// The main job over columns.
     Typed,
+    /// Records of many shapes, JSON and CSV: count per page, kind and window.
+    Shapes,
     /// Lines that match a pattern.
     Grep,
     /// Count per key, with few and with many keys.
@@ -107,6 +109,9 @@ fn sections(command: Command, scale: Scale) -> Result<Vec<Section>> {
     }
     if wanted(Command::Typed) {
         sections.push(comparison::typed(scale)?);
+    }
+    if wanted(Command::Shapes) {
+        sections.extend(comparison::shapes::shapes(scale)?);
     }
     if wanted(Command::Grep) {
         sections.push(comparison::grep(scale)?);

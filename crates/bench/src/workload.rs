@@ -5,11 +5,13 @@ mod ad_events;
 mod keys;
 mod lines;
 mod log;
+mod shapes;
 
 pub(crate) use ad_events::{Ad, AdEvents, VIEW, WINDOW_MS};
 pub(crate) use keys::Keys;
 pub(crate) use lines::Lines;
 pub(crate) use log::{LogLines, PATTERN};
+pub(crate) use shapes::{Shape, generate as shaped};
 
 /// Rows of a block: what the programs hand around at a time.
 pub(crate) const BLOCK_ROWS: usize = 8192;

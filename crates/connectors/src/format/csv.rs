@@ -8,7 +8,7 @@
 
 mod decode;
 mod encode;
-mod integers;
+mod numbers;
 mod split;
 
 use anabranch_model::{Error, Result};

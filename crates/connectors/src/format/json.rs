@@ -38,6 +38,7 @@ mod tests;
 pub use datetime::TimestampFormat;
 pub use decoder::JsonDecoder;
 pub use encoder::JsonEncoder;
+pub(in crate::format) use number::Fixed;
 
 /// Options of the JSON format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

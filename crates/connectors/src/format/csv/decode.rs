@@ -12,7 +12,7 @@ use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::compute::{CastOptions, FilterBuilder, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 
-use super::integers::integers;
+use super::numbers::numbers;
 use super::split::Marks;
 use super::{CsvOptions, FieldRange, check, unquote};
 use crate::format::view::{EXTRA, view, view_within};
@@ -186,8 +186,8 @@ impl Decode for CsvDecoder {
 fn convert(text: StringViewArray, field: &FieldRef) -> Result<(ArrayRef, Vec<(usize, String)>)> {
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let text: ArrayRef = Arc::new(text);
-    let column = match (field.data_type(), integers(text.as_string_view(), field.data_type())) {
-        (_, Some(integers)) => integers,
+    let column = match (field.data_type(), numbers(text.as_string_view(), field.data_type())) {
+        (_, Some(numbers)) => numbers,
         (DataType::Utf8View, _) => text.clone(),
         (data_type, _) => cast_with_options(&text, data_type, &options)?,
     };

@@ -197,6 +197,7 @@ impl Columns {
     }
 
     /// Starts reading an object into `id`: none of its fields has been seen.
+    #[inline(always)]
     pub(super) fn begin_object(&mut self, id: ColumnId) {
         if let Some(object) = &mut self.nodes[id].object {
             object.number += 1;
@@ -219,6 +220,7 @@ impl Columns {
     }
 
     /// Marks a field of `id` as seen, or not; gives its node and whether it had been seen in this object.
+    #[inline(always)]
     pub(super) fn see(&mut self, id: ColumnId, field: usize, seen: bool) -> Option<(ColumnId, bool)> {
         let object = self.nodes[id].object.as_mut()?;
         let before = std::mem::replace(&mut object.seen[field], if seen { object.number } else { 0 });
@@ -294,6 +296,7 @@ impl Columns {
         }
     }
 
+    #[inline(always)]
     pub(super) fn set_float(&mut self, id: ColumnId, slot: usize, value: f64) {
         let column = &mut self.nodes[id];
         if let Values::Floats(values) = &mut column.values {
@@ -302,6 +305,7 @@ impl Columns {
         }
     }
 
+    #[inline(always)]
     pub(super) fn set_decimal(&mut self, id: ColumnId, slot: usize, value: i128) {
         let column = &mut self.nodes[id];
         if let Values::Decimals(values) = &mut column.values {

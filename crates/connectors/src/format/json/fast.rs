@@ -22,6 +22,9 @@ pub(super) unsafe fn read<L: Scan>(layout: &Layout, scanner: &mut Scanner<'_>, s
         let (at, same) = unsafe { literal::<L>(&step.literal, record, pos) };
         // The opening quote alone may differ: then the value is something else than a string.
         if same | step.quote != u32::MAX {
+            if !may_be_loose(&step.literal, record, at, same) {
+                return false;
+            }
             // SAFETY: same contract.
             pos = unsafe { loose_step::<L>(step, scanner, slot, pos) };
         } else {
@@ -74,6 +77,16 @@ unsafe fn literal<L: Scan>(literal: &Literal, record: Padded<'_>, mut pos: usize
     (pos + literal.tail_len, unsafe { L::equal(record.at(pos), &literal.tail) } | literal.beyond)
 }
 
+/// Whether the literal that was compared may be there with other white space: where the first difference is, one of the two
+/// has white space.
+#[inline(always)]
+fn may_be_loose(literal: &Literal, record: Padded<'_>, end: usize, same: u32) -> bool {
+    let is_space = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    let differs = (!same).trailing_zeros() as usize;
+    let expected = literal.tail.get(differs).copied().unwrap_or(0);
+    !literal.head.is_empty() || is_space(expected) || is_space(record.byte(end - literal.tail_len + differs))
+}
+
 /// A step whose literal differs in its white space, if in nothing else.
 ///
 /// # Safety
@@ -100,6 +113,9 @@ unsafe fn ends<L: Scan>(last: &Literal, record: Padded<'_>, pos: usize) -> bool 
     unsafe {
         let (mut end, same) = literal::<L>(last, record, pos);
         if same != u32::MAX {
+            if !may_be_loose(last, record, end, same) {
+                return false;
+            }
             match last.loose_end::<L>(record, pos) {
                 Some(loose) => end = loose,
                 None => return false,

@@ -67,18 +67,25 @@ pub(super) fn integer(text: &[u8]) -> Option<i128> {
 
 /// A number without exponent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fixed {
-    pub(super) negative: bool,
+pub(in crate::format) struct Fixed {
+    pub(in crate::format) negative: bool,
     /// The value of all its digits, if that fits.
-    pub(super) digits: Option<u64>,
+    pub(in crate::format) digits: Option<u64>,
     /// How many of its digits are after the point.
-    pub(super) fraction: u32,
+    pub(in crate::format) fraction: u32,
 }
 
 impl Fixed {
+    /// Its value, if it has no point and fits.
+    #[inline]
+    pub(in crate::format) fn integer(self) -> Option<i64> {
+        let value = i64::try_from(self.digits.filter(|_| self.fraction == 0)?).ok()?;
+        Some(if self.negative { -value } else { value })
+    }
+
     /// Its value, if one division of two numbers that 64-bit floating-point holds exactly gives the nearest one.
     #[inline]
-    pub(super) fn float(self) -> Option<f64> {
+    pub(in crate::format) fn float(self) -> Option<f64> {
         const EXACT: u64 = 1 << 53;
         let digits = self.digits.filter(|digits| *digits <= EXACT)?;
         let value = digits as f64 / FLOAT_POWERS.get(self.fraction as usize)?;
