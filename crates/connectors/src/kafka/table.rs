@@ -138,8 +138,9 @@ impl Table {
         let mut config = ClientConfig::new();
         // Records are taken in batches of thousands and counted in bytes: let the queue be filled by bytes only, and look
         // every few milliseconds whether there is room again, or the reader starves for a second each time it was full.
+        // The bound is per partition, because each is started by itself: it is what a reader takes in some ten milliseconds.
         config.set("queued.min.messages", "1000000");
-        config.set("queued.max.messages.kbytes", "65536");
+        config.set("queued.max.messages.kbytes", "8192");
         config.set("fetch.queue.backoff.ms", "5");
         // No membership of a group depends on it here; what does is how long closing waits for a coordinator that is gone.
         config.set("session.timeout.ms", "6000");

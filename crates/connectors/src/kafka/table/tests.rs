@@ -80,6 +80,7 @@ fn wrong_options_say_what_would_be_right() {
 fn properties_overrule_defaults_but_not_bookkeeping() {
     let table = parse(&[
         ("properties.queued.min.messages", "10"),
+        ("properties.queued.max.messages.kbytes", "77"),
         ("properties.linger.ms", "77"),
         ("properties.enable.auto.commit", "true"),
         ("properties.delivery.report.only.error", "false"),
@@ -87,6 +88,7 @@ fn properties_overrule_defaults_but_not_bookkeeping() {
     .expect("properties");
     let (reader, writer) = (table.consumer_config(), table.producer_config());
     assert_eq!(reader.get("queued.min.messages"), Some("10"));
+    assert_eq!(reader.get("queued.max.messages.kbytes"), Some("77"));
     assert_eq!(reader.get("enable.auto.commit"), Some("false"));
     assert_eq!(writer.get("linger.ms"), Some("77"));
     assert_eq!(writer.get("delivery.report.only.error"), Some("true"));
