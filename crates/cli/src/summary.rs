@@ -46,6 +46,9 @@ pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
         dropped.push_str(&format!(", {} without event time", grouped(view.without_event_time)));
     }
     lines.push(dropped);
+    if let Some(why) = view.stall.as_ref().filter(|_| view.results == 0) {
+        lines.push(format!("no results: {why}"));
+    }
     lines
 }
 
@@ -88,6 +91,16 @@ mod tests {
                 "2 late, 1 malformed",
             ]
         );
+    }
+
+    #[test]
+    fn a_run_without_results_is_explained() {
+        let view = JobView { events: 9, stall: Some("event time stands".into()), ..JobView::default() };
+        let last = |view: &JobView| {
+            lines(&Summary { view, elapsed: Duration::ZERO, cpu: None, peak_bytes: None }).pop().expect("lines")
+        };
+        assert_eq!(last(&view), "no results: event time stands");
+        assert!(!last(&JobView { results: 1, ..view }).contains("no results"));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use crate::view::plain;
 const LOOK: Duration = Duration::from_millis(20);
 const REDRAW: Duration = Duration::from_millis(250);
 const LINE: Duration = Duration::from_secs(1);
+/// How often it is explained why there are no results.
+const EXPLAIN_AGAIN: Duration = Duration::from_secs(10);
 const RATE_SPAN: Duration = Duration::from_secs(1);
 
 /// A job as its watcher sees it.
@@ -80,6 +82,7 @@ impl Watch<'_> {
         let mut history = History::new(RATE_SPAN);
         history.push(self.reading());
         let (mut stop, mut notices, mut due) = (Stop::default(), Notices::default(), LINE);
+        let mut explained = live::EXPLAINED_AFTER;
         loop {
             let finished = self.job.is_finished();
             notices.write(self.job, out)?;
@@ -92,7 +95,12 @@ impl Watch<'_> {
             }
             let elapsed = self.elapsed();
             if elapsed >= due {
-                writeln!(out, "{}", plain::line(elapsed, &history.push(self.reading()))).map_err(failed)?;
+                let view = history.push(self.reading());
+                writeln!(out, "{}", plain::line(elapsed, &view)).map_err(failed)?;
+                if let Some(why) = view.stall.filter(|_| view.results == 0 && elapsed >= explained) {
+                    writeln!(out, "no results yet: {why}").map_err(failed)?;
+                    explained = elapsed + EXPLAIN_AGAIN;
+                }
                 due = elapsed + LINE;
             }
         }

@@ -1,12 +1,12 @@
 //! Per-task counters: written by the task as it runs, read by anybody at any time, without a lock on the hot path.
 //! The live view, the group-size tuner and the scheduling policies all read these.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hdrhistogram::Histogram;
 
-use crate::{EventTime, TaskId};
+use crate::{EventTime, Nanos, SourceProgress, TaskId};
 
 /// Counters of one task. Each is written by one thread.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub struct TaskCounters {
     pub watermark_ms: AtomicI64,
     /// The last epoch that the task ended; 0 before the first.
     pub epoch: AtomicU64,
+    /// Event time of the partitions that the task reads. Written a few times per second.
+    progress: Mutex<Option<Arc<SourceProgress>>>,
     /// From a row's reading by a source until this task has processed it.
     pub latency: Latencies,
     /// From the reading of the row that caused a result until this task has written the result to its sink.
@@ -67,6 +69,7 @@ impl Default for TaskCounters {
             malformed_rows: AtomicU64::new(0),
             watermark_ms: AtomicI64::new(i64::MIN),
             epoch: AtomicU64::new(0),
+            progress: Mutex::default(),
             latency: Latencies::default(),
             result_latency: Latencies::default(),
         }
@@ -101,6 +104,17 @@ impl TaskCounters {
     pub fn add(counter: &AtomicU64, by: u64) {
         counter.fetch_add(by, Relaxed);
     }
+
+    /// Publishes the event time of the task's partitions.
+    pub fn set_progress(&self, progress: SourceProgress) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(progress));
+    }
+
+    /// What was published last; `None` for a task without partitions.
+    #[must_use]
+    pub fn progress(&self) -> Option<Arc<SourceProgress>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// Percentiles of a latency histogram, in microseconds.
@@ -133,6 +147,8 @@ impl LatencySummary {
 /// A reading of one task's counters and of its input queue.
 #[derive(Clone, Debug)]
 pub struct TaskMetrics {
+    /// When the counters were read, by the job's clock.
+    pub at: Nanos,
     /// Which task.
     pub task: TaskId,
     /// Name of its stage, as `explain` shows it.
@@ -141,6 +157,8 @@ pub struct TaskMetrics {
     pub is_source: bool,
     /// Whether the task writes a sink.
     pub is_sink: bool,
+    /// Whether the task holds rows back until their windows end.
+    pub keeps_windows: bool,
     /// Rows in.
     pub rows_in: u64,
     /// Bytes in.
@@ -171,6 +189,8 @@ pub struct TaskMetrics {
     pub queue_bytes: u64,
     /// Age of the oldest waiting batch since it was queued, in nanoseconds.
     pub oldest_queued_ns: u64,
+    /// Event time of the partitions that the task reads, if their table has a watermark.
+    pub progress: Option<Arc<SourceProgress>>,
     /// From a row's reading by a source until this task has processed it.
     pub latency: LatencySummary,
     /// From the reading of the row that caused a result until this task has written the result to its sink.

@@ -12,6 +12,7 @@ mod key_group;
 mod notices;
 mod rng;
 mod secrets;
+mod stall;
 mod time;
 
 pub use clock::{Clock, ManualClock, Nanos, SystemClock};
@@ -25,4 +26,5 @@ pub use key_group::{KeyGroup, KeyGroups};
 pub use notices::{Notice, Notices};
 pub use rng::Rng;
 pub use secrets::{Secrets, Shown, is_secret};
+pub use stall::{HELD_BACK_AFTER, HeldBack, PartitionProgress, SourceProgress, explain_stall, held_back};
 pub use time::EventTime;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use anabranch_dataflow::{Exchange, ExchangeKind, OnMalformed, Plan, Port, SinkSpec, Stage};
+use anabranch_dataflow::{
+    AggregatePhase, Exchange, ExchangeKind, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
+};
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskCounters, TaskId};
 use anabranch_operators::{Committable, Connectors, Delivery, Functions, Host, TaskContext};
 use anabranch_state::Log;
@@ -137,6 +139,11 @@ pub(crate) fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
     (0..stage.parallelism).map(move |index| TaskId { stage: id, index })
 }
 
+/// Whether rows wait in an operator until their windows end.
+fn keeps_windows(operator: &OperatorSpec) -> bool {
+    matches!(operator, OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial)
+}
+
 fn port_key(port: Port) -> Option<usize> {
     match port {
         Port::Main => None,
@@ -231,6 +238,7 @@ impl Builder<'_> {
             is_source: stage.source.is_some(),
             is_sink: stage.sink.is_some(),
             restores,
+            keeps_windows: stage.operators.iter().any(keeps_windows),
             counters,
             inbox: inbox.clone(),
         };
@@ -283,7 +291,8 @@ impl Builder<'_> {
         };
         let source = SourceParts::new(spec, source, dead_letter, restored, self.functions).map_err(place)?;
         let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
-        Ok(SourceTask::new(parts, source, version, interval, reaches_sink(self.plan, stage.id)))
+        let (reaches_sink, host) = (reaches_sink(self.plan, stage.id), Arc::clone(&self.host));
+        Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host))
     }
 
     /// The sending side of an exchange for one task.

@@ -13,6 +13,7 @@ use anabranch_protocol::coordinator::{Report, turn};
 use anabranch_state::TaskState;
 
 use crate::driver::Message;
+use crate::hold_back::Foremost;
 use crate::inbox::Inbox;
 use crate::mailbox::Mailbox;
 
@@ -43,6 +44,7 @@ pub(crate) struct Control {
     waiting: Mutex<()>,
     changed: Condvar,
     inboxes: Vec<Arc<Inbox>>,
+    foremost_time: Foremost,
 }
 
 impl Control {
@@ -71,12 +73,18 @@ impl Control {
             waiting: Mutex::new(()),
             changed: Condvar::new(),
             inboxes,
+            foremost_time: Foremost::default(),
         })
     }
 
     /// A task tells the coordinator.
     pub(crate) fn report(&self, task: TaskId, report: Report<TaskState>) {
         self.mailbox.send(Message::Task(self.incarnation, task, report));
+    }
+
+    /// The furthest event time of any partition.
+    pub(crate) fn foremost_time(&self) -> &Foremost {
+        &self.foremost_time
     }
 
     /// A task has failed.

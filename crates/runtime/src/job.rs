@@ -106,6 +106,7 @@ pub(crate) struct TaskView {
     pub(crate) is_sink: bool,
     /// It has state to take up before it has started.
     pub(crate) restores: bool,
+    pub(crate) keeps_windows: bool,
     pub(crate) counters: Arc<TaskCounters>,
     pub(crate) inbox: Option<Arc<Inbox>>,
 }
@@ -442,10 +443,12 @@ impl TaskView {
         let queue = self.inbox.as_ref().map_or(QueueStats::default(), |inbox| inbox.stats(now));
         let counters = &self.counters;
         TaskMetrics {
+            at: now,
             task: self.id,
             stage_name: self.stage_name.clone(),
             is_source: self.is_source,
             is_sink: self.is_sink,
+            keeps_windows: self.keeps_windows,
             rows_in: counters.rows_in.load(Relaxed),
             bytes_in: counters.bytes_in.load(Relaxed),
             rows_out: counters.rows_out.load(Relaxed),
@@ -461,6 +464,7 @@ impl TaskView {
             queue_batches: queue.batches,
             queue_bytes: queue.bytes,
             oldest_queued_ns: queue.oldest_ns,
+            progress: counters.progress(),
             latency: counters.latency.summary(),
             result_latency: counters.result_latency.summary(),
         }

@@ -15,6 +15,7 @@ mod control;
 mod driver;
 mod durable;
 mod exchange;
+mod hold_back;
 mod host;
 mod inbox;
 mod inbox_task;

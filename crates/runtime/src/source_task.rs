@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anabranch_dataflow::{OnMalformed, SourceSpec};
 use anabranch_model::{
-    Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PartitionId, PlanVersion, Result, Stamped, TaskCounters,
-    batch_bytes,
+    Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PartitionId, PlanVersion, Result, SourceProgress, Stamped,
+    TaskCounters, batch_bytes,
 };
-use anabranch_operators::{Functions, Malformed, Polled, Projection, Rows, Source};
+use anabranch_operators::{Functions, Host, Malformed, Polled, Projection, Rows, Source};
 use anabranch_protocol::coordinator::Report;
 use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow::compute::{cast, filter_record_batch};
@@ -18,6 +18,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::chain::SinkTail;
 use crate::durable::RestoredSource;
+use crate::hold_back::HoldBack;
 use crate::inbox_task::{SideEnd, Step, TaskParts};
 use crate::snapshot::SourceSnapshot;
 use crate::source_time::{Observed, SourceTime};
@@ -25,6 +26,9 @@ use crate::watermarks::{Progress, Watermarks};
 
 /// The longest time that a source waits for records before its task looks around.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
+
+/// How often observers are shown where partitions stand.
+const PUBLICATION: Duration = Duration::from_millis(200);
 
 /// What a source task has beyond the parts of every task.
 pub(crate) struct SourceParts {
@@ -152,6 +156,9 @@ pub(crate) struct SourceTask {
     sides: Option<SideEnd>,
     /// The last epoch, once it has ended.
     ended: Option<Epoch>,
+    host: Arc<dyn Host>,
+    next_publication: Nanos,
+    hold_back: HoldBack,
 }
 
 impl SourceTask {
@@ -161,6 +168,7 @@ impl SourceTask {
         version: PlanVersion,
         epoch_interval: Duration,
         reaches_sink: bool,
+        host: Arc<dyn Host>,
     ) -> Self {
         let next_cut = next_cut(task.clock.now(), epoch_interval);
         let (epoch, done) = (task.after.next(), task.after);
@@ -177,6 +185,9 @@ impl SourceTask {
             has_opened: false,
             sides: None,
             ended: None,
+            host,
+            next_publication: Nanos(0),
+            hold_back: HoldBack::default(),
         }
     }
 
@@ -252,6 +263,7 @@ impl SourceTask {
         self.parts.watermarks.look(born);
         self.take(polled, born)?;
         self.progress(born)?;
+        self.publish(born);
         self.task.chain.flush_due(self.task.clock.now())?;
         Ok(self.task.chain.account(now))
     }
@@ -261,7 +273,7 @@ impl SourceTask {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         let mut polled = self.parts.source.poll(wait)?;
         while let Polled::Opened { partition, name } = polled {
-            self.parts.watermarks.opened(partition, name);
+            self.parts.watermarks.opened(partition, name, self.task.clock.now());
             polled = self.parts.source.poll(Duration::ZERO)?;
         }
         Ok(polled)
@@ -325,7 +337,7 @@ impl SourceTask {
 
     fn take(&mut self, polled: Polled, born: Nanos) -> Result<()> {
         match polled {
-            Polled::Opened { partition, name } => self.parts.watermarks.opened(partition, name),
+            Polled::Opened { partition, name } => self.parts.watermarks.opened(partition, name, born),
             Polled::Closed(partition) => self.parts.watermarks.closed(partition),
             Polled::Rows(rows) => self.rows(rows, born)?,
             Polled::Pending | Polled::End => self.task.chain.pause()?,
@@ -358,7 +370,7 @@ impl SourceTask {
             };
             self.task.chain.batch(Stamped { value, born })?;
         }
-        self.parts.watermarks.rows(partition, watermark);
+        self.parts.watermarks.rows(partition, watermark, born);
         Ok(())
     }
 
@@ -370,6 +382,21 @@ impl SourceTask {
             Some(Progress::Idle) => self.task.chain.idle(),
             None => Ok(()),
         }
+    }
+
+    /// Shows observers, now and then, where the partitions stand, and tells the user of one that holds the job back.
+    fn publish(&mut self, now: Nanos) {
+        if self.parts.time.is_none() || now < self.next_publication {
+            return;
+        }
+        self.next_publication = now.plus(PUBLICATION);
+        let (table, watermarks) = (&self.parts.table, &self.parts.watermarks);
+        let partitions = watermarks.report();
+        let foremost = self.task.control.foremost_time();
+        if let Some(held) = self.hold_back.look(table, &partitions, foremost, watermarks.polled(), now) {
+            self.host.notify(held.to_string());
+        }
+        self.task.counters.set_progress(SourceProgress { table: table.clone(), partitions });
     }
 
     fn cut(&mut self, kind: MarkerKind) -> Result<()> {

@@ -1,9 +1,10 @@
 //! Event-time progress of a source task: a watermark per partition, the minimum over those that are active.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{EventTime, Nanos, PartitionId};
+use anabranch_model::{EventTime, Nanos, PartitionId, PartitionProgress};
 
 /// The longest time between two looks that counts as silence of the partitions. Whoever was held up longer, by a sink or by
 /// back-pressure, has not looked: rows may lie there.
@@ -23,8 +24,11 @@ pub(crate) struct Watermarks {
 }
 
 struct Partition {
-    name: String,
+    name: Arc<str>,
     watermark: EventTime,
+    /// When the watermark last advanced, or the partition was opened.
+    advanced_at: Nanos,
+    had_rows_at: Option<Nanos>,
     /// Time spent looking when it last had rows.
     rows_at: Duration,
     idle: bool,
@@ -59,9 +63,10 @@ impl Watermarks {
     }
 
     /// A new partition holds the watermark back until it has rows or is idle, a restored one where it was.
-    pub(crate) fn opened(&mut self, partition: PartitionId, name: String) {
+    pub(crate) fn opened(&mut self, partition: PartitionId, name: String, now: Nanos) {
         let watermark = self.restored.remove(&name).unwrap_or(EventTime::MIN);
-        let new = Partition { name, watermark, rows_at: self.looked, idle: false };
+        let (name, rows_at) = (name.into(), self.looked);
+        let new = Partition { name, watermark, advanced_at: now, had_rows_at: None, rows_at, idle: false };
         self.partitions.insert(partition, new);
     }
 
@@ -70,9 +75,12 @@ impl Watermarks {
     }
 
     /// Rows came; `watermark` is what the largest of their times says, `None` if none has a time.
-    pub(crate) fn rows(&mut self, partition: PartitionId, watermark: Option<EventTime>) {
+    pub(crate) fn rows(&mut self, partition: PartitionId, watermark: Option<EventTime>, now: Nanos) {
         if let Some(state) = self.partitions.get_mut(&partition) {
-            state.watermark = watermark.map_or(state.watermark, |w| w.max(state.watermark));
+            if let Some(watermark) = watermark.filter(|watermark| *watermark > state.watermark) {
+                (state.watermark, state.advanced_at) = (watermark, now);
+            }
+            state.had_rows_at = Some(now);
             state.rows_at = self.looked;
             state.idle = false;
         }
@@ -85,7 +93,24 @@ impl Watermarks {
 
     /// The watermark of each partition, by its name.
     pub(crate) fn partitions(&self) -> BTreeMap<String, EventTime> {
-        self.partitions.values().map(|partition| (partition.name.clone(), partition.watermark)).collect()
+        self.partitions.values().map(|partition| (partition.name.to_string(), partition.watermark)).collect()
+    }
+
+    /// Each partition, for observers.
+    pub(crate) fn report(&self) -> Vec<PartitionProgress> {
+        let report = |partition: &Partition| PartitionProgress {
+            name: Arc::clone(&partition.name),
+            watermark: partition.watermark,
+            advanced_at: partition.advanced_at,
+            rows_at: partition.had_rows_at,
+            is_idle: partition.idle,
+        };
+        self.partitions.values().map(report).collect()
+    }
+
+    /// Time spent polling.
+    pub(crate) fn polled(&self) -> Duration {
+        self.looked
     }
 
     /// How long until a partition may become idle next.
@@ -122,7 +147,7 @@ mod tests {
     const P1: PartitionId = PartitionId(1);
 
     fn rows(marks: &mut Watermarks, partition: PartitionId, watermark: i64) {
-        marks.rows(partition, Some(EventTime(watermark)));
+        marks.rows(partition, Some(EventTime(watermark)), Nanos(0));
     }
 
     fn watermark(ms: i64) -> Option<Progress> {
@@ -140,8 +165,8 @@ mod tests {
             }
         };
         assert_eq!(marks.progress(), Some(Progress::Idle), "no partition");
-        marks.opened(P0, "a".into());
-        marks.opened(P1, "b".into());
+        marks.opened(P0, "a".into(), Nanos(0));
+        marks.opened(P1, "b".into(), Nanos(0));
         assert_eq!(marks.progress(), Some(Progress::Watermark(EventTime::MIN)), "no longer idle");
         rows(&mut marks, P0, 50);
         assert_eq!(marks.progress(), None, "partition 1 holds it back");
@@ -167,8 +192,8 @@ mod tests {
     fn a_task_that_was_held_up_has_not_seen_silence() {
         let mut marks = Watermarks::new(Some(Duration::from_secs(1)), BTreeMap::new());
         marks.look(Nanos(0));
-        marks.opened(P0, "a".into());
-        marks.opened(P1, "b".into());
+        marks.opened(P0, "a".into(), Nanos(0));
+        marks.opened(P1, "b".into(), Nanos(0));
         rows(&mut marks, P0, 50);
         rows(&mut marks, P1, 30);
         assert_eq!(marks.progress(), watermark(30));
@@ -180,8 +205,8 @@ mod tests {
     #[test]
     fn a_closed_partition_no_longer_counts_and_without_timeout_none_is_idle() {
         let mut marks = Watermarks::new(None, BTreeMap::new());
-        marks.opened(P0, "a".into());
-        marks.opened(P1, "b".into());
+        marks.opened(P0, "a".into(), Nanos(0));
+        marks.opened(P1, "b".into(), Nanos(0));
         rows(&mut marks, P0, 50);
         marks.look(Nanos(0));
         marks.look(Nanos(u64::MAX));

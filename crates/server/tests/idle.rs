@@ -1,7 +1,7 @@
 //! A partition that is idle holds event time back no longer, and loses nothing by it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_connectors::MemorySink;
@@ -20,7 +20,7 @@ INSERT INTO results
 SELECT id, COUNT(*) AS occurrences FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
 GROUP BY id, window_start, window_end;";
 
-/// Longer than it takes news to reach the next stage.
+/// Longer than it takes a message to reach the next stage.
 const LOOKS: u32 = 20;
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -108,4 +108,110 @@ fn rows_of_a_partition_that_became_idle_are_not_late() {
     let counted: i64 =
         rows.iter().flat_map(|batch| batch.column(1).as_primitive::<Int64Type>().values().to_vec()).sum();
     assert_eq!(counted, 100);
+}
+
+/// Tables that stay open until a result has been seen: of a quiet one, which becomes idle, and a lively one.
+#[derive(Clone)]
+struct UntilResult {
+    results: Arc<Mutex<Vec<RecordBatch>>>,
+}
+
+struct OpenReader {
+    script: Vec<Polled>,
+    results: Arc<Mutex<Vec<RecordBatch>>>,
+    polls_left: u32,
+}
+
+impl Source for OpenReader {
+    fn poll(&mut self, wait: Duration) -> Result<Polled> {
+        if !self.script.is_empty() {
+            return Ok(self.script.remove(0));
+        }
+        if !self.results.lock().expect("no panic").is_empty() {
+            return Ok(Polled::End);
+        }
+        self.polls_left = self.polls_left.checked_sub(1).ok_or_else(|| Error::user("no window has fired"))?;
+        std::thread::park_timeout(wait.min(LOOK));
+        Ok(Polled::Pending)
+    }
+
+    fn positions(&self) -> Result<Positions> {
+        Ok(Positions::new())
+    }
+}
+
+impl Connector for UntilResult {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        TwoPartitions::default().describe(spec, columns)
+    }
+
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
+        let opened = |index: u32| Polled::Opened { partition: PartitionId(index), name: index.to_string() };
+        let quiet = || vec![opened(0), rows(0, 1_000)];
+        let lively = |index| vec![opened(index), rows(index, 2_000), rows(index, 1_000_000)];
+        let script = match (spec.table.as_str(), context.index) {
+            ("both" | "quiet", 0) => quiet(),
+            ("both", _) => lively(context.index),
+            ("lively", 0) => lively(0),
+            _ => Vec::new(),
+        };
+        Ok(Box::new(OpenReader { script, results: Arc::clone(&self.results), polls_left: 2000 }))
+    }
+
+    fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
+        Err(Error::user("this table can only be read"))
+    }
+}
+
+/// Runs a query until it has had a result while every source was still open.
+fn fires_while_open(tables: &[&str], query: &str) {
+    let table = |name: &&str| {
+        format!(
+            "CREATE TABLE {name} (id BIGINT, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3),
+               WATERMARK FOR ts AS ts) WITH ('connector' = 'until_result', 'scan.idle-timeout' = '20 ms');"
+        )
+    };
+    let sql = format!(
+        "{} CREATE TABLE results (id BIGINT, occurrences BIGINT) WITH ('connector' = 'results'); INSERT INTO results {query};",
+        tables.iter().map(table).collect::<String>()
+    );
+    let (sink, results) = MemorySink::collected();
+    let mut engine = Engine::default();
+    engine.register("until_result", Arc::new(UntilResult { results }));
+    engine.register("results", Arc::new(sink));
+    let settings = Settings { parallelism: Some(2), ..Settings::default() };
+    let plan = engine.plan(&sql, &settings).expect("a plan").plan.expect("an insert");
+    let job = engine.start(&plan).expect("a job");
+    assert!(job.wait_timeout(Duration::from_secs(120)), "the job hangs");
+    job.wait().expect("a window fires while one input is idle and open");
+}
+
+#[test]
+fn a_window_fires_while_one_input_is_idle_and_open() {
+    fires_while_open(
+        &["both"],
+        "SELECT id, COUNT(*) FROM TABLE(TUMBLE(TABLE both, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+         GROUP BY id, window_start, window_end",
+    );
+}
+
+#[test]
+fn idleness_passes_through_the_stages_between() {
+    let first = |table: &str| {
+        format!(
+            "SELECT id, COUNT(*) AS n, window_time AS at
+             FROM TABLE(TUMBLE(TABLE {table}, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+             GROUP BY id, window_start, window_end, window_time"
+        )
+    };
+    fires_while_open(
+        &["quiet", "lively"],
+        &format!(
+            "WITH firsts AS ({} UNION ALL {})
+             SELECT n, COUNT(*) FROM TABLE(TUMBLE(TABLE firsts, DESCRIPTOR(at), INTERVAL '20' SECOND))
+             GROUP BY n, window_start, window_end",
+            first("quiet"),
+            first("lively")
+        ),
+    );
 }

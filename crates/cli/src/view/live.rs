@@ -10,13 +10,16 @@ use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
+use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table, Wrap};
 
 use super::model::{JobView, Shares, StageView};
 use super::text::{bytes, count, grouped, micros, millis, percent};
 
 /// Notices that are shown at a time, and the lines that they may take.
 const NOTICES: usize = 3;
+
+/// After this time without results the screen explains why there are none.
+pub(crate) const EXPLAINED_AFTER: Duration = Duration::from_secs(3);
 
 /// Everything that is on the screen.
 #[derive(Debug)]
@@ -187,11 +190,15 @@ fn draw_results(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
     let block = Block::new().borders(Borders::ALL).title(" latest results ");
     let room = usize::from(block.inner(area).height);
     let first = screen.results.len().saturating_sub(room);
-    let lines: Vec<Line<'_>> = if screen.results.is_empty() {
-        vec![Line::styled("none yet: a window's results come when event time has passed its end", dim())]
-    } else {
-        screen.results[first..].iter().map(|line| Line::raw(line.as_str())).collect()
-    };
+    if screen.results.is_empty() {
+        // At the very beginning there is always something missing.
+        let why = screen.view.stall.as_deref().filter(|_| screen.elapsed >= EXPLAINED_AFTER);
+        let why = why.unwrap_or("a window's results come when event time has passed its end");
+        let text = Paragraph::new(format!("none yet: {why}")).style(dim()).wrap(Wrap { trim: true });
+        frame.render_widget(text.block(block), area);
+        return;
+    }
+    let lines: Vec<Line<'_>> = screen.results[first..].iter().map(|line| Line::raw(line.as_str())).collect();
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
@@ -244,6 +251,7 @@ mod tests {
             row_latency: LatencySummary { rows: 300, p50_us: 1200, p99_us: 8400, p999_us: 9000, max_us: 9000 },
             result_latency: LatencySummary { rows: 300, p50_us: 1300, p99_us: 9400, p999_us: 9500, max_us: 9500 },
             without_event_time: 0,
+            stall: None,
             late: 2,
             malformed: 0,
             epoch: 42,
@@ -342,6 +350,15 @@ mod tests {
             Screen { title: "q", elapsed: Duration::ZERO, view: &view, notices: &[], results: &[], stopping: true };
         let text = text_of(80, 12, &screen);
         assert!(text.contains("none yet") && text.contains("rows after -") && text.contains("stopping"), "{text}");
+    }
+
+    #[test]
+    fn explains_why_there_are_no_results() {
+        let view = JobView { stall: Some("partition 'ads/3' holds event time back".into()), ..JobView::default() };
+        let elapsed = EXPLAINED_AFTER;
+        let screen = Screen { title: "q", elapsed, view: &view, notices: &[], results: &[], stopping: false };
+        let text = text_of(50, 16, &screen);
+        assert!(text.contains("none yet: partition 'ads/3' holds event time"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use anabranch_model::{EventTime, LatencySummary, Nanos, StageId, TaskId, TaskMetrics};
+use anabranch_model::{EventTime, LatencySummary, Nanos, StageId, TaskId, TaskMetrics, explain_stall};
 
 /// All metrics of a job at one moment.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub(crate) struct JobView {
     pub(crate) without_event_time: u64,
     /// Malformed records.
     pub(crate) malformed: u64,
+    /// Why nothing comes out, if nothing does; see [`explain_stall`].
+    pub(crate) stall: Option<String>,
     /// The last epoch that every sink has ended.
     pub(crate) epoch: u64,
     /// The stages, in the plan's order.
@@ -146,6 +148,7 @@ pub(crate) fn view(now: &Reading, before: Option<&Reading>) -> JobView {
     view.lag_ms = lag_ms(now.wall_ms, sinks().map(|t| t.watermark).min());
     view.row_latency = slowest(sinks().map(|t| &t.latency));
     view.result_latency = slowest(sinks().map(|t| &t.result_latency));
+    view.stall = explain_stall(&now.tasks);
     view.epoch = sinks().map(|t| t.epoch).min().unwrap_or(0);
     view.stages = stages.into_values().collect();
     view
@@ -202,10 +205,12 @@ pub(crate) mod tests {
     /// A task with nothing counted yet.
     pub(crate) fn task(stage: u32, index: u32) -> TaskMetrics {
         TaskMetrics {
+            at: Nanos(0),
             task: TaskId { stage: StageId(stage), index },
             stage_name: format!("stage-{stage}"),
             is_source: stage == 0,
             is_sink: stage == 1,
+            keeps_windows: false,
             rows_in: 0,
             bytes_in: 0,
             rows_out: 0,
@@ -221,6 +226,7 @@ pub(crate) mod tests {
             queue_batches: 0,
             queue_bytes: 0,
             oldest_queued_ns: 0,
+            progress: None,
             latency: LatencySummary::default(),
             result_latency: LatencySummary::default(),
         }
