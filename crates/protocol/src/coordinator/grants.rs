@@ -120,3 +120,31 @@ impl Grants {
         Some(group)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::{PlanVersion, StageId};
+
+    use super::*;
+
+    fn task(stage: u32, index: u32) -> TaskId {
+        TaskId { stage: StageId(stage), index }
+    }
+
+    #[test]
+    fn an_epoch_is_done_when_the_slowest_sink_has_ended_it() {
+        let (source, fast, slow) = (task(0, 0), task(1, 0), task(1, 1));
+        let tasks = Tasks {
+            version: PlanVersion(1),
+            all: [source, fast, slow].into(),
+            sources: [source].into(),
+            sinks: [fast, slow].into(),
+        };
+        let mut grants = Grants::new(&tasks, Epoch(0));
+        assert_eq!(grants.ended(fast, Epoch(5)), None);
+        assert_eq!(grants.ended(slow, Epoch(3)), Some(Epoch(3)));
+        assert_eq!(grants.ended(slow, Epoch(2)), None, "an older report changes nothing");
+        assert_eq!(grants.ended(fast, Epoch(6)), None);
+        assert_eq!(grants.ended(slow, Epoch(7)), Some(Epoch(6)));
+    }
+}
