@@ -3,9 +3,6 @@
 //! Tasks report by messages, at most a few per epoch. What the coordinator wants of them they read from numbers, without a
 //! lock; it says it once for all of them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::{Epoch, Error, Group, Incarnation, Nanos, TaskId};
@@ -16,6 +13,9 @@ use crate::driver::Message;
 use crate::hold_back::Foremost;
 use crate::inbox::Inbox;
 use crate::mailbox::Mailbox;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use crate::sync::mpsc::channel;
+use crate::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// Shared by all tasks of an incarnation.
 pub(crate) struct Control {

@@ -4,11 +4,12 @@
 //! larger than the bound passes when its queue is empty. Locks are taken per batch, never per record.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::{Clock, Envelope, EventTime, Nanos, batch_bytes};
+
+use crate::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What a watermark or marker counts, so that a queue of these is bounded too.
 const CONTROL_BYTES: usize = 64;
@@ -182,16 +183,6 @@ impl Inbox {
     /// Bytes that wait on a channel.
     pub(crate) fn queued_bytes(&self, channel: usize) -> usize {
         self.lock().channels[channel].bytes
-    }
-
-    /// Breaks the order of a channel: a marker passes the rows in front of it. For simulations that are to find that.
-    pub(crate) fn let_marker_overtake(&self, channel: usize) {
-        let queue = &mut self.lock().channels[channel].queue;
-        if let (Some(Envelope::Batch(_)), Some(Envelope::Marker(_))) =
-            (queue.front().map(|first| &first.envelope), queue.get(1).map(|second| &second.envelope))
-        {
-            queue.swap(0, 1);
-        }
     }
 
     pub(crate) fn stats(&self, now: Nanos) -> QueueStats {

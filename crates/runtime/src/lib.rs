@@ -33,9 +33,10 @@ mod snapshot;
 mod source_task;
 mod source_time;
 pub mod stepped;
+mod sync;
 mod watch;
 mod watermarks;
 
-pub use durable::Checkpointing;
+pub use durable::{Checkpointing, random_seed};
 pub use job::{Committed, Coordination, Job, JobHandle, Summary};
 pub use origin::{Change, Fate, Origin};

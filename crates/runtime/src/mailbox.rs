@@ -3,16 +3,16 @@
 //! The thread is started by the first who has something to say: the first rows of a job do not wait for it to be made.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 use anabranch_model::Notices;
 
 use crate::driver::{Driver, Message};
 use crate::job::Shared;
 use crate::running::{no_thread, panicked};
+use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use crate::sync::mpsc::Sender;
+use crate::sync::thread::{Builder, JoinHandle};
+use crate::sync::{Arc, Mutex, PoisonError};
 
 /// Takes messages for a driver.
 pub(crate) struct Mailbox {
@@ -59,7 +59,7 @@ impl Mailbox {
             let outcome = catch_unwind(AssertUnwindSafe(|| driver.run()));
             shared.end(outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))));
         };
-        match std::thread::Builder::new().name("coordinator".into()).spawn(run) {
+        match Builder::new().name("coordinator".into()).spawn(run) {
             Ok(started) => *thread = Some(started),
             // With the driver the tasks have been torn down.
             Err(error) => self.shared.end(Err(no_thread(&error))),

@@ -1,0 +1,242 @@
+//! Interleavings of the threads of a job, where they meet: `inbox`, `control` and `mailbox` are compiled here over primitives that
+//! let a scheduler choose the next thread at each operation. A thread that waits for ever is a deadlock, which the scheduler sees.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+#[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
+#[path = "../src/control.rs"]
+mod control;
+#[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
+#[path = "../src/inbox.rs"]
+mod inbox;
+#[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
+#[path = "../src/mailbox.rs"]
+mod mailbox;
+
+/// What the files above take from their crate, and what of that matters here.
+mod sync {
+    pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic, mpsc};
+    pub(crate) use shuttle::thread;
+}
+
+mod driver {
+    use anabranch_model::{Error, Incarnation, Result, TaskId};
+    use anabranch_protocol::coordinator::Report;
+    use anabranch_state::TaskState;
+
+    use crate::sync::mpsc::{Receiver, Sender};
+
+    #[allow(dead_code, reason = "only their number counts")]
+    pub(crate) enum Message {
+        Task(Incarnation, TaskId, Report<TaskState>),
+        Failed(Incarnation, TaskId, Error),
+        Checkpoint(Sender<()>),
+        Stop,
+    }
+
+    /// Ends when it has so many messages.
+    pub(crate) struct Driver {
+        pub(crate) messages: Receiver<Message>,
+        pub(crate) expected: usize,
+    }
+
+    impl Driver {
+        pub(crate) fn run(self) -> Result<()> {
+            (0..self.expected).for_each(|_| drop(self.messages.recv().unwrap()));
+            Ok(())
+        }
+    }
+}
+
+mod job {
+    use anabranch_model::{Notices, Result};
+
+    use crate::sync::{Arc, Mutex};
+
+    #[derive(Default)]
+    pub(crate) struct Shared {
+        pub(crate) notices: Arc<Notices>,
+        pub(crate) ends: Mutex<Vec<Result<()>>>,
+    }
+
+    impl Shared {
+        pub(crate) fn end(&self, outcome: Result<()>) {
+            self.ends.lock().unwrap().push(outcome);
+        }
+    }
+}
+
+mod running {
+    use anabranch_model::Error;
+
+    pub(crate) fn panicked(_: &(dyn std::any::Any + Send)) -> Error {
+        Error::internal("panic")
+    }
+
+    pub(crate) fn no_thread(error: &std::io::Error) -> Error {
+        Error::outside(error.to_string())
+    }
+}
+
+use std::time::Duration;
+
+use anabranch_model::{Envelope, Epoch, EventTime, Group, Incarnation, ManualClock, Nanos, Stamped};
+use control::Control;
+use driver::{Driver, Message};
+use inbox::{Inbox, Received};
+use job::Shared;
+use mailbox::Mailbox;
+use sync::{Arc, thread};
+
+/// Schedules of each test. What the tests are to find is found within some tens.
+const SCHEDULES: usize = 400;
+
+fn mailbox() -> (Arc<Mailbox>, Arc<Shared>, sync::mpsc::Receiver<Message>) {
+    let (sender, messages) = sync::mpsc::channel();
+    let shared = Arc::new(Shared::default());
+    (Mailbox::new(sender, Arc::clone(&shared)), shared, messages)
+}
+
+fn control(inboxes: Vec<Arc<Inbox>>) -> Arc<Control> {
+    Control::new(Incarnation(1), Epoch(0), mailbox().0, inboxes)
+}
+
+fn watermark(ms: i64) -> Envelope {
+    Envelope::Watermark(Stamped { value: EventTime(ms), born: Nanos(0) })
+}
+
+#[test]
+fn a_reader_that_is_woken_returns_whether_it_waits_already_or_not() {
+    let interleave = || {
+        let inbox = Arc::new(Inbox::new(1, 1));
+        let reader = Arc::clone(&inbox);
+        let reader = thread::spawn(move || {
+            assert!(matches!(reader.receive(&[false], None, &ManualClock::default()), Received::Timeout));
+        });
+        inbox.wake();
+        reader.join().unwrap();
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
+
+#[test]
+fn what_is_woken_for_is_seen_by_the_reader() {
+    let interleave = || {
+        let inbox = Arc::new(Inbox::new(1, 1));
+        let control = control(vec![Arc::clone(&inbox)]);
+        let task = Arc::clone(&control);
+        let reader = thread::spawn(move || {
+            while task.done() < Epoch(3) {
+                let _ = inbox.receive(&[false], None, &ManualClock::default());
+            }
+        });
+        for epoch in 1..=3 {
+            control.set_done(Epoch(epoch));
+            control.wake();
+        }
+        reader.join().unwrap();
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
+
+#[test]
+fn full_channels_pass_everything_in_order_and_nobody_waits_for_ever() {
+    let interleave = || {
+        // Room for one envelope on each channel.
+        let inbox = Arc::new(Inbox::new(2, 1));
+        let senders = [0, 1].map(|channel| {
+            let inbox = Arc::clone(&inbox);
+            thread::spawn(move || {
+                (0..3).for_each(|ms| {
+                    inbox.send(channel, watermark(ms), &ManualClock::default());
+                });
+            })
+        });
+        let (mut seen, mut first_only) = ([0, 0], true);
+        while seen != [3, 3] {
+            // One channel is blocked until the other has given all, as in an alignment.
+            first_only &= seen[0] < 3;
+            match inbox.receive(&[false, first_only], None, &ManualClock::default()) {
+                Received::Envelope(channel, Envelope::Watermark(watermark)) => {
+                    assert_eq!(watermark.value, EventTime(seen[channel]));
+                    seen[channel] += 1;
+                }
+                _ => panic!("neither woken nor closed"),
+            }
+        }
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
+
+#[test]
+fn whoever_waits_at_an_inbox_goes_on_when_the_job_is_cancelled() {
+    let interleave = || {
+        let inboxes = [0, 1].map(|_| Arc::new(Inbox::new(1, 1)));
+        let control = control(inboxes.to_vec());
+        let [read, written] = inboxes;
+        let reader = thread::spawn(move || {
+            while !matches!(
+                read.receive(&[false], Some(Duration::from_secs(1)), &ManualClock::default()),
+                Received::Closed
+            ) {}
+        });
+        let writer = thread::spawn(move || {
+            (0..3).for_each(|ms| {
+                written.send(0, watermark(ms), &ManualClock::default());
+            });
+        });
+        let task = Arc::clone(&control);
+        let waiter = thread::spawn(move || assert!(!task.wait_done(Epoch(1))));
+        control.cancel();
+        [reader, writer, waiter].into_iter().for_each(|thread| thread.join().unwrap());
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
+
+#[test]
+fn whether_an_epoch_is_a_checkpoint_is_known_before_it_may_be_cut() {
+    let interleave = || {
+        let control = control(Vec::new());
+        let source = Arc::clone(&control);
+        let source = thread::spawn(move || {
+            if source.granted() == Epoch(2) {
+                assert!(source.is_checkpoint(Epoch(2)));
+            }
+        });
+        control.grant(Group { first: Epoch(1), last: Epoch(2) }, true);
+        source.join().unwrap();
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
+
+#[test]
+fn a_task_that_waits_for_an_epoch_hears_of_it() {
+    let interleave = || {
+        let control = control(Vec::new());
+        let waiters = [0, 1].map(|_| {
+            let task = Arc::clone(&control);
+            thread::spawn(move || assert!(task.wait_done(Epoch(2))))
+        });
+        control.set_done(Epoch(1));
+        control.set_done(Epoch(2));
+        control.set_none_done();
+        waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
+
+#[test]
+fn the_driver_is_started_once_and_gets_every_message() {
+    let interleave = || {
+        let (mailbox, shared, messages) = mailbox();
+        mailbox.set_driver(Driver { messages, expected: 4 });
+        let senders = [0, 1].map(|_| {
+            let mailbox = Arc::clone(&mailbox);
+            thread::spawn(move || (0..2).for_each(|_| mailbox.send(Message::Stop)))
+        });
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        mailbox.join();
+        assert_eq!(shared.ends.lock().unwrap().len(), 1);
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
