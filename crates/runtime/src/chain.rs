@@ -10,8 +10,7 @@ use anabranch_model::{
     Clock, Epoch, Error, EventTime, KeyGroups, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes,
 };
 use anabranch_operators::{
-    Committable, Dropped, Element, Functions, Operator, Output, Sink, StateChange, StateShape, build_operator,
-    hash_keys,
+    Committable, Dropped, Element, Functions, Operator, Output, Sink, StateShape, build_operator, hash_keys,
 };
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -19,6 +18,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::durable::RestoredOperator;
 use crate::exchange::ExchangeWriter;
+use crate::snapshot::OperatorSnapshot;
 
 /// Operators and what comes behind them.
 pub(crate) struct Chain {
@@ -39,6 +39,9 @@ struct Link {
     /// Schema of what the operator gives; checked at its edge.
     schema: SchemaRef,
     output: Output,
+    /// Event time that it has from a checkpoint. The chain may be behind it: a partition that was idle then holds event time back
+    /// until it is idle again.
+    restored: EventTime,
 }
 
 /// Where the rows of a chain go.
@@ -67,8 +70,7 @@ pub(crate) struct Restore {
 /// What a chain adds to its task's snapshot.
 #[derive(Debug)]
 pub(crate) struct ChainSnapshot {
-    pub(crate) watermark: EventTime,
-    pub(crate) operators: Vec<(usize, StateShape, StateChange)>,
+    pub(crate) operators: Vec<OperatorSnapshot>,
     pub(crate) prepared: Vec<Committable>,
 }
 
@@ -87,7 +89,12 @@ impl Chain {
         for spec in &stage.operators {
             let (operator, output) = build_operator(spec, &schema, options, functions)?;
             schema = output;
-            links.push(Link { operator, schema: Arc::clone(&schema), output: Output::default() });
+            links.push(Link {
+                operator,
+                schema: Arc::clone(&schema),
+                output: Output::default(),
+                restored: EventTime::MIN,
+            });
         }
         if !same_types(&schema, &stage.schema) {
             return Err(Error::internal(format!("{} gives {schema:?}, planned was {:?}", stage.id, stage.schema)));
@@ -225,15 +232,16 @@ impl Chain {
             Tail::Sink(tail) if marker.snapshot => tail.prepared(),
             _ => Vec::new(),
         };
-        let watermark = EventTime(self.counters.watermark_ms.load(Relaxed));
-        Ok(marker.snapshot.then_some(ChainSnapshot { watermark, operators, prepared }))
+        Ok(marker.snapshot.then_some(ChainSnapshot { operators, prepared }))
     }
 
-    fn snapshot_operators(&mut self) -> Result<Vec<(usize, StateShape, StateChange)>> {
+    fn snapshot_operators(&mut self) -> Result<Vec<OperatorSnapshot>> {
         let mut operators = Vec::new();
+        let watermark = EventTime(self.counters.watermark_ms.load(Relaxed));
         for (place, link) in self.links.iter_mut().enumerate() {
             if let Some(shape) = link.operator.state_shape() {
-                operators.push((place, shape, link.operator.snapshot()?));
+                let (change, watermark) = (link.operator.snapshot()?, watermark.max(link.restored));
+                operators.push(OperatorSnapshot { place, shape, change, watermark });
             }
         }
         Ok(operators)
@@ -282,6 +290,7 @@ impl Chain {
                 }
             }
             link.operator.restored(state.watermark)?;
+            link.restored = state.watermark;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, KeyGroups, Result};
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, KeyGroups, Result, Rng};
 use anabranch_operators::{Committable, Positions};
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Entry, Input, Owner, Tasks};
@@ -35,6 +35,8 @@ pub struct Checkpointing {
     pub restart_attempts: u32,
     /// Name of the job if it does not go on from a checkpoint: no other job that ever wrote to the same places has it.
     pub new_job: String,
+    /// What the starts of the job by this process are told from others' by: see [`random_seed`].
+    pub seed: u64,
 }
 
 /// A job whose present incarnation is in the log.
@@ -103,6 +105,7 @@ impl Checkpointing {
         let outline = Outline::new(plan);
         self.check_place()?;
         let mut aside: BTreeMap<CheckpointId, Error> = BTreeMap::new();
+        let mut owners = Rng::new(self.seed);
         loop {
             let (store, job) = (self.store.clone(), self.new_job.clone());
             let mut journal = Journal::new(store, job, plan.version, &outline);
@@ -113,7 +116,8 @@ impl Checkpointing {
             self.check_origin(&mut journal, &entries, origin)?;
             // Before anything is removed.
             journal.take_up_request(clock.now())?;
-            let mut coordinator = Coordinator::new(clock.now(), config.clone(), random_owner(), entries, tasks.clone());
+            let owner = Owner(owners.next_u64());
+            let mut coordinator = Coordinator::new(clock.now(), config.clone(), owner, entries, tasks.clone());
             let none = BTreeSet::new();
             let begun = begin(&mut coordinator, clock.as_ref(), |command| journal.carry_out(command, &none))?;
             let (incarnation, from) = match begun {
@@ -294,11 +298,12 @@ pub(crate) fn beginning(origin: Option<&Origin>, outline: &Outline) -> Result<Jo
     origin.map_or_else(|| Ok(JobState::default()), |origin| origin.load(outline))
 }
 
-/// A number that no other coordinator of the job draws.
-pub(crate) fn random_owner() -> Owner {
+/// A number that no other process draws.
+#[must_use]
+pub fn random_seed() -> u64 {
     #[expect(clippy::disallowed_types, reason = "its keys are random, and nothing is ordered by them")]
     let random = std::hash::RandomState::new();
-    Owner(std::hash::BuildHasher::hash_one(&random, std::process::id()))
+    std::hash::BuildHasher::hash_one(&random, std::process::id())
 }
 
 /// A checkpoint in memory, by the numbers of the plan's outline.

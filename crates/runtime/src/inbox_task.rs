@@ -119,10 +119,10 @@ impl TaskParts {
     /// The epoch ends here: the chain is told, and its snapshot sent off with what the source adds to it.
     pub(crate) fn marker(&mut self, marker: Marker, source: SourceSnapshot) -> Result<()> {
         let taken = self.chain.marker(marker)?;
-        if let (Some(ChainSnapshot { watermark, operators, prepared }), Some(snapshots)) = (taken, &self.snapshots) {
+        if let (Some(ChainSnapshot { operators, prepared }), Some(snapshots)) = (taken, &self.snapshots) {
             let (task, epoch, finished) = (self.id, marker.epoch, marker.kind.closes());
             let control = Arc::clone(&self.control);
-            let snapshot = Snapshot { control, task, epoch, finished, watermark, source, operators, prepared };
+            let snapshot = Snapshot { control, task, epoch, finished, source, operators, prepared };
             // Whoever took snapshots is gone only when the job has failed.
             let _ = snapshots.send(Work::Snapshot(Box::new(snapshot)));
         }
@@ -210,7 +210,9 @@ impl InboxTask {
             if matches!(received, Received::Closed) {
                 return Ok(());
             }
-            self.take(received)?;
+            if let Received::Envelope(channel, envelope) = received {
+                self.take(channel, envelope)?;
+            }
             if let Some(last) = self.ended {
                 self.task.chain.account(start);
                 return self.task.finish(last);
@@ -220,8 +222,9 @@ impl InboxTask {
         }
     }
 
-    /// One step without waiting: takes at most one envelope, and only of this channel of its main input.
-    pub(crate) fn step(&mut self, channel: usize) -> Result<Step> {
+    /// One step without waiting: receives at most one envelope, and only of this channel of its main input. It takes what
+    /// `tap` makes of that envelope.
+    pub(crate) fn step(&mut self, channel: usize, tap: impl FnOnce(Envelope) -> Vec<Envelope>) -> Result<Step> {
         if self.sides.is_none() {
             self.sides = self.task.read_side(Some(Duration::ZERO))?;
             return Ok(Step::Goes);
@@ -238,9 +241,10 @@ impl InboxTask {
         match received {
             Received::Closed => return Ok(Step::Ended),
             Received::Timeout => self.pause()?,
-            Received::Envelope(..) => {}
+            Received::Envelope(channel, envelope) => {
+                tap(envelope).into_iter().try_for_each(|envelope| self.take(channel, envelope))?;
+            }
         }
-        self.take(received)?;
         if self.ended.is_none() {
             self.look_around(start)?;
         }
@@ -249,10 +253,6 @@ impl InboxTask {
 
     pub(crate) fn parts(&self) -> &TaskParts {
         &self.task
-    }
-
-    pub(crate) fn inbox(&self) -> &Inbox {
-        &self.inbox
     }
 
     pub(crate) fn channels(&self) -> usize {
@@ -268,8 +268,7 @@ impl InboxTask {
         self.task.checkpoints_done()
     }
 
-    fn take(&mut self, received: Received) -> Result<()> {
-        let Received::Envelope(channel, envelope) = received else { return Ok(()) };
+    fn take(&mut self, channel: usize, envelope: Envelope) -> Result<()> {
         self.task.count_in(&envelope);
         match self.alignment.receive(channel, envelope)? {
             // Without its static side the task must not join; it only passes the stop on.

@@ -21,7 +21,7 @@ use crate::driver::Message;
 use crate::journal::Journal;
 use crate::mailbox::Mailbox;
 use crate::outline::Outline;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{OperatorSnapshot, Snapshot};
 
 /// Time between two moments at which a request for a savepoint may be noticed while there is nothing to write.
 const LOOK: Duration = Duration::from_millis(200);
@@ -190,10 +190,10 @@ impl Recorder {
     }
 
     fn record(&mut self, snapshot: Snapshot) -> Result<TaskState> {
-        let Snapshot { task, epoch, finished, watermark, source, operators, prepared, .. } = snapshot;
+        let Snapshot { task, epoch, finished, source, operators, prepared, .. } = snapshot;
         let stage = task.stage;
         let mut states = Vec::with_capacity(operators.len());
-        for (place, shape, change) in operators {
+        for OperatorSnapshot { place, shape, change, watermark } in operators {
             let Some(number) = self.outline.operator(stage, place) else {
                 if self.outline.is_left_out(stage) {
                     continue;

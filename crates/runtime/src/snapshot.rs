@@ -18,14 +18,23 @@ pub(crate) struct Snapshot {
     pub(crate) epoch: Epoch,
     /// The task has nothing more to do.
     pub(crate) finished: bool,
-    /// Event time at the head of the task's chain.
-    pub(crate) watermark: EventTime,
     /// What a source adds.
     pub(crate) source: SourceSnapshot,
-    /// What has changed in each operator that has state, with the operator's place in the chain.
-    pub(crate) operators: Vec<(usize, StateShape, StateChange)>,
+    /// What has changed in each operator that has state.
+    pub(crate) operators: Vec<OperatorSnapshot>,
     /// What the sink has prepared and not yet made visible, oldest first.
     pub(crate) prepared: Vec<Committable>,
+}
+
+/// What has changed in the state of one operator.
+#[derive(Debug)]
+pub(crate) struct OperatorSnapshot {
+    /// The operator's place in its chain.
+    pub(crate) place: usize,
+    pub(crate) shape: StateShape,
+    pub(crate) change: StateChange,
+    /// Event time that the operator has reached.
+    pub(crate) watermark: EventTime,
 }
 
 /// What the snapshot of a task with a source has beside its chain's.

@@ -5,11 +5,12 @@
 //! full channel does not stop a step, but the next one of its sender.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Result, TaskMetrics};
-use anabranch_operators::Connectors;
+use anabranch_model::{Clock, Envelope, Result, TaskId};
+use anabranch_operators::{Connectors, StateChange};
 use anabranch_protocol::coordinator::Report;
 use anabranch_state::TaskState;
 
@@ -19,22 +20,35 @@ use crate::inbox_task::Step;
 use crate::job::{Prepared, prepare};
 use crate::recorder::{Recorder, Work};
 use crate::running::Drive;
-use crate::snapshot::Snapshot;
-use crate::{Checkpointing, JobHandle};
+use crate::{Checkpointing, JobHandle, Origin};
 
-/// A bug that is put in on purpose, to see that a simulation finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// An acknowledgement of a checkpoint counts for every task.
-    CommitBeforeAllAcknowledged,
-    /// On a channel, a marker passes the rows in front of it.
-    MarkerOvertakes,
-    /// A change of an operator's state is not written.
-    DeltaLost,
-    /// A change of an operator's state is written twice.
-    DeltaTwice,
-    /// A run of an operator's state on disk is not written.
-    RunLost,
+/// Sees what passes between the parts of a stepped job, and may change it: a simulation plants here the bugs that it is to
+/// find.
+pub trait Tap {
+    /// A task takes an envelope from this channel of its main input. The task gets what is returned, in that order.
+    fn envelope(&mut self, task: usize, channel: usize, envelope: Envelope) -> Vec<Envelope>;
+
+    /// An operator hands this change of its state to the recorder.
+    fn state_change(&mut self, change: &mut StateChange);
+
+    /// A task's snapshot is stored. The tasks, of `all`, for which the coordinator gets an acknowledgement.
+    fn acknowledged(&mut self, task: TaskId, all: &[TaskId]) -> Vec<TaskId>;
+}
+
+/// What a stepped job is made of.
+pub struct Parts<'a> {
+    /// The query.
+    pub plan: &'a Plan,
+    /// What its tables are.
+    pub connectors: &'a Connectors,
+    /// The time.
+    pub clock: &'a Arc<dyn Clock>,
+    /// How it keeps checkpoints, if it does.
+    pub checkpointing: Option<&'a Checkpointing>,
+    /// The savepoint that it begins with while it has no checkpoint.
+    pub origin: Option<&'a Origin>,
+    /// What sees all that passes.
+    pub tap: Option<Box<dyn Tap>>,
 }
 
 /// A job that is stepped.
@@ -44,21 +58,16 @@ pub struct SteppedJob {
     recorder: Option<(Recorder, Receiver<Work>)>,
     /// Bytes that may wait on a channel when its sender does a step.
     channel_bytes: usize,
-    fault: Option<Fault>,
+    tap: Option<Box<dyn Tap>>,
 }
 
 impl SteppedJob {
     /// Takes a job over and makes its tasks, as `Job::start` does. `None`: the job has ended before.
-    pub fn start(
-        plan: &Plan,
-        connectors: &Connectors,
-        clock: &Arc<dyn Clock>,
-        checkpointing: Option<&Checkpointing>,
-        fault: Option<Fault>,
-    ) -> Result<Option<SteppedJob>> {
+    pub fn start(parts: Parts<'_>) -> Result<Option<SteppedJob>> {
+        let Parts { plan, connectors, clock, checkpointing, origin, tap } = parts;
         let mut unbounded = plan.clone();
         unbounded.options.channel_bytes = usize::MAX;
-        let (handle, prepared) = prepare(&unbounded, connectors, clock, checkpointing, None, Drive::Steps)?;
+        let (handle, prepared) = prepare(&unbounded, connectors, clock, checkpointing, origin, Drive::Steps)?;
         let Some(Prepared { assembly, mut driver, recorder }) = prepared else { return Ok(None) };
         let Assembly { views, tasks, .. } = assembly;
         if let Some(running) = &mut driver.running {
@@ -66,7 +75,7 @@ impl SteppedJob {
         }
         handle.shared.show(views.into());
         driver.started();
-        Ok(Some(SteppedJob { handle, driver, recorder, channel_bytes: plan.options.channel_bytes, fault }))
+        Ok(Some(SteppedJob { handle, driver, recorder, channel_bytes: plan.options.channel_bytes, tap }))
     }
 
     /// The job for observers, and to be asked to stop.
@@ -102,12 +111,10 @@ impl SteppedJob {
         }
         let outcome = match stepped {
             Task::Source(source) => source.step(),
-            Task::Inbox(inbox) => {
-                if self.fault == Some(Fault::MarkerOvertakes) {
-                    inbox.inbox().let_marker_overtake(channel);
-                }
-                inbox.step(channel)
-            }
+            Task::Inbox(inbox) => inbox.step(channel, |envelope| match &mut self.tap {
+                Some(tap) => tap.envelope(task, channel, envelope),
+                None => vec![envelope],
+            }),
         };
         if matches!(outcome, Ok(Step::Goes)) {
             return true;
@@ -134,22 +141,11 @@ impl SteppedJob {
             self.handle.mailbox.send(message);
         }
         let Ok(mut work) = to_do.try_recv() else { return false };
-        if let Work::Snapshot(snapshot) = &mut work {
-            spoil(snapshot, self.fault);
+        if let (Work::Snapshot(snapshot), Some(tap)) = (&mut work, &mut self.tap) {
+            snapshot.operators.iter_mut().for_each(|operator| tap.state_change(&mut operator.change));
         }
-        let message = recorder.work(work);
-        if let Some(Message::Task(incarnation, task, Report::Acknowledged { epoch, .. })) = &message
-            && self.fault == Some(Fault::CommitBeforeAllAcknowledged)
-        {
-            for view in self.handle.shared.tasks().iter().filter(|view| view.id != *task) {
-                let snapshot =
-                    TaskState { task: view.id, finished: false, source: None, operators: Vec::new(), sink: None };
-                let report = Report::Acknowledged { epoch: *epoch, snapshot, finished: false };
-                self.handle.mailbox.send(Message::Task(*incarnation, view.id, report));
-            }
-        }
-        if let Some(message) = message {
-            self.handle.mailbox.send(message);
+        if let Some(message) = recorder.work(work) {
+            self.deliver(message);
         }
         true
     }
@@ -161,22 +157,24 @@ impl SteppedJob {
         self.driver.outcome.take()
     }
 
-    /// A reading of every task, in order of stages.
+    /// Rows that were late, of all tasks together.
     #[must_use]
-    pub fn metrics(&self) -> Vec<TaskMetrics> {
-        self.handle.metrics()
+    pub fn late_rows(&self) -> u64 {
+        self.handle.shared.tasks().iter().map(|view| view.counters.late_rows.load(Relaxed)).sum()
     }
-}
 
-/// Changes a snapshot as a bug would.
-fn spoil(snapshot: &mut Snapshot, fault: Option<Fault>) {
-    for (_, _, change) in &mut snapshot.operators {
-        match fault {
-            // All of a state at once is not a change.
-            Some(Fault::DeltaLost) if !change.complete => change.rows.clear(),
-            Some(Fault::DeltaTwice) => change.rows.extend(change.rows.clone()),
-            Some(Fault::RunLost) => change.runs.truncate(change.runs.len().saturating_sub(1)),
-            _ => {}
+    fn deliver(&mut self, message: Message) {
+        if let (Message::Task(incarnation, task, Report::Acknowledged { epoch, .. }), Some(tap)) =
+            (&message, &mut self.tap)
+        {
+            let all: Vec<TaskId> = self.handle.shared.tasks().iter().map(|view| view.id).collect();
+            for other in tap.acknowledged(*task, &all).into_iter().filter(|other| other != task) {
+                let snapshot =
+                    TaskState { task: other, finished: false, source: None, operators: Vec::new(), sink: None };
+                let report = Report::Acknowledged { epoch: *epoch, snapshot, finished: false };
+                self.handle.mailbox.send(Message::Task(*incarnation, other, report));
+            }
         }
+        self.handle.mailbox.send(message);
     }
 }

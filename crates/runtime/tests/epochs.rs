@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch_dataflow::{ExchangeKind, GroupOptions, JobOptions, OnMalformed};
 use anabranch_model::{Clock, ManualClock};
 use anabranch_operators::Connectors;
-use anabranch_runtime::stepped::SteppedJob;
+use anabranch_runtime::stepped::{Parts, SteppedJob};
 use support::{Tables, plan};
 
 const EPOCH: Duration = Duration::from_millis(10);
@@ -26,14 +26,16 @@ fn a_source_that_was_held_up_cuts_its_epochs_with_the_others_again() {
     connectors.register("log", Arc::new(Tables::new(1, None)));
     let clock = Arc::new(ManualClock::default());
     let shared: Arc<dyn Clock> = clock.clone();
-    let mut job = SteppedJob::start(&plan, &connectors, &shared, None, None).expect("starts").expect("not ended");
+    let parts =
+        Parts { plan: &plan, connectors: &connectors, clock: &shared, checkpointing: None, origin: None, tap: None };
+    let mut job = SteppedJob::start(parts).expect("starts").expect("not ended");
     let mut turns = |sources: &[usize], count: u32, each: Duration| {
         for _ in 0..count {
             clock.advance(each);
             sources.iter().for_each(|source| assert!(job.step(*source, 0)));
             while job.coordinate() {}
         }
-        job.metrics().iter().filter(|task| task.is_source).map(|task| task.epoch).collect::<Vec<_>>()
+        job.handle().metrics().iter().filter(|task| task.is_source).map(|task| task.epoch).collect::<Vec<_>>()
     };
     let together = turns(&[0, 1], 10, EPOCH);
     assert!(together[0] > 5 && together[0] == together[1], "{together:?}");

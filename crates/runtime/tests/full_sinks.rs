@@ -120,6 +120,7 @@ fn run(plan: &Plan) -> Seen {
         timeout: Duration::from_secs(60),
         restart_attempts: 0,
         new_job: "job".into(),
+        seed: 1,
     };
     let seen = Arc::<Mutex<Seen>>::default();
     let mut connectors = Connectors::default();

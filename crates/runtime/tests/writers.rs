@@ -54,6 +54,7 @@ fn dead_letters_have_a_name_of_their_own_also_in_a_stage_that_writes_a_table() {
             timeout: Duration::from_secs(60),
             restart_attempts: 0,
             new_job: "job".into(),
+            seed: 1,
         };
         let tables = Arc::new(Remembering { tables: Tables::new(1, Some(100)), opened: Mutex::default() });
         let mut connectors = Connectors::default();

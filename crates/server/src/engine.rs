@@ -143,6 +143,7 @@ impl Engine {
             timeout: options.timeout,
             restart_attempts: options.restart_attempts,
             new_job: new_job_name(&plan.options.job_name),
+            seed: anabranch_runtime::random_seed(),
         })
     }
 

@@ -8,12 +8,18 @@
 //! * `query`: the queries, and the contents of their tables.
 //! * `outside`: what outlives processes, and the faults on the way there; `store` and `tables` lead there.
 //! * `savepoint`: somebody who asks for savepoints, and sees whether they are kept until copied.
+//! * `damage`: objects of a checkpoint that are lost or changed after they were written.
+//! * `scenario`: what a seed stands for.
 //! * `world`: the processes and the scheduler.
+//! * `planted`: bugs, to see that they are found.
 //! * `truth`: the checks, against the same query run straight.
 
+mod damage;
 mod outside;
+mod planted;
 mod query;
 mod savepoint;
+mod scenario;
 mod store;
 mod tables;
 mod truth;
@@ -22,25 +28,11 @@ mod world;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use anabranch_runtime::stepped::Fault;
-
+pub use planted::Mutation;
 pub use query::Queries;
 
 /// Steps of a run that are shown when it fails.
 const TAIL: usize = 60;
-
-/// A bug that is put in on purpose, to see that it is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
-    /// In the runtime.
-    Runtime(Fault),
-    /// The store accepts an entry of the log that arrives late, although there is another by then.
-    LateWriteAccepted,
-    /// A source saves the positions that it had one batch before.
-    PositionOneBatchLate,
-    /// A sink that takes up a checkpoint forgets what was prepared under it.
-    PreparedForgotten,
-}
 
 /// How to run a seed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -88,6 +80,18 @@ pub struct Seen {
     pub savepoints: u64,
     /// Of these, those copied after another process than the one that answered had taken the job over.
     pub inherited_savepoints: u64,
+    /// Jobs that began with a savepoint of another job that was running.
+    pub begun_with_savepoint: u64,
+    /// Checkpoints that were damaged.
+    pub damaged: u64,
+    /// Jobs without checkpoints.
+    pub without_checkpoints: u64,
+    /// Of these, those that came to their end.
+    pub without_checkpoints_ended: u64,
+    /// Checkpoints whose results event time brought forth that an idle partition would have held back.
+    pub past_idle: u64,
+    /// Rows that were late.
+    pub late_rows: u64,
 }
 
 impl Seen {
@@ -110,13 +114,19 @@ impl Seen {
         self.runs += other.runs;
         self.savepoints += other.savepoints;
         self.inherited_savepoints += other.inherited_savepoints;
+        self.begun_with_savepoint += other.begun_with_savepoint;
+        self.damaged += other.damaged;
+        self.without_checkpoints += other.without_checkpoints;
+        self.without_checkpoints_ended += other.without_checkpoints_ended;
+        self.past_idle += other.past_idle;
+        self.late_rows += other.late_rows;
     }
 }
 
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: `prefix`, `commit`, `fencing`, `restore`, `give-up`, `late`, `error`, `progress`, `panic`, `straight`.
+    /// Which: `prefix`, `commit`, `fencing`, `restore`, `give-up`, `savepoint`, `late`, `error`, `progress`, `panic`, `straight`.
     pub invariant: &'static str,
     /// What was wrong.
     pub message: String,

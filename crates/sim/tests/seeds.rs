@@ -4,18 +4,27 @@ use anabranch_sim::{Mutation, Options, Run, Seen, run};
 
 const SEEDS: u64 = 10_000;
 
-fn one_seed() -> Option<u64> {
-    let seed = std::env::var("ANABRANCH_SEED").ok()?;
-    Some(seed.parse().expect("ANABRANCH_SEED is a number"))
+/// Seeds that were not run before, where `ANABRANCH_FRESH_SEED` gives the first.
+const FRESH: u64 = 2_000;
+
+fn number(variable: &str) -> Option<u64> {
+    let seed = std::env::var(variable).ok().filter(|text| !text.is_empty())?;
+    Some(seed.parse().unwrap_or_else(|_| panic!("{variable} is a number")))
 }
 
 #[test]
 fn every_invariant_holds_whatever_goes_wrong() {
-    if let Some(seed) = one_seed() {
+    if let Some(seed) = number("ANABRANCH_SEED") {
         let run = run(seed, Options { trace: true, ..Options::default() });
         assert!(run.violation.is_none(), "{run}");
         println!("{run}");
         return;
+    }
+    let fresh = number("ANABRANCH_FRESH_SEED").map_or(0..0, |first| first..first + FRESH);
+    println!("fresh seeds {fresh:?}");
+    for seed in fresh {
+        let run = run(seed, Options::default());
+        assert!(run.violation.is_none(), "{run}");
     }
     let mut seen = Seen::default();
     for seed in 0..SEEDS {

@@ -20,6 +20,9 @@ pub(crate) type ProcessId = u64;
 /// What a sink's committable is known by: scope, task, epoch.
 pub(crate) type Name = (String, u32, Epoch);
 
+/// A sink of a job without checkpoints: table and task.
+pub(crate) type SinkId = (String, u32);
+
 /// Of 1000 calls, so many go wrong.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
@@ -59,6 +62,8 @@ pub(crate) enum Happened {
     Committed { name: Name, content: Vec<u8> },
     /// A source was told that it may give up what it read up to here.
     MayGiveUp(Epoch),
+    /// A sink of a job without checkpoints has handed over its rows of an epoch, or it failed to.
+    HandedOver { sink: SinkId, epoch: Epoch, done: bool },
 }
 
 impl fmt::Display for Happened {
@@ -67,7 +72,9 @@ impl fmt::Display for Happened {
             Happened::Logged { by, name, content, .. } => {
                 write!(f, "process {by} writes {name}: ")?;
                 match serde_json::from_slice(content) {
-                    Ok(Entry::Begins { incarnation, .. }) => write!(f, "incarnation {} begins", incarnation.0),
+                    Ok(Entry::Begins { incarnation, owner, .. }) => {
+                        write!(f, "incarnation {} begins, owner {owner:x}", incarnation.0)
+                    }
                     Ok(Entry::Checkpoint { incarnation, epoch, .. }) => {
                         write!(f, "checkpoint of {epoch} by incarnation {}", incarnation.0)
                     }
@@ -80,6 +87,10 @@ impl fmt::Display for Happened {
                 write!(f, "{} task {} shows {lines} rows of {}", name.0, name.1, name.2)
             }
             Happened::MayGiveUp(epoch) => write!(f, "a source may give up {epoch}"),
+            Happened::HandedOver { sink, epoch, done } => {
+                let what = if *done { "hands over" } else { "fails to hand over" };
+                write!(f, "{} task {} {what} {epoch}", sink.0, sink.1)
+            }
         }
     }
 }
@@ -95,12 +106,14 @@ pub(crate) struct Outside {
     pub(crate) happened: Vec<Happened>,
     /// What readers of the written tables see.
     pub(crate) visible: BTreeMap<Name, Vec<u8>>,
-    /// Rows of sinks that write as rows come.
+    /// Rows of sinks of jobs without checkpoints.
     pub(crate) written: Vec<String>,
     /// Rows that the next poll of a source may give.
     pub(crate) poll_rows: usize,
     /// Readers, by table and task, that have nothing to give at present.
     pub(crate) dry: BTreeSet<(String, u32)>,
+    /// The partition that stays open without rows has been closed by its writer.
+    pub(crate) quiet_is_over: bool,
     pub(crate) failed_calls: u64,
     pub(crate) crashes_within: u64,
     pub(crate) torn: u64,
@@ -125,6 +138,7 @@ impl Shared {
             written: Vec::new(),
             poll_rows: 1,
             dry: BTreeSet::new(),
+            quiet_is_over: false,
             failed_calls: 0,
             crashes_within: 0,
             torn: 0,

@@ -157,11 +157,11 @@ pub(crate) type Contents = BTreeMap<&'static str, Vec<Partition>>;
 const KEYS: [&str; 6] = ["alder", "birch", "cedar", "dogwood", "elm", "fir"];
 
 /// Draws the tables' contents.
-pub(crate) fn contents(rng: &mut Rng) -> Result<Contents> {
+pub(crate) fn contents(rng: &mut Rng, late_rows: bool) -> Result<Contents> {
     let mut contents = Contents::new();
     let mut id = 0;
     for table in ["events", "more", "broken"] {
-        let partitions = (0..1 + rng.below(3)).map(|_| events(rng, &mut id, table == "broken"));
+        let partitions = (0..1 + rng.below(3)).map(|_| events(rng, &mut id, table == "broken", late_rows));
         contents.insert(table, partitions.collect::<Result<_>>()?);
     }
     let known = 3 + rng.below(3) as usize;
@@ -175,9 +175,9 @@ pub(crate) fn contents(rng: &mut Rng) -> Result<Contents> {
     Ok(contents)
 }
 
-/// Events whose times are out of order within the delay of the watermark, so that none is late.
-fn events(rng: &mut Rng, id: &mut i64, broken: bool) -> Result<Partition> {
-    let count = rng.below(200);
+/// Events whose times are out of order within the delay of the watermark, so that none is late; or beyond it now and then.
+fn events(rng: &mut Rng, id: &mut i64, broken: bool, late_rows: bool) -> Result<Partition> {
+    let count = rng.below(120);
     let (mut ids, mut keys, mut values, mut times, mut malformed) = (vec![], vec![], vec![], vec![], BTreeSet::new());
     let mut latest = rng.below(4_000) as i64;
     for row in 0..count as usize {
@@ -186,7 +186,8 @@ fn events(rng: &mut Rng, id: &mut i64, broken: bool) -> Result<Partition> {
         ids.push(*id);
         keys.push((rng.below(12) > 0).then(|| KEYS[rng.below(6) as usize]));
         values.push(rng.below(20) as i64);
-        times.push(latest - rng.below(1_999) as i64);
+        let behind = if late_rows && rng.below(8) == 0 { 8_000 } else { 1_999 };
+        times.push(latest - rng.below(behind) as i64);
         if broken && rng.below(8) == 0 {
             malformed.insert(row);
         }

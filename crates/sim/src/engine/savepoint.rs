@@ -8,13 +8,23 @@ use object_store::memory::InMemory;
 
 use super::Seen;
 use super::outside::{ProcessId, Shared};
-use super::truth::{Checked, Truth};
+use super::truth::{Checked, Counts, Truth};
 
 /// Whoever asks, with a way to the store on which nothing goes wrong.
 #[derive(Default)]
 pub(super) struct Asker {
     asked: Option<Asked>,
     answered: Option<Answered>,
+    /// Since this request was made, the newest checkpoint was damaged: it may be the answer, and cannot be copied.
+    damaged: bool,
+    /// The last savepoint that was copied.
+    pub(super) copied: Option<Copied>,
+}
+
+/// A savepoint, and the results of its job up to there.
+pub(super) struct Copied {
+    pub(super) store: Store,
+    pub(super) results: Counts,
 }
 
 /// What was answered, as it was when it was first seen.
@@ -54,21 +64,28 @@ impl Asker {
         };
         let to = Store::new(Arc::new(InMemory::new()), "the place of the savepoint");
         match Savepoint::copy(&job, manifest, &to, &mut || Ok(())) {
-            Ok(copy) if !truth.has_committed(copy.manifest.incarnation, copy.manifest.epoch) => {
-                return wrong(format!("the answer is {}, which is no checkpoint", copy.manifest.epoch));
-            }
-            Ok(_) => {
+            Ok(copy) => {
+                let Some(results) = truth.results_of(copy.manifest.incarnation, copy.manifest.epoch) else {
+                    return wrong(format!("the answer is {}, which is no checkpoint", copy.manifest.epoch));
+                };
+                self.copied = Some(Copied { store: to, results });
                 seen.savepoints += 1;
                 seen.inherited_savepoints += u64::from(*owner != truth.owner());
             }
-            Err(error) if *by_owner => return wrong(error.to_string()),
+            Err(error) if *by_owner && !self.damaged => return wrong(error.to_string()),
             Err(_) => {}
         }
         self.withdraw()
     }
 
+    /// The newest checkpoint, which may be the answer, is damaged.
+    pub(super) fn damaged(&mut self) {
+        self.damaged = true;
+    }
+
     fn withdraw(&mut self) -> Checked {
         self.answered = None;
+        self.damaged = false;
         match self.asked.take().map(Asked::withdraw) {
             Some(Err(error)) => Err(("savepoint", error.to_string())),
             _ => Ok(()),

@@ -15,6 +15,7 @@ use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use super::Mutation;
 use super::outside::{Happened, ProcessId, Shared};
 use super::query::Contents;
 
@@ -23,15 +24,27 @@ pub(crate) const CLOSED: &str = "closed";
 /// The same, when its reader has said that it has come to its end as a whole.
 pub(crate) const END: &str = "end";
 
+/// The name of a partition of a table.
+pub(crate) fn partition_name(table: &str, id: usize) -> String {
+    format!("{table}/{id}")
+}
+
+/// A partition that stays open behind its last row for long, as one does whose writer has nothing to say.
+#[derive(Clone, Debug)]
+pub(crate) struct Quiet {
+    pub(crate) name: String,
+    pub(crate) until_turn: u64,
+}
+
 /// How readers behave, beside reading.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readers {
     /// They read up to these positions, and then have nothing to give. `None`: to the ends.
     pub(crate) upto: Option<Arc<Positions>>,
-    /// The planted bug: positions are those before the last batch.
-    pub(crate) late: bool,
-    /// The planted bug: a sink forgets what it has to make visible before it writes.
-    pub(crate) forgetful: bool,
+    /// The partition that stays open. Then readers are fair: no other one falls idle while it has rows.
+    pub(crate) quiet: Option<String>,
+    /// The planted bug, if it is of a source or sink.
+    pub(crate) mutation: Option<Mutation>,
 }
 
 /// The tables, as one process reaches them.
@@ -66,10 +79,11 @@ impl Connector for Tables {
             rows_max: context.batch_rows.max(1),
             opened: 0,
             partitions: Vec::new(),
+            last_read: 0,
             ended: false,
         };
         for id in (context.index as usize..count).step_by(context.parallelism as usize) {
-            let name = format!("{}/{id}", spec.table);
+            let name = partition_name(&spec.table, id);
             let position = from.and_then(|from| from.get(&name)).map(String::as_str);
             let next = match position {
                 None | Some(CLOSED | END) => 0,
@@ -90,7 +104,7 @@ impl Connector for Tables {
             Delivery::AtLeastOnce => None,
         };
         let (tables, table, task) = (self.clone(), spec.table.clone(), context.index);
-        Ok(Box::new(Writer { tables, table, task, scope, lines: Vec::new(), has_written: false }))
+        Ok(Box::new(Writer { tables, table, task, scope, lines: Vec::new(), kept_back: None, has_written: false }))
     }
 }
 
@@ -103,6 +117,8 @@ struct Reader {
     /// Partitions that were announced.
     opened: usize,
     partitions: Vec<Reading>,
+    /// The partition that was read last.
+    last_read: usize,
     ended: bool,
 }
 
@@ -127,6 +143,19 @@ impl Reading {
     }
 }
 
+impl Reader {
+    /// Partitions that have rows, or an end to tell of.
+    fn candidates(&self) -> Vec<usize> {
+        let contents = &self.tables.contents[self.table.as_str()];
+        let quiet = self.tables.readers.quiet.as_ref().filter(|_| !self.tables.shared.lock().quiet_is_over);
+        let open = |partition: &Reading| {
+            let (end, closes) = partition.end(contents[partition.id].rows.num_rows());
+            !partition.ended && (partition.next < end || (closes && quiet != Some(&partition.name)))
+        };
+        (0..self.partitions.len()).filter(|index| open(&self.partitions[*index])).collect()
+    }
+}
+
 impl Source for Reader {
     fn poll(&mut self, _: Duration) -> Result<Polled> {
         if let Some(partition) = self.partitions.get(self.opened).filter(|partition| !partition.ended) {
@@ -136,21 +165,20 @@ impl Source for Reader {
         }
         let contents = Arc::clone(&self.tables.contents);
         let content = |partition: &Reading| &contents[self.table.as_str()][partition.id];
-        let open = |partition: &Reading| {
-            let (end, closes) = partition.end(content(partition).rows.num_rows());
-            !partition.ended && (partition.next < end || closes)
-        };
-        let candidates: Vec<usize> =
-            (0..self.partitions.len()).filter(|index| open(&self.partitions[*index])).collect();
+        let candidates = self.candidates();
         if candidates.is_empty() {
             self.tables.shared.lock().dry.insert((self.table.clone(), self.task));
             let may_end = |partition: &Reading| partition.upto.as_deref().is_none_or(|upto| upto == END);
             self.ended = self.partitions.iter().all(|partition| partition.ended && may_end(partition));
             return Ok(if self.ended { Polled::End } else { Polled::Pending });
         }
+        let fair = self.tables.readers.quiet.is_some();
+        let next = candidates.iter().copied().find(|index| *index > self.last_read).unwrap_or(candidates[0]);
         let (which, rows_max) = self.tables.shared.call(self.tables.process, |outside| {
-            (candidates[outside.below(candidates.len())], outside.poll_rows.min(self.rows_max).max(1))
+            let drawn = candidates[outside.below(candidates.len())];
+            (if fair { next } else { drawn }, outside.poll_rows.min(self.rows_max).max(1))
         })?;
+        self.last_read = which;
         let partition = &self.partitions[which];
         let (content, (end, _)) = (content(partition), partition.end(content(partition).rows.num_rows()));
         let (first, count) = (partition.next, rows_max.min(end - partition.next));
@@ -174,7 +202,7 @@ impl Source for Reader {
     }
 
     fn positions(&self) -> Result<Positions> {
-        let late = self.tables.readers.late;
+        let late = self.tables.readers.mutation == Some(Mutation::PositionOneBatchLate);
         let position = |p: &Reading| match (p.ended, late) {
             (true, _) if self.ended => END.to_owned(),
             (true, _) => CLOSED.to_owned(),
@@ -208,6 +236,8 @@ struct Writer {
     /// `None`: rows become visible as they come.
     scope: Option<String>,
     lines: Vec<String>,
+    /// What a planted bug hands over one epoch late.
+    kept_back: Option<(Epoch, Vec<String>)>,
     has_written: bool,
 }
 
@@ -221,34 +251,42 @@ impl Sink for Writer {
             let values: Vec<String> = columns.iter().map(|c| c.value(row).to_string()).collect();
             format!("{}: {}", self.table, values.join(" | "))
         };
-        let lines = (0..batch.num_rows()).map(line);
-        match &self.scope {
-            None => self.tables.shared.lock().written.extend(lines),
-            Some(_) => self.lines.extend(lines),
-        }
+        self.lines.extend((0..batch.num_rows()).map(line));
         Ok(())
     }
 
-    fn epoch_end(&mut self, _: Epoch) -> Result<()> {
-        match &self.scope {
-            None => Ok(()),
-            Some(_) => Err(Error::internal("an epoch's end hands over what only a checkpoint may")),
+    fn epoch_end(&mut self, epoch: Epoch) -> Result<()> {
+        if self.scope.is_some() {
+            return Err(Error::internal("an epoch's end hands over what only a checkpoint may"));
         }
+        let mut handed_over = (epoch, std::mem::take(&mut self.lines));
+        if self.tables.readers.mutation == Some(Mutation::HandedOverTooSoon) {
+            let Some(before) = self.kept_back.replace(handed_over) else { return Ok(()) };
+            handed_over = before;
+        }
+        let (epoch, lines) = handed_over;
+        let sink = (self.table.clone(), self.task);
+        let handed_over = self.tables.shared.call(self.tables.process, |outside| outside.written.extend(lines));
+        let done = handed_over.is_ok();
+        self.tables.shared.lock().happened.push(Happened::HandedOver { sink, epoch, done });
+        handed_over
     }
 
     fn prepare_commit(&mut self, epoch: Epoch) -> Result<Option<Committable>> {
         self.has_written = true;
         self.tables.shared.call(self.tables.process, |_| ())?;
-        let content = std::mem::take(&mut self.lines).join("\n").into_bytes();
-        Ok((!content.is_empty()).then_some(Committable { epoch, task: self.task, content: content.into() }))
+        let Some(scope) = self.scope.as_ref().filter(|_| !self.lines.is_empty()) else { return Ok(None) };
+        let content = format!("{scope}\n{}", std::mem::take(&mut self.lines).join("\n")).into_bytes();
+        Ok(Some(Committable { epoch, task: self.task, content: content.into() }))
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {
-        if self.tables.readers.forgetful && !self.has_written {
+        if self.tables.readers.mutation == Some(Mutation::PreparedForgotten) && !self.has_written {
             return Ok(());
         }
-        let scope = self.scope.clone().ok_or_else(|| Error::internal("a commit without checkpoints"))?;
-        let (name, content) = ((scope, committable.task, committable.epoch), committable.content.to_vec());
+        // Rows keep the name that they were prepared under, whoever makes them visible.
+        let (scope, content) = prepared(&committable.content);
+        let name = (scope, committable.task, committable.epoch);
         self.tables.shared.call(self.tables.process, |outside| {
             outside.happened.push(Happened::Committed { name: name.clone(), content: content.clone() });
             if outside.visible.contains_key(&name) {
@@ -259,11 +297,15 @@ impl Sink for Writer {
     }
 }
 
-/// Rows by how often they occur.
-pub(crate) fn count<'a>(lines: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
+/// What a sink has prepared: the scope that it was prepared in, and the rows.
+pub(crate) fn prepared(content: &[u8]) -> (String, Vec<u8>) {
+    let end = content.iter().position(|byte| *byte == b'\n').unwrap_or(content.len());
+    (String::from_utf8_lossy(&content[..end]).into_owned(), content.get(end + 1..).unwrap_or_default().to_vec())
+}
+
+/// Adds rows to how often each occurs.
+pub(crate) fn count<'a>(lines: impl IntoIterator<Item = &'a str>, counts: &mut BTreeMap<String, usize>) {
     for line in lines {
         *counts.entry(line.to_owned()).or_default() += 1;
     }
-    counts
 }

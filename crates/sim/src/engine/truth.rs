@@ -10,12 +10,12 @@ use std::sync::Arc;
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Epoch, Error, Incarnation, ManualClock, Result, TaskId};
 use anabranch_operators::Positions;
-use anabranch_runtime::stepped::SteppedJob;
+use anabranch_runtime::stepped::{Parts, SteppedJob};
 use anabranch_state::{Blob, Entry, Manifest, Store, decode_manifest};
 
-use super::outside::{Happened, Name, ProcessId, Shared};
+use super::outside::{Happened, Name, ProcessId, Shared, SinkId};
 use super::query::Contents;
-use super::tables::{CLOSED, END, Readers, Tables, count};
+use super::tables::{CLOSED, END, Readers, Tables, count, partition_name, prepared};
 
 /// Rounds in which a straight run has to end.
 const ROUNDS: u64 = 100_000;
@@ -24,7 +24,21 @@ const ROUNDS: u64 = 100_000;
 pub(crate) type Checked = std::result::Result<(), (&'static str, String)>;
 
 /// Rows, and how often each occurs.
-type Counts = BTreeMap<String, usize>;
+pub(crate) type Counts = BTreeMap<String, usize>;
+
+/// What a sink has prepared, and since which checkpoint, counted from 1, there is one that holds it.
+struct Held {
+    content: Vec<u8>,
+    since: u64,
+}
+
+/// A checkpoint that is in the log.
+struct Committed {
+    number: u64,
+    epoch: Epoch,
+    /// Names of its manifest and of all that it names.
+    objects: BTreeSet<String>,
+}
 
 /// What is so.
 pub(crate) struct Truth {
@@ -41,14 +55,26 @@ pub(crate) struct Truth {
     ended: bool,
     newest_checkpoint: Epoch,
     pub(crate) checkpoints: u64,
-    committed: BTreeSet<(Incarnation, Epoch)>,
+    committed: BTreeMap<(Incarnation, Epoch), u64>,
+    /// The newest checkpoint, and the one before.
+    newest_two: [Option<Committed>; 2],
     /// What sinks have prepared under checkpoints that are in the log.
-    held: BTreeMap<Name, Vec<u8>>,
+    held: BTreeMap<Name, Held>,
+    /// Results of the job whose savepoint this one began with.
+    base: Counts,
+    /// A partition that has idle readers while it stays open.
+    quiet: Option<String>,
+    /// Of a job without checkpoints, the last epoch that a source was told of.
+    given_up: Epoch,
+    /// The first epoch that a sink failed to hand over.
+    not_handed_over: Option<(SinkId, Epoch)>,
+    /// Checkpoints with results that the quiet partition would have held back.
+    pub(crate) past_idle: u64,
     straight: BTreeMap<Positions, Counts>,
 }
 
 impl Truth {
-    pub(crate) fn new(contents: Arc<Contents>, plan: Plan) -> Self {
+    pub(crate) fn new(contents: Arc<Contents>, plan: Plan, base: Counts, quiet: Option<String>) -> Self {
         Truth {
             contents,
             plan,
@@ -59,8 +85,14 @@ impl Truth {
             newest: Incarnation(0),
             newest_checkpoint: Epoch(0),
             checkpoints: 0,
-            committed: BTreeSet::new(),
+            committed: BTreeMap::new(),
+            newest_two: [None, None],
             held: BTreeMap::new(),
+            base,
+            quiet,
+            given_up: Epoch(0),
+            not_handed_over: None,
+            past_idle: 0,
             straight: BTreeMap::new(),
         }
     }
@@ -78,8 +110,37 @@ impl Truth {
         self.began.len() as u64
     }
 
-    pub(crate) fn has_committed(&self, incarnation: Incarnation, epoch: Epoch) -> bool {
-        self.committed.contains(&(incarnation, epoch))
+    /// Results that a checkpoint and all before it hold, with what the job began with.
+    pub(crate) fn results_of(&self, incarnation: Incarnation, epoch: Epoch) -> Option<Counts> {
+        let number = *self.committed.get(&(incarnation, epoch))?;
+        Some(self.results(|held| held.since <= number))
+    }
+
+    fn results(&self, which: impl Fn(&Held) -> bool) -> Counts {
+        let mut counts = self.base.clone();
+        for held in self.held.values().filter(|held| which(held)) {
+            count(String::from_utf8_lossy(&held.content).lines(), &mut counts);
+        }
+        counts
+    }
+
+    /// Objects that the newest checkpoint has and the one before has not, if there are both.
+    pub(crate) fn only_of_newest(&self) -> Vec<String> {
+        match &self.newest_two {
+            [Some(newest), Some(before)] if !self.ended => {
+                newest.objects.difference(&before.objects).cloned().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The newest checkpoint is lost: the job goes on from the one before. What the lost one alone held is visible, perhaps, and
+    /// will be computed again.
+    pub(crate) fn lost_newest(&mut self) {
+        let Some(before) = self.newest_two[1].take() else { return };
+        self.held.retain(|_, held| held.since <= before.number);
+        self.newest_checkpoint = before.epoch;
+        self.newest_two[0] = Some(before);
     }
 
     /// The process that an incarnation is of.
@@ -97,15 +158,38 @@ impl Truth {
         match happened {
             Happened::Logged { by, name, content, replaced } => self.logged(*by, name, content, *replaced, shared),
             Happened::Committed { name, content } => match self.held.get(name) {
-                Some(held) if held == content => Ok(()),
+                Some(held) if held.content == *content && shared.lock().visible.get(name) == Some(content) => Ok(()),
                 Some(_) => Err(("prefix", format!("{name:?} becomes visible with other rows than were prepared"))),
                 None => Err(("prefix", format!("{name:?} becomes visible, and no checkpoint holds it"))),
             },
+            Happened::MayGiveUp(epoch) if self.began.is_empty() => {
+                self.given_up = self.given_up.max(*epoch);
+                self.check_given_up()
+            }
+            Happened::HandedOver { sink, epoch, done } if *done && *epoch <= self.given_up => {
+                Err(("give-up", format!("{sink:?} hands over {epoch}, which a source may have given up before")))
+            }
+            Happened::HandedOver { done: true, .. } => Ok(()),
+            Happened::HandedOver { sink, epoch, .. } => {
+                self.not_handed_over.get_or_insert((sink.clone(), *epoch));
+                self.check_given_up()
+            }
             Happened::MayGiveUp(epoch) if *epoch > self.newest_checkpoint => Err((
                 "give-up",
                 format!("a source may give up {epoch}; the newest checkpoint is {}", self.newest_checkpoint),
             )),
             Happened::MayGiveUp(_) => Ok(()),
+        }
+    }
+
+    /// Of a job without checkpoints a source may give up what every sink has handed over.
+    fn check_given_up(&self) -> Checked {
+        match &self.not_handed_over {
+            Some((sink, epoch)) if *epoch <= self.given_up => Err((
+                "give-up",
+                format!("a source may give up {}, and {sink:?} failed to hand over {epoch}", self.given_up),
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -149,8 +233,8 @@ impl Truth {
             }
             Entry::Checkpoint { incarnation, epoch, manifest } => {
                 self.newest_checkpoint = epoch;
-                self.committed.insert((incarnation, epoch));
                 self.checkpoints += 1;
+                self.committed.insert((incarnation, epoch), self.checkpoints);
                 self.checkpoint(&manifest, shared)
             }
         }
@@ -165,6 +249,9 @@ impl Truth {
         if expected != Some(&tasks) || tasks.len() != manifest.tasks.len() {
             return Err(("commit", format!("the checkpoint of {} is not of every task once", manifest.epoch)));
         }
+        let objects = manifest.names().chain([blob.name.clone()]).collect();
+        let newest = Committed { number: self.checkpoints, epoch: manifest.epoch, objects };
+        self.newest_two[1] = self.newest_two[0].replace(newest);
         self.hold(&store, &manifest)?;
         let mut positions = Positions::new();
         for (partition, position) in manifest.tasks.iter().flat_map(|t| &t.source).flat_map(|s| &s.positions) {
@@ -187,11 +274,15 @@ impl Truth {
                 .source
                 .iter()
                 .flat_map(|source| source.dead_letters.iter().map(|p| (format!("malformed-{}", source.number), p)));
-            for (table, prepared) in rows.chain(dead) {
-                let content = store.get_blob(&prepared.blob).map_err(broken)?.to_vec();
-                let name = (format!("{}-{table}", manifest.job), prepared.task, prepared.epoch);
-                let first = self.held.entry(name.clone()).or_insert_with(|| content.clone());
-                if *first != content {
+            for (table, part) in rows.chain(dead) {
+                let (scope, content) = prepared(&store.get_blob(&part.blob).map_err(broken)?);
+                let (expected, name) = (format!("{}-{table}", manifest.job), (scope, part.task, part.epoch));
+                if name.0 != expected && !self.held.contains_key(&name) {
+                    return Err(("commit", format!("{name:?} was prepared, expected was {expected}")));
+                }
+                let since = self.checkpoints;
+                let first = self.held.entry(name.clone()).or_insert_with(|| Held { content: content.clone(), since });
+                if first.content != content {
                     return Err(("commit", format!("{name:?} was prepared twice, with different rows")));
                 }
             }
@@ -201,14 +292,18 @@ impl Truth {
 
     /// What the checkpoints so far hold is what the inputs up to these positions give.
     fn compare(&mut self, positions: &Positions, what: &str) -> Checked {
+        let held = self.results(|_| true);
+        self.compare_rows(&held, positions, what)
+    }
+
+    fn compare_rows(&mut self, held: &Counts, positions: &Positions, what: &str) -> Checked {
         let (least, most) = (self.straight(self.bound(positions, false))?, self.straight(self.bound(positions, true))?);
-        let texts: Vec<_> = self.held.values().map(|content| String::from_utf8_lossy(content)).collect();
-        let held = count(texts.iter().flat_map(|text| text.lines()));
         let more = |a: &Counts, b: &Counts| -> Vec<String> {
             let more = a.iter().filter(|(row, times)| b.get(*row).copied().unwrap_or(0) < **times);
             more.take(5).map(|(row, times)| format!("{row} ({times})")).collect()
         };
-        let (surplus, missing) = (more(&held, &most), more(&least, &held));
+        self.past_idle += u64::from(self.quiet.is_some() && !more(held, &least).is_empty());
+        let (surplus, missing) = (more(held, &most), more(&least, held));
         match surplus.is_empty() && missing.is_empty() {
             true => Ok(()),
             false => {
@@ -217,17 +312,27 @@ impl Truth {
         }
     }
 
-    /// Positions say where event time is, but for a table whose partitions have all closed while a reader has not said yet
-    /// that this was its end: then it is anywhere behind the last rows.
+    /// Positions say where event time is, with two exceptions. The partitions of a table may all have closed while a reader has not
+    /// said yet that this was its end: then event time is anywhere behind the last rows. A quiet partition that was read to its
+    /// last row may be idle or not: then it may hold event time back or not, and partitions that have closed count or not.
     fn bound(&self, positions: &Positions, most: bool) -> Positions {
         let mut bound = positions.clone();
         for (table, partitions) in self.contents.iter() {
-            let names: Vec<String> = (0..partitions.len()).map(|id| format!("{table}/{id}")).collect();
-            let at = |name: &String| positions.get(name).map_or("", String::as_str);
-            if names.iter().all(|name| matches!(at(name), CLOSED | END)) && names.iter().any(|name| at(name) == CLOSED)
-            {
-                let rows = partitions.iter().map(|partition| partition.rows.num_rows().to_string());
-                bound.extend(names.into_iter().zip(rows.map(|rows| if most { END.to_owned() } else { rows })));
+            let names: Vec<String> = (0..partitions.len()).map(|id| partition_name(table, id)).collect();
+            let rows = |id: usize| partitions[id].rows.num_rows().to_string();
+            let at = |name: &String| positions.get(name).map_or("", String::as_str).to_owned();
+            let is_quiet = |id: usize| self.quiet.as_ref() == Some(&names[id]) && at(&names[id]) == rows(id);
+            let has_quiet = (0..names.len()).any(is_quiet);
+            let closed = |id: usize| matches!(at(&names[id]).as_str(), CLOSED | END) || is_quiet(id);
+            let all_closed = (0..names.len()).all(closed) && (has_quiet || names.iter().any(|name| at(name) == CLOSED));
+            for (id, name) in names.iter().enumerate() {
+                let end = match most {
+                    true if all_closed => END.to_owned(),
+                    true if is_quiet(id) => CLOSED.to_owned(),
+                    false if (all_closed || has_quiet) && closed(id) => rows(id),
+                    _ => continue,
+                };
+                bound.insert(name.clone(), end);
             }
         }
         bound
@@ -256,10 +361,24 @@ impl Truth {
     /// The job has come to its end.
     pub(crate) fn finished(&mut self, shared: &Shared) -> Checked {
         self.restored(shared)?;
-        let ends = self.contents.iter().flat_map(|(table, partitions)| {
-            (0..partitions.len()).map(move |id| (format!("{table}/{id}"), END.to_owned()))
-        });
-        self.compare(&ends.collect(), "the end")
+        let ends = self.ends();
+        self.compare(&ends, "the end")
+    }
+
+    /// A job without checkpoints has come to the end of its tables.
+    pub(crate) fn all_written(&mut self, shared: &Shared) -> Checked {
+        let mut written = self.base.clone();
+        count(shared.lock().written.iter().map(String::as_str), &mut written);
+        let ends = self.ends();
+        self.compare_rows(&written, &ends, "the end")
+    }
+
+    fn ends(&self) -> Positions {
+        let names = self
+            .contents
+            .iter()
+            .flat_map(|(table, partitions)| (0..partitions.len()).map(move |id| partition_name(table, id)));
+        names.map(|name| (name, END.to_owned())).collect()
     }
 }
 
@@ -273,9 +392,11 @@ fn straight(plan: &Plan, contents: &Arc<Contents>, upto: &Positions) -> Result<C
     let readers = Readers { upto: Some(Arc::new(upto)), ..Readers::default() };
     let tables = Tables { shared: shared.clone(), process: 0, contents: Arc::clone(contents), readers };
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-    let job = SteppedJob::start(plan, &tables.connectors(), &clock, None, None)?;
+    let connectors = tables.connectors();
+    let parts = Parts { plan, connectors: &connectors, clock: &clock, checkpointing: None, origin: None, tap: None };
+    let job = SteppedJob::start(parts)?;
     let mut job = job.ok_or_else(|| Error::internal("a job without checkpoints has not ended before"))?;
-    let sources = job.metrics().iter().filter(|task| task.is_source).count();
+    let sources = plan.stages.iter().filter(|stage| stage.source.is_some()).count();
     let mut stopped = false;
     for _ in 0..ROUNDS {
         for task in 0..job.tasks() {
@@ -290,7 +411,9 @@ fn straight(plan: &Plan, contents: &Arc<Contents>, upto: &Positions) -> Result<C
         }
         if let Some(outcome) = job.outcome() {
             outcome?;
-            return Ok(count(shared.lock().written.iter().map(String::as_str)));
+            let mut counts = Counts::new();
+            count(shared.lock().written.iter().map(String::as_str), &mut counts);
+            return Ok(counts);
         }
     }
     Err(Error::internal("the straight run does not end"))

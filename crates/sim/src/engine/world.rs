@@ -5,88 +5,28 @@ use std::time::Duration;
 
 use anabranch_dataflow::{Plan, StateBackendKind};
 use anabranch_model::{Clock, Error, ErrorKind, ManualClock, Result, Rng};
-use anabranch_runtime::Checkpointing;
-use anabranch_runtime::stepped::SteppedJob;
+use anabranch_runtime::stepped::{Parts, SteppedJob};
+use anabranch_runtime::{Checkpointing, Origin};
 use anabranch_state::Store;
 
+use super::damage::damage;
 use super::outside::{ProcessId, Rates, Shared};
-use super::query::{Contents, PARALLELISM_MAX, Planned, Queries, contents};
-use super::savepoint::Asker;
+use super::query::{PARALLELISM_MAX, Queries};
+use super::savepoint::{Asker, Copied};
+use super::scenario::{FAULT_TURNS, Scenario};
 use super::store::{FaultyStore, arrive};
 use super::tables::{Readers, Tables};
-use super::truth::{Checked, Truth};
+use super::truth::{Checked, Counts, Truth};
 use super::{Mutation, Options, Run, Seen, Violation};
 
-/// Turns in which things go wrong.
-const FAULT_TURNS: u64 = 4_000;
 /// Turns from then on in which the job has to end.
 const PROGRESS_WITHIN: u64 = 60_000;
 /// Turns after the end, for those who slept to show what they can do.
 const AFTERMATH: u64 = 300;
+/// Turns that the job has at most of whose savepoint another is to begin.
+const BEFORE_TURNS: u64 = 1_000;
 /// Processes at a time.
 const PROCESSES: usize = 3;
-
-/// What a seed stands for.
-struct Scenario<'a> {
-    query: &'a Planned,
-    contents: Arc<Contents>,
-    rates: Rates,
-    /// Of 10,000 turns, so many begin with the crash of a process.
-    crashes: u64,
-    /// Of 10,000 turns, so many begin with another process that takes the job over.
-    rivals: u64,
-    /// The turn in which the job is asked to stop.
-    stop_at: Option<u64>,
-    interval: Duration,
-    timeout: Duration,
-    restart_attempts: u32,
-    group_epochs: Option<u64>,
-    batch_rows: usize,
-    channel_bytes: usize,
-    epoch_interval: Duration,
-    buffer_timeout: Duration,
-    /// Bytes of state that an operator may hold in memory, where the rest goes to the disk.
-    state_bytes: usize,
-}
-
-impl<'a> Scenario<'a> {
-    fn draw(queries: &'a Queries, rng: &mut Rng) -> Result<Self> {
-        let faulty = rng.below(8) > 0;
-        let upto = |rng: &mut Rng, most: u64| if faulty { rng.below(most + 1) } else { 0 };
-        let us = |rng: &mut Rng, most: u64| Duration::from_micros(rng.below(most + 1));
-        Ok(Scenario {
-            query: queries.draw(rng),
-            contents: Arc::new(contents(rng)?),
-            rates: Rates { fails: upto(rng, 8), crashes: upto(rng, 8) },
-            crashes: upto(rng, 20),
-            rivals: upto(rng, 15),
-            stop_at: (rng.below(4) == 0).then(|| rng.below(FAULT_TURNS)),
-            interval: us(rng, 2_000),
-            timeout: Duration::from_millis(200 + rng.below(2_000)),
-            restart_attempts: rng.below(4) as u32,
-            group_epochs: (rng.below(4) > 0).then(|| 1 + rng.below(3)),
-            batch_rows: 1 + rng.below(24) as usize,
-            channel_bytes: 1 + rng.below(3_000) as usize,
-            epoch_interval: Duration::from_micros(200 + rng.below(2_000)),
-            buffer_timeout: us(rng, 3_000),
-            state_bytes: 1 << (12 + rng.below(8)),
-        })
-    }
-
-    fn plan(&self, parallelism: u32, state_backend: StateBackendKind) -> Plan {
-        let mut plan = self.query.at(parallelism).clone();
-        plan.options.group.epochs = self.group_epochs;
-        plan.options.batch_rows = self.batch_rows;
-        plan.options.channel_bytes = self.channel_bytes;
-        plan.options.epoch_interval = self.epoch_interval;
-        plan.options.buffer_timeout = self.buffer_timeout;
-        if state_backend == StateBackendKind::Disk {
-            plan.options.state_backend = state_backend;
-            plan.options.state_bytes = self.state_bytes;
-        }
-        plan
-    }
-}
 
 /// A process that runs the job, or still believes so.
 struct Process {
@@ -111,6 +51,11 @@ pub(crate) struct World<'a> {
     stop_asked: bool,
     finished_at: Option<u64>,
     asker: Asker,
+    /// What the job begins with.
+    origin: Option<Origin>,
+    damaged: bool,
+    /// Somebody looks after a savepoint about so often, in turns.
+    asks_every: u64,
     seen: Seen,
     violation: Option<Violation>,
     trace: Vec<String>,
@@ -118,16 +63,31 @@ pub(crate) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(crate) fn new(queries: &'a Queries, seed: u64, options: Options) -> Result<Self> {
-        let mut rng = Rng::new(seed);
-        let scenario = Scenario::draw(queries, &mut rng)?;
+        let scenario = Scenario::draw(queries, &mut Rng::new(seed))?;
+        if !scenario.from_savepoint {
+            return Ok(World::of(scenario, seed, options, None, Counts::new()));
+        }
+        let before = World::of(scenario.before(), seed ^ 0xbef0, Options::default(), None, Counts::new());
+        match before.savepoint()? {
+            None => Ok(World::of(scenario, seed, options, None, Counts::new())),
+            Some(Copied { store, results }) => {
+                let mut world = World::of(scenario, seed, options, Some(Origin::open(store)?), results);
+                world.seen.begun_with_savepoint = 1;
+                Ok(world)
+            }
+        }
+    }
+
+    fn of(scenario: Scenario<'a>, seed: u64, options: Options, origin: Option<Origin>, base: Counts) -> Self {
         let shared = Shared::new(seed);
         shared.lock().rates = scenario.rates;
-        let truth = Truth::new(Arc::clone(&scenario.contents), scenario.query.at(1).clone());
-        Ok(World {
+        let quiet = scenario.quiet.as_ref().map(|(quiet, _)| quiet.name.clone());
+        let truth = Truth::new(Arc::clone(&scenario.contents), scenario.straight_plan(1), base, quiet);
+        World {
             seed,
             options,
             scenario,
-            rng,
+            rng: Rng::new(seed ^ 0x5eed),
             shared,
             clock: Arc::default(),
             processes: Vec::new(),
@@ -138,17 +98,40 @@ impl<'a> World<'a> {
             stop_asked: false,
             finished_at: None,
             asker: Asker::default(),
+            origin,
+            damaged: false,
+            asks_every: 100,
             seen: Seen::default(),
             violation: None,
             trace: Vec::new(),
-        })
+        }
+    }
+
+    /// Runs the job until somebody has a savepoint of it.
+    fn savepoint(mut self) -> Result<Option<Copied>> {
+        self.asks_every = 10;
+        let turns = self.rng.below(BEFORE_TURNS / 2);
+        while self.turn < BEFORE_TURNS && (self.turn < turns || self.asker.copied.is_none()) {
+            self.turn += 1;
+            self.take_turn();
+            self.observe();
+            self.bury();
+            if self.finished_at.is_some() {
+                break;
+            }
+        }
+        match self.violation {
+            Some(Violation { invariant, message, .. }) => Err(Error::internal(format!("{invariant}: {message}"))),
+            None => Ok(self.asker.copied),
+        }
     }
 
     pub(crate) fn run(mut self) -> Run {
-        let Scenario { query, interval, epoch_interval, batch_rows, .. } = &self.scenario;
-        let text =
-            format!("{}, epochs of {epoch_interval:?}, checkpoints every {interval:?}, {batch_rows} rows", query.name);
+        let text = self.scenario.describe();
         self.note(|| text);
+        if let Some(text) = self.origin.as_ref().map(|_| "it begins with a savepoint".to_owned()) {
+            self.note(|| text);
+        }
         while self.violation.is_none() && self.finished_at.is_none_or(|end| self.turn < end + AFTERMATH) {
             self.turn += 1;
             self.take_turn();
@@ -167,6 +150,8 @@ impl<'a> World<'a> {
         self.seen.torn = outside.torn;
         self.seen.repeated_commits = outside.repeated_commits;
         self.seen.runs = outside.runs;
+        self.seen.past_idle = self.truth.past_idle;
+        self.seen.without_checkpoints = u64::from(!self.scenario.durable);
         drop(outside);
         Run { seed: self.seed, seen: self.seen, violation: self.violation, trace: self.trace }
     }
@@ -188,14 +173,18 @@ impl<'a> World<'a> {
         if self.scenario.stop_at == Some(self.turn) && self.finished_at.is_none() {
             self.stop_asked = true;
         }
-        if self.rng.below(100) == 0 {
+        if self.scenario.durable && self.rng.below(self.asks_every) == 0 {
             let checked = self.asker.act(&self.shared, &self.truth, self.turn, &mut self.seen);
             self.check(checked);
         }
-        let leads = self.processes.iter().any(|process| Some(process.id) == self.truth.owner());
-        let rival = self.faulty() && self.rng.below(10_000) < self.scenario.rivals;
-        let again = self.finished_at.is_some() && self.rng.below(AFTERMATH) == 0;
-        if (!leads && self.finished_at.is_none() && self.rng.below(8) == 0) || rival || again {
+        if self.scenario.quiet.as_ref().is_some_and(|(quiet, _)| quiet.until_turn == self.turn) {
+            self.shared.lock().quiet_is_over = true;
+        }
+        if self.scenario.damage_at.is_some_and(|turn| turn <= self.turn) && !self.damaged && self.finished_at.is_none()
+        {
+            self.damage();
+        }
+        if self.is_due_to_start() {
             return self.start();
         }
         if self.processes.is_empty() {
@@ -211,6 +200,41 @@ impl<'a> World<'a> {
             return self.shared.lock().kill(id);
         }
         self.step(which);
+    }
+
+    /// Whether a process reaches for the job now. One without checkpoints is started once.
+    fn is_due_to_start(&mut self) -> bool {
+        if !self.scenario.durable {
+            return self.started == 0;
+        }
+        let leads = self.processes.iter().any(|process| Some(process.id) == self.truth.owner());
+        let rival = self.faulty() && self.rng.below(10_000) < self.scenario.rivals;
+        let again = self.finished_at.is_some() && self.rng.below(AFTERMATH) == 0;
+        (!leads && self.finished_at.is_none() && self.rng.below(8) == 0) || rival || again
+    }
+
+    /// All processes stop, and an object is damaged that only the newest checkpoint has.
+    fn damage(&mut self) {
+        let objects = self.truth.only_of_newest();
+        if objects.is_empty() {
+            return;
+        }
+        self.damaged = true;
+        self.seen.damaged += 1;
+        for process in self.processes.drain(..) {
+            self.shared.lock().kill(process.id);
+        }
+        let which = {
+            let outside = &mut *self.shared.lock();
+            outside.late.clear();
+            outside.below(objects.len())
+        };
+        self.asker.damaged();
+        self.truth.lost_newest();
+        match damage(&self.shared, &objects[which]) {
+            Ok(what) => self.note(|| format!("all processes stop; {what}")),
+            Err(error) => self.violated("commit", format!("an object of the newest checkpoint: {error}")),
+        }
     }
 
     /// A process does something.
@@ -262,8 +286,10 @@ impl<'a> World<'a> {
             Ok(Some(job)) if !self.shared.lock().is_dead(id) => {
                 self.seen.rescaled += u64::from(![0, parallelism].contains(&self.parallelism));
                 self.parallelism = parallelism;
-                let checked = self.truth.restored(&self.shared);
-                self.check(checked);
+                if self.scenario.durable {
+                    let checked = self.truth.restored(&self.shared);
+                    self.check(checked);
+                }
                 self.processes.push(Process { id, job, stopping: false });
                 if self.processes.len() > PROCESSES {
                     let oldest = self.processes[0].id;
@@ -290,20 +316,21 @@ impl<'a> World<'a> {
             timeout: self.scenario.timeout,
             restart_attempts: self.scenario.restart_attempts,
             new_job: format!("job-{id}"),
+            seed: self.rng.next_u64(),
         };
-        let readers = Readers {
-            upto: None,
-            late: mutation == Some(Mutation::PositionOneBatchLate),
-            forgetful: mutation == Some(Mutation::PreparedForgotten),
-        };
+        let quiet = self.scenario.quiet.as_ref().map(|(quiet, _)| quiet.name.clone());
+        let readers = Readers { upto: None, quiet, mutation };
         let contents = Arc::clone(&self.scenario.contents);
         let tables = Tables { shared: self.shared.clone(), process: id, contents, readers };
-        let fault = match mutation {
-            Some(Mutation::Runtime(fault)) => Some(fault),
-            _ => None,
-        };
-        let clock: Arc<dyn Clock> = self.clock.clone();
-        SteppedJob::start(plan, &tables.connectors(), &clock, Some(&checkpointing), fault)
+        let (connectors, clock): (_, Arc<dyn Clock>) = (tables.connectors(), self.clock.clone());
+        SteppedJob::start(Parts {
+            plan,
+            connectors: &connectors,
+            clock: &clock,
+            checkpointing: self.scenario.durable.then_some(&checkpointing),
+            origin: self.origin.as_ref(),
+            tap: mutation.and_then(Mutation::tap),
+        })
     }
 
     /// A write that was under way arrives.
@@ -341,11 +368,13 @@ impl<'a> World<'a> {
                 index += 1;
                 continue;
             }
-            let late: u64 = process.job.metrics().iter().map(|task| task.late_rows).sum();
-            if late > 0 {
+            let late = process.job.late_rows();
+            self.seen.late_rows += late;
+            if late > 0 && !self.scenario.late_rows {
                 self.violated("late", format!("{late} rows were late"));
             }
             match outcome {
+                _ if !self.scenario.durable => self.end_without_checkpoints(index, outcome),
                 None => self.note(|| format!("process {id} crashes")),
                 Some(Ok(())) => self.ended(index),
                 Some(Err(error)) => {
@@ -370,6 +399,23 @@ impl<'a> World<'a> {
         }
     }
 
+    /// A job without checkpoints is over, however it ended.
+    fn end_without_checkpoints(&mut self, index: usize, outcome: Option<Result<()>>) {
+        self.observe();
+        let Process { id, stopping, .. } = self.processes[index];
+        self.finished_at = Some(self.turn.saturating_sub(AFTERMATH));
+        match outcome {
+            None => self.note(|| format!("process {id} crashes")),
+            Some(Ok(())) if stopping => self.seen.stops += 1,
+            Some(Ok(())) => {
+                self.seen.without_checkpoints_ended += 1;
+                let checked = self.truth.all_written(&self.shared);
+                self.check(checked);
+            }
+            Some(Err(error)) => self.failed(id, &error),
+        }
+    }
+
     fn finish(&mut self) {
         let checked = self.truth.finished(&self.shared);
         self.check(checked);
@@ -382,7 +428,7 @@ impl<'a> World<'a> {
         match error.kind() {
             ErrorKind::Outside => {}
             // Who has the job now keeps the files of its own checkpoints only.
-            ErrorKind::Damaged if self.truth.owner() != Some(id) => {}
+            ErrorKind::Damaged if self.damaged || self.truth.owner() != Some(id) => {}
             ErrorKind::User if error.message().contains("another process has taken the job over") => {
                 if self.truth.owner() == Some(id) {
                     self.violated("fencing", format!("process {id} has the job, and believes that it has not"));

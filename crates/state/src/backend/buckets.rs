@@ -1,6 +1,7 @@
 //! Rows in order of their buckets. A bucket is a slice of the keys that is small enough to be merged in memory however
 //! large the state is; hashes are uniform, so all are of about one size and need no order among or within them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_model::Result;
@@ -52,10 +53,25 @@ impl Buckets {
         Buckets { rows, order: order.into(), ends }
     }
 
+    /// Whether a bucket has no rows.
+    pub(super) fn is_empty(&self, bucket: usize) -> bool {
+        self.range(bucket).is_empty()
+    }
+
+    /// No rows of these columns.
+    pub(super) fn none(&self) -> RecordBatch {
+        self.rows.slice(0, 0)
+    }
+
+    fn range(&self, bucket: usize) -> Range<usize> {
+        let begin = bucket.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        begin..self.ends[bucket] as usize
+    }
+
     /// The rows of one bucket, in an array of their own.
     pub fn rows(&self, bucket: usize) -> Result<RecordBatch> {
-        let begin = bucket.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
-        let rows = self.order.slice(begin, self.ends[bucket] as usize - begin);
+        let range = self.range(bucket);
+        let rows = self.order.slice(range.start, range.len());
         let columns = self.rows.columns().iter().map(|column| own(&take(column, &rows, None)?));
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let columns = columns.collect::<Result<_>>()?;

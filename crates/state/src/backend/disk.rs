@@ -142,8 +142,11 @@ impl StateBackend for DiskBackend {
 
     fn put(&mut self, pane: i64, rows: &Buckets) -> Result<()> {
         let mut writer = RunWriter::new(pane);
+        let none = rows.none();
         for bucket in 0..BUCKETS {
-            writer.add(bucket, &rows.rows(bucket)?, &mut self.runs)?;
+            // A small table has nothing in most of its buckets.
+            let rows = if rows.is_empty(bucket) { none.clone() } else { rows.rows(bucket)? };
+            writer.add(bucket, &rows, &mut self.runs)?;
         }
         let sorted = writer.finish(&mut self.runs)?;
         self.panes.entry(pane).or_default().add(0, sorted);

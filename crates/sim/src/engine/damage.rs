@@ -1,0 +1,37 @@
+//! Damage of what was written whole: a bit that flips, an object that loses its end or goes missing.
+//!
+//! All processes stop, and one object that only the newest checkpoint has is damaged. The next process has to go on from the
+//! checkpoint before, and epochs come a second time whose results were visible already.
+
+use futures::executor::block_on;
+use object_store::path::Path;
+use object_store::{ObjectStoreExt, PutPayload};
+
+use super::outside::Shared;
+
+/// Damages an object. What has happened to it.
+pub(super) fn damage(shared: &Shared, name: &str) -> Result<String, object_store::Error> {
+    let objects = shared.lock().objects.clone();
+    let path = Path::from(name);
+    let mut content = block_on(async { objects.get(&path).await?.bytes().await })?.to_vec();
+    let (kind, at) = {
+        let outside = &mut *shared.lock();
+        (outside.below(3), outside.below(content.len()))
+    };
+    if kind == 0 || content.is_empty() {
+        block_on(objects.delete(&path))?;
+        return Ok(format!("{name} is gone"));
+    }
+    let what = match kind {
+        1 => {
+            content.truncate(at);
+            format!("{name} ends after {at} bytes")
+        }
+        _ => {
+            content[at] ^= 1 << (at % 8);
+            format!("byte {at} of {name} is another")
+        }
+    };
+    block_on(objects.put(&path, PutPayload::from(content)))?;
+    Ok(what)
+}

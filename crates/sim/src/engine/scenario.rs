@@ -1,0 +1,158 @@
+//! What a seed stands for: the query, its tables, what goes wrong, and how the job is set up.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_dataflow::{Lateness, Plan, StateBackendKind, Thresholds, WatermarkSpec};
+use anabranch_model::{Result, Rng};
+
+use super::outside::Rates;
+use super::query::{Contents, Planned, Queries, contents};
+use super::tables::{Quiet, partition_name};
+
+/// Turns in which things go wrong.
+pub(super) const FAULT_TURNS: u64 = 2_500;
+
+/// What a seed stands for.
+#[derive(Clone)]
+pub(super) struct Scenario<'a> {
+    pub(super) query: &'a Planned,
+    pub(super) contents: Arc<Contents>,
+    pub(super) rates: Rates,
+    /// Of 10,000 turns, so many begin with the crash of a process.
+    pub(super) crashes: u64,
+    /// Of 10,000 turns, so many begin with another process that takes the job over.
+    pub(super) rivals: u64,
+    /// The turn in which the job is asked to stop.
+    pub(super) stop_at: Option<u64>,
+    /// The job keeps checkpoints.
+    pub(super) durable: bool,
+    /// The job begins with a savepoint of another job that reads the same tables.
+    pub(super) from_savepoint: bool,
+    /// The turn from which on the newest checkpoint may be damaged, once.
+    pub(super) damage_at: Option<u64>,
+    /// A partition that stays open and gives nothing for long, and the idle timeout.
+    pub(super) quiet: Option<(Quiet, u64)>,
+    pub(super) interval: Duration,
+    pub(super) timeout: Duration,
+    pub(super) restart_attempts: u32,
+    group_epochs: Option<u64>,
+    pub(super) batch_rows: usize,
+    channel_bytes: usize,
+    pub(super) epoch_interval: Duration,
+    buffer_timeout: Duration,
+    /// Some rows come later than their watermark allows. Then their own partition decides whether they are late.
+    pub(super) late_rows: bool,
+    thresholds: Thresholds,
+    /// Bytes of state that an operator may hold in memory, where the rest goes to the disk.
+    state_bytes: usize,
+}
+
+impl<'a> Scenario<'a> {
+    pub(super) fn draw(queries: &'a Queries, rng: &mut Rng) -> Result<Self> {
+        let faulty = rng.below(8) > 0;
+        let upto = |rng: &mut Rng, most: u64| if faulty { rng.below(most + 1) } else { 0 };
+        let us = |rng: &mut Rng, most: u64| Duration::from_micros(rng.below(most + 1));
+        let durable = rng.below(8) > 0;
+        let late_rows = rng.below(4) == 0;
+        let mut contents = contents(rng, late_rows)?;
+        Ok(Scenario {
+            query: queries.draw(rng),
+            rates: Rates { fails: upto(rng, 8), crashes: upto(rng, 8) },
+            crashes: upto(rng, 20),
+            rivals: upto(rng, 15),
+            stop_at: (rng.below(4) == 0).then(|| rng.below(FAULT_TURNS)),
+            durable,
+            from_savepoint: rng.below(5) == 0,
+            damage_at: (durable && faulty && rng.below(4) == 0).then(|| rng.below(FAULT_TURNS / 2)),
+            quiet: (rng.below(4) == 0).then(|| quiet(&mut contents, rng)),
+            contents: Arc::new(contents),
+            interval: us(rng, 2_000),
+            timeout: Duration::from_millis(200 + rng.below(2_000)),
+            restart_attempts: rng.below(4) as u32,
+            group_epochs: (rng.below(4) > 0).then(|| 1 + rng.below(3)),
+            batch_rows: 1 + rng.below(24) as usize,
+            channel_bytes: 1 + rng.below(3_000) as usize,
+            epoch_interval: Duration::from_micros(200 + rng.below(2_000)),
+            buffer_timeout: us(rng, 3_000),
+            late_rows,
+            thresholds: Thresholds {
+                partial_groups: 1 << rng.below(8),
+                snapshot_changed_rows: 1 << rng.below(8),
+                run_file_bytes: 1 << (10 + rng.below(10)),
+                state_file_bytes: 1 << (8 + rng.below(10)),
+            },
+            state_bytes: 1 << (12 + rng.below(8)),
+        })
+    }
+
+    /// The job whose savepoint this one begins with: of the same query over the same tables, and nothing goes wrong.
+    pub(super) fn before(&self) -> Scenario<'a> {
+        Scenario {
+            rates: Rates::default(),
+            crashes: 0,
+            rivals: 0,
+            stop_at: None,
+            durable: true,
+            from_savepoint: false,
+            damage_at: None,
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn plan(&self, parallelism: u32, state_backend: StateBackendKind) -> Plan {
+        let mut plan = self.straight_plan(parallelism);
+        plan.options.thresholds = self.thresholds;
+        plan.options.group.epochs = self.group_epochs;
+        plan.options.batch_rows = self.batch_rows;
+        plan.options.channel_bytes = self.channel_bytes;
+        plan.options.epoch_interval = self.epoch_interval;
+        plan.options.buffer_timeout = self.buffer_timeout;
+        if state_backend == StateBackendKind::Disk {
+            plan.options.state_backend = state_backend;
+            plan.options.state_bytes = self.state_bytes;
+        }
+        for watermark in watermarks(&mut plan) {
+            watermark.idle_timeout_ms = self.quiet.as_ref().map(|(_, timeout_ms)| *timeout_ms);
+        }
+        plan
+    }
+
+    /// The query, with all that results depend on and nothing else.
+    pub(super) fn straight_plan(&self, parallelism: u32) -> Plan {
+        let mut plan = self.query.at(parallelism).clone();
+        for watermark in watermarks(&mut plan) {
+            watermark.lateness = if self.late_rows { Lateness::Partition } else { Lateness::Job };
+        }
+        plan
+    }
+
+    /// For people.
+    pub(super) fn describe(&self) -> String {
+        let Scenario { query, interval, epoch_interval, batch_rows, .. } = self;
+        let checkpoints = match self.durable {
+            true => format!("checkpoints every {interval:?}"),
+            false => "no checkpoints".to_owned(),
+        };
+        let quiet = self.quiet.as_ref().map_or_else(String::new, |(quiet, timeout_ms)| {
+            format!(", idle after {timeout_ms} ms, {} is quiet until turn {}", quiet.name, quiet.until_turn)
+        });
+        format!("{}, epochs of {epoch_interval:?}, {checkpoints}, {batch_rows} rows{quiet}", query.name)
+    }
+}
+
+fn watermarks(plan: &mut Plan) -> impl Iterator<Item = &mut WatermarkSpec> {
+    plan.stages.iter_mut().filter_map(|stage| stage.source.as_mut()?.watermark.as_mut())
+}
+
+/// Makes a partition of a table short, so that it has nothing to give while others have.
+fn quiet(contents: &mut Contents, rng: &mut Rng) -> (Quiet, u64) {
+    let (timeout_ms, until_turn) = (1 + rng.below(4), rng.below(FAULT_TURNS));
+    let partitions = contents.get_mut("events").map(Vec::as_mut_slice).unwrap_or_default();
+    let which = rng.below(partitions.len().max(1) as u64) as usize;
+    if let Some(partition) = partitions.get_mut(which) {
+        let rows = partition.rows.num_rows().min(rng.below(20) as usize);
+        partition.rows = partition.rows.slice(0, rows);
+    }
+    (Quiet { name: partition_name("events", which), until_turn }, timeout_ms)
+}
