@@ -22,7 +22,7 @@ fn store(place: &Path) -> Store {
 
 fn checkpointing(store: &Store) -> Checkpointing {
     let (interval, timeout) = (Duration::from_secs(1), Duration::from_secs(600));
-    Checkpointing { store: store.clone(), interval, timeout, restart_attempts: 10, new_job: "ads".into() }
+    Checkpointing { store: store.clone(), interval, timeout, restart_attempts: 10, new_job: "ads".into(), seed: 1 }
 }
 
 fn take_over(store: &Store) -> Result<TakenOver> {
@@ -186,7 +186,7 @@ fn a_starter_that_is_fenced_gives_way() {
     let mut journal = Journal::new(store.clone(), "ads".into(), plan.version, &Outline::new(&plan));
     let entries = journal.entries(&mut BTreeMap::new()).expect("read");
     let now = anabranch_model::Nanos(0);
-    let mut coordinator = Coordinator::new(now, config, random_owner(), entries, tasks(&plan));
+    let mut coordinator = Coordinator::new(now, config, Owner(random_seed()), entries, tasks(&plan));
     let other = take_over(&store).expect("the other one is quicker");
     let none = BTreeSet::new();
     let begun = begin(&mut coordinator, &ManualClock::default(), |command| journal.carry_out(command, &none));
