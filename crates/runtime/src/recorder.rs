@@ -345,9 +345,8 @@ mod tests {
             task: TaskId { stage: StageId(1), index: 0 },
             epoch: Epoch(1),
             finished: false,
-            watermark: EventTime::MIN,
             source: crate::snapshot::SourceSnapshot::default(),
-            operators: vec![(0, shape, change)],
+            operators: vec![OperatorSnapshot { place: 0, shape, change, watermark: EventTime::MIN }],
             prepared: Vec::new(),
         };
         let error = recorder.record(snapshot).expect_err("refused").to_string();
