@@ -104,8 +104,7 @@ impl Checkpointing {
     ) -> Result<Option<TakenOver>> {
         let outline = Outline::new(plan);
         self.check_place()?;
-        let mut aside: BTreeMap<CheckpointId, Error> = BTreeMap::new();
-        let mut owners = Rng::new(self.seed);
+        let (mut aside, mut owners) = (BTreeMap::<CheckpointId, Error>::new(), Rng::new(self.seed));
         loop {
             let (store, job) = (self.store.clone(), self.new_job.clone());
             let mut journal = Journal::new(store, job, plan.version, &outline);

@@ -47,6 +47,11 @@ mod driver {
     }
 }
 
+mod hold_back {
+    #[derive(Debug, Default)]
+    pub(crate) struct Foremost(());
+}
+
 mod job {
     use anabranch_model::{Notices, Result};
 
