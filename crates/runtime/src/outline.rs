@@ -10,7 +10,7 @@ use anabranch_model::{HASH_SEED, StageId, hash_bytes};
 use anabranch_state::Lineage;
 
 /// How the planner words a query: raised whenever the same query is worded otherwise than by the version before.
-const HOW: u32 = 1;
+const HOW: u32 = 2;
 
 /// Whether two queries, known by such hashes, are known to be different.
 pub(crate) fn differ(then: &str, now: &str) -> bool {
