@@ -10,6 +10,7 @@
 //!
 //! Every error names the line and the column in the user's file, and what to write instead.
 
+mod approximate;
 mod catalog;
 mod dialect;
 mod event_time;

@@ -16,6 +16,7 @@ use datafusion_optimizer::{Optimizer, OptimizerContext};
 use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mut};
 
+use crate::approximate::approximate_decimals;
 use crate::catalog::{Catalog, Relation};
 use crate::exact::settle_constants;
 use crate::naming::name_fields;
@@ -98,6 +99,7 @@ impl<'a> Planner<'a> {
 
     /// Types made to fit, filters and projections pushed down.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let plan = approximate_decimals(plan).map_err(planning_error)?;
         let plan = Analyzer::new().execute_and_check(plan, &self.options, |_, _| {}).map_err(planning_error)?;
         let plan = settle_constants(plan).map_err(planning_error)?;
         let mut rules = Optimizer::new().rules;
