@@ -28,9 +28,7 @@ pub(crate) fn approximate_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn approximate(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let changed = match &mut expr {
-        Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
-            alike([&mut *binary.left, &mut *binary.right], schema)
-        }
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) => alike([&mut *binary.left, &mut *binary.right], schema),
         Expr::Between(between) => alike([&mut *between.expr, &mut *between.low, &mut *between.high], schema),
         Expr::InList(list) => alike(std::iter::once(&mut *list.expr).chain(&mut list.list), schema),
         Expr::Case(case) => {

@@ -199,7 +199,8 @@ impl Checkpointing {
     /// count.
     fn check_new_place(&self) -> Result<()> {
         for folder in ["manifests", "state", "prepared"] {
-            if let Some(name) = self.store.list(folder)?.first() {
+            // What a crashed process was still writing (`name#...`) is not a file of a checkpoint yet.
+            if let Some(name) = self.store.list(folder)?.iter().find(|name| !name.contains('#')) {
                 return Err(Error::user(format!("there are files of checkpoints ({name}), but the job's log is missing"))
                     .at(format!("{}/log", self.store.place()))
                     .remedy(

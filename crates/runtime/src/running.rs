@@ -218,6 +218,13 @@ mod tests {
                 Ok(())
             }),
         );
+        // The first task has ended by then, however busy the machine is.
+        let limit = Duration::from_secs(60);
+        let ending = running.threads.ending.lock().expect("lock");
+        let waits = |(): &mut ()| !running.threads.handles.lock().expect("lock")[0].has_ended.load(SeqCst);
+        let (ending, waited) = running.threads.changed.wait_timeout_while(ending, limit, waits).expect("lock");
+        assert!(!waited.timed_out(), "the task ends");
+        drop(ending);
         let hung = running.end().expect("one does not end");
         assert!(hung.contains("stage 3 task 1 (out)") && !hung.contains("task 0"), "{hung}");
         drop(release);

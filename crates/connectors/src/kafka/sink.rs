@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Result};
-use anabranch_operators::{Committable, Sink, TaskContext};
+use anabranch_operators::{Committable, Host, Sink, TaskContext};
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use rdkafka::error::RDKafkaErrorCode;
@@ -43,6 +43,7 @@ pub(super) struct KafkaSink {
     topic: Topic,
     client: Arc<Producer>,
     outage: Outage,
+    host: Arc<dyn Host>,
     /// Of a job with checkpoints.
     committer: Option<Committer>,
 }
@@ -103,6 +104,7 @@ impl KafkaSink {
             topic: Topic::of_producer(&client, &name)?,
             client,
             outage: Outage::of_writer(&table, context),
+            host: Arc::clone(&context.host),
             table,
             committer,
         })
@@ -123,6 +125,16 @@ impl KafkaSink {
         }
     }
 
+    /// A job that is over waits no longer for the brokers.
+    fn check_cancelled(&self) -> Result<()> {
+        if self.host.is_cancelled() {
+            return Err(
+                Error::outside("the job is over; records are not acknowledged").at(format!("topic {}", self.name))
+            );
+        }
+        Ok(())
+    }
+
     /// Hands over one record, waiting for room as long as the client makes progress: it gives up a record after the delivery
     /// timeout, and that ends the wait.
     fn produce(&mut self, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<()> {
@@ -132,6 +144,7 @@ impl KafkaSink {
                 Ok(()) => return Ok(()),
                 Err(RDKafkaErrorCode::QueueFull) => {
                     self.check_deliveries()?;
+                    self.check_cancelled()?;
                     self.client.poll(ROOM);
                 }
                 Err(code) => return Err(undeliverable(&self.table, code).at(format!("topic {}", self.name))),
@@ -148,6 +161,7 @@ impl KafkaSink {
                 self.outage.ends(self.clock.now());
                 return Ok(());
             }
+            self.check_cancelled()?;
             if self.clock.now() >= deadline {
                 let waiting = self.client.in_flight_count();
                 return Err(Error::outside(format!("{waiting} records are still not acknowledged"))

@@ -101,7 +101,9 @@ impl ExactFileSink {
             self.folder.publish(folder, hidden, visible)?;
         }
         self.folder.sync(folder)?;
-        match self.marker.replace(marker.clone()).filter(|before| *before != marker) {
+        // The marker of another task's commit, which this sink took over, stays: nothing else says that its files were visible.
+        let before = self.marker.replace(marker.clone());
+        match before.filter(|before| *before != marker && StagedFolder::is_of_one_writer(before, &marker)) {
             Some(before) => self.folder.discard(&before),
             None => Ok(()),
         }

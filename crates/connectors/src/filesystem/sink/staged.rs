@@ -132,6 +132,12 @@ impl StagedFolder {
         Ok(marker)
     }
 
+    /// Whether two markers are of commits of one task.
+    pub(super) fn is_of_one_writer(one: &Path, other: &Path) -> bool {
+        let writer = |marker: &Path| Some(marker.to_str()?.rsplit_once('-')?.0.to_owned());
+        writer(one) == writer(other)
+    }
+
     /// Whether an epoch's commit has a marker.
     pub(super) fn is_marked_committed(folder: &Path, visible: &str, epoch: Epoch) -> Result<bool> {
         let writer = format!(".{}-", writer_of(visible)?);
