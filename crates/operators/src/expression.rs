@@ -29,10 +29,9 @@ pub struct Functions {
 
 impl Default for Functions {
     fn default() -> Self {
-        let scalar = datafusion_functions::all_default_functions();
         let aggregate = datafusion_functions_aggregate::all_default_aggregate_functions();
         Functions {
-            scalar: scalar.into_iter().map(|f| (f.name().to_owned(), f)).collect(),
+            scalar: anabranch_functions::scalar_functions(),
             aggregate: aggregate.into_iter().map(|f| (f.name().to_owned(), f)).collect(),
             config: Arc::new(ConfigOptions::default()),
         }

@@ -1,5 +1,5 @@
-//! The functions that SQL may call: DataFusion's library under its names and aliases. Flink's other spellings are
-//! rewritten before planning, see [`crate::spelling`].
+//! The functions that SQL may call: the scalar functions of `anabranch-functions` and DataFusion's aggregates. Flink's
+//! special forms are rewritten before planning, see [`crate::spelling`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,12 +18,7 @@ pub(crate) struct Functions {
 
 impl Functions {
     pub(crate) fn new() -> Self {
-        let mut scalar = BTreeMap::new();
-        for function in datafusion_functions::all_default_functions() {
-            for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {
-                scalar.insert(name.to_lowercase(), Arc::clone(&function));
-            }
-        }
+        let scalar = anabranch_functions::scalar_functions();
         let mut aggregate = BTreeMap::new();
         for function in datafusion_functions_aggregate::all_default_aggregate_functions() {
             for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {

@@ -18,7 +18,7 @@ const DEVELOPMENT: [&str; 2] = ["bench", "sim"];
 const RESERVED: [(&str, &[&str], &str); 3] = [
     ("datafusion-sql", &["plan"], "only `plan` knows SQL"),
     ("datafusion-optimizer", &["plan"], "only `plan` knows DataFusion's planner"),
-    ("datafusion", &["plan", "operators"], "only `plan` plans with DataFusion and only `operators` evaluates with it"),
+    ("datafusion", &["plan", "functions", "operators"], "only these plan and evaluate with DataFusion"),
 ];
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;

@@ -1,0 +1,219 @@
+//! What a function is: its names, its arguments, its result, and how it is evaluated.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion_common::{DataFusionError, Result, ScalarValue};
+use datafusion_expr::type_coercion::binary::type_union_resolution;
+use datafusion_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+
+use crate::arguments::Arguments;
+
+/// Kinds of arguments: which types one takes, and as which type the function sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// A string, seen as `Utf8View`.
+    Text,
+    /// A string or bytes, seen as `Binary`.
+    TextOrBytes,
+    /// A whole number, seen as `Int64`.
+    Integer,
+    /// Any number, seen as `Float64`.
+    Double,
+    /// Any number, seen as it is.
+    Number,
+    /// A date or a timestamp, seen as it is.
+    Moment,
+    /// A timestamp or a time of day, or a date, seen as it is.
+    Clock,
+    /// Anything, seen as the type that all arguments of this kind have in common.
+    Alike,
+}
+
+/// The type of a function's results.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Returns {
+    Text,
+    Bytes,
+    Boolean,
+    Int,
+    BigInt,
+    Double,
+    /// The type of the first argument.
+    First,
+    /// By the arguments' types and the values of constants.
+    Of(fn(&ReturnFieldArgs) -> Result<DataType>),
+}
+
+/// A function of SQL.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    /// In lower case.
+    pub(crate) name: &'static str,
+    pub(crate) aliases: &'static [&'static str],
+    /// The lists of arguments that it takes.
+    pub(crate) takes: &'static [&'static [Kind]],
+    /// Whether the last argument of the longest list may be repeated.
+    pub(crate) variadic: bool,
+    pub(crate) returns: Returns,
+    /// Gives one value per row; one row if all arguments are constants.
+    pub(crate) evaluate: fn(&Arguments) -> Result<ArrayRef>,
+}
+
+/// A function without aliases and with a fixed number of arguments.
+pub(crate) const fn function(
+    name: &'static str,
+    takes: &'static [&'static [Kind]],
+    returns: Returns,
+    evaluate: fn(&Arguments) -> Result<ArrayRef>,
+) -> Definition {
+    Definition { name, aliases: &[], takes, variadic: false, returns, evaluate }
+}
+
+/// There is one definition of each name.
+impl PartialEq for Definition {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Definition {}
+
+impl std::hash::Hash for Definition {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+/// An error of a value or of a call.
+pub(crate) fn failure(message: impl Into<String>) -> DataFusionError {
+    DataFusionError::Execution(message.into())
+}
+
+impl Kind {
+    /// The type as which the function sees an argument of type `given`.
+    fn accept(self, given: &DataType) -> Option<DataType> {
+        let is_bytes = matches!(given, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
+        let is_moment = matches!(given, DataType::Date32 | DataType::Timestamp(..));
+        match self {
+            _ if given.is_null() => Some(self.of_null()),
+            Kind::Text if given.is_string() => Some(DataType::Utf8View),
+            Kind::TextOrBytes if given.is_string() || is_bytes => Some(DataType::Binary),
+            Kind::Integer if given.is_integer() => Some(DataType::Int64),
+            Kind::Double if given.is_numeric() => Some(DataType::Float64),
+            Kind::Number if given.is_numeric() => Some(given.clone()),
+            Kind::Moment if is_moment => Some(given.clone()),
+            Kind::Clock if is_moment || matches!(given, DataType::Time32(_) | DataType::Time64(_)) => {
+                Some(given.clone())
+            }
+            Kind::Alike => Some(given.clone()),
+            _ => None,
+        }
+    }
+
+    fn of_null(self) -> DataType {
+        match self {
+            Kind::Text => DataType::Utf8View,
+            Kind::TextOrBytes => DataType::Binary,
+            Kind::Integer => DataType::Int64,
+            Kind::Double | Kind::Number => DataType::Float64,
+            Kind::Moment | Kind::Clock => DataType::Timestamp(arrow::datatypes::TimeUnit::Millisecond, None),
+            Kind::Alike => DataType::Null,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Kind::Text => "STRING",
+            Kind::TextOrBytes => "STRING or BYTES",
+            Kind::Integer => "BIGINT",
+            Kind::Double => "DOUBLE",
+            Kind::Number => "a number",
+            Kind::Moment => "DATE or TIMESTAMP",
+            Kind::Clock => "TIMESTAMP or TIME",
+            Kind::Alike => "value",
+        }
+    }
+}
+
+impl Definition {
+    fn accept(&self, given: &[DataType]) -> Option<Vec<DataType>> {
+        self.takes.iter().find_map(|kinds| {
+            let repeated = self.variadic && given.len() > kinds.len();
+            if given.len() != kinds.len() && !repeated {
+                return None;
+            }
+            let last = kinds.last().copied();
+            let all = kinds.iter().copied().map(Some).chain(std::iter::repeat(last));
+            if last == Some(Kind::Alike) {
+                return type_union_resolution(given).map(|common| vec![common; given.len()]);
+            }
+            given.iter().zip(all).map(|(data_type, kind)| kind?.accept(data_type)).collect()
+        })
+    }
+
+    fn usage(&self) -> String {
+        let list = |kinds: &&[Kind]| {
+            let kinds: Vec<_> = kinds.iter().map(|kind| kind.text()).collect();
+            format!("{}({}{})", self.name.to_uppercase(), kinds.join(", "), if self.variadic { ", ..." } else { "" })
+        };
+        self.takes.iter().map(list).collect::<Vec<_>>().join(" or ")
+    }
+}
+
+impl ScalarUDFImpl for Definition {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        static SIGNATURE: Signature = Signature {
+            type_signature: datafusion_expr::TypeSignature::UserDefined,
+            volatility: Volatility::Immutable,
+            parameter_names: None,
+        };
+        &SIGNATURE
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        Err(DataFusionError::Internal(format!("{} has the type of its fields", self.name)))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let data_type = match self.returns {
+            Returns::Text => DataType::Utf8View,
+            Returns::Bytes => DataType::Binary,
+            Returns::Boolean => DataType::Boolean,
+            Returns::Int => DataType::Int32,
+            Returns::BigInt => DataType::Int64,
+            Returns::Double => DataType::Float64,
+            Returns::First => {
+                let first = args.arg_fields.first();
+                first.map(|field| field.data_type().clone()).ok_or_else(|| failure("an argument is missing"))?
+            }
+            Returns::Of(returns) => returns(&args)?,
+        };
+        Ok(arrow::datatypes::Field::new(self.name, data_type, true).into())
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        self.accept(arg_types).ok_or_else(|| {
+            DataFusionError::Plan(format!(
+                "{} does not take these arguments; its form is {}. CAST gives an argument the type",
+                self.name.to_uppercase(),
+                self.usage()
+            ))
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let constant = args.args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        let rows = if constant { 1 } else { args.number_rows };
+        let arguments = Arguments::new(&args.args, rows, args.return_field.data_type())?;
+        let values = (self.evaluate)(&arguments)?;
+        Ok(if constant {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)
+        } else {
+            ColumnarValue::Array(values)
+        })
+    }
+}

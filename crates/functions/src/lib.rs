@@ -1,0 +1,61 @@
+//! The scalar functions of SQL. Functions that have Flink's names give Flink's answers; the rest is DataFusion's library.
+//!
+//! A function is a [`Definition`](definition::Definition): its name, the kinds of its arguments, its result's type, and
+//! one function over whole columns. There is one file per family.
+
+mod arguments;
+mod calendar;
+mod date_pattern;
+mod dates;
+mod definition;
+mod encoding;
+mod extremes;
+mod math;
+mod moment;
+mod pad;
+mod regex;
+mod rounding;
+mod search;
+mod substring;
+mod text;
+mod trim;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion_expr::ScalarUDF;
+
+use self::definition::Definition;
+
+const FAMILIES: [&[Definition]; 12] = [
+    calendar::DEFINITIONS,
+    dates::DEFINITIONS,
+    encoding::DEFINITIONS,
+    extremes::DEFINITIONS,
+    math::DEFINITIONS,
+    pad::DEFINITIONS,
+    regex::DEFINITIONS,
+    rounding::DEFINITIONS,
+    search::DEFINITIONS,
+    substring::DEFINITIONS,
+    text::DEFINITIONS,
+    trim::DEFINITIONS,
+];
+
+/// Every scalar function by its names in lower case. A name of Flink's hides DataFusion's function of that name.
+#[must_use]
+pub fn scalar_functions() -> BTreeMap<String, Arc<ScalarUDF>> {
+    let mut functions = BTreeMap::new();
+    for function in datafusion_functions::all_default_functions() {
+        for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {
+            functions.insert(name.to_lowercase(), Arc::clone(&function));
+        }
+    }
+    for definition in FAMILIES.into_iter().flatten() {
+        let function = Arc::new(ScalarUDF::new_from_impl(definition.clone()));
+        for name in std::iter::once(&definition.name).chain(definition.aliases) {
+            functions.insert((*name).to_owned(), Arc::clone(&function));
+        }
+    }
+    functions
+}

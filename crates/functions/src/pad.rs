@@ -1,0 +1,77 @@
+//! Functions whose lengths count UTF-16 units, as in Flink: a character beyond the basic plane counts twice, and half
+//! of one is shown as `?`.
+
+use arrow::array::ArrayRef;
+use datafusion_common::Result;
+
+use crate::arguments::{Arguments, texts, try_texts};
+use crate::definition::{Definition, Kind, Returns, failure, function};
+
+/// Of the results of functions that make texts longer.
+pub(crate) const LONGEST_TEXT: usize = 16 << 20;
+
+const PAD: &[&[Kind]] = &[&[Kind::Text, Kind::Integer, Kind::Text]];
+const OVERLAY: &[&[Kind]] =
+    &[&[Kind::Text, Kind::Text, Kind::Integer], &[Kind::Text, Kind::Text, Kind::Integer, Kind::Integer]];
+
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    function("lpad", PAD, Returns::Text, |a| pad(a, true)),
+    function("rpad", PAD, Returns::Text, |a| pad(a, false)),
+    function("overlay", OVERLAY, Returns::Text, overlay),
+];
+
+fn append(units: impl Iterator<Item = u16>, out: &mut String) {
+    out.extend(char::decode_utf16(units).map(|unit| unit.unwrap_or('?')));
+}
+
+fn pad(arguments: &Arguments, left: bool) -> Result<ArrayRef> {
+    let (text, length, filling) = (arguments.text(0), arguments.integer(1), arguments.text(2));
+    try_texts(arguments.rows, |row, out| {
+        let (Some(text), Some(length), Some(filling)) = (text.get(row), length.get(row), filling.get(row)) else {
+            return Ok(None);
+        };
+        let Ok(length) = usize::try_from(length) else { return Ok(None) };
+        if filling.is_empty() {
+            return Ok(None);
+        }
+        if length > LONGEST_TEXT {
+            let name = if left { "LPAD" } else { "RPAD" };
+            return Err(failure(format!("{name} to a length of {length}: {LONGEST_TEXT} is the most")));
+        }
+        let own = text.encode_utf16().count();
+        let missing = length.saturating_sub(own);
+        let filling = filling.encode_utf16().cycle().take(missing);
+        let kept = text.encode_utf16().take(length);
+        match left {
+            true => append(filling.chain(kept), out),
+            false => append(kept.chain(filling), out),
+        }
+        Ok(Some(()))
+    })
+}
+
+/// A start outside of the text leaves it as it is. A length that does not end within the text, or that is not
+/// positive, replaces all of the rest.
+fn overlay(arguments: &Arguments) -> Result<ArrayRef> {
+    let (text, new, start) = (arguments.text(0), arguments.text(1), arguments.integer(2));
+    let length = (arguments.len() > 3).then(|| arguments.integer(3));
+    texts(arguments.rows, |row, out| {
+        let (text, new, start) = (text.get(row)?, new.get(row)?, start.get(row)?);
+        let own = text.encode_utf16().count();
+        let length = match &length {
+            Some(length) => length.get(row)?,
+            None => i64::try_from(new.encode_utf16().count()).ok()?,
+        };
+        let Some(before) = usize::try_from(start).ok().filter(|start| (1..=own).contains(start)) else {
+            out.push_str(text);
+            return Some(());
+        };
+        let after = usize::try_from(length).ok().filter(|length| *length > 0).map(|length| before - 1 + length);
+        let rest = after.filter(|after| *after < own).unwrap_or(own);
+        append(
+            text.encode_utf16().take(before - 1).chain(new.encode_utf16()).chain(text.encode_utf16().skip(rest)),
+            out,
+        );
+        Some(())
+    })
+}

@@ -1,0 +1,133 @@
+//! Regular expressions in Java's dialect. What the library lacks (look-around, back references, possessive quantifiers)
+//! is refused; `$` matches at the very end only, also where a line break is last.
+
+mod java;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use arrow::array::ArrayRef;
+use datafusion_common::Result;
+use regex::Regex;
+
+use crate::arguments::{Arguments, try_primitives, try_texts};
+use crate::definition::{Definition, Kind, Returns, failure, function};
+
+const EXTRACT: &[&[Kind]] = &[&[Kind::Text, Kind::Text], &[Kind::Text, Kind::Text, Kind::Integer]];
+
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    function("regexp", &[&[Kind::Text, Kind::Text]], Returns::Boolean, regexp),
+    function("regexp_extract", EXTRACT, Returns::Text, extract),
+    function("regexp_replace", &[&[Kind::Text, Kind::Text, Kind::Text]], Returns::Text, replace),
+    function("regexp_count", &[&[Kind::Text, Kind::Text]], Returns::Int, count),
+];
+
+/// Patterns that a thread keeps compiled.
+const PATTERNS: usize = 64;
+
+thread_local! {
+    /// Compiled patterns by their texts. A pattern is mostly a constant, and compiling one costs more than a batch.
+    static COMPILED: RefCell<BTreeMap<String, Rc<Regex>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+fn compile(pattern: &str) -> Result<Rc<Regex>> {
+    if let Some(regex) = COMPILED.with_borrow(|compiled| compiled.get(pattern).map(Rc::clone)) {
+        return Ok(regex);
+    }
+    let wrong = |what: &str| {
+        let remedy = "look-around, back references and possessive quantifiers are not supported";
+        failure(format!("the regular expression '{pattern}' cannot be used: {what}; {remedy}"))
+    };
+    let translated = java::translate(pattern).map_err(|what| wrong(&what))?;
+    let regex = Regex::new(&translated)
+        .map_err(|error| wrong(error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ")))?;
+    let regex = Rc::new(regex);
+    COMPILED.with_borrow_mut(|compiled| {
+        if compiled.len() >= PATTERNS {
+            compiled.clear();
+        }
+        compiled.insert(pattern.to_owned(), Rc::clone(&regex));
+    });
+    Ok(regex)
+}
+
+/// The pattern of the last row, which is mostly that of the next.
+#[derive(Default)]
+struct Last(Option<(String, Rc<Regex>)>);
+
+impl Last {
+    fn get(&mut self, pattern: &str) -> Result<&Regex> {
+        let last = match self.0.take() {
+            Some(last) if last.0 == pattern => last,
+            _ => (pattern.to_owned(), compile(pattern)?),
+        };
+        Ok(&self.0.insert(last).1)
+    }
+}
+
+/// Whether the pattern matches anywhere; an empty pattern matches nothing.
+fn regexp(arguments: &Arguments) -> Result<ArrayRef> {
+    let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
+    let values = (0..arguments.rows).map(|row| {
+        let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
+        Ok(Some(!pattern.is_empty() && last.get(pattern)?.is_match(text)))
+    });
+    Ok(std::sync::Arc::new(values.collect::<Result<arrow::array::BooleanArray>>()?))
+}
+
+/// A group of the first match, or all of it; NULL where there is none.
+fn extract(arguments: &Arguments) -> Result<ArrayRef> {
+    let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
+    let group = arguments.integer_or(2, 0);
+    try_texts(arguments.rows, |row, out| {
+        let (Some(text), Some(pattern), Some(group)) = (text.get(row), pattern.get(row), group.get(row)) else {
+            return Ok(None);
+        };
+        let Ok(group) = usize::try_from(group) else { return Ok(None) };
+        let captures = last.get(pattern)?.captures(text);
+        Ok(captures.and_then(|captures| captures.get(group)).map(|part| out.push_str(part.as_str())))
+    })
+}
+
+/// Calls `found` with the bounds of each match. An empty match may follow another one at once, as in Java.
+fn each_match(regex: &Regex, text: &str, mut found: impl FnMut(usize, usize)) {
+    let mut from = 0;
+    while let Some(hit) = regex.find_at(text, from) {
+        found(hit.start(), hit.end());
+        from = hit.end();
+        if hit.is_empty() {
+            let Some(next) = text[from..].chars().next() else { return };
+            from += next.len_utf8();
+        }
+    }
+}
+
+/// Every match is replaced, by the replacement as it is written.
+fn replace(arguments: &Arguments) -> Result<ArrayRef> {
+    let (text, pattern, new) = (arguments.text(0), arguments.text(1), arguments.text(2));
+    let mut last = Last::default();
+    try_texts(arguments.rows, |row, out| {
+        let (Some(text), Some(pattern), Some(new)) = (text.get(row), pattern.get(row), new.get(row)) else {
+            return Ok(None);
+        };
+        let mut rest = 0;
+        each_match(last.get(pattern)?, text, |start, end| {
+            out.push_str(&text[rest..start]);
+            out.push_str(new);
+            rest = end;
+        });
+        out.push_str(&text[rest..]);
+        Ok(Some(()))
+    })
+}
+
+fn count(arguments: &Arguments) -> Result<ArrayRef> {
+    let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
+    try_primitives::<arrow::datatypes::Int32Type>(arguments.rows, |row| {
+        let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
+        let mut count = 0;
+        each_match(last.get(pattern)?, text, |_, _| count += 1);
+        Ok(Some(count))
+    })
+}

@@ -1,0 +1,112 @@
+//! Java's regular expressions in the library's dialect: classes like `\w` are those of ASCII, `.` stops at every line
+//! break, and what has another meaning, or none, is refused.
+
+/// The same pattern for the library, or what stands against it.
+pub(super) fn translate(pattern: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(pattern.len() + 16);
+    let mut chars = pattern.chars().peekable();
+    // Depth of nested classes `[...]`.
+    let mut classes = 0_usize;
+    let mut previous = ' ';
+    let dot_matches_all = pattern.contains("(?s") || pattern.contains("(?is") || pattern.contains("(?ms");
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                let escaped = chars.next().ok_or("it ends with a backslash")?;
+                escape(escaped, classes > 0, &mut chars, &mut out)?;
+                previous = 'x';
+                continue;
+            }
+            '[' => classes += 1,
+            ']' => classes = classes.saturating_sub(1),
+            '-' | '~' if classes > 0 && chars.peek() == Some(&c) => return Err(format!("'{c}{c}' within [...]")),
+            '+' if classes == 0 && matches!(previous, '+' | '*' | '?' | '}') => {
+                return Err("a possessive quantifier".into());
+            }
+            '.' if classes == 0 && !dot_matches_all => {
+                out.push_str("[^\\n\\r\\u0085\\u2028\\u2029]");
+                previous = c;
+                continue;
+            }
+            _ => {}
+        }
+        // A group's `(?` is no quantifier.
+        previous = if c == '?' && previous == '(' { '(' } else { c };
+        out.push(c);
+    }
+    Ok(out)
+}
+
+fn escape(
+    escaped: char,
+    in_class: bool,
+    chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    out: &mut String,
+) -> Result<(), String> {
+    let class = |inner: &str| if in_class { inner.to_owned() } else { format!("[{inner}]") };
+    match escaped {
+        'd' => out.push_str(&class("0-9")),
+        'w' => out.push_str(&class("a-zA-Z0-9_")),
+        's' => out.push_str(&class(" \\t\\n\\x0B\\f\\r")),
+        'D' => out.push_str("[^0-9]"),
+        'W' => out.push_str("[^a-zA-Z0-9_]"),
+        'S' => out.push_str("[^ \\t\\n\\x0B\\f\\r]"),
+        'p' | 'P' => property(escaped, chars, out)?,
+        't' | 'n' | 'r' | 'f' | 'a' | 'x' | 'u' | 'b' | 'B' | 'A' | 'z' => out.extend(['\\', escaped]),
+        c if c.is_ascii_alphanumeric() => return Err(format!("'\\{c}'")),
+        c if c.is_ascii_punctuation() && c != '<' && c != '>' => out.extend(['\\', c]),
+        c => out.push(c),
+    }
+    Ok(())
+}
+
+/// `\p{Lu}` and the like. Names of POSIX stand for ASCII.
+fn property(
+    letter: char,
+    chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    out: &mut String,
+) -> Result<(), String> {
+    let name: String = match chars.next() {
+        Some('{') => chars.by_ref().take_while(|c| *c != '}').collect(),
+        Some(c) => c.to_string(),
+        None => return Err("'\\p' without a name".into()),
+    };
+    let posix = match name.as_str() {
+        "Lower" => "lower",
+        "Upper" => "upper",
+        "Alpha" => "alpha",
+        "Digit" => "digit",
+        "Alnum" => "alnum",
+        "Punct" => "punct",
+        "Space" => "space",
+        // General categories of Unicode have one or two letters.
+        _ if name.len() <= 2 => {
+            out.push_str(&format!("\\{letter}{{{name}}}"));
+            return Ok(());
+        }
+        _ => return Err(format!("'\\{letter}{{{name}}}'")),
+    };
+    let negation = if letter == 'P' { "^" } else { "" };
+    out.push_str(&format!("[[:{negation}{posix}:]]"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_those_of_ascii_and_foreign_constructs_are_refused() {
+        for (java, ours) in [
+            (r"\d+[\w-]", "[0-9]+[a-zA-Z0-9_-]"),
+            (r"\p{Alpha}\p{Lu}", r"[[:alpha:]]\p{Lu}"),
+            (r"a\.b\<", r"a\.b<"),
+            ("(?:a)??", "(?:a)??"),
+        ] {
+            assert_eq!(translate(java).as_deref(), Ok(ours), "{java}");
+        }
+        for java in ["a++", "a{2}+", r"(a)\1", r"\Qa\E", "[a--b]", r"\p{IsLatin}", "a\\"] {
+            assert!(translate(java).is_err(), "{java}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Calls with a grammar of their own, such as `TRIM(LEADING 'x' FROM s)`, as calls of plain functions.
+
+use anabranch_model::{Error, Result};
+use datafusion_sql::sqlparser::ast::{
+    CeilFloorKind, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, ObjectNamePart, Spanned, TrimWhereField,
+};
+
+use super::text;
+use crate::place::at;
+
+/// The plain call that stands for `expr`, if it is such a form.
+pub(super) fn plain_call(expr: &Expr) -> Result<Option<Expr>> {
+    let (name, args) = match expr {
+        Expr::Substring { expr, substring_from, substring_for, .. } => {
+            let Some(from) = substring_from else { return Ok(None) };
+            (
+                "substr",
+                [Some(expr.as_ref()), Some(from.as_ref()), substring_for.as_deref()].into_iter().flatten().collect(),
+            )
+        }
+        Expr::Position { expr, r#in } => ("locate", vec![expr.as_ref(), r#in.as_ref()]),
+        Expr::Overlay { expr, overlay_what, overlay_from, overlay_for } => {
+            let mut args = vec![expr.as_ref(), overlay_what.as_ref(), overlay_from.as_ref()];
+            args.extend(overlay_for.as_deref());
+            ("overlay", args)
+        }
+        Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
+            let name = match trim_where {
+                Some(TrimWhereField::Leading) => "ltrim",
+                Some(TrimWhereField::Trailing) => "rtrim",
+                Some(TrimWhereField::Both) | None => "btrim",
+            };
+            let listed = trim_characters.iter().flatten();
+            (name, std::iter::once(expr.as_ref()).chain(trim_what.as_deref()).chain(listed).collect())
+        }
+        Expr::Extract { field, expr: time, .. } => (extract(field, expr)?, vec![time.as_ref()]),
+        Expr::Floor { expr, field } => return Ok(Some(rounded("floor", expr, field))),
+        Expr::Ceil { expr, field } => return Ok(Some(rounded("ceil", expr, field))),
+        _ => return Ok(None),
+    };
+    Ok(Some(call(name, args.into_iter().cloned().collect())))
+}
+
+fn extract(field: &DateTimeField, expr: &Expr) -> Result<&'static str> {
+    Ok(match field.to_string().as_str() {
+        "YEAR" => "year",
+        "QUARTER" => "quarter",
+        "MONTH" => "month",
+        "WEEK" => "week",
+        "DAY" => "dayofmonth",
+        "DOY" => "dayofyear",
+        "DOW" => "dayofweek",
+        "HOUR" => "hour",
+        "MINUTE" => "minute",
+        "SECOND" => "second",
+        "ISODOW" => "extract_isodow",
+        "ISOYEAR" => "extract_isoyear",
+        "MILLISECOND" => "extract_millisecond",
+        "MICROSECOND" => "extract_microsecond",
+        "NANOSECOND" => "extract_nanosecond",
+        "EPOCH" => "extract_epoch",
+        "DECADE" => "extract_decade",
+        "CENTURY" => "extract_century",
+        "MILLENNIUM" => "extract_millennium",
+        other => {
+            return Err(Error::user(format!("EXTRACT({other} FROM ...) is not supported"))
+                .at(at(expr.span().start))
+                .remedy("use one of: YEAR, QUARTER, MONTH, WEEK, DAY, DOY, DOW, HOUR, MINUTE, SECOND, EPOCH"));
+        }
+    })
+}
+
+/// `FLOOR` or `CEIL` of a number, or of a time to a unit.
+fn rounded(name: &str, expr: &Expr, field: &CeilFloorKind) -> Expr {
+    match field {
+        CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) => call(name, vec![expr.clone()]),
+        CeilFloorKind::DateTimeField(unit) => {
+            call(&format!("{name}_to"), vec![expr.clone(), text(&unit.to_string().to_uppercase())])
+        }
+        CeilFloorKind::Scale(scale) => call(name, vec![expr.clone(), Expr::Value(scale.clone())]),
+    }
+}
+
+fn call(name: &str, args: Vec<Expr>) -> Expr {
+    let args = args.into_iter().map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))).collect();
+    Expr::Function(Function {
+        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}

@@ -1,0 +1,276 @@
+//! Expressions against the answers of real Flink: `tests/flink/answers.tsv` has the type of each expression and its value
+//! in every row of the table `input`.
+//!
+//! An expression that is refused is no difference, and neither is one that Flink refuses. Every other difference must
+//! be listed, with the reason, in `tests/flink/differences.tsv`; a listed expression must differ, unless its reason
+//! begins with `open:`, which marks what is to be mended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anabranch_plan::split_statements;
+use anabranch_server::{Engine, Reply, Session, Settings};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Int32Type, TimeUnit};
+use arrow::util::display::array_value_to_string;
+
+/// Expressions in one query.
+const BATCH: usize = 40;
+
+/// What an expression gives: its type, and its value by row.
+#[derive(Clone, Debug, Default)]
+struct Answer {
+    data_type: String,
+    values: Vec<String>,
+}
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/flink").join(name)
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(file(name)).expect(name)
+}
+
+/// The answers of Flink, without the expressions that it refuses.
+fn answers() -> Vec<(String, Answer)> {
+    let text = read("answers.tsv");
+    let parse = |line: &str| {
+        let mut parts = line.split('\t').map(str::to_owned);
+        let (expression, data_type) = (parts.next()?, parts.next()?);
+        (!data_type.starts_with('!')).then(|| (expression, Answer { data_type, values: parts.collect() }))
+    };
+    text.lines().filter_map(parse).collect()
+}
+
+struct Ours {
+    session: Session,
+    ids: Vec<i32>,
+}
+
+impl Ours {
+    fn new() -> Self {
+        let settings = Settings { parallelism: Some(1), ..Settings::default() };
+        let mut session = Session::new(Engine::default(), &settings).expect("a session");
+        let create = format!(
+            "{} WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{}')",
+            read("input.sql"),
+            file("input.json").display()
+        );
+        execute(&mut session, &create).expect("the table");
+        let ids = (0..i32::try_from(read("input.json").lines().count()).expect("few rows")).collect();
+        Ours { session, ids }
+    }
+
+    /// Whether the expression can be planned.
+    fn plans(&mut self, expression: &str) -> bool {
+        execute(&mut self.session, &format!("EXPLAIN SELECT {expression} AS c FROM input")).is_ok()
+    }
+
+    /// The answers of all expressions, one by one where they fail together.
+    fn answer(&mut self, expressions: &[String], answers: &mut BTreeMap<String, Answer>) {
+        if let Ok(columns) = self.query(expressions, "") {
+            answers.extend(expressions.iter().cloned().zip(columns));
+        } else if expressions.len() > 1 {
+            let (left, right) = expressions.split_at(expressions.len() / 2);
+            self.answer(left, answers);
+            self.answer(right, answers);
+        } else {
+            let mut answer = Answer { data_type: "?".into(), values: Vec::new() };
+            for id in self.ids.clone() {
+                match self.query(expressions, &format!(" WHERE id = {id}")) {
+                    Ok(columns) => {
+                        let [column] = columns.as_slice() else { panic!("one column") };
+                        answer.data_type.clone_from(&column.data_type);
+                        answer.values.extend(column.values.iter().cloned());
+                    }
+                    Err(error) => answer.values.push(format!("!{}", error.lines().next().unwrap_or_default())),
+                }
+            }
+            answers.insert(expressions[0].clone(), answer);
+        }
+    }
+
+    fn query(&mut self, expressions: &[String], condition: &str) -> Result<Vec<Answer>, String> {
+        let mut sql = "SELECT id".to_owned();
+        for (index, expression) in expressions.iter().enumerate() {
+            let _ = write!(sql, ", {expression} AS c{index}");
+        }
+        let Reply::Query(query) = execute(&mut self.session, &format!("{sql} FROM input{condition}"))? else {
+            return Err("no query".into());
+        };
+        let batches: Vec<RecordBatch> = query.rows.iter().collect();
+        query.job.wait().map_err(|e| e.to_string())?;
+        let column = |index: usize| {
+            let mut rows = BTreeMap::new();
+            for batch in &batches {
+                let ids = batch.column(0).as_primitive::<Int32Type>();
+                for row in 0..batch.num_rows() {
+                    rows.insert(ids.value(row), text(batch.column(index), row));
+                }
+            }
+            Answer { data_type: sql_type(query.schema.field(index).data_type()), values: rows.into_values().collect() }
+        };
+        Ok((1..=expressions.len()).map(column).collect())
+    }
+}
+
+fn execute(session: &mut Session, sql: &str) -> Result<Reply, String> {
+    let statements = split_statements(sql).map_err(|e| e.to_string())?;
+    let mut replies = statements.iter().map(|statement| session.execute(statement).map_err(|e| e.to_string()));
+    replies.next().unwrap_or_else(|| Err("no statement".into()))
+}
+
+/// A value as `Record.java` writes it.
+fn text(array: &ArrayRef, row: usize) -> String {
+    if array.is_null(row) {
+        return "NULL".into();
+    }
+    match array.data_type() {
+        DataType::Utf8View => quoted(array.as_string_view().value(row)),
+        DataType::Utf8 => quoted(array.as_string::<i32>().value(row)),
+        DataType::Binary => {
+            let hex: String = array.as_binary::<i32>().value(row).iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("x'{hex}'")
+        }
+        DataType::Timestamp(..) => {
+            let shown = array_value_to_string(array, row).unwrap_or_else(|e| e.to_string());
+            let shown = shown.trim_end_matches('Z').replace('T', " ");
+            let (seconds, fraction) = shown.split_once('.').unwrap_or((&shown, ""));
+            format!("{seconds}.{fraction:0<9}")
+        }
+        _ => array_value_to_string(array, row).unwrap_or_else(|e| e.to_string()),
+    }
+}
+
+fn quoted(value: &str) -> String {
+    let mut text = "'".to_owned();
+    for c in value.chars() {
+        match c {
+            '\\' | '\'' => text.extend(['\\', c]),
+            c if c < ' ' || c == '\u{7f}' => {
+                let _ = write!(text, "\\u{:04x}", u32::from(c));
+            }
+            c => text.push(c),
+        }
+    }
+    text + "'"
+}
+
+fn sql_type(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Utf8 | DataType::Utf8View => "STRING".into(),
+        DataType::Boolean => "BOOLEAN".into(),
+        DataType::Int8 => "TINYINT".into(),
+        DataType::Int16 => "SMALLINT".into(),
+        DataType::Int32 => "INT".into(),
+        DataType::Int64 => "BIGINT".into(),
+        DataType::Float32 => "FLOAT".into(),
+        DataType::Float64 => "DOUBLE".into(),
+        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
+        DataType::Date32 => "DATE".into(),
+        DataType::Timestamp(unit, zone) => {
+            let precision = match unit {
+                TimeUnit::Second => 0,
+                TimeUnit::Millisecond => 3,
+                TimeUnit::Microsecond => 6,
+                TimeUnit::Nanosecond => 9,
+            };
+            format!("TIMESTAMP{}({precision})", if zone.is_some() { "_LTZ" } else { "" })
+        }
+        DataType::Binary => "BYTES".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Flink's name of a type without what our types do not have: lengths of strings, and NOT NULL.
+fn without_lengths(data_type: &str) -> String {
+    let plain = data_type.trim_end_matches(" NOT NULL");
+    if plain.starts_with("CHAR(") || plain.starts_with("VARCHAR(") { "STRING".into() } else { plain.to_owned() }
+}
+
+/// Floating point numbers may differ in their last digits: the libraries of Java and Rust round differently.
+fn equal(flink: &str, ours: &str, data_type: &str) -> bool {
+    if flink.starts_with('!') || ours.starts_with('!') {
+        return flink.starts_with('!') && ours.starts_with('!');
+    }
+    if !matches!(data_type, "DOUBLE" | "FLOAT") {
+        return flink == ours;
+    }
+    let number = |text: &str| text.replace("Infinity", "inf").parse::<f64>();
+    match (number(flink), number(ours)) {
+        (Ok(flink), Ok(ours)) => {
+            let tolerance = if data_type == "FLOAT" { 1e-6 } else { 4.0 * f64::EPSILON };
+            flink == ours || (flink.is_nan() && ours.is_nan()) || (flink - ours).abs() <= tolerance * flink.abs()
+        }
+        _ => flink == ours,
+    }
+}
+
+/// What differs, if anything.
+fn difference(flink: &Answer, ours: &Answer) -> Option<String> {
+    let data_type = without_lengths(&flink.data_type);
+    for (row, (flink, ours)) in flink.values.iter().zip(&ours.values).enumerate() {
+        if !equal(flink, ours, &data_type) {
+            return Some(format!("row {row}: Flink {flink}, ours {ours}"));
+        }
+    }
+    // The type of an expression that fails in every row is not known.
+    let known = data_type != "?" && ours.data_type != "?";
+    (known && data_type != ours.data_type).then(|| format!("Flink's type {data_type}, ours {}", ours.data_type))
+}
+
+#[test]
+fn expressions_give_the_answers_of_flink() {
+    let answers = answers();
+    let differences = read("differences.tsv");
+    let listed: BTreeMap<&str, &str> = differences.lines().filter_map(|line| line.split_once('\t')).collect();
+    let mut ours = Ours::new();
+    let planned: Vec<String> = answers.iter().map(|(e, _)| e.clone()).filter(|e| ours.plans(e)).collect();
+    let mut given = BTreeMap::new();
+    for batch in planned.chunks(BATCH) {
+        ours.answer(batch, &mut given);
+    }
+    let mut wrong = Vec::new();
+    for (expression, flink) in &answers {
+        let difference = given.get(expression).and_then(|ours| difference(flink, ours));
+        match (difference, listed.get(expression.as_str())) {
+            (Some(difference), None) => wrong.push(format!("{expression}\t{difference}")),
+            (None, Some(reason)) if !reason.starts_with("open:") => {
+                wrong.push(format!("{expression}\tis listed and does not differ"))
+            }
+            _ => {}
+        }
+    }
+    let refused: Vec<&str> = answers.iter().map(|(e, _)| e.as_str()).filter(|e| !given.contains_key(*e)).collect();
+    println!("{} expressions answered, {} refused: {refused:#?}", given.len(), refused.len());
+    assert!(given.len() > 400, "most expressions are answered, not {}", given.len());
+    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// A function that Flink has too, by its name, must have been compared with Flink.
+#[test]
+fn functions_of_flink_are_compared() {
+    let plain = |name: &str| name.to_lowercase().replace('_', "");
+    let flink: BTreeSet<String> = read("functions.txt").lines().map(plain).collect();
+    let corpus = plain(&read("corpus.sql"));
+    let mut ours = Ours::new();
+    let functions = ours.session.vocabulary().functions;
+    let shared: Vec<String> = functions.into_iter().filter(|name| flink.contains(&plain(name))).collect();
+    assert!(shared.len() > 80, "many names are shared, not {}", shared.len());
+    for name in shared {
+        let compared = corpus.contains(&format!("{}(", plain(&name)));
+        let mut refused = || !ours.plans(&format!("{name}(s)")) && !ours.plans(&format!("{name}()"));
+        assert!(
+            compared || is_aggregate(&name) || refused(),
+            "{name} is a function of Flink that is not in corpus.sql"
+        );
+    }
+}
+
+/// The corpus has no aggregates.
+fn is_aggregate(name: &str) -> bool {
+    ["array_agg", "avg", "count", "first_value", "last_value", "max", "min", "percentile", "sum"].contains(&name)
+}

@@ -1,0 +1,218 @@
+import java.math.BigDecimal;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
+import java.time.ZoneOffset;
+import java.time.format.DateTimeFormatter;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.regex.Pattern;
+import org.apache.flink.table.api.EnvironmentSettings;
+import org.apache.flink.table.api.TableEnvironment;
+import org.apache.flink.table.types.DataType;
+import org.apache.flink.types.Row;
+import org.apache.flink.util.CloseableIterator;
+
+/**
+ * Evaluates expressions over a small table in Flink, and writes one line for each: the expression, its type, and its
+ * value in every row of the table, separated by tabs. A value that could not be computed is "!" and the class of the
+ * error; an expression that is refused has the type "!" and the class, and no values. Expressions whose lines are in
+ * the output already keep them. The names of all functions that Flink has go to another file.
+ */
+public class Record {
+    private static final int BATCH = 40;
+    /** A column of the table; and a text, in which a column's name means nothing. */
+    private static final Pattern COLUMN = Pattern.compile("\\b(b|ti|si|i|l|f|d|dc|s|p|u|j|dt|ts|tz)\\b");
+    private static final Pattern TEXT = Pattern.compile("'[^']*'");
+    private static final DateTimeFormatter SECONDS = DateTimeFormatter.ofPattern("uuuu-MM-dd HH:mm:ss.SSSSSSSSS");
+
+    private final TableEnvironment flink;
+    private final List<Integer> ids = new ArrayList<>();
+
+    /** What one expression gives: its type and its value by row. */
+    private static final class Answer {
+        String type;
+        final Map<Integer, String> values = new TreeMap<>();
+    }
+
+    private Record(Path data, Path table) throws Exception {
+        flink = TableEnvironment.create(EnvironmentSettings.newInstance().inBatchMode().build());
+        flink.getConfig().set("table.local-time-zone", "UTC");
+        flink.getConfig().set("parallelism.default", "1");
+        flink.executeSql(Files.readString(table) + " WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '"
+                + data.toAbsolutePath() + "')");
+        try (CloseableIterator<Row> rows = flink.executeSql("SELECT id FROM input").collect()) {
+            rows.forEachRemaining(row -> ids.add((Integer) row.getField(0)));
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        Record record = new Record(Path.of(args[0]), Path.of(args[1]));
+        List<String> expressions = new ArrayList<>();
+        for (String line : Files.readAllLines(Path.of(args[2]), StandardCharsets.UTF_8)) {
+            if (!line.isBlank() && !line.startsWith("--")) {
+                expressions.add(line.strip());
+            }
+        }
+        Map<String, String> known = known(Path.of(args[3]));
+        List<String> asked = expressions.stream().filter(e -> !known.containsKey(e)).toList();
+        for (int from = 0; from < asked.size(); from += BATCH) {
+            record.answer(asked.subList(from, Math.min(from + BATCH, asked.size())), known);
+            write(Path.of(args[3]), expressions, known);
+        }
+        write(Path.of(args[3]), expressions, known);
+        Files.write(Path.of(args[4]), new TreeSet<>(List.of(record.flink.listFunctions())));
+    }
+
+    /** The lines that an earlier run has written, by expression. */
+    private static Map<String, String> known(Path path) throws Exception {
+        Map<String, String> known = new TreeMap<>();
+        if (Files.exists(path)) {
+            Files.readAllLines(path, StandardCharsets.UTF_8).forEach(line -> known.put(line.split("\t")[0], line));
+        }
+        return known;
+    }
+
+    /** Writes the lines of the expressions that are answered, in the order of the corpus. */
+    private static void write(Path path, List<String> expressions, Map<String, String> known) throws Exception {
+        Files.write(path, expressions.stream().map(known::get).filter(line -> line != null).toList());
+    }
+
+    /** Adds the lines of some expressions. */
+    private void answer(List<String> expressions, Map<String, String> lines) {
+        Map<String, Answer> answers = new TreeMap<>();
+        List<String> valid = new ArrayList<>();
+        for (String expression : expressions) {
+            Answer answer = new Answer();
+            try {
+                flink.sqlQuery("SELECT " + expression + " FROM input");
+                valid.add(expression);
+            } catch (Throwable error) {
+                answer.type = "!" + rootClass(error);
+            }
+            answers.put(expression, answer);
+        }
+        evaluate(valid, answers);
+        for (String expression : expressions) {
+            Answer answer = answers.get(expression);
+            StringBuilder line = new StringBuilder(expression).append('\t').append(answer.type);
+            answer.values.values().forEach(value -> line.append('\t').append(value));
+            lines.put(expression, line.toString());
+        }
+        System.err.println("answered " + expressions.size() + ", refused " + (expressions.size() - valid.size()));
+    }
+
+    /** Evaluates expressions in one query, or in halves where one of them fails. */
+    private void evaluate(List<String> expressions, Map<String, Answer> answers) {
+        if (expressions.isEmpty()) {
+            return;
+        }
+        try {
+            query(expressions, "", answers);
+        } catch (Throwable error) {
+            if (expressions.size() > 1) {
+                int half = expressions.size() / 2;
+                evaluate(expressions.subList(0, half), answers);
+                evaluate(expressions.subList(half, expressions.size()), answers);
+                return;
+            }
+            Answer answer = answers.get(expressions.get(0));
+            boolean constant = !COLUMN.matcher(TEXT.matcher(expressions.get(0)).replaceAll("")).find();
+            for (int id : constant ? List.<Integer>of() : ids) {
+                try {
+                    query(expressions, " WHERE id = " + id, answers);
+                } catch (Throwable single) {
+                    answer.values.put(id, "!" + rootClass(single));
+                }
+            }
+            if (constant) {
+                ids.forEach(id -> answer.values.put(id, "!" + rootClass(error)));
+            }
+            if (answer.type == null) {
+                answer.type = "?";
+            }
+        }
+    }
+
+    private void query(List<String> expressions, String where, Map<String, Answer> answers) throws Exception {
+        var result = flink.executeSql("SELECT id, " + String.join(", ", expressions) + " FROM input" + where);
+        List<DataType> types = result.getResolvedSchema().getColumnDataTypes();
+        List<Row> rows = new ArrayList<>();
+        try (CloseableIterator<Row> iterator = result.collect()) {
+            iterator.forEachRemaining(rows::add);
+        }
+        for (int column = 0; column < expressions.size(); column++) {
+            Answer answer = answers.get(expressions.get(column));
+            answer.type = types.get(column + 1).getLogicalType().asSummaryString();
+            for (Row row : rows) {
+                answer.values.put((Integer) row.getField(0), text(row.getField(column + 1)));
+            }
+        }
+    }
+
+    private static String rootClass(Throwable error) {
+        Throwable root = error;
+        while (root.getCause() != null && root.getCause() != root) {
+            root = root.getCause();
+        }
+        if (System.getenv("FLINK_ERRORS") != null) {
+            System.err.println(root);
+        }
+        return root.getClass().getSimpleName();
+    }
+
+    /** A value as text, the same that the test in Rust writes for an Arrow value. */
+    private static String text(Object value) {
+        if (value == null) {
+            return "NULL";
+        } else if (value instanceof String string) {
+            return quoted(string);
+        } else if (value instanceof BigDecimal decimal) {
+            return decimal.toPlainString();
+        } else if (value instanceof LocalDateTime time) {
+            return time.format(SECONDS);
+        } else if (value instanceof Instant instant) {
+            return instant.atOffset(ZoneOffset.UTC).format(SECONDS);
+        } else if (value instanceof LocalDate || value instanceof LocalTime) {
+            return value.toString();
+        } else if (value instanceof byte[] bytes) {
+            StringBuilder hex = new StringBuilder("x'");
+            for (byte b : bytes) {
+                hex.append(String.format("%02x", b));
+            }
+            return hex.append('\'').toString();
+        } else if (value instanceof Object[] items) {
+            List<String> texts = new ArrayList<>();
+            for (Object item : items) {
+                texts.add(text(item));
+            }
+            return texts.toString();
+        } else if (value instanceof Map<?, ?> map) {
+            Map<String, String> texts = new TreeMap<>();
+            map.forEach((key, item) -> texts.put(text(key), text(item)));
+            return texts.toString();
+        }
+        return value.toString();
+    }
+
+    private static String quoted(String string) {
+        StringBuilder text = new StringBuilder("'");
+        string.codePoints().forEach(c -> {
+            if (c == '\\' || c == '\'') {
+                text.append('\\').appendCodePoint(c);
+            } else if (c < ' ' || c == 0x7f || c >= 0xd800 && c <= 0xdfff) {
+                text.append(String.format("\\u%04x", c));
+            } else {
+                text.appendCodePoint(c);
+            }
+        });
+        return text.append('\'').toString();
+    }
+}
