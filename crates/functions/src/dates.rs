@@ -91,8 +91,7 @@ fn to_timestamp(arguments: &Arguments) -> Result<ArrayRef> {
 
 fn to_date(arguments: &Arguments) -> Result<ArrayRef> {
     if arguments.len() > 1 {
-        let mut read = read(arguments);
-        return moments(arguments, |row| read(row));
+        return moments(arguments, read(arguments));
     }
     let text = arguments.text(0);
     moments(arguments, |row| {

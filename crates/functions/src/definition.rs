@@ -198,7 +198,7 @@ impl ScalarUDFImpl for Definition {
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         self.accept(arg_types).ok_or_else(|| {
             DataFusionError::Plan(format!(
-                "{} does not take these arguments; its form is {}. CAST gives an argument the type",
+                "{} does not take these arguments; write {}, with CAST where a type differs",
                 self.name.to_uppercase(),
                 self.usage()
             ))

@@ -90,6 +90,12 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         return Error::user(format!("two columns have the name '{name}'")).remedy("give one another name with AS");
     }
     if let Some((what, candidates)) = message.split_once("\n\tCandidate functions:") {
+        // A function of our own says itself how it can be called.
+        if let Some((_, said)) = what.split_once("coercion failed with: Error during planning: ") {
+            let said = said.split(". No function matches").next().unwrap_or(said);
+            let (what, form) = said.split_once("; ").unwrap_or((said, ""));
+            return Error::user(what.to_owned()).remedy(form.to_owned());
+        }
         let what = what.split(". No function matches").next().unwrap_or(what);
         let candidates: Vec<&str> = candidates.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         return Error::user(lower_first(what)).remedy(format!("it can be called as {}", candidates.join(" or ")));

@@ -239,7 +239,7 @@ fn expressions_give_the_answers_of_flink() {
         match (difference, listed.get(expression.as_str())) {
             (Some(difference), None) => wrong.push(format!("{expression}\t{difference}")),
             (None, Some(reason)) if !reason.starts_with("open:") => {
-                wrong.push(format!("{expression}\tis listed and does not differ"))
+                wrong.push(format!("{expression}\tis listed and does not differ"));
             }
             _ => {}
         }
@@ -260,7 +260,8 @@ fn functions_of_flink_are_compared() {
     let functions = ours.session.vocabulary().functions;
     let shared: Vec<String> = functions.into_iter().filter(|name| flink.contains(&plain(name))).collect();
     assert!(shared.len() > 80, "many names are shared, not {}", shared.len());
-    for name in shared {
+    // Flink's ROW is a constructor of its grammar.
+    for name in shared.into_iter().filter(|name| name != "row") {
         let compared = corpus.contains(&format!("{}(", plain(&name)));
         let mut refused = || !ours.plans(&format!("{name}(s)")) && !ours.plans(&format!("{name}()"));
         assert!(
