@@ -112,7 +112,7 @@ fn run(records: &[Vec<Record>], declared: &Declared, seed: u64) -> Outcome {
            WATERMARK FOR ts AS ts - INTERVAL '0.{delay_ms:03}' SECOND) WITH ('connector' = 'partitions'{options});
          CREATE TABLE results (id BIGINT, at BIGINT, n BIGINT) WITH ('connector' = 'results');
          INSERT INTO results
-         SELECT id, CAST(EXTRACT(EPOCH FROM window_start) * 1000 AS BIGINT) AS at, n FROM (
+         SELECT id, EXTRACT(EPOCH FROM window_start) * 1000 + EXTRACT(MILLISECOND FROM window_start) AS at, n FROM (
            SELECT id, window_start, COUNT(*) AS n
            FROM TABLE(TUMBLE(TABLE records, DESCRIPTOR(ts), INTERVAL '0.0{SIZE_MS}' SECOND))
            GROUP BY id, window_start, window_end);"
