@@ -18,7 +18,11 @@ const DEVELOPMENT: [&str; 2] = ["bench", "sim"];
 const RESERVED: [(&str, &[&str], &str); 3] = [
     ("datafusion-sql", &["plan"], "only `plan` knows SQL"),
     ("datafusion-optimizer", &["plan"], "only `plan` knows DataFusion's planner"),
-    ("datafusion", &["plan", "functions", "operators"], "only these plan and evaluate with DataFusion"),
+    (
+        "datafusion",
+        &["plan", "functions", "operators"],
+        "only `plan` plans with DataFusion and only `functions` and `operators` evaluate with it",
+    ),
 ];
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
