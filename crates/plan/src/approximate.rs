@@ -2,10 +2,11 @@
 //! would compare `x > 0.5` by converting every `x` to a DECIMAL, which loses small values and fails for large ones.
 
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast};
+
+use crate::rewrite::rewrite_expressions;
 
 /// Functions whose arguments are made to have one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
@@ -13,17 +14,7 @@ const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "null
 /// Makes DOUBLE of each DECIMAL that meets floating point in a comparison, `BETWEEN`, `IN`, `CASE`, or a function whose
 /// arguments have one type. Comes before the library makes types fit.
 pub(crate) fn approximate_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = plan.transform_up(|plan| {
-        let schemas = plan.inputs().into_iter().map(|input| input.schema().as_ref().clone());
-        let schema = schemas.reduce(|all, schema| all.join(&schema).unwrap_or(all)).unwrap_or_else(DFSchema::empty);
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let expr = expr.transform_up(|expr| approximate(expr, &schema))?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
-        })
-    })?;
-    plan.data.recompute_schema()
+    rewrite_expressions(plan, approximate)
 }
 
 fn approximate(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

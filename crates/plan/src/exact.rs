@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{BinaryOp, as_decimal, decimal_result, exact_aggregate};
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result, ScalarValue, internal_err, plan_err};
 use datafusion_expr::expr::ScalarFunction;
-use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{
@@ -18,6 +17,8 @@ use datafusion_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion_sql::sqlparser::ast;
+
+use crate::rewrite::rewrite_expressions;
 
 /// Plans arithmetic with DECIMAL.
 #[derive(Debug)]
@@ -142,17 +143,7 @@ impl ScalarUDFImpl for Typed {
 
 /// Gives conversions to text, and arithmetic of constants, our meaning before the optimizer computes constants.
 pub(crate) fn settle_constants(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let settled = plan.transform_up(|plan| {
-        let schemas = plan.inputs().into_iter().map(|input| input.schema().as_ref().clone());
-        let schema = schemas.reduce(|all, schema| all.join(&schema).unwrap_or(all)).unwrap_or_else(DFSchema::empty);
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let settled = expr.transform_up(|expr| settle(expr, &schema))?;
-            Ok(settled.update_data(|expr| name.restore(expr)))
-        })
-    })?;
-    settled.data.recompute_schema()
+    rewrite_expressions(plan, settle)
 }
 
 fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -21,6 +21,7 @@ mod lower;
 mod naming;
 mod place;
 mod query;
+mod rewrite;
 mod script;
 mod settings;
 mod spelling;

@@ -1,0 +1,25 @@
+//! Rewriting the expressions of a whole logical plan, with the columns that each may use.
+
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{DFSchema, Result};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::{Expr, LogicalPlan};
+
+/// Rewrites every expression of the plan, operands first. `rewrite` is given the columns of the node's inputs. Results keep
+/// their names; their types may change.
+pub(crate) fn rewrite_expressions(
+    plan: LogicalPlan,
+    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    let rewritten = plan.transform_up(|plan| {
+        let schemas = plan.inputs().into_iter().map(|input| input.schema().as_ref().clone());
+        let schema = schemas.reduce(|all, schema| all.join(&schema).unwrap_or(all)).unwrap_or_else(DFSchema::empty);
+        let names = NamePreserver::new(&plan);
+        plan.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let rewritten = expr.transform_up(|expr| rewrite(expr, &schema))?;
+            Ok(rewritten.update_data(|expr| name.restore(expr)))
+        })
+    })?;
+    rewritten.data.recompute_schema()
+}
