@@ -18,6 +18,11 @@ fn table(path: &Path, options: &[(&str, &str)]) -> ConnectorSpec {
     spec("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
 }
 
+/// Writers of a table of files, in a job with this scope.
+fn files<'a>(table: &ConnectorSpec, scope: &'a str, read: &'a dyn Fn() -> Vec<String>) -> CommitCase<'a> {
+    CommitCase { connector: &FilesystemConnector, spec: table.clone(), scope, batches: batches(), read }
+}
+
 /// The rows that readers see.
 fn visible(table: &ConnectorSpec) -> Vec<String> {
     let all: Vec<_> = (0..schema().fields().len()).collect();
@@ -58,13 +63,8 @@ fn a_process_that_lost_its_job_takes_nothing_from_the_one_that_has_it() {
     for order in (0_u32..1 << (LOSER_STEPS + WINNER_STEPS)).filter(|order| order.count_ones() as usize == LOSER_STEPS) {
         let folder = TempDir::new().unwrap();
         let spec = table(folder.path(), &[("format", "json")]);
-        let job = CommitCase {
-            connector: &FilesystemConnector,
-            spec: spec.clone(),
-            scope: "job-0",
-            batches: batches(),
-            read: &|| visible(&spec),
-        };
+        let read = || visible(&spec);
+        let job = files(&spec, "job-0", &read);
         // The checkpoint of epoch 1 is complete, and the commit of it is delayed when the other process takes over.
         let mut sink = job.open_in(&Life::new(1), 0, 1);
         let covered = job.prepare(sink.as_mut(), &[0], 1);
@@ -94,13 +94,8 @@ fn a_process_that_lost_its_job_takes_nothing_from_the_one_that_has_it() {
 fn nothing_is_committed_after_the_cancellation() {
     let folder = TempDir::new().unwrap();
     let spec = table(folder.path(), &[("format", "json")]);
-    let job = CommitCase {
-        connector: &FilesystemConnector,
-        spec: spec.clone(),
-        scope: "job-0",
-        batches: batches(),
-        read: &|| visible(&spec),
-    };
+    let read = || visible(&spec);
+    let job = files(&spec, "job-0", &read);
     let life = Life::new(1);
     let mut sink = job.open_in(&life, 0, 1);
     let covered = job.prepare(sink.as_mut(), &[0], 1);
@@ -115,13 +110,8 @@ fn nothing_is_committed_after_the_cancellation() {
 fn files_of_the_version_before_are_committed_and_removed() {
     let folder = TempDir::new().unwrap();
     let spec = table(folder.path(), &[("format", "json")]);
-    let job = CommitCase {
-        connector: &FilesystemConnector,
-        spec: spec.clone(),
-        scope: "job-0",
-        batches: batches(),
-        read: &|| visible(&spec),
-    };
+    let read = || visible(&spec);
+    let job = files(&spec, "job-0", &read);
     let mut sink = job.open_in(&Life::new(1), 0, 1);
     let written = job.prepare(sink.as_mut(), &[0], 1);
     let hidden = names(folder.path());
@@ -219,13 +209,8 @@ fn what_a_crash_left_is_removed_when_nobody_can_own_it() {
 fn a_visible_file_may_be_moved_away_but_a_hidden_one_may_not() {
     let folder = TempDir::new().unwrap();
     let spec = table(folder.path(), &[("format", "json")]);
-    let job = CommitCase {
-        connector: &FilesystemConnector,
-        spec: spec.clone(),
-        scope: "a",
-        batches: batches(),
-        read: &|| visible(&spec),
-    };
+    let read = || visible(&spec);
+    let job = files(&spec, "a", &read);
     let mut sink = job.open(0, 1);
     let first = job.prepare(sink.as_mut(), &[0], 7);
     sink.commit(&first).unwrap();
