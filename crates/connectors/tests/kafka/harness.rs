@@ -289,16 +289,22 @@ impl Outside {
         let is_there =
             |outcome: &TopicResult| matches!(outcome, Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)));
         assert!(outcomes.iter().all(is_there), "{outcomes:?}");
+        self.await_partitions(topic, usize::try_from(partitions).expect("partitions"));
     }
 
     pub(crate) fn grow_topic(&self, topic: &str, partitions: usize) {
-        let clock = SystemClock::new();
-        let deadline = deadline(&clock);
         let more = NewPartitions::new(topic, partitions);
         let outcomes = block_on(self.admin().create_partitions([&more], &AdminOptions::new())).expect("add partitions");
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        self.await_partitions(topic, partitions);
+    }
+
+    /// Waits until the broker shows the partitions to clients: the controller answers before its brokers know them.
+    fn await_partitions(&self, topic: &str, partitions: usize) {
+        let clock = SystemClock::new();
+        let deadline = deadline(&clock);
         while self.partitions(topic) < partitions {
-            assert!(clock.now() < deadline, "topic {topic} does not grow");
+            assert!(clock.now() < deadline, "topic {topic} does not get {partitions} partitions");
             self.producer.poll(Duration::from_millis(20));
         }
     }
@@ -364,12 +370,22 @@ impl Outside {
 
     /// Writes records to one partition and waits until they are stored. `None` is a tombstone.
     pub(crate) fn produce(&self, topic: &str, partition: i32, records: &[Option<String>]) {
+        let clock = SystemClock::new();
+        let deadline = deadline(&clock);
         for record in records {
             let mut new = BaseRecord::<(), str>::to(topic).partition(partition);
             if let Some(record) = record {
                 new = new.payload(record);
             }
-            self.producer.send(new).map_err(|(error, _)| error).expect("record");
+            // The client may hold metadata from before the topic had this partition.
+            while let Err((error, again)) = self.producer.send(new) {
+                let code = error.rdkafka_error_code();
+                let is_old = matches!(code, Some(RDKafkaErrorCode::UnknownPartition | RDKafkaErrorCode::UnknownTopic));
+                assert!(is_old && clock.now() < deadline, "topic {topic}, partition {partition}: {error}");
+                self.partitions(topic);
+                self.producer.poll(Duration::from_millis(20));
+                new = again;
+            }
         }
         self.producer.flush(PATIENCE).expect("flush");
     }
