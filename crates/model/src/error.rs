@@ -16,6 +16,8 @@ pub enum ErrorKind {
     Outside,
     /// What we stored is not there as we wrote it. Trying again does not help; an older copy may.
     Damaged,
+    /// Work that was given up because the job, or its present incarnation, ends. Nobody is told.
+    Cancelled,
     /// Our bug.
     Internal,
 }
@@ -53,6 +55,12 @@ impl Error {
     #[must_use]
     pub fn damaged(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Damaged, message)
+    }
+
+    /// What a task ends with that finds itself cancelled in the middle of its work.
+    #[must_use]
+    pub fn cancelled() -> Self {
+        Self::new(ErrorKind::Cancelled, "cancelled")
     }
 
     /// A broken assumption of our own.

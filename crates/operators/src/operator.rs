@@ -58,7 +58,8 @@ pub trait Operator: Send {
         Err(anabranch_model::Error::internal("this operator has no state"))
     }
 
-    /// Takes up what earlier snapshots gave, changes in any order, before anything else is given to the operator.
+    /// Takes up what earlier snapshots gave, changes in any order, before anything else is given to the operator. Columns behind
+    /// the keys may be as an earlier version wrote them.
     fn restore(&mut self, _rows: RecordBatch) -> Result<()> {
         Err(anabranch_model::Error::internal("this operator has no state"))
     }

@@ -8,6 +8,7 @@
 mod backed;
 mod exact;
 mod firing;
+mod former;
 mod function;
 mod groups;
 mod partial;

@@ -192,6 +192,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             }
             Report::Gone => self.life.gone(task),
             _ if !self.phase().is_active() => {}
+            Report::Restoring => self.life.restoring(now),
             Report::Started => {
                 self.life.started(now, task);
             }

@@ -207,7 +207,8 @@ impl Builder<'_> {
             _ => return Err(Error::internal("a stage has either a source or exchanges into its main port")),
         };
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
-        let chain = Chain::new(stage, input, tail, options, self.functions, Arc::clone(&counters), clock)?;
+        let shared = (Arc::clone(&counters), Arc::clone(&self.control));
+        let chain = Chain::new(stage, input, tail, options, self.functions, shared, clock)?;
         let restore = self.durable.as_ref().map(|DurableParts { outline, state, .. }| {
             let state = |place| Some((place, state.operators.get(&outline.operator(stage.id, place)?)?.clone()));
             let operators = (0..stage.operators.len()).filter_map(state).collect();

@@ -16,6 +16,7 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 
+use crate::control::Control;
 use crate::durable::RestoredOperator;
 use crate::exchange::ExchangeWriter;
 use crate::snapshot::OperatorSnapshot;
@@ -31,6 +32,7 @@ pub(crate) struct Chain {
     /// checkpoint.
     may_be_behind: bool,
     counters: Arc<TaskCounters>,
+    control: Arc<Control>,
     clock: Arc<dyn Clock>,
 }
 
@@ -81,7 +83,7 @@ impl Chain {
         tail: Tail,
         options: &JobOptions,
         functions: &Functions,
-        counters: Arc<TaskCounters>,
+        (counters, control): (Arc<TaskCounters>, Arc<Control>),
         clock: Arc<dyn Clock>,
     ) -> Result<Self> {
         let mut schema = input;
@@ -99,7 +101,7 @@ impl Chain {
         if !same_types(&schema, &stage.schema) {
             return Err(Error::internal(format!("{} gives {schema:?}, planned was {:?}", stage.id, stage.schema)));
         }
-        Ok(Chain { links, tail, left: EventTime::MIN, idle: false, may_be_behind: true, counters, clock })
+        Ok(Chain { links, tail, left: EventTime::MIN, idle: false, may_be_behind: true, counters, control, clock })
     }
 
     /// Rows of the static side of the operator at `index`.
@@ -161,6 +163,7 @@ impl Chain {
                 link.operator.watermark(watermark, &mut output)?;
                 self.push_all(at + 1, &mut output, born)?;
                 while self.links[at].operator.more(&mut output)? {
+                    self.check_cancelled()?;
                     self.push_all(at + 1, &mut output, born)?;
                     self.flush_due(self.clock.now())?;
                 }
@@ -171,14 +174,24 @@ impl Chain {
         Ok(())
     }
 
+    /// What an operator gives out may take long to process, such as a window of millions of keys: a task that is cancelled
+    /// gives it up between two batches.
     fn push_all(&mut self, at: usize, output: &mut Output, born: Nanos) -> Result<()> {
         for element in output.drain() {
+            self.check_cancelled()?;
             if let Element::Batch(batch) = &element {
                 self.links[at - 1].check(batch)?;
             }
             self.push(at, element, born)?;
         }
         Ok(())
+    }
+
+    fn check_cancelled(&self) -> Result<()> {
+        match self.control.is_cancelled() {
+            true => Err(Error::cancelled()),
+            false => Ok(()),
+        }
     }
 
     fn leave(&mut self, element: Element, born: Nanos) -> Result<()> {
@@ -268,9 +281,9 @@ impl Chain {
         }
     }
 
-    /// Gives the operators what they go on from: this task takes what its key groups own. Ends early once it is not wanted any
-    /// more.
-    pub(crate) fn restore(&mut self, restore: &Restore, wanted: impl Fn() -> bool) -> Result<()> {
+    /// Gives the operators what they go on from: this task takes what its key groups own. Calls `wanted` after each piece, and
+    /// ends early once that is not so any more.
+    pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
         let Restore { operators, index, parallelism, groups } = restore;
         for (place, link) in self.links.iter_mut().enumerate() {
             let (Some(shape), Some(state)) = (link.operator.state_shape(), operators.get(&place)) else { continue };
@@ -421,7 +434,8 @@ impl SinkTail {
     }
 }
 
-/// The rows of state whose key groups a task owns; state without keys belongs to the first task.
+/// The rows of state whose key groups a task owns; state without keys belongs to the first task. What follows on the keys may
+/// be as an earlier version wrote it: the operator knows.
 fn own_rows(
     rows: &RecordBatch,
     shape: &StateShape,
@@ -429,10 +443,16 @@ fn own_rows(
     parallelism: u32,
     groups: KeyGroups,
 ) -> Result<RecordBatch> {
-    if !same_types(rows.schema_ref(), &shape.schema) {
-        let (is, was) = (&shape.schema, rows.schema());
-        return Err(Error::user(format!("the state of the checkpoint has the columns {was:?}, the query has {is:?}"))
-            .remedy("go on with the query that wrote the checkpoint, or start without it"));
+    let types = |schema: &SchemaRef| -> Vec<String> {
+        schema.fields().iter().take(shape.keys.end).map(|field| field.data_type().to_string()).collect()
+    };
+    let (was, is) = (types(rows.schema_ref()), types(&shape.schema));
+    if was != is {
+        let (was, is) = (was.join(", "), is.join(", "));
+        return Err(Error::user(format!(
+            "the state of the checkpoint begins with columns [{was}], the query's with [{is}]"
+        ))
+        .remedy("go on with the query that wrote the checkpoint, or start without it"));
     }
     if shape.keys.is_empty() {
         return Ok(if index == 0 { rows.clone() } else { rows.slice(0, 0) });
@@ -449,3 +469,6 @@ fn same_types(a: &SchemaRef, b: &SchemaRef) -> bool {
     a.fields().len() == b.fields().len()
         && a.fields().iter().zip(b.fields()).all(|(a, b)| a.data_type().equals_datatype(b.data_type()))
 }
+
+#[cfg(test)]
+mod tests;

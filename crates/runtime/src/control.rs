@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use anabranch_model::{Epoch, Error, Group, Incarnation, Nanos, TaskId};
+use anabranch_model::{Epoch, Error, ErrorKind, Group, Incarnation, Nanos, TaskId};
 use anabranch_protocol::coordinator::{Report, turn};
 use anabranch_state::TaskState;
 
@@ -87,8 +87,11 @@ impl Control {
         &self.foremost_time
     }
 
-    /// A task has failed.
+    /// A task has failed. One that gave its work up because it was cancelled has not.
     pub(crate) fn failed(&self, task: TaskId, error: Error) {
+        if error.kind() == ErrorKind::Cancelled {
+            return;
+        }
         self.mailbox.send(Message::Failed(self.incarnation, task, error));
     }
 

@@ -4,7 +4,7 @@
 //! while sources are in the middle of the last one. How long it works for a group, and how long a source waited for a grant
 //! all the same, is what the coordination costs; the coordinator makes groups larger when that is too much.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -25,7 +25,7 @@ use crate::mailbox::Mailbox;
 use crate::origin::Origin;
 use crate::outline::Outline;
 use crate::recorder::Work;
-use crate::running::{Drive, Running, Threads};
+use crate::running::{Drive, END_MAX, Running, Threads};
 use crate::settings::all_tasks;
 use crate::watch::{Awaited, SLOW, Watch};
 
@@ -71,8 +71,8 @@ pub(crate) struct Driver {
     pub(crate) running: Option<Running>,
     drive: Drive,
     durable: Option<Durable>,
-    /// The recorder's thread.
-    recorder: Option<JoinHandle<()>>,
+    /// The recorder's thread, and what is dropped at its end.
+    recorder: Option<(JoinHandle<()>, Receiver<()>)>,
     /// What follows from commands, to be told the coordinator next.
     inputs: VecDeque<Input<TaskState>>,
     /// Why the incarnation failed: its first failure, or the first that the user has to mend.
@@ -85,6 +85,8 @@ pub(crate) struct Driver {
     busy_ns: u64,
     last_grant: Option<Nanos>,
     watch: Watch,
+    /// Tasks that restore their state, and what they are called.
+    restoring: BTreeMap<TaskId, String>,
 }
 
 impl Driver {
@@ -116,6 +118,7 @@ impl Driver {
             busy_ns: 0,
             last_grant: None,
             watch: Watch::default(),
+            restoring: BTreeMap::new(),
         }
     }
 
@@ -124,9 +127,9 @@ impl Driver {
         self.durable = Some(durable);
     }
 
-    /// The recorder has a thread, which ends after the driver.
-    pub(crate) fn wait_for(&mut self, recorder: JoinHandle<()>) {
-        self.recorder = Some(recorder);
+    /// The recorder has a thread, which ends after the driver, and drops the other end of `ended` then.
+    pub(crate) fn wait_for(&mut self, recorder: JoinHandle<()>, ended: Receiver<()>) {
+        self.recorder = Some((recorder, ended));
     }
 
     /// The tasks are there and shown, though they may not run yet.
@@ -138,6 +141,10 @@ impl Driver {
     /// Tasks without state have started when they are made. Others report it when they have taken up their state.
     fn report_started(&mut self) {
         let (incarnation, tasks) = (self.coordinator.incarnation(), self.shared.tasks());
+        self.restoring = tasks.iter().filter(|task| task.restores).map(|task| (task.id, task.place())).collect();
+        if !self.restoring.is_empty() {
+            self.watch.begin(Awaited::Restore, self.clock.now());
+        }
         let ready = tasks.iter().filter(|task| !task.restores).map(|task| task.id);
         self.inputs.extend(ready.map(|task| Input::Task(incarnation, task, Report::Started)));
     }
@@ -165,7 +172,12 @@ impl Driver {
         }
         // With it goes the last that could give the recorder work.
         self.durable = None;
-        if let Some(recorder) = self.recorder.take() {
+        if let Some((recorder, ended)) = self.recorder.take() {
+            if ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+                self.shared
+                    .notify("the job ends without waiting any longer for an answer of the place of its checkpoints");
+                return outcome;
+            }
             recorder.join().map_err(|panic| crate::running::panicked(panic.as_ref()))?;
         }
         outcome
@@ -210,6 +222,9 @@ impl Driver {
     fn message(&mut self, message: Message) {
         match message {
             Message::Task(incarnation, task, report) => {
+                if report == Report::Started && incarnation == self.coordinator.incarnation() {
+                    self.restored(task);
+                }
                 self.inputs.push_back(Input::Task(incarnation, task, report));
             }
             Message::Failed(incarnation, task, error) => self.failed(incarnation, task, error),
@@ -236,6 +251,13 @@ impl Driver {
                 self.inputs.push_back(Input::Stop);
             }
             Message::Cancel(why) => self.outcome = Some(Err(why)),
+        }
+    }
+
+    fn restored(&mut self, task: TaskId) {
+        self.restoring.remove(&task);
+        if self.restoring.is_empty() && self.watch.done(Awaited::Restore) {
+            self.shared.notify("the state of the job is restored");
         }
     }
 
@@ -305,7 +327,7 @@ impl Driver {
                 let store = self.durable.as_ref().map(|durable| &durable.store);
                 let own = self.coordinator.incarnation();
                 let error = match (cause, store) {
-                    (Cause::Store, _) => self.store_failure.take(),
+                    (Cause::Store, store) => self.store_failure.take().or_else(|| store.map(no_answer)),
                     // The next owner removes files and fences transactions: what the tasks say of that is not the reason.
                     (_, Some(store)) if Journal::is_taken_over(store, own) => Some(Journal::lost(store)),
                     _ => None,
@@ -357,6 +379,7 @@ impl Driver {
     /// Starts the tasks anew, from the newest checkpoint.
     fn start(&mut self, incarnation: Incarnation, from: Option<&Checkpoint<TaskState>>) {
         let error = self.take_failure();
+        self.restoring.clear();
         self.watch = Watch::default();
         if let Some(hung) = self.running.take().and_then(Running::end) {
             let message =
@@ -409,13 +432,26 @@ impl Driver {
         self.outcome = Some(Ok(()));
     }
 
-    /// Why the incarnation has failed. What no task said is what the coordinator saw: checkpoints that do not come about.
+    /// Why the incarnation has failed. What no task said is what the coordinator saw: a restore that gets no further, checkpoints
+    /// that do not come about.
     fn take_failure(&mut self) -> Error {
         self.failure.take().unwrap_or_else(|| {
+            if !self.restoring.is_empty() {
+                let tasks: Vec<&str> = self.restoring.values().map(String::as_str).collect();
+                return Error::outside(format!("restoring state makes no progress in {}", tasks.join(", ")))
+                    .remedy("look at the place of the checkpoints, or allow more time ('checkpoint-timeout')");
+            }
             Error::outside("checkpoints fail or take too long, several in a row")
                 .remedy("look at the place where they are kept, or allow more time ('checkpoint-timeout')")
         })
     }
+}
+
+/// A request to the log hangs for longer than an entry may take.
+fn no_answer(store: &Store) -> Error {
+    Error::outside("the place of checkpoints does not answer")
+        .at(store.place().to_owned())
+        .remedy("look at it, or allow more time ('checkpoint-timeout'); started again, the job resumes from its newest checkpoint")
 }
 
 impl Durable {

@@ -16,6 +16,9 @@ use crate::inbox::{Inbox, Received};
 use crate::recorder::Work;
 use crate::snapshot::{Snapshot, SourceSnapshot};
 
+/// A task that restores its state reports at most so often that it gets further.
+const PROGRESS: Duration = Duration::from_secs(1);
+
 /// The static side of one operator: an inbox that is read to its end before the main input.
 pub(crate) struct Side {
     operator: usize,
@@ -81,7 +84,15 @@ impl TaskParts {
     /// snapshot says so.
     pub(crate) fn read_side(&mut self, timeout: Option<Duration>) -> Result<Option<SideEnd>> {
         if let Some(restore) = self.restore.take() {
-            self.chain.restore(&restore, || !self.control.is_cancelled())?;
+            let mut reported = self.clock.now();
+            let wanted = || {
+                if self.clock.now() >= reported.plus(PROGRESS) {
+                    reported = self.clock.now();
+                    self.control.report(self.id, Report::Restoring);
+                }
+                !self.control.is_cancelled()
+            };
+            self.chain.restore(&restore, wanted)?;
             if !restore.operators.is_empty() {
                 self.control.report(self.id, Report::Started);
             }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -192,14 +192,15 @@ impl Job {
             return Ok(Job { handle, had_ended: true });
         };
         if let Some((recorder, to_do)) = recorder {
-            let reports = Arc::clone(&handle.mailbox);
+            let (reports, (ends, ended)) = (Arc::clone(&handle.mailbox), channel());
             let run = move || {
+                let _ends: Sender<()> = ends;
                 let ran = catch_unwind(AssertUnwindSafe(|| recorder.run(&to_do, &reports)));
                 // Without it there would be no further checkpoint, and nobody to say so.
                 ran.unwrap_or_else(|panic| reports.send(Message::Cancel(panicked(panic.as_ref()))));
             };
             let thread = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
-            driver.wait_for(thread.map_err(|error| no_thread(&error))?);
+            driver.wait_for(thread.map_err(|error| no_thread(&error))?, ended);
         }
         let Assembly { views, tasks, .. } = assembly;
         let views: Arc<[TaskView]> = views.into();

@@ -9,7 +9,7 @@ use anabranch_state::{
     encode_manifest,
 };
 
-use crate::outline::Outline;
+use crate::outline::{Outline, former};
 use crate::requests::Requests;
 
 /// A checkpoint among all of a job, in the order in which they were committed.
@@ -323,7 +323,9 @@ pub(crate) fn in_memory<S>(command: &Command<S>) -> Option<(u64, Answer<S>)> {
 
 /// What has state must be what had it: then every part of the checkpoint is taken up, and nothing begins empty.
 fn check_fits(manifest: &Manifest, now: &[String], lineage: &[Lineage]) -> Result<()> {
-    let then = &manifest.outline;
+    let lines = || now.iter().map(String::as_str);
+    let then: Vec<String> = manifest.outline.iter().map(|line| former::as_now(line, lines()).to_owned()).collect();
+    let then = &then;
     if now == then {
         return check_order(manifest, lineage);
     }

@@ -13,7 +13,7 @@ use anabranch_state::{Contents, Lineage, Manifest, Savepoint, Store, TaskState};
 
 use crate::durable::{JobState, add_task, parallelism_of};
 use crate::matching::{Kind, Matching, Part, pair, parts};
-use crate::outline::{Outline, differ};
+use crate::outline::{Outline, differ, former};
 
 /// A savepoint that a job begins with.
 #[derive(Clone, Debug)]
@@ -131,8 +131,14 @@ impl Origin {
 
     fn matching(&self, outline: &Outline) -> Result<(Vec<Part>, Vec<Part>, Matching)> {
         let at = |error: Error| error.at(self.store.place().to_owned());
-        let then = parts(&self.manifest.outline, &self.manifest.lineage).map_err(at)?;
+        let mut then = parts(&self.manifest.outline, &self.manifest.lineage).map_err(at)?;
         let now = parts(&outline.lines, &outline.lineage)?;
+        for part in &mut then {
+            let through = part.lineage.iter_mut().flat_map(|lineage| &mut lineage.through);
+            for description in std::iter::once(&mut part.description).chain(through) {
+                *description = former::as_now(description, now.iter().map(|part| &*part.description)).to_owned();
+            }
+        }
         let matching = pair(&then, &now);
         Ok((then, now, matching))
     }

@@ -3,6 +3,8 @@
 //!
 //! Stages that only feed static sides are left out: their tables are read again from the beginning at every start.
 
+pub(crate) mod former;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::{OperatorSpec, Plan, Port, WindowAggregateSpec};

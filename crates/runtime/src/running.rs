@@ -16,7 +16,7 @@ use crate::job::TaskView;
 
 /// Time that cancelled tasks have to end. A task may be stuck in a call of a sink or source that does not return; the process
 /// must be able to end all the same.
-const END_MAX: Duration = Duration::from_secs(30);
+pub(crate) const END_MAX: Duration = Duration::from_secs(30);
 
 /// Tasks at work. Dropping them cancels them, and waits until they have ended, but not for ever.
 pub(crate) struct Running {

@@ -20,7 +20,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const WELL: Duration = Duration::from_secs(60);
 /// Time that cancelled tasks have to end before the job goes on without them, or fails.
 const CANCEL: Duration = Duration::from_secs(60);
-/// Within one process nothing is lost: whatever was asked for comes, or the process is gone.
+/// Within one process no message is lost.
 const NEVER: Duration = Duration::MAX;
 
 /// The tasks of a plan.
@@ -47,7 +47,8 @@ pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>
         checkpoint_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         checkpoint_failures_max: FAILURES_TOLERATED,
         checkpoints_kept: KEPT,
-        start_timeout: NEVER,
+        // Of a restore without progress: however much state there is, it has the time that it needs.
+        start_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         cancel_timeout: CANCEL,
         restart: Restart {
             attempts_max: checkpointing.map_or(0, |checkpointing| checkpointing.restart_attempts),
@@ -56,6 +57,7 @@ pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>
             pause_max: PAUSE_MAX,
             forget_after: WELL,
         },
+        // A request that hangs blocks those behind it: asking again would not help. `store_patience` bounds the wait.
         store_timeout: NEVER,
         store_patience: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         ..Config::default()

@@ -16,6 +16,8 @@ pub(crate) enum Awaited {
     Log,
     /// The checkpoint of this epoch.
     Checkpoint(Epoch),
+    /// Tasks that restore their state.
+    Restore,
     /// The end of tasks that were cancelled.
     Tasks,
 }
@@ -25,6 +27,7 @@ impl fmt::Display for Awaited {
         match self {
             Awaited::Log => write!(f, "a request to the job's log"),
             Awaited::Checkpoint(epoch) => write!(f, "the checkpoint of epoch {}", epoch.0),
+            Awaited::Restore => write!(f, "restoring the state of the job"),
             Awaited::Tasks => write!(f, "the end of the job's tasks"),
         }
     }

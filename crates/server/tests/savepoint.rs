@@ -357,3 +357,44 @@ fn a_checkpoint_that_is_being_copied_is_kept_by_the_next_process_too() {
     job.stop();
     finish(job);
 }
+
+/// Written when sums were as narrow as their results. Its job had 8000 rows; 6351 had been read.
+#[test]
+fn a_savepoint_of_narrow_sums_gives_exactly_the_rest() {
+    let folder = tempfile::tempdir().expect("folder");
+    let savepoint = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/savepoint-of-narrow-sums");
+    let sql = format!(
+        "CREATE TABLE events (ad_id STRING, event_type STRING, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3),
+           WATERMARK FOR ts AS ts)
+           WITH ('connector' = 'ad_events', 'rows-per-second' = '1000', 'number-of-rows' = '8000', 'seed' = '1',
+                 'start-time' = '2026-01-01 00:00:00');
+         CREATE TABLE results (start_ts TIMESTAMP_LTZ(3), k STRING, n BIGINT, whole BIGINT, small BIGINT,
+           total DECIMAL(38, 3), mean DECIMAL(38, 6), once BIGINT, total_once DECIMAL(38, 2), mean_once DECIMAL(38, 6))
+           WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
+         INSERT INTO results SELECT window_start, event_type, COUNT(*), SUM(event_time),
+           SUM(CAST(event_time % 100 AS INT) + 1), SUM(CAST(event_time + 1 AS DECIMAL(20, 3))),
+           AVG(CAST(event_time % 1000 AS DECIMAL(10, 2))), SUM(DISTINCT event_time % 10),
+           SUM(DISTINCT CAST(event_time % 7 AS DECIMAL(10, 2))), AVG(DISTINCT CAST(event_time % 5 AS DECIMAL(10, 2)))
+           FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '2' SECOND))
+           GROUP BY window_start, window_end, event_type;",
+        folder.path().join("results").display()
+    );
+    let engine = Engine::default();
+    let plan = plan_of(&engine, &sql, &settings(None, 3));
+    let origin = origin_at(&engine, &savepoint);
+    let fates: Vec<Fate> = origin.compare(&plan).expect("compared").iter().map(|change| change.fate).collect();
+    assert_eq!(fates, [Fate::Kept; 3]);
+    finish(engine.start_from(&plan, &origin, false).expect("a job"));
+    let row = |k, n, whole: i64, small, total: &str, mean| {
+        format!(
+            "{{\"start_ts\":\"2026-01-01 00:00:06.000Z\",\"k\":\"{k}\",\"n\":{n},\"whole\":{whole},\"small\":{small},\
+             \"total\":{total},\"mean\":{mean},\"once\":45,\"total_once\":21.00,\"mean_once\":2.000000}}"
+        )
+    };
+    let expected = BTreeSet::from([
+        row("click", 641, 1_132_791_614_095_371, 33_012, "1132791614096012.000", "504.478939"),
+        row("purchase", 659, 1_164_601_675_027_563, 34_022, "1164601675028222.000", "507.682853"),
+        row("view", 700, 1_237_057_924_876_066, 33_966, "1237057924876766.000", "487.237143"),
+    ]);
+    assert_eq!(rows(folder.path(), "results"), expected);
+}

@@ -58,6 +58,11 @@ impl AggregateFunctions {
         self.functions.iter().flat_map(|f| f.state_fields.clone())
     }
 
+    /// Name of each function and the columns of its state.
+    pub(super) fn states(&self) -> impl Iterator<Item = (&str, &[Field])> {
+        self.functions.iter().map(|f| (f.function.fun().name(), &*f.state_fields))
+    }
+
     pub(super) fn state_columns(&self) -> usize {
         self.functions.iter().map(|f| f.state_fields.len()).sum()
     }

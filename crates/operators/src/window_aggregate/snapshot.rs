@@ -18,7 +18,7 @@ use arrow::array::RecordBatch;
 
 use super::backed::{batch_of, states_of};
 use super::groups::{Grouped, Groups};
-use super::{OpenPane, Pane, WindowAggregate};
+use super::{OpenPane, Pane, WindowAggregate, former};
 use crate::{StateChange, StateShape};
 
 /// A snapshot is complete when so many times the rows of the last complete one have been given out since.
@@ -177,7 +177,8 @@ impl WindowAggregate {
 
     /// Merges rows of a snapshot. They are part of the next snapshot, which is complete: it may have another parallelism.
     pub(super) fn take_up(&mut self, rows: &RecordBatch) -> Result<()> {
-        let (input, pane) = states_of(rows, self.times.is_some(), &self.functions)?;
+        let rows = former::current(rows, &self.state_schema, &self.functions)?;
+        let (input, pane) = states_of(&rows, self.times.is_some(), &self.functions)?;
         self.add_to_panes(&input, pane.as_ref(), None)
     }
 }

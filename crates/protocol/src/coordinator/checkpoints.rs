@@ -142,11 +142,16 @@ impl<S: Clone> Checkpoints<S> {
 
     /// The snapshots of all tasks for this epoch, if all are there.
     fn complete(&self, epoch: Epoch, acknowledged: &BTreeMap<TaskId, S>) -> Option<BTreeMap<TaskId, S>> {
+        // Asked at each report: nothing is copied before all are there.
+        if acknowledged.len() + self.finished.len() < self.tasks.len() {
+            return None;
+        }
         let snapshot = |task: &TaskId| {
             let last = || self.finished.get(task).filter(|(end, _)| *end <= epoch).map(|(_, snapshot)| snapshot);
-            Some((*task, acknowledged.get(task).or_else(last)?.clone()))
+            Some((*task, acknowledged.get(task).or_else(last)?))
         };
-        self.tasks.iter().map(snapshot).collect()
+        let all: Option<Vec<(TaskId, &S)>> = self.tasks.iter().map(snapshot).collect();
+        Some(all?.into_iter().map(|(task, snapshot)| (task, snapshot.clone())).collect())
     }
 
     /// The epoch at whose end the last task finished, once all have.

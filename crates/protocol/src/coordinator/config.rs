@@ -16,7 +16,7 @@ pub struct Config {
     pub checkpoint_failures_max: u32,
     /// Committed checkpoints that are kept, at least 1.
     pub checkpoints_kept: usize,
-    /// From the command to start until every task has.
+    /// From the command to start, or the last progress of a task that restores its state, until every task has started.
     pub start_timeout: Duration,
     /// From the command to cancel until the tasks are taken for gone.
     pub cancel_timeout: Duration,

@@ -180,6 +180,13 @@ impl Life {
         all
     }
 
+    /// A task that restores its state has got further.
+    pub(super) fn restoring(&mut self, now: Nanos) {
+        if self.phase == Phase::Restoring {
+            self.deadline = Some(now.plus(self.start_timeout));
+        }
+    }
+
     pub(super) fn stopping(&mut self) {
         self.enter(Phase::Stopping, None);
     }

@@ -88,6 +88,8 @@ pub enum Input<S> {
 /// What a task reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report<S> {
+    /// It restores its state, and has got further with it.
+    Restoring,
     /// It is restored and ready.
     Started,
     /// A source cut this epoch.
@@ -188,7 +190,7 @@ pub enum Command<S> {
 pub enum Cause {
     /// A task failed; whether its failure could have been retried.
     Task(TaskId),
-    /// A task did not start in time.
+    /// Tasks that restore their state made no progress for too long.
     StartTimeout,
     /// Too many checkpoints in a row failed, or the last one did.
     Checkpoints,

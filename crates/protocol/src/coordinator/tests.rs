@@ -235,6 +235,20 @@ fn a_checkpoint_out_of_time_is_aborted_and_tried_again_with_the_next_group() {
 }
 
 #[test]
+fn tasks_that_restore_have_time_as_long_as_they_get_further() {
+    let mut bench = Bench::new(config());
+    bench.commands();
+    for _ in 0..5 {
+        bench.pass(499);
+        bench.report(1, Report::Restoring);
+    }
+    bench.pass(499);
+    assert_eq!(bench.commands(), []);
+    bench.pass(1);
+    assert_eq!(bench.commands(), [Command::Cancel(ONE)]);
+}
+
+#[test]
 fn a_failure_restarts_from_the_newest_checkpoint_with_growing_pauses_until_no_attempt_is_left() {
     let mut bench = Bench::checkpointing();
     (0..3).for_each(|index| bench.acknowledge(index, 8, false));

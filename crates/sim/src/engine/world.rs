@@ -435,7 +435,9 @@ impl<'a> World<'a> {
                 }
                 self.seen.fenced += 1;
             }
-            ErrorKind::User | ErrorKind::Damaged | ErrorKind::Internal => self.violated("error", error.to_string()),
+            ErrorKind::User | ErrorKind::Damaged | ErrorKind::Internal | ErrorKind::Cancelled => {
+                self.violated("error", error.to_string());
+            }
         }
     }
 

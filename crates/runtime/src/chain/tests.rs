@@ -1,0 +1,97 @@
+use std::sync::mpsc::channel;
+
+use anabranch_model::{ErrorKind, Incarnation, ManualClock, StageId, TaskId};
+use anabranch_protocol::coordinator::Report;
+use arrow::array::{ArrayRef, Int64Array};
+
+use super::*;
+use crate::driver::Message;
+use crate::job::Shared;
+use crate::mailbox::Mailbox;
+
+/// Batches that the window has, and after which the task is cancelled.
+const BATCHES: usize = 1000;
+const CANCELLED_AFTER: usize = 3;
+
+fn rows() -> RecordBatch {
+    RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).expect("rows")
+}
+
+/// Gives out a window that has many batches: some at once, the others piece by piece.
+struct Window {
+    at_once: usize,
+    pieces: usize,
+}
+
+impl Operator for Window {
+    fn batch(&mut self, _: RecordBatch, _: &mut Output) -> Result<()> {
+        Ok(())
+    }
+
+    fn watermark(&mut self, _: EventTime, out: &mut Output) -> Result<()> {
+        (0..self.at_once).for_each(|_| out.batch(rows()));
+        Ok(())
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        let left = self.pieces.checked_sub(1);
+        self.pieces = left.unwrap_or_default();
+        out.batch(rows());
+        Ok(left.is_some())
+    }
+}
+
+/// Its task is cancelled while it writes.
+struct Written {
+    batches: Arc<std::sync::atomic::AtomicUsize>,
+    control: Arc<Control>,
+}
+
+impl Sink for Written {
+    fn write(&mut self, _: &RecordBatch) -> Result<()> {
+        if self.batches.fetch_add(1, Relaxed) + 1 == CANCELLED_AFTER {
+            self.control.cancel();
+        }
+        Ok(())
+    }
+
+    fn epoch_end(&mut self, _: Epoch) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_cancelled_task_gives_up_the_window_that_it_gives_out() {
+    for (at_once, pieces) in [(BATCHES, 0), (0, BATCHES)] {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+        let (sender, messages) = channel();
+        let mailbox = Mailbox::new(sender, Shared::new(Arc::clone(&clock)));
+        let control = Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new());
+        let batches = Arc::default();
+        let sink = Written { batches: Arc::clone(&batches), control: Arc::clone(&control) };
+        let operator = Box::new(Window { at_once, pieces });
+        let mut chain = Chain {
+            links: vec![Link {
+                operator,
+                schema: rows().schema(),
+                output: Output::default(),
+                restored: EventTime::MIN,
+            }],
+            tail: Tail::Sink(SinkTail::new(Box::new(sink), false)),
+            left: EventTime::MIN,
+            idle: false,
+            may_be_behind: false,
+            counters: Arc::default(),
+            control: Arc::clone(&control),
+            clock,
+        };
+        let fired = chain.watermark(Stamped { value: EventTime(1), born: Nanos(0) });
+        let error = fired.expect_err("it is given up");
+        assert_eq!((error.kind(), batches.load(Relaxed)), (ErrorKind::Cancelled, CANCELLED_AFTER));
+        // That is no failure of the task.
+        let task = TaskId { stage: StageId(0), index: 0 };
+        control.failed(task, error);
+        control.report(task, Report::Gone);
+        assert!(matches!(messages.try_recv(), Ok(Message::Task(_, _, Report::Gone))));
+    }
+}
