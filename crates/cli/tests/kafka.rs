@@ -20,7 +20,7 @@ fn example(name: &str) -> PathBuf {
 /// Runs a script to its end in a process of its own, with table options; what it printed.
 fn run(script: &Path, parallelism: u32, options: &[String]) -> String {
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=5s", "60s", env!("CARGO_BIN_EXE_anabranch"), "run"]).arg(script);
+    command.args(["--kill-after=5s", "300s", env!("CARGO_BIN_EXE_anabranch"), "run"]).arg(script);
     command.args(["--plain", "--parallelism", &parallelism.to_string()]);
     options.iter().for_each(|option| {
         command.args(["--option", option]);
@@ -74,7 +74,7 @@ fn a_topic_that_does_not_exist_is_an_error_that_names_it() {
     );
     script.write_all(sql.as_bytes()).expect("written");
     let output = Command::new("timeout")
-        .args(["60s", env!("CARGO_BIN_EXE_anabranch"), "run"])
+        .args(["300s", env!("CARGO_BIN_EXE_anabranch"), "run"])
         .arg(script.path())
         .stdin(Stdio::null())
         .output()

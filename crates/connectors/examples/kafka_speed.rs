@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Epoch, SystemClock};
-use anabranch_operators::{Connector, Delivery, NoHost, Polled, TaskContext};
+use anabranch_operators::{Connector, Delivery, Former, NoHost, Polled, TaskContext};
 use arrow::array::{RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let records: usize = arguments.next().map_or(Ok(2_000_000), |text| text.parse())?;
     let topic = format!("speed-{}", std::process::id());
 
-    let exact = Delivery::ExactlyOnce { scope: topic.clone() };
+    let exact = Delivery::ExactlyOnce { scope: topic.clone(), former: Former::default() };
     measure("write", records, || write(&servers, &topic, &Delivery::AtLeastOnce, records))?;
     measure("read raw", records, || read(&servers, &topic, "raw", &[("line", DataType::Utf8View)]))?;
     let columns = [("ad_id", DataType::Utf8View), ("event_type", DataType::Utf8View), ("event_time", DataType::Int64)];

@@ -32,7 +32,7 @@
 //! have marked the transaction in every partition. At an eighth of `sink.buffer-bytes` the sink requests a checkpoint, at half of it
 //! the job's sources wait until one is committed. A topic that does not exist is created.
 //!
-//! **Outages.** At the start a broker must answer within 10 s (or `connection.timeout`, if that is less). Later the client
+//! **Outages.** At the start a broker must answer within 10 s, or within `connection.timeout` if the table sets it. Later the client
 //! reconnects by itself, until all brokers have been unreachable for `connection.timeout` (reading) or a record or a commit has
 //! waited for `sink.delivery.timeout` (writing).
 
@@ -124,12 +124,12 @@ impl Connector for KafkaConnector {
                 (Delivery::AtLeastOnce, _) => {
                     Box::new(KafkaSink::open(table, encoder, &spec.schema, context, None)?) as Box<dyn Sink>
                 }
-                (Delivery::ExactlyOnce { scope }, Some(Guarantee::AtLeastOnce)) => {
-                    let committer = Committer::new(table.clone(), &spec.table, context, scope);
+                (Delivery::ExactlyOnce { .. }, Some(Guarantee::AtLeastOnce)) => {
+                    let committer = Committer::new(table.clone(), &spec.table, context);
                     Box::new(KafkaSink::open(table, encoder, &spec.schema, context, Some(committer))?)
                 }
-                (Delivery::ExactlyOnce { scope }, _) => {
-                    Box::new(ExactSink::open(table, &spec.table, encoder, &spec.schema, context, scope)?)
+                (Delivery::ExactlyOnce { .. }, _) => {
+                    Box::new(ExactSink::open(table, &spec.table, encoder, &spec.schema, context)?)
                 }
             })
         };

@@ -40,7 +40,20 @@ pub enum Delivery {
     ExactlyOnce {
         /// Letters, digits and hyphens.
         scope: String,
+        /// The writer before it got this scope.
+        former: Former,
     },
+}
+
+/// Scopes that a table's writer had before. A job that passes over a damaged checkpoint gives its writers new scopes, because epochs
+/// come again whose results may be visible. What the older checkpoint holds is still of the former scope.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Former {
+    /// The scope under which the restored committables were prepared, then others that may have been used since. Empty if the
+    /// writer keeps its scope.
+    pub scopes: Vec<String>,
+    /// Number of the tasks that had prepared for them, as far as it is known.
+    pub tasks: u32,
 }
 
 /// What a sink has prepared and not yet made visible: all that [`Sink::commit`] needs, also in another process after a crash.

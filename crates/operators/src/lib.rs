@@ -16,8 +16,8 @@ mod window_assign;
 
 pub use build::build_operator;
 pub use connector::{
-    Committable, Connector, Connectors, Delivery, Host, Malformed, NoHost, Polled, Positions, Rows, Sink, Source,
-    TaskContext,
+    Committable, Connector, Connectors, Delivery, Former, Host, Malformed, NoHost, Polled, Positions, Rows, Sink,
+    Source, TaskContext,
 };
 pub use event_time::{event_times, latest_time};
 pub use expression::{CompiledExpr, Functions, Projection};

@@ -8,7 +8,7 @@ use anabranch_dataflow::{
     AggregatePhase, Exchange, ExchangeKind, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
 };
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskCounters, TaskId};
-use anabranch_operators::{Committable, Connectors, Delivery, Functions, Host, TaskContext};
+use anabranch_operators::{Committable, Connectors, Delivery, Former, Functions, Host, TaskContext};
 use anabranch_state::Log;
 
 use crate::chain::{Chain, Restore, SinkTail, Tail};
@@ -125,6 +125,8 @@ pub(crate) struct DurableParts<'a> {
     pub(crate) after: Epoch,
     /// Name of the job.
     pub(crate) scope: &'a str,
+    /// Names that it had before, see [`FormerNames`](crate::durable::FormerNames).
+    pub(crate) former: &'a [String],
     pub(crate) outline: &'a Outline,
     pub(crate) state: JobState,
     /// Where snapshots go. `None`: the job takes no checkpoints.
@@ -255,9 +257,12 @@ impl Builder<'_> {
     /// each other's for their own.
     fn delivery(&self, writer: impl Fn(&Outline) -> Option<String>) -> Delivery {
         match &self.durable {
-            Some(DurableParts { scope, outline, work: Some(_), .. }) => Delivery::ExactlyOnce {
-                scope: writer(outline).map_or_else(|| (*scope).to_owned(), |writer| format!("{scope}-{writer}")),
-            },
+            Some(DurableParts { scope, former, outline, state, work: Some(_), .. }) => {
+                let writer = writer(outline);
+                let of = |job: &str| writer.as_ref().map_or_else(|| job.to_owned(), |writer| format!("{job}-{writer}"));
+                let scopes = former.iter().map(|job| of(job)).collect();
+                Delivery::ExactlyOnce { scope: of(scope), former: Former { scopes, tasks: state.parallelism } }
+            }
             _ => Delivery::AtLeastOnce,
         }
     }

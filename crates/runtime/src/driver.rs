@@ -18,7 +18,7 @@ use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input,
 use anabranch_state::{Log, Store, TaskState};
 
 use crate::assembly::{Assembly, DurableParts, assemble};
-use crate::durable::{beginning, load, resumes};
+use crate::durable::{FormerNames, beginning, load, resumes};
 use crate::job::{Committed, Shared};
 use crate::journal::{Journal, in_memory};
 use crate::mailbox::Mailbox;
@@ -52,6 +52,7 @@ pub(crate) struct Durable {
     pub(crate) store: Store,
     /// Name of the job.
     pub(crate) job: String,
+    pub(crate) former: FormerNames,
     pub(crate) work: Sender<Work>,
 }
 
@@ -471,6 +472,7 @@ impl Durable {
         let parts = DurableParts {
             after: from.map_or(Epoch(0), |checkpoint| checkpoint.epoch),
             scope: &self.job,
+            former: from.map_or(&[], |checkpoint| self.former.behind(checkpoint.incarnation)),
             outline: &self.outline,
             state,
             work: Some(self.work.clone()),

@@ -53,6 +53,8 @@ pub(crate) struct TakenOver {
     pub(crate) work: (Sender<Work>, Receiver<Work>),
     /// Name of the job.
     pub(crate) job: String,
+    /// Names that it had before.
+    pub(crate) former: FormerNames,
     /// What it begins with as long as it has no checkpoint.
     pub(crate) origin: Option<Origin>,
     /// What the user is notified of: what the job resumes from, and what it passed over.
@@ -137,6 +139,7 @@ impl Checkpointing {
             }
             id.map_or(Ok(()), |id| journal.confirm(id))?;
             let (job, begun_with) = self.job(&journal, id, incarnation);
+            let former = FormerNames::new(&journal, id, incarnation);
             let mut notices = notices(&journal, id);
             if id.is_none() {
                 notices.extend(self.others()?);
@@ -159,6 +162,7 @@ impl Checkpointing {
                 recorder,
                 work: channel(),
                 job,
+                former,
                 origin: origin.cloned(),
                 notices,
             }));
@@ -268,6 +272,36 @@ impl Checkpointing {
     }
 }
 
+/// Incarnations whose names are among the former names of a job, at most.
+const FORMER_NAMES_MAX: u64 = 8;
+
+/// The names that a job had before damaged checkpoints were passed over.
+#[derive(Clone, Debug)]
+pub(crate) struct FormerNames {
+    /// The first incarnation under the present name.
+    since: Incarnation,
+    /// The name in the checkpoint that the job resumes from, then those that incarnations after it may have had: their checkpoints
+    /// cannot be read any more.
+    names: Vec<String>,
+}
+
+impl FormerNames {
+    fn new(journal: &Journal, from: Option<CheckpointId>, own: Incarnation) -> FormerNames {
+        let passed_over = journal.unusable_behind(from).next().is_some();
+        let Some((id, (job, _))) = from.filter(|_| passed_over).and_then(|id| Some((id, journal.job_of(id)?))) else {
+            return FormerNames { since: own, names: Vec::new() };
+        };
+        let first = (id.0.0 + 1).max(own.0.saturating_sub(FORMER_NAMES_MAX));
+        let later = (first..own.0).map(|incarnation| format!("{job}-{incarnation}"));
+        FormerNames { since: own, names: [job.to_owned()].into_iter().chain(later).collect() }
+    }
+
+    /// Those that matter to an incarnation that resumes from a checkpoint of this incarnation.
+    pub(crate) fn behind(&self, checkpoint: Incarnation) -> &[String] {
+        if checkpoint < self.since { &self.names } else { &[] }
+    }
+}
+
 /// Without a checkpoint to resume from, a job begins anew only if none can have been committed.
 fn check_none_is_unusable(journal: &Journal, aside: &mut BTreeMap<CheckpointId, Error>) -> Result<()> {
     let Some(why) = journal.unusable_behind(None).last() else { return Ok(()) };
@@ -309,6 +343,8 @@ pub fn random_seed() -> u64 {
 /// A checkpoint in memory, by the numbers of the plan's outline.
 #[derive(Debug, Default)]
 pub(crate) struct JobState {
+    /// Tasks that a stage had, at most.
+    pub(crate) parallelism: u32,
     pub(crate) sources: BTreeMap<usize, RestoredSource>,
     pub(crate) operators: BTreeMap<usize, RestoredOperator>,
     /// What sinks have prepared, oldest first.
@@ -395,6 +431,7 @@ pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState, pa
         let content = store.get_blob(&prepared.blob)?;
         Ok(Committable { epoch: prepared.epoch, task: prepared.task, content })
     };
+    state.parallelism = state.parallelism.max(parallelism);
     if let Some(source) = &task.source {
         let restored = state.sources.entry(source.number).or_default();
         restored.positions.extend(source.positions.clone());

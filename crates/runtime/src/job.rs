@@ -311,7 +311,15 @@ fn volatile(
     let parts = match origin {
         Some(_) => {
             let state = beginning(origin, &outline)?;
-            Some(DurableParts { after: Epoch(0), scope: "", outline: &outline, state, work: None, log: None })
+            Some(DurableParts {
+                after: Epoch(0),
+                scope: "",
+                former: &[],
+                outline: &outline,
+                state,
+                work: None,
+                log: None,
+            })
         }
         None => None,
     };
@@ -333,7 +341,8 @@ fn assemble_taken(
     let outline = Outline::new(plan);
     let (state, work) = (std::mem::take(&mut taken.state), Some(taken.work.0.clone()));
     let log = Some(Log::new(store.clone()));
-    let parts = DurableParts { after: taken.after, scope: &taken.job, outline: &outline, state, work, log };
+    let (scope, former) = (taken.job.as_str(), taken.former.behind(Incarnation(0)));
+    let parts = DurableParts { after: taken.after, scope, former, outline: &outline, state, work, log };
     let (clock, mailbox) = (Arc::clone(&handle.shared.clock), Arc::clone(&handle.mailbox));
     assemble(plan, connectors, clock, taken.incarnation, mailbox, Some(parts))
 }
@@ -348,14 +357,14 @@ fn durable(
     drive: Drive,
 ) -> Prepared {
     let JobHandle { shared, mailbox, .. } = handle;
-    let TakenOver { coordinator, recorder, job, origin, notices, work: (work, to_do), .. } = taken;
+    let TakenOver { coordinator, recorder, job, former, origin, notices, work: (work, to_do), .. } = taken;
     notices.into_iter().for_each(|notice| shared.notify(notice));
     let running = Running::new(Arc::clone(&assembly.control));
     let told = (Arc::clone(mailbox), received);
     let mut driver = Driver::new(coordinator, told, Arc::clone(&shared.clock), Arc::clone(shared), running, drive);
     let (plan, connectors, store) = (plan.clone(), connectors.clone(), checkpointing.store.clone());
     let outline = Outline::new(&plan);
-    driver.set_durable(Durable { plan, connectors, outline, origin, store, job, work });
+    driver.set_durable(Durable { plan, connectors, outline, origin, store, job, former, work });
     Prepared { assembly, driver, recorder: Some((recorder, to_do)) }
 }
 

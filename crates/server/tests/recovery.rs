@@ -64,7 +64,7 @@ impl Connector for Outside {
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
-        let Delivery::ExactlyOnce { scope } = &context.delivery else {
+        let Delivery::ExactlyOnce { scope, .. } = &context.delivery else {
             return Err(Error::internal(format!("table {}: rows are to be written as they come", spec.table)));
         };
         let (visible, failures) = (Arc::clone(&self.visible), Arc::clone(&self.failures));

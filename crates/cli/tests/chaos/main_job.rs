@@ -4,7 +4,9 @@
 use anabranch_model::Rng;
 
 use crate::broker::Broker;
-use crate::processes::{LIFE_MS_MAX, example, finish, kill_often, kills_and_seed, options, start, with_checkpoints};
+use crate::processes::{
+    LIFE_MS_MAX, PATIENT, example, finish, kill_often, kills_and_seed, options, start, with_checkpoints,
+};
 use crate::topics::records;
 
 /// Events per second, and how long they last beside the kills.
@@ -52,8 +54,8 @@ fn kill_and_compare(results: &[&str], times_max: u32) {
     let fill = start(&example("fill_kafka.sql"), &fill);
 
     let job = |bounded: bool, parallelism: u64| {
-        let mut arguments = options("events", std::slice::from_ref(&servers));
-        arguments.extend(options("results", std::slice::from_ref(&servers)));
+        let mut arguments = options("events", &[servers.clone(), PATIENT.into()]);
+        arguments.extend(options("results", &[servers.clone(), PATIENT.into()]));
         arguments.extend(options("results", &results.iter().map(ToString::to_string).collect::<Vec<_>>()));
         if bounded {
             arguments.extend(options("events", &["scan.bounded.mode=latest-offset".to_owned()]));

@@ -9,6 +9,9 @@ use anabranch_model::Rng;
 /// From the start of a process to its killing at most: long enough for some checkpoints.
 pub(crate) const LIFE_MS_MAX: u64 = 2_000;
 
+/// A busy machine starts a broker in more than the default time.
+pub(crate) const PATIENT: &str = "connection.timeout=300 s";
+
 /// How often to kill, and the seed of when; the seed is printed.
 pub(crate) fn kills_and_seed() -> (u64, u64) {
     let (kills, seed) = (number("ANABRANCH_KILLS").unwrap_or(3), number("ANABRANCH_SEED").unwrap_or(1));

@@ -9,7 +9,9 @@ use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedPr
 use serde_json::{Value, json};
 
 use crate::broker::Broker;
-use crate::processes::{LIFE_MS_MAX, example, finish, kill_often, kills_and_seed, options, start, with_checkpoints};
+use crate::processes::{
+    LIFE_MS_MAX, PATIENT, example, finish, kill_often, kills_and_seed, options, start, with_checkpoints,
+};
 use crate::topics::{create, records};
 
 const ENTITIES: u64 = 40;
@@ -85,7 +87,7 @@ fn produce(servers: &str, windows: i64, seed: u64) -> Expected {
         }
         std::thread::park_timeout(Duration::from_millis(PAUSE_MS));
     }
-    producer.flush(Duration::from_secs(30)).expect("written");
+    producer.flush(Duration::from_secs(120)).expect("written");
     expected
 }
 
@@ -122,7 +124,7 @@ fn there_is_no_false_alert_and_no_lost_or_doubled_count_however_often_the_proces
     let job = |bounded: bool, parallelism: u64| {
         let tables = ["events", "alerts", "counts"];
         let mut arguments: Vec<String> =
-            tables.iter().flat_map(|table| options(table, std::slice::from_ref(&servers))).collect();
+            tables.iter().flat_map(|table| options(table, &[servers.clone(), PATIENT.into()])).collect();
         if bounded {
             arguments.extend(options("events", &["scan.bounded.mode=latest-offset".to_owned()]));
         }

@@ -22,10 +22,6 @@ pub(super) type Consumer = BaseConsumer<Reports>;
 /// A writer's client.
 pub(super) type Producer = BaseProducer<Reports>;
 
-/// The longest time that opening a table waits for a first answer. Shorter than an outage may last later: whoever has just
-/// typed a wrong address waits for this.
-pub(super) const FIRST_ANSWER: Duration = Duration::from_secs(10);
-
 /// Callbacks that may wait while a first request was not answered.
 pub(super) const CALLBACKS: u32 = 100;
 

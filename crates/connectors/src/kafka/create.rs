@@ -28,7 +28,7 @@ pub(super) fn ensure_topic(
     wait: Duration,
     clock: &dyn Clock,
 ) -> Result<i32> {
-    let deadline = clock.now().plus(wait);
+    let mut deadline = clock.now().plus(wait);
     let mut asked = false;
     loop {
         let metadata = client.client().fetch_metadata(Some(topic), wait).map_err(|error| {
@@ -44,7 +44,9 @@ pub(super) fn ensure_topic(
         };
         match code {
             RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition if !asked => {
-                create(table, topic, wait)?;
+                // A broker has answered: the rest may take as long as an outage.
+                create(table, topic, table.connection_timeout)?;
+                deadline = clock.now().plus(table.connection_timeout);
                 asked = true;
             }
             // Created a moment ago, by this task or another: leaders are being chosen.

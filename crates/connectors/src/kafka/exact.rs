@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Nanos, Result};
-use anabranch_operators::{Committable, Host, Sink, TaskContext};
+use anabranch_operators::{Committable, Delivery, Former, Host, Sink, TaskContext};
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use super::client::{self, FIRST_ANSWER, LOOK};
+use super::client::{self, LOOK};
 use super::create::ensure_topic;
 use super::held::{Content, Held};
 use super::key::KeyEncoder;
@@ -47,34 +47,34 @@ pub(super) struct ExactSink {
 pub(super) struct Committer {
     table: Table,
     scope: String,
+    former: Former,
     /// Name of the table.
     name: String,
     clock: Arc<dyn Clock>,
     host: Arc<dyn Host>,
     outage: RefCell<Outage>,
-    /// By the task whose records they commit.
-    transactors: BTreeMap<u32, Transactor>,
+    /// By the task whose records they commit, and its scope.
+    transactors: BTreeMap<Identity, Transactor>,
     /// What was prepared before this incarnation is being committed.
     is_restoring: bool,
 }
 
 impl ExactSink {
-    /// Looks the topic up, and creates it if it does not exist. Takes the task's transactions over: one that a former process left
-    /// open would keep readers of committed records waiting.
+    /// Looks the topic up, and creates it if it does not exist. Takes over the transactions of the task, and of all tasks under former
+    /// scopes that are its share: a transaction that a killed process left open would keep readers of committed records waiting.
     pub(super) fn open(
         table: Table,
         name: &str,
         values: Box<dyn Encode>,
         schema: &SchemaRef,
         context: &TaskContext,
-        scope: &str,
     ) -> Result<ExactSink> {
         let topic = table.single_topic()?.to_owned();
         let keys = KeyEncoder::new(&table, schema)?;
-        let wait = table.connection_timeout.min(FIRST_ANSWER);
+        let wait = table.first_answer;
         let count = ensure_topic(&*client::producer(&table)?, &table, &topic, wait, context.clock.as_ref())?;
-        let mut committer = Committer::new(table, name, context, scope);
-        committer.take_over(context.index, &topic)?;
+        let mut committer = Committer::new(table, name, context);
+        committer.take_over(context, &topic)?;
         Ok(ExactSink {
             held: Held::new(&topic),
             room: Room::new(context.host.clone(), committer.table.buffer_bytes),
@@ -89,13 +89,18 @@ impl ExactSink {
 }
 
 impl Committer {
-    /// Of the writer of a table that has this scope.
-    pub(super) fn new(table: Table, name: &str, context: &TaskContext, scope: &str) -> Committer {
-        let (name, scope, clock) = (name.to_owned(), scope.to_owned(), context.clock.clone());
+    /// Of the writer of a table.
+    pub(super) fn new(table: Table, name: &str, context: &TaskContext) -> Committer {
+        let (name, clock) = (name.to_owned(), context.clock.clone());
+        let (scope, former) = match &context.delivery {
+            Delivery::ExactlyOnce { scope, former } => (scope.clone(), former.clone()),
+            Delivery::AtLeastOnce => (String::new(), Former::default()),
+        };
         let outage = Outage::of_writer(&table, context);
         Committer {
             table,
             scope,
+            former,
             name,
             clock,
             host: context.host.clone(),
@@ -108,13 +113,29 @@ impl Committer {
     /// Rows follow: what other tasks left to be committed has been.
     fn restored(&mut self, own: u32) {
         if std::mem::replace(&mut self.is_restoring, false) {
-            self.transactors.retain(|task, _| *task == own);
+            let own = self.identity(&self.scope, own);
+            self.transactors.retain(|identity, _| *identity == own);
         }
     }
 
-    /// Takes a task's transactions over before there is anything to commit.
-    fn take_over(&mut self, task: u32, topic: &str) -> Result<()> {
-        self.transact(task, topic, "the transactions could not be taken over from", |_, _| Ok(()))
+    /// Takes transactions over before there is anything to commit.
+    fn take_over(&mut self, context: &TaskContext, topic: &str) -> Result<()> {
+        let Former { scopes, tasks } = self.former.clone();
+        for scope in &scopes {
+            let share = (context.index..tasks.max(context.parallelism)).step_by(context.parallelism.max(1) as usize);
+            for task in share {
+                self.take(&self.identity(scope, task), topic)?;
+            }
+        }
+        self.take(&self.identity(&self.scope, context.index), topic)
+    }
+
+    fn take(&mut self, identity: &Identity, topic: &str) -> Result<()> {
+        self.transact(identity, topic, "the transactions could not be taken over from", |_, _| Ok(()))
+    }
+
+    fn identity(&self, scope: &str, task: u32) -> Identity {
+        Identity::new(scope, &self.name, task)
     }
 
     /// Writes the records in a transaction, unless they have been.
@@ -128,14 +149,18 @@ impl Committer {
     /// Writes the records in a transaction.
     fn commit_content(&mut self, task: u32, epoch: Epoch, content: &Content<'_>) -> Result<()> {
         let what = format!("the records of epoch {} could not be committed to", epoch.0);
-        self.transact(task, content.topic, &what, |transactor, bounds| transactor.commit(epoch, content, bounds))
+        // What was restored may have been committed already, under the scope under which it was prepared.
+        let scope = self.former.scopes.first().filter(|_| self.is_restoring).unwrap_or(&self.scope);
+        self.transact(&self.identity(scope, task), content.topic, &what, |transactor, bounds| {
+            transactor.commit(epoch, content, bounds)
+        })
     }
 
     /// Has a task's transactor do something. What fails and may succeed later is tried again, for a bounded time, and so is what
     /// another process prevented if the job does not belong to that process: it was starting as this one was.
     fn transact(
         &mut self,
-        task: u32,
+        identity: &Identity,
         topic: &str,
         what: &str,
         act: impl Fn(&mut Transactor, &Bounds<'_>) -> Result<(), Failure>,
@@ -143,15 +168,16 @@ impl Committer {
         let (clock, host) = (self.clock.clone(), self.host.clone());
         let deadline = clock.now().plus(self.table.delivery_timeout);
         let bounds = Bounds { deadline, clock: clock.as_ref(), host: host.as_ref(), outage: &self.outage };
-        let identity = Identity::new(&self.scope, &self.name, task);
+        // Under a former scope, results of a checkpoint that was passed over may have been committed.
+        let is_former = identity.scope() != self.scope;
         let mut pause = PAUSE;
         loop {
-            let opened = match self.transactors.remove(&task).filter(|known| known.topic() == topic) {
+            let opened = match self.transactors.remove(identity).filter(|known| known.topic() == topic) {
                 Some(known) => Ok(known),
-                None => Transactor::open(&self.table, &identity, topic, &bounds),
+                None => Transactor::open(&self.table, identity, topic, &bounds),
             };
             let acted = opened.and_then(|mut transactor| {
-                if let Some(after) = host.resumed_after().filter(|_| self.is_restoring) {
+                if let Some(after) = host.resumed_after().filter(|_| self.is_restoring && !is_former) {
                     transactor.check_not_ahead(after)?;
                 }
                 act(&mut transactor, &bounds)?;
@@ -160,7 +186,7 @@ impl Committer {
             // One that has failed is given up: the next one finds out what has become of its transaction.
             let reason = match acted {
                 Ok(transactor) => {
-                    self.transactors.insert(task, transactor);
+                    self.transactors.insert(identity.clone(), transactor);
                     self.outage.borrow_mut().ends(clock.now());
                     return Ok(());
                 }

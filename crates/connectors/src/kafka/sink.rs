@@ -14,7 +14,7 @@ use arrow::datatypes::SchemaRef;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
-use super::client::{self, FIRST_ANSWER, Producer};
+use super::client::{self, Producer};
 use super::create::ensure_topic;
 use super::exact::Committer;
 use super::key::KeyEncoder;
@@ -93,7 +93,7 @@ impl KafkaSink {
         let name = table.single_topic()?.to_owned();
         let keys = KeyEncoder::new(&table, schema)?;
         let client = client::producer(&table)?;
-        let wait = table.connection_timeout.min(FIRST_ANSWER);
+        let wait = table.first_answer;
         let count = ensure_topic(&client, &table, &name, wait, context.clock.as_ref())?;
         Ok(KafkaSink {
             name: name.clone(),

@@ -11,7 +11,7 @@ use arrow::array::Array;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 
-use super::client::{self, Consumer, FIRST_ANSWER, is_passing, is_permanent, outage, partition_counts, silent};
+use super::client::{self, Consumer, is_passing, is_permanent, outage, partition_counts, silent};
 use super::commits::{Commits, GroupOffsets};
 use super::native::{Queue, Received, Topic, What};
 use super::outage::Outage;
@@ -61,7 +61,7 @@ impl KafkaSource {
         from: Option<&Positions>,
     ) -> Result<KafkaSource> {
         let client = client::consumer(&table)?;
-        let wait = table.connection_timeout.min(FIRST_ANSWER);
+        let wait = table.first_answer;
         let counts = partition_counts(&client, &table, wait, context.clock.as_ref())?;
         let topics = table.topics.iter().map(|name| Topic::of_consumer(&client, name)).collect::<Result<Vec<_>>>()?;
         let from = from.map(|from| position::parse(from, &table, &counts, name)).transpose()?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Result};
 use rdkafka::consumer::Consumer as _;
-use rdkafka::error::{KafkaError, KafkaResult};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::client::{Consumer, is_passing, is_permanent, patiently, silent};
@@ -77,7 +77,7 @@ impl Inquiry<'_> {
             let list = question(wait)?;
             for element in list.elements() {
                 if let Err(error) = element.error()
-                    && error.rdkafka_error_code().is_some_and(is_passing)
+                    && error.rdkafka_error_code().is_some_and(is_passing_or_new)
                 {
                     return Err(error);
                 }
@@ -117,6 +117,15 @@ impl Inquiry<'_> {
             code => silent(self.client.context(), self.table, self.wait, code),
         }
     }
+}
+
+/// Whether a later answer may be another one. A broker has shown the partition; one that has not learned of it yet may answer.
+fn is_passing_or_new(code: RDKafkaErrorCode) -> bool {
+    let is_unknown = matches!(
+        code,
+        RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownPartition
+    );
+    is_unknown || is_passing(code)
 }
 
 fn raw(offset: Offset) -> i64 {

@@ -25,6 +25,8 @@ pub(super) struct Table {
     pub(super) discovers: bool,
     /// How long all brokers may be silent before the job fails.
     pub(super) connection_timeout: Duration,
+    /// How long opening the table waits for the first answer of a broker.
+    pub(super) first_answer: Duration,
     pub(super) partitioner: Partitioner,
     pub(super) key_fields: Vec<String>,
     pub(super) key_format: Option<Format>,
@@ -74,6 +76,8 @@ pub(super) enum Partitioner {
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(10);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Shorter than an outage may last later: a user who has typed a wrong address waits for this.
+const FIRST_ANSWER: Duration = Duration::from_secs(10);
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 const BUFFER_BYTES: u64 = 256 << 20;
 /// What brokers allow a transaction to take unless they are told otherwise, and the least that the client accepts.
@@ -92,6 +96,7 @@ impl Table {
                 .remedy("leave it out to take the broker's default"));
         }
         let startup = startup(options)?;
+        let timeout = options.duration("connection.timeout")?;
         let properties = Properties::new(&options.prefixed("properties."))?;
         let property = |name: &str| properties.get(name).map(str::to_owned);
         let table = Table {
@@ -102,7 +107,8 @@ impl Table {
             bounded,
             watch_interval: if interval.is_zero() { WATCH_INTERVAL } else { interval },
             discovers: !bounded && !interval.is_zero(),
-            connection_timeout: options.duration("connection.timeout")?.unwrap_or(CONNECTION_TIMEOUT),
+            connection_timeout: timeout.unwrap_or(CONNECTION_TIMEOUT),
+            first_answer: timeout.unwrap_or(FIRST_ANSWER),
             partitioner: partitioner(options)?,
             key_fields: fields(options.string("key.fields").unwrap_or_default()),
             key_format: Format::optional(options, "key.format")?,

@@ -77,13 +77,20 @@ impl Bounds<'_> {
 }
 
 /// The name under which a task's transactions and their group are known to the brokers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity(String);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Identity {
+    scope: String,
+    name: String,
+}
 
 impl Identity {
     /// A scope holds no slash and a task is a number, so that no two tables share a name.
     pub(super) fn new(scope: &str, table: &str, task: u32) -> Identity {
-        Identity(format!("anabranch/{scope}/{table}/{task}"))
+        Identity { scope: scope.to_owned(), name: format!("anabranch/{scope}/{table}/{task}") }
+    }
+
+    pub(super) fn scope(&self) -> &str {
+        &self.scope
     }
 }
 
@@ -114,7 +121,7 @@ impl Transactor {
         topic: &str,
         bounds: &Bounds<'_>,
     ) -> Result<Transactor, Failure> {
-        let client = client::transactional_producer(table, &identity.0)?;
+        let client = client::transactional_producer(table, &identity.name)?;
         while let Err(error) = client.init_transactions(bounds.left().min(table.connection_timeout)) {
             match &error {
                 KafkaError::Transaction(error) if error.is_retriable() && !bounds.are_over() => {
@@ -174,7 +181,7 @@ impl Transactor {
         else {
             return Ok(());
         };
-        let (group, topic) = (&self.identity.0, &self.topic_name);
+        let (group, topic) = (&self.identity.name, &self.topic_name);
         Err(Failure::Final(
             Error::user(format!(
                 "topic {topic} has results up to epoch {}, but the job resumes from the checkpoint of epoch {}: results would be \
@@ -196,7 +203,7 @@ impl Transactor {
     fn is_done(&self, number: i64, checksum: &str) -> Result<bool, Failure> {
         match &self.done {
             Some(done) if done.epoch == number && done.checksum != checksum => Err(Failure::Final(
-                Error::user(format!("other records have been committed as '{}' for this epoch", self.identity.0))
+                Error::user(format!("other records have been committed as '{}' for this epoch", self.identity.name))
                     .remedy("let one statement of one job write the table, and give a job that goes back to an older checkpoint a new scope"),
             )),
             done => Ok(done.as_ref().is_some_and(|done| done.epoch >= number)),
@@ -266,7 +273,7 @@ fn done(
     topic: &str,
     bounds: &Bounds<'_>,
 ) -> Result<(Option<Done>, ConsumerGroupMetadata), Failure> {
-    let client = client::group_client(table, &identity.0)?;
+    let client = client::group_client(table, &identity.name)?;
     let mut asked = TopicPartitionList::new();
     asked.add_partition(topic, OFFSET_PARTITION);
     let answered = patiently(&client, bounds.clock, bounds.left().min(table.connection_timeout), |wait| {
@@ -298,7 +305,7 @@ fn judge(client: &Producer, table: &Table, identity: &Identity, error: &KafkaErr
         Some(RDKafkaErrorCode::InvalidProducerEpoch) if !is_fatal => Failure::Passing(reason),
         Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch) => {
             Failure::Fenced(
-                Error::outside(format!("another writer has taken over the transactions of '{}'", identity.0))
+                Error::outside(format!("another writer has taken over the transactions of '{}'", identity.name))
                     .remedy("let only one instance of the job run; the one that was started last goes on"),
             )
         }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Clock, Epoch, Incarnation, SystemClock};
-use anabranch_operators::{Connector, Delivery, Host, Malformed, NoHost, Polled, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{
+    Connector, Delivery, Former, Host, Malformed, NoHost, Polled, Positions, Sink, Source, TaskContext,
+};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -51,7 +53,10 @@ pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
 
 /// The context of a task that writes exactly once, in the first incarnation of its job.
 pub(crate) fn exact_context(index: u32, parallelism: u32, scope: &str) -> TaskContext {
-    TaskContext { delivery: Delivery::ExactlyOnce { scope: scope.into() }, ..context(index, parallelism) }
+    TaskContext {
+        delivery: Delivery::ExactlyOnce { scope: scope.into(), former: Former::default() },
+        ..context(index, parallelism)
+    }
 }
 
 /// An incarnation of a job.
@@ -291,11 +296,19 @@ pub(crate) fn check_waits(source: &mut dyn Source) {
         polls += 1;
         assert!(polls < 1000, "rows come all the time");
     }
-    let (polled, took) = timed(source, Duration::from_millis(60));
-    assert!(matches!(polled, Polled::Pending), "{polled:?}");
+    // A busy machine may delay any one of them.
+    let mut shortest = |wait| {
+        let times = (0..5).map(|_| {
+            let (polled, took) = timed(source, wait);
+            assert!(matches!(polled, Polled::Pending), "{polled:?}");
+            took
+        });
+        times.min().expect("five")
+    };
+    let took = shortest(Duration::from_millis(60));
     assert!(took >= Duration::from_millis(50), "waited only {took:?}");
     assert!(took < Duration::from_millis(2000), "waited {took:?}");
-    let (_, took) = timed(source, Duration::ZERO);
+    let took = shortest(Duration::ZERO);
     assert!(took < Duration::from_millis(1000), "did not wait, and took {took:?}");
 }
 

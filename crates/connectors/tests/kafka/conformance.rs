@@ -15,7 +15,8 @@ use crate::suite::{
 
 fn table(topic: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
     let servers = broker::shared().servers();
-    let base = [("topic", topic), ("properties.bootstrap.servers", servers), BOUNDED];
+    let patient = ("connection.timeout", "300 s");
+    let base = [("topic", topic), ("properties.bootstrap.servers", servers), BOUNDED, patient];
     spec("kafka", &[&base, extra].concat())
 }
 

@@ -2,13 +2,14 @@
 //! commit; readers of uncommitted ones see what was tried, too.
 
 use anabranch_model::{Clock, Epoch, SystemClock};
-use anabranch_operators::{Committable, Sink};
+use anabranch_operators::{Committable, Former, Sink};
 use rdkafka::ClientConfig;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 
 use crate::broker::Broker;
 use crate::harness::{
-    BOUNDED, Outside, PATIENCE, Place, Reader, open_exact, open_exact_at, open_sink, records, rows, table, table_at,
+    BOUNDED, Outside, PATIENCE, Place, Reader, open_exact, open_exact_at, open_renamed, open_sink, records, rows,
+    table, table_at,
 };
 
 const UNCOMMITTED: (&str, &str) = ("properties.isolation.level", "read_uncommitted");
@@ -153,6 +154,70 @@ fn a_transaction_that_was_left_open_ends_with_the_next_start() {
     assert_eq!(committed(topic), [0, 1, 2]);
 }
 
+/// The scopes that a job had before it passed over damaged checkpoints, and the tasks that it had then.
+fn former(scopes: &[&str], tasks: u32) -> Former {
+    Former { scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(), tasks }
+}
+
+/// A process was killed in the middle of a transaction, and its checkpoint is damaged: the job resumes from an older one, with
+/// fewer tasks and another scope.
+#[test]
+fn transactions_that_were_left_open_under_former_scopes_end_with_the_next_start() {
+    let topic = "left-renamed";
+    Outside::shared().create_topic(topic, 1);
+    let open = ["anabranch/renamed/results/3", "anabranch/renamed-2/results/0"].map(|id| {
+        let dead = transactional(crate::broker::shared().servers(), id);
+        dead.begin_transaction().unwrap();
+        send(&dead, topic, 10..15);
+        dead
+    });
+    send(&Outside::shared().producer, topic, 0..3);
+    assert_eq!(committed_now(topic), ids(&[]), "the open transactions are in the way");
+    let former = former(&["renamed", "renamed-2"], 4);
+    let _sink = open_renamed(table(topic, &[]), "renamed-3", former, Place::new(true, Some(5))).unwrap();
+    assert_eq!(committed(topic), [0, 1, 2]);
+    for dead in open {
+        dead.commit_transaction(PATIENCE).unwrap_err();
+    }
+}
+
+#[test]
+fn what_was_committed_under_a_former_scope_is_not_committed_again() {
+    let topic = "committed-before";
+    Outside::shared().create_topic(topic, 1);
+    let mut sink = open_exact(table(topic, &[]), 0, 2, "before").unwrap();
+    let one = prepare(sink.as_mut(), 1);
+    let mut other = open_exact(table(topic, &[]), 1, 2, "before").unwrap();
+    let one_of_other = prepare(other.as_mut(), 1);
+    // The checkpoint of epoch 1 is whole. That of epoch 2 is damaged; its results are visible.
+    let two = prepare(sink.as_mut(), 2);
+    for committable in [&one, &two] {
+        sink.commit(committable).unwrap();
+    }
+    drop((sink, other));
+    let open = |scope: &str| {
+        let former = former(&["before"], 2);
+        open_renamed(table(topic, &[]), scope, former, Place::new(true, Some(1))).unwrap()
+    };
+    // Killed before its first checkpoint, the job starts once more under another scope.
+    for scope in ["before-3", "before-4"] {
+        let mut sink = open(scope);
+        sink.commit(&one).unwrap();
+        sink.commit(&one_of_other).unwrap();
+    }
+    let mut expected = ids(&[1, 1, 2]);
+    expected.sort_unstable();
+    assert_eq!(committed(topic), expected, "once from each task");
+    // Epoch 2 comes again, with other records perhaps: it is written again.
+    let mut sink = open("before-5");
+    sink.commit(&one).unwrap();
+    let again = prepare(sink.as_mut(), 2);
+    sink.commit(&again).unwrap();
+    let mut expected = ids(&[1, 1, 2, 2]);
+    expected.sort_unstable();
+    assert_eq!(committed(topic), expected);
+}
+
 #[test]
 fn an_epoch_that_was_committed_with_other_records_is_not_taken_for_done() {
     Outside::shared().create_topic("diverged", 1);
@@ -172,7 +237,8 @@ fn an_epoch_that_was_committed_with_other_records_is_not_taken_for_done() {
 /// What the connector's own transactions are called, for a producer that plays one that died.
 fn transactional(servers: &str, id: &str) -> BaseProducer {
     let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", servers).set("transactional.id", id).set("transaction.timeout.ms", "60000");
+    // Longer than any test waits: what ends its transaction is not the broker's timeout.
+    config.set("bootstrap.servers", servers).set("transactional.id", id).set("transaction.timeout.ms", "600000");
     let producer: BaseProducer = config.create().unwrap();
     producer.init_transactions(PATIENCE).unwrap();
     producer
@@ -262,7 +328,6 @@ fn an_interval_is_bounded_and_its_error_says_what_helps() {
 
 #[test]
 fn what_a_broker_refuses_for_good_is_told_at_once() {
-    let clock = SystemClock::new();
     Outside::shared().create_topic("refused", 1);
     let mut sink = open_exact(table("refused", &[("properties.message.max.bytes", "2000")]), 0, 1, "refused").unwrap();
     let long = "x".repeat(3000);
@@ -272,7 +337,9 @@ fn what_a_broker_refuses_for_good_is_told_at_once() {
     let batch = arrow::array::RecordBatch::try_new(schema, vec![std::sync::Arc::new(id), std::sync::Arc::new(name)]);
     sink.write(&batch.unwrap()).unwrap();
     let prepared = sink.prepare_commit(Epoch(1)).unwrap().unwrap();
+    let clock = SystemClock::new();
     let error = sink.commit(&prepared).unwrap_err().to_string();
+    assert!(clock.now().0 < 60_000_000_000, "took {:?}", clock.now());
     assert!(error.contains("topic refused") && error.contains("larger than the client or the topic allows"), "{error}");
 
     let mut damaged = prepare(open_exact(table("refused", &[]), 0, 1, "refused").unwrap().as_mut(), 2);
@@ -284,7 +351,6 @@ fn what_a_broker_refuses_for_good_is_told_at_once() {
     let error = sink.commit(&damaged).unwrap_err().to_string();
     assert!(error.contains("epoch 2 of sink task 0") && error.contains("its checksum is wrong"), "{error}");
     assert_eq!(committed("refused"), ids(&[]));
-    assert!(clock.now().0 < 60_000_000_000, "took {:?}", clock.now());
 }
 
 #[test]
@@ -305,7 +371,7 @@ fn a_commit_bridges_an_outage_and_gives_up_in_time() {
     let error = hasty.commit(&hasty_one).unwrap_err().to_string();
     assert!(error.contains("topic exact-bridged") && error.contains("within 2 s"), "{error}");
     assert!(error.contains("'sink.delivery.timeout' says how long to try"), "{error}");
-    assert!(clock.now().0 < 30_000_000_000, "gave up after {:?}", clock.now());
+    assert!(clock.now().0 < 60_000_000_000, "gave up after {:?}", clock.now());
 
     let writer = std::thread::Builder::new().name("commit".into());
     let committing = writer.spawn(move || {

@@ -38,13 +38,13 @@ fn a_restart_goes_on_after_the_last_epoch_that_was_done() {
 #[test]
 fn a_cut_covers_what_poll_returned_and_not_what_was_read_ahead() {
     let outside = Outside::shared();
-    outside.create_topic("ahead", 3);
+    outside.create_topic("cut-ahead", 3);
     for partition in 0..3 {
         let first = i64::from(partition) * 10;
-        outside.produce("ahead", partition, &records(first..first + 10));
+        outside.produce("cut-ahead", partition, &records(first..first + 10));
     }
-    let options = [("properties.group.id", "ahead"), FROM_GROUP];
-    let mut reader = Reader::open(table("ahead", &options), 0, 1);
+    let options = [("properties.group.id", "cut-ahead"), FROM_GROUP];
+    let mut reader = Reader::open(table("cut-ahead", &options), 0, 1);
     // One poll returns the rows of one partition; those of the others may lie decoded behind it.
     reader.read_until("some rows", |reader| reader.count() > 0);
     let seen = reader.sorted_ids();
@@ -52,7 +52,8 @@ fn a_cut_covers_what_poll_returned_and_not_what_was_read_ahead() {
     reader.source.epoch_done(Epoch(1)).expect("done");
     drop(reader);
 
-    let rest = Reader::read_to_end(table("ahead", &[BOUNDED, FROM_GROUP, ("properties.group.id", "ahead")]), 0, 1);
+    let rest =
+        Reader::read_to_end(table("cut-ahead", &[BOUNDED, FROM_GROUP, ("properties.group.id", "cut-ahead")]), 0, 1);
     let mut all = [seen, rest.sorted_ids()].concat();
     all.sort_unstable();
     assert_eq!(all, (0..30).collect::<Vec<_>>());

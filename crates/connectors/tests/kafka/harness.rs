@@ -1,13 +1,15 @@
 //! What the tests share: tables of two columns, readers that run against a deadline, and a plain client of the broker.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Clock, Epoch, Incarnation, Nanos, PartitionId, Result, SystemClock};
-use anabranch_operators::{Connector, Delivery, Host, Malformed, NoHost, Polled, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{
+    Connector, Delivery, Former, Host, Malformed, NoHost, Polled, Positions, Sink, Source, TaskContext,
+};
 use arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication, TopicResult};
@@ -34,7 +36,14 @@ pub(crate) fn table(topic: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
 }
 
 pub(crate) fn table_at(servers: &str, topic: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
-    let base = [("topic", topic), ("properties.bootstrap.servers", servers), ("format", "json")];
+    // A busy machine starts a broker in more than the default times.
+    let base = [
+        ("topic", topic),
+        ("properties.bootstrap.servers", servers),
+        ("format", "json"),
+        ("connection.timeout", "300 s"),
+        ("sink.delivery.timeout", "300 s"),
+    ];
     let options: BTreeMap<String, String> =
         base.iter().chain(extra).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     ConnectorSpec { connector: "kafka".into(), options }
@@ -79,7 +88,7 @@ pub(crate) fn open_sink(connector: ConnectorSpec, index: u32, parallelism: u32) 
 /// Opens a writer that writes exactly once.
 pub(crate) fn open_exact(connector: ConnectorSpec, index: u32, parallelism: u32, scope: &str) -> Result<Box<dyn Sink>> {
     let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
-    let delivery = Delivery::ExactlyOnce { scope: scope.into() };
+    let delivery = Delivery::ExactlyOnce { scope: scope.into(), former: Former::default() };
     KafkaConnector.sink(&spec, &TaskContext { delivery, ..context(index, parallelism) })
 }
 
@@ -125,8 +134,18 @@ impl Host for Place {
 
 /// Opens the only writer of a table in this place, which writes exactly once.
 pub(crate) fn open_exact_at(connector: ConnectorSpec, scope: &str, host: Arc<Place>) -> Result<Box<dyn Sink>> {
+    open_renamed(connector, scope, Former::default(), host)
+}
+
+/// Opens a writer that had other scopes before.
+pub(crate) fn open_renamed(
+    connector: ConnectorSpec,
+    scope: &str,
+    former: Former,
+    host: Arc<Place>,
+) -> Result<Box<dyn Sink>> {
     let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
-    let delivery = Delivery::ExactlyOnce { scope: scope.into() };
+    let delivery = Delivery::ExactlyOnce { scope: scope.into(), former };
     KafkaConnector.sink(&spec, &TaskContext { delivery, host, ..context(0, 1) })
 }
 
@@ -260,6 +279,9 @@ fn deadline(clock: &SystemClock) -> Nanos {
 
 pub(crate) const BOUNDED: (&str, &str) = ("scan.bounded.mode", "latest-offset");
 
+/// Topics that tests of this process have created, with their brokers.
+static CREATED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
 /// A client of the broker that shares no code with the connector.
 pub(crate) struct Outside {
     config: ClientConfig,
@@ -283,6 +305,9 @@ impl Outside {
     }
 
     pub(crate) fn create_topic(&self, topic: &str, partitions: i32) {
+        let servers = self.config.get("bootstrap.servers").expect("servers");
+        let is_new = CREATED.lock().unwrap().insert(format!("{servers}/{topic}"));
+        assert!(is_new, "two tests use the topic {topic}");
         let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
         let outcomes = block_on(self.admin().create_topics([&new], &AdminOptions::new())).expect("create topic");
         // A busy broker may create the topic and answer too late: the client asks again, and the name is taken.
@@ -295,7 +320,9 @@ impl Outside {
     pub(crate) fn grow_topic(&self, topic: &str, partitions: usize) {
         let more = NewPartitions::new(topic, partitions);
         let outcomes = block_on(self.admin().create_partitions([&more], &AdminOptions::new())).expect("add partitions");
-        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        // A second request finds what a late answer to the first one has done.
+        let is_done = |outcome: &TopicResult| matches!(outcome, Ok(_) | Err((_, RDKafkaErrorCode::InvalidPartitions)));
+        assert!(outcomes.iter().all(is_done), "{outcomes:?}");
         self.await_partitions(topic, partitions);
     }
 
@@ -311,7 +338,9 @@ impl Outside {
 
     pub(crate) fn delete_topic(&self, topic: &str) {
         let outcomes = block_on(self.admin().delete_topics(&[topic], &AdminOptions::new())).expect("delete topic");
-        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        let is_done =
+            |outcome: &TopicResult| matches!(outcome, Ok(_) | Err((_, RDKafkaErrorCode::UnknownTopicOrPartition)));
+        assert!(outcomes.iter().all(is_done), "{outcomes:?}");
     }
 
     /// Deletes what lies before `offset`, as retention does.

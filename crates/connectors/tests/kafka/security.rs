@@ -108,7 +108,8 @@ fn refusals(sasl: &dyn Fn(&str, &str, Extra<'_>) -> ConnectorSpec, broker: &Brok
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other.pem");
     std::fs::write(&other, stranger.pem()).unwrap();
-    let untrusted = [("properties.ssl.ca.location", other.to_str().unwrap()), wrong[0], wrong[1]];
+    let briefly = ("connection.timeout", "10 s");
+    let untrusted = [("properties.ssl.ca.location", other.to_str().unwrap()), wrong[0], wrong[1], briefly];
     let error = refusal(open_source(sasl("refused", "PLAIN", &untrusted), 0, 1));
     assert!(error.contains("no Kafka broker answered at") && !error.contains("wrong-horse"), "{error}");
     let misspelt = [("properties.sasl.passwort", "x"), ("properties.sasl.password", "wrong-horse")];

@@ -91,8 +91,11 @@ fn a_damaged_last_entry_is_passed_over_under_a_new_scope_and_told() {
         assert!(passed_over.contains("000000000003.json") && passed_over.contains("again"), "{passed_over}");
         assert_eq!(resumes, "resumes from the checkpoint of epoch 5, incarnation 1");
 
+        assert_eq!(taken.former.behind(Incarnation(1)), ["ads", "ads-2"], "results of epoch 5 are of the former name");
+
         // As long as there is no newer checkpoint, the next start finds the same.
         let again = take_over(&store).expect("again");
+        assert_eq!(again.former.behind(Incarnation(1)), ["ads", "ads-2", "ads-3"]);
         assert_eq!((again.incarnation, again.after, again.job.as_str()), (Incarnation(4), Epoch(5), "ads-4"));
         // The older process is fenced: its number is taken.
         assert!(commit(&mut taken, 5, 6).is_err());
@@ -141,6 +144,9 @@ fn the_new_scope_is_kept_by_the_next_checkpoint() {
     commit(&mut taken, 5, 9).expect("committed");
     let again = take_over(&store).expect("again");
     assert_eq!((again.after, again.job.as_str()), (Epoch(9), "ads-3"));
+    assert_eq!(again.former.behind(Incarnation(3)), [""; 0]);
+    // So does a restart within the process.
+    assert_eq!(taken.former.behind(Incarnation(3)), [""; 0]);
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Connector for Tables {
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
         let scope = match &context.delivery {
-            Delivery::ExactlyOnce { scope } => Some(scope.clone()),
+            Delivery::ExactlyOnce { scope, .. } => Some(scope.clone()),
             Delivery::AtLeastOnce => None,
         };
         let (tables, table, task) = (self.clone(), spec.table.clone(), context.index);

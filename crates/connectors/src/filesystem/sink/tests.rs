@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Incarnation, Rng, SystemClock};
-use anabranch_operators::{Committable, Host};
+use anabranch_operators::{Committable, Former, Host};
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
@@ -273,7 +273,7 @@ fn write_at_least_once(sink: &mut dyn Sink, mut promised: impl FnMut(u64)) -> Re
 fn exactly_what_a_checkpoint_covers_survives_a_power_failure() {
     let mut rng = Rng::new(7);
     for format in ["json", "parquet"] {
-        let table = Table::new(format, Delivery::ExactlyOnce { scope: "job-0".into() });
+        let table = Table::new(format, Delivery::ExactlyOnce { scope: "job-0".into(), former: Former::default() });
         let recorder = Arc::new(Recorder::default());
         let count = || recorder.done.lock().unwrap().len();
         let mut sink = table.open(Disk::watched(recorder.clone()), 1).unwrap();
@@ -337,7 +337,9 @@ fn an_ended_epoch_survives_a_power_failure() {
 #[test]
 fn a_failed_sync_fails_the_epoch() {
     for format in ["json", "parquet"] {
-        for delivery in [Delivery::AtLeastOnce, Delivery::ExactlyOnce { scope: "job-0".into() }] {
+        for delivery in
+            [Delivery::AtLeastOnce, Delivery::ExactlyOnce { scope: "job-0".into(), former: Former::default() }]
+        {
             for failing in 0.. {
                 let table = Table::new(format, delivery.clone());
                 let recorder = Arc::new(Recorder { failing: Some(failing), ..Recorder::default() });
