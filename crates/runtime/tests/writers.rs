@@ -34,7 +34,7 @@ impl Remembering {
 
 fn checkpointing(folder: &Path) -> Checkpointing {
     Checkpointing {
-        store: Store::open(folder.to_str().unwrap(), &Access::default()).unwrap(),
+        store: Store::open(folder.to_str().expect("a path"), &Access::default()).expect("a store"),
         interval: Duration::from_secs(3600),
         timeout: Duration::from_secs(60),
         restart_attempts: 0,
