@@ -98,7 +98,8 @@ fn write_and_read(topic: &str, table: &dyn Fn(&str, Extra<'_>) -> ConnectorSpec)
 /// What is wrong is said, and no secret.
 fn refusals(sasl: &dyn Fn(&str, &str, Extra<'_>) -> ConnectorSpec, broker: &Broker) {
     Outside::new(broker.servers()).create_topic("refused", 1);
-    let wrong = [("properties.sasl.username", "writer"), ("properties.sasl.password", "wrong-horse"), BOUNDED];
+    let briefly = ("connection.timeout", "10 s");
+    let wrong = [("properties.sasl.username", "writer"), ("properties.sasl.password", "wrong-horse"), BOUNDED, briefly];
     for mechanism in ["PLAIN", "SCRAM-SHA-256"] {
         let error = refusal(open_source(sasl("refused", mechanism, &wrong), 0, 1));
         assert!(error.contains("uthentication"), "{error}");
@@ -108,7 +109,6 @@ fn refusals(sasl: &dyn Fn(&str, &str, Extra<'_>) -> ConnectorSpec, broker: &Brok
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other.pem");
     std::fs::write(&other, stranger.pem()).unwrap();
-    let briefly = ("connection.timeout", "10 s");
     let untrusted = [("properties.ssl.ca.location", other.to_str().unwrap()), wrong[0], wrong[1], briefly];
     let error = refusal(open_source(sasl("refused", "PLAIN", &untrusted), 0, 1));
     assert!(error.contains("no Kafka broker answered at") && !error.contains("wrong-horse"), "{error}");
