@@ -134,16 +134,14 @@ impl Checkpointing {
                 None => beginning(origin, &outline)?,
             };
             let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
-            if id.is_none() {
-                check_none_is_unusable(&journal, &mut aside)?;
-            }
-            id.map_or(Ok(()), |id| journal.confirm(id))?;
+            let others = match id {
+                Some(id) => journal.confirm(id).map(|()| None)?,
+                None => check_none_is_unusable(&journal, &mut aside).and_then(|()| self.others())?,
+            };
             let (job, begun_with) = self.job(&journal, id, incarnation);
             let former = FormerNames::new(&journal, id, incarnation);
             let mut notices = notices(&journal, id);
-            if id.is_none() {
-                notices.extend(self.others()?);
-            }
+            notices.extend(others);
             if let Some(origin) = origin.filter(|origin| begun_with.as_deref() != Some(origin.id())) {
                 return Err(origin.not_of(&self.store));
             }
