@@ -1,27 +1,29 @@
-//! A job's coordinator as a value: reports, answers of the store and the time go in, commands and the next deadline
-//! come out. What runs it (threads of one process, a server, the simulator) only carries out.
+//! A job's coordinator as a value. Inputs are reports, answers of the store and the time; outputs are commands and the
+//! next deadline. Its driver (threads of one process, a server, the simulator) only carries out.
 //!
-//! One machine per concern, each with its transitions as a table: `life` of the job over its incarnations, the `log`
-//! that fences, `grants` of groups of epochs, `group_size`, and `checkpoints`. Here they are composed.
+//! Each concern has its own machine, with its transitions as a table: `life` of the job over its incarnations, the
+//! `log` that fences, `grants` of groups of epochs, `group_size`, and `checkpoints`. This module composes them.
 //! `docs/protocol/coordinator.md` shows them all.
 //!
-//! A driver makes a [`Coordinator`] of what it read from the job's log, then calls [`Coordinator::handle`] for
-//! everything that happens and at [`Coordinator::next_deadline`], and after each call carries out all that
-//! [`Coordinator::poll`] gives. What it owes besides:
+//! A driver creates a [`Coordinator`] from the entries of the job's log. It calls [`Coordinator::handle`] for
+//! everything that happens and at [`Coordinator::next_deadline`], and after each call carries out all commands of
+//! [`Coordinator::poll`]. Its further duties:
 //!
-//! * Commands for tasks carry an incarnation: a worker refuses those older than the newest it has heard of, as reports of other
-//!   incarnations are refused here, and ends the tasks of an older one before it starts those of a newer.
-//! * Commands and reports arrive at least once while both processes live, in any order, possibly twice. If that cannot
-//!   be kept up, the tasks concerned are reported as failed: also one that said that it is gone, if its last acknowledgement
-//!   has not come. A command is meant for one life of a worker's process: a
-//!   repeated start must not reach its successor.
+//! * Commands for tasks carry an incarnation. A worker refuses commands of incarnations older than the newest it knows,
+//!   as the coordinator refuses reports of other incarnations. It ends the tasks of an older incarnation before it
+//!   starts those of a newer one.
+//! * Commands and reports arrive at least once while both processes live, in any order, possibly twice. If the driver
+//!   cannot ensure that, it reports the tasks concerned as failed. That includes a task that has reported that it is
+//!   gone, if its last acknowledgement has not arrived. A command is meant for one life of a worker's process: a
+//!   repeated start must not reach a later process.
 //! * Sources take grants in the order of their epochs, and stop only when the epoch to stop after is granted.
-//! * Of the epochs of a group, a source has to report the cut of the [`turn`] and of the last one, a sink the end of one: so
-//!   coordination costs by the group, and not by the epoch. More reports do no harm.
-//! * A task that drops rows because the job stops says so, and acknowledges nothing from then on.
-//! * A task that finishes acknowledges once more with `finished`, also if its last epoch is no checkpoint; a sink reports
-//!   that it is gone only when a checkpoint that covers its last epoch is done.
-//! * An acknowledgement speaks for all that the snapshot refers to: also for what a sink prepared at earlier ends of epochs.
+//! * Of a group's epochs, a source must report the cut of the [`turn`] and of the last one, and a sink the end of one.
+//!   So the cost of coordination is per group, not per epoch. More reports are harmless.
+//! * A task that drops rows because the job stops reports that, and acknowledges nothing afterwards.
+//! * A task that finishes sends a last acknowledgement with `finished`, even if its last epoch is not a checkpoint. A
+//!   sink reports that it is gone only when a checkpoint that covers its last epoch is done.
+//! * An acknowledgement covers everything that the snapshot refers to, including what a sink prepared at earlier ends
+//!   of epochs.
 
 mod checkpoints;
 mod config;
@@ -50,7 +52,7 @@ use group_size::GroupSize;
 use life::{Due, Life};
 use log::{Log, Outcome};
 
-/// The coordinator of one job. `S` is what a task's snapshot is known by: a handle, never the state itself.
+/// The coordinator of one job. `S` identifies a task's snapshot: a handle, never the state itself.
 #[derive(Debug)]
 pub struct Coordinator<S> {
     config: Config,
@@ -61,7 +63,7 @@ pub struct Coordinator<S> {
     grants: Grants,
     group_size: GroupSize,
     checkpoints: Checkpoints<S>,
-    /// Rows were dropped in this incarnation: nothing more is done by it.
+    /// Rows were dropped in this incarnation: none of its later epochs counts as done.
     dropped: bool,
     refused: u64,
     commands: VecDeque<Command<S>>,
@@ -69,7 +71,7 @@ pub struct Coordinator<S> {
 
 impl<S: Clone + PartialEq> Coordinator<S> {
     /// A coordinator that takes the job over: `log` are the entries found in the store, in order, with their numbers;
-    /// older ones may be left out. An entry that was missed costs only a detour.
+    /// older ones may be omitted. A missed entry only costs another read.
     pub fn new(
         now: Nanos,
         config: Config,
@@ -107,7 +109,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         }
     }
 
-    /// Takes something in; what follows from it is then in [`Coordinator::poll`].
+    /// Handles an input. [`Coordinator::poll`] then returns the resulting commands.
     pub fn handle(&mut self, now: Nanos, input: Input<S>) {
         if self.phase().is_over() {
             self.refused += u64::from(matches!(input, Input::Task(..)));
@@ -120,7 +122,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.logged(now, outcome);
             }
             Input::Overhead { coordinating, group } => self.group_size.measured(coordinating, group),
-            Input::Checkpoint => self.checkpoints.wished(),
+            Input::Checkpoint => self.checkpoints.requested(),
             Input::Stop => self.life.stop_wanted = true,
             Input::Tick => {}
         }
@@ -133,7 +135,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         self.commands.pop_front()
     }
 
-    /// When [`Coordinator::handle`] is to be called at the latest, with [`Input::Tick`] if nothing else comes.
+    /// When the driver must call [`Coordinator::handle`] at the latest, with [`Input::Tick`] if there is no other input.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Nanos> {
         if self.phase().is_over() {
@@ -143,13 +145,13 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         [self.life.deadline(), self.log.deadline(), checkpoints].into_iter().flatten().min()
     }
 
-    /// Where the job is in its life.
+    /// The phase of the job's life.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.life.phase()
     }
 
-    /// The present incarnation; 0 before the first has begun.
+    /// The current incarnation; 0 before the first has begun.
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
@@ -205,7 +207,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             Report::SinkFinished => self.ended(task, Epoch(u64::MAX)),
             Report::Acknowledged { epoch, snapshot, finished } => {
                 if finished {
-                    // Its own word on that may come later; until then it would be granted epochs that it never cuts.
+                    // The source's own report of this may arrive later. Until then the coordinator would grant it
+                    // epochs that it never cuts.
                     self.grants.source_finished(task);
                 }
                 self.checkpoints.acknowledged(now, task, epoch, snapshot, finished);
@@ -236,7 +239,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             return;
         }
         self.commands.push_back(Command::AbortCheckpoint(self.incarnation, epoch));
-        // Without a next group there is no next checkpoint either: only a restart leads on.
+        // Without a next group there is no next checkpoint: only a restart can help.
         if self.checkpoints.failures() > self.config.checkpoint_failures_max || self.grants.is_over() {
             self.fail(now, Cause::Checkpoints, true);
         }
@@ -261,7 +264,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.checkpoints.committed(checkpoint.epoch);
                 self.commands.push_back(Command::CheckpointDone(self.incarnation, checkpoint.epoch));
             }
-            // A checkpoint of an incarnation that is being cancelled: the next one goes on from it.
+            // A checkpoint of an incarnation that is being cancelled: the next incarnation resumes from it.
             Some(Outcome::Written(_)) => {}
         }
     }
@@ -275,13 +278,13 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         let from = self.log.newest().cloned();
         let epoch = from.as_ref().map_or(Epoch(0), |checkpoint| checkpoint.epoch);
         let (interval, timeout) = (self.config.checkpoint_interval, self.config.checkpoint_timeout);
-        let wished = self.checkpoints.has_wish();
+        let requested = self.checkpoints.has_open_request();
         self.incarnation = incarnation;
         self.dropped = false;
         self.grants = Grants::new(&self.tasks, epoch);
         self.checkpoints = Checkpoints::new(now, self.tasks.all.clone(), interval, timeout, epoch);
-        if wished {
-            self.checkpoints.wished();
+        if requested {
+            self.checkpoints.requested();
         }
         self.life.begun(now, &self.tasks.all);
         self.commands.push_back(Command::Start { incarnation, from });
@@ -311,7 +314,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         }
     }
 
-    /// What follows from the machines' states together.
+    /// Derives the next commands from the states of all machines together.
     fn settle(&mut self, now: Nanos) {
         if !self.phase().is_active() {
             return;
@@ -337,7 +340,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         if self.life.stop_wanted {
             self.life.stopping();
             if let Some(group) = self.grants.stop() {
-                // A source that takes the grant knows then that this epoch is its last one.
+                // A source that takes the grant then knows that this epoch is its last one.
                 self.commands.push_back(Command::StopAfter(self.incarnation, group.last));
                 self.granted(now, group, self.checkpoints.is_enabled());
             }
@@ -347,7 +350,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         }
     }
 
-    /// Every task has ended by itself. Of a job that was not stopped the log says that there is nothing to go on with.
+    /// Every task has ended by itself. If the job was not stopped, an entry of the log records that it has ended.
     fn all_gone(&mut self, now: Nanos) {
         match self.dropped || self.grants.is_stopping() {
             true => self.finish(),

@@ -1,4 +1,4 @@
-//! The document of the coordinator's machines is what the tables in the code say. `UPDATE_GOLDEN=1` writes it.
+//! The document of the coordinator's machines matches the tables in the code. `UPDATE_GOLDEN=1` writes it.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn the_document_shows_the_transition_tables() {
         fs::write(&path, document()).expect("docs/protocol/coordinator.md");
     }
     let shown = fs::read_to_string(&path).unwrap_or_default();
-    assert!(shown == document(), "{} is old: run the tests with UPDATE_GOLDEN=1", path.display());
+    assert!(shown == document(), "{} is outdated: run the tests with UPDATE_GOLDEN=1", path.display());
 }
 
 #[test]

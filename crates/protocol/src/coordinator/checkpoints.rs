@@ -1,11 +1,13 @@
-//! Checkpoints within one incarnation: from the grant that asks for one to the word to all tasks that it is committed.
+//! Checkpoints within one incarnation: from the grant that requests one to the notification of all tasks that it is
+//! committed.
 //!
-//! A task that has finished acknowledges once more, at the end of its last epoch; from that epoch on its last snapshot
-//! counts for every checkpoint. When all have finished and no checkpoint covers their ends yet, one is made of just
-//! these snapshots, so that a stream which ends leaves nothing invisible.
+//! A task that has finished sends a last acknowledgement at the end of its last epoch; from that epoch on, its last
+//! snapshot counts for every checkpoint. When all tasks have finished and no checkpoint covers their ends yet, the
+//! coordinator makes one of these snapshots, so that a stream that ends leaves no result invisible.
 //!
-//! A later checkpoint that is complete first makes earlier ones superfluous: what they covered, it covers. One is committed at
-//! a time; from then on it is the log's, cannot be aborted, and is either committed or this coordinator is fenced.
+//! A later checkpoint that is complete first replaces earlier ones, because it covers what they covered. One checkpoint
+//! is committed at a time. From then on it belongs to the log and cannot be aborted: either it is committed, or this
+//! coordinator is fenced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,25 +19,25 @@ use super::table::{Transition, row};
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[
     row("none", "a group is granted whose last epoch is a checkpoint", "pending", "-"),
-    row("none", "a checkpoint is wished for", "none", "the next group ends with one, whatever the interval"),
+    row("none", "a checkpoint is requested", "none", "the next group ends with one, whatever the interval"),
     row("none", "every task has finished, and no checkpoint covers that", "committing", "append to the log"),
     row("pending", "a source cuts the epoch, or a task acknowledges it", "pending", "the timeout begins"),
     row("pending", "some acknowledgements", "pending", "-"),
     row("pending", "the last acknowledgement", "committing", "append to the log"),
     row("pending", "a later checkpoint is complete", "aborted", "abort"),
     row("pending", "timeout, or a task declines", "aborted", "abort; again with the next group, or restart"),
-    row("committing", "written to the log", "committed", "checkpoint done; forget those beyond the kept number"),
+    row("committing", "written to the log", "committed", "checkpoint done; forget those beyond the number to keep"),
     row("aborted", "an acknowledgement", "aborted", "-"),
 ];
 
 #[derive(Debug)]
 struct Pending<S> {
     acknowledged: BTreeMap<TaskId, S>,
-    /// From the first sign that the epoch has ended somewhere.
+    /// Set at the first sign that the epoch has ended at some task.
     deadline: Option<Nanos>,
 }
 
-/// What a step of the machine leads to.
+/// A command that follows from the machine's state.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step<S> {
     Commit(Epoch, BTreeMap<TaskId, S>),
@@ -53,14 +55,14 @@ pub(super) struct Checkpoints<S> {
     finished: BTreeMap<TaskId, (Epoch, S)>,
     committing: Option<Epoch>,
     committed: Epoch,
-    /// Checkpoints in a row that were aborted.
+    /// Aborted checkpoints in a row.
     failures: u32,
-    wish: Wish,
+    request: Request,
 }
 
-/// That somebody wants a checkpoint which begins from now on.
+/// A request for a checkpoint that begins from now on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Wish {
+enum Request {
     #[default]
     None,
     Open,
@@ -86,41 +88,41 @@ impl<S: Clone> Checkpoints<S> {
             committing: None,
             committed: from,
             failures: 0,
-            wish: Wish::None,
+            request: Request::None,
         }
     }
 
-    /// A checkpoint is wanted soon.
-    pub(super) fn wished(&mut self) {
-        self.wish = Wish::Open;
+    /// A checkpoint is requested.
+    pub(super) fn requested(&mut self) {
+        self.request = Request::Open;
     }
 
-    /// Whether a wish has not been fulfilled yet.
-    pub(super) fn has_wish(&self) -> bool {
-        self.wish != Wish::None
+    /// Whether a request has not been fulfilled yet.
+    pub(super) fn has_open_request(&self) -> bool {
+        self.request != Request::None
     }
 
     pub(super) fn is_enabled(&self) -> bool {
         self.interval.is_some()
     }
 
-    /// Whether the next group shall end with a checkpoint.
+    /// Whether the next group must end with a checkpoint.
     pub(super) fn is_due(&self, now: Nanos) -> bool {
         let Some(interval) = self.interval else { return false };
-        let rested = self.failures > 0 || self.wish == Wish::Open || now >= self.began.plus(interval);
+        let rested = self.failures > 0 || self.request == Request::Open || now >= self.began.plus(interval);
         rested && self.pending.is_empty() && self.committing.is_none()
     }
 
     /// The end of this epoch is granted as a checkpoint.
     pub(super) fn trigger(&mut self, now: Nanos, epoch: Epoch) {
         self.began = now;
-        if self.wish == Wish::Open {
-            self.wish = Wish::Triggered(epoch);
+        if self.request == Request::Open {
+            self.request = Request::Triggered(epoch);
         }
         self.pending.insert(epoch, Pending { acknowledged: BTreeMap::new(), deadline: None });
     }
 
-    /// Some task has got to the end of the epoch.
+    /// Some task has reached the end of the epoch.
     pub(super) fn reached(&mut self, now: Nanos, epoch: Epoch) {
         for pending in self.pending.range_mut(..=epoch).map(|(_, pending)| pending) {
             pending.deadline.get_or_insert(now.plus(self.timeout));
@@ -140,7 +142,7 @@ impl<S: Clone> Checkpoints<S> {
         }
     }
 
-    /// The snapshots of all tasks for this epoch, if all are there.
+    /// The snapshots of all tasks for this epoch, or `None` if some are missing.
     fn complete(&self, epoch: Epoch, acknowledged: &BTreeMap<TaskId, S>) -> Option<BTreeMap<TaskId, S>> {
         // Asked at each report: nothing is copied before all are there.
         if acknowledged.len() + self.finished.len() < self.tasks.len() {
@@ -165,7 +167,7 @@ impl<S: Clone> Checkpoints<S> {
         self.end().is_some_and(|end| end <= self.committed)
     }
 
-    /// What is to be done now: the checkpoint to commit, and those that it makes superfluous.
+    /// What to do now: the checkpoint to commit, and those that it replaces.
     pub(super) fn steps(&mut self) -> Vec<Step<S>> {
         if self.committing.is_some() || !self.is_enabled() {
             return Vec::new();
@@ -190,16 +192,16 @@ impl<S: Clone> Checkpoints<S> {
         self.committing = None;
         self.committed = epoch;
         self.failures = 0;
-        if matches!(self.wish, Wish::Triggered(wished) if wished <= epoch) {
-            self.wish = Wish::None;
+        if matches!(self.request, Request::Triggered(requested) if requested <= epoch) {
+            self.request = Request::None;
         }
     }
 
-    /// A task cannot snapshot the epoch. Whether that aborts a checkpoint.
+    /// A task cannot snapshot the epoch. Returns whether that aborts a checkpoint.
     pub(super) fn declined(&mut self, epoch: Epoch) -> bool {
         let aborted = self.pending.remove(&epoch).is_some();
-        if aborted && self.wish == Wish::Triggered(epoch) {
-            self.wish = Wish::Open;
+        if aborted && self.request == Request::Triggered(epoch) {
+            self.request = Request::Open;
         }
         self.failures += u32::from(aborted);
         aborted

@@ -1,4 +1,4 @@
-//! What a job may set of its coordination.
+//! Settings of a job's coordination.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use std::time::Duration;
 pub struct Config {
     /// Epochs of a group.
     pub group_size: GroupSizing,
-    /// Least time from the beginning of a checkpoint to the beginning of the next; `None`: no checkpoints, and sinks that
-    /// write as rows come.
+    /// Least time between the starts of two checkpoints; `None`: no checkpoints, and sinks that
+    /// write rows as they arrive.
     pub checkpoint_interval: Option<Duration>,
     /// From the first cut of a checkpoint's epoch to the last acknowledgement.
     pub checkpoint_timeout: Duration,
-    /// Failed checkpoints in a row that are borne; one more and the tasks restart.
+    /// Failed checkpoints in a row that are tolerated; one more restarts the tasks.
     pub checkpoint_failures_max: u32,
-    /// Committed checkpoints that are kept, at least 1.
+    /// Number of committed checkpoints to keep, at least 1.
     pub checkpoints_kept: usize,
     /// From the command to start, or the last progress of a task that restores its state, until every task has started.
     pub start_timeout: Duration,
-    /// From the command to cancel until the tasks are taken for gone.
+    /// Longest time from the command to cancel until the tasks count as gone.
     pub cancel_timeout: Duration,
     /// Restarts after failures.
     pub restart: Restart,
-    /// From a question to the store until it is asked again.
+    /// Time after which a request to the store is retried.
     pub store_timeout: Duration,
-    /// Rest after an answer of the store that told nothing.
+    /// Pause after an answer of the store that did not decide anything.
     pub store_retry: Duration,
-    /// How long one entry of the log may take, whatever is tried.
+    /// How long one entry of the log may take, with all retries.
     pub store_patience: Duration,
-    /// How long after its last word with the store a coordinator looks whether another one has taken over.
+    /// How long after its last contact with the store a coordinator checks whether another one has taken over.
     pub fence_look: Duration,
 }
 
@@ -54,9 +54,9 @@ impl Default for Config {
 /// How many epochs make a group.
 #[derive(Clone, Debug)]
 pub enum GroupSizing {
-    /// Always so many.
+    /// Always this number.
     Fixed(u64),
-    /// As few as keep the share of coordination within bounds.
+    /// The smallest number that keeps the share of coordination within bounds.
     Adaptive(Adaptive),
 }
 
@@ -69,7 +69,7 @@ impl Default for GroupSizing {
 /// Bounds and steps of the adaptive group size.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
-    /// Smallest size, and the one to begin with.
+    /// Smallest size; also the first one.
     pub min: u64,
     /// Largest size.
     pub max: u64,
@@ -79,9 +79,9 @@ pub struct Adaptive {
     pub overhead_high: f64,
     /// Weight of the newest measurement in the average, above 0 and at most 1.
     pub weight: f64,
-    /// By what a group grows.
+    /// Factor by which a group grows.
     pub factor: u64,
-    /// By how much it shrinks.
+    /// Number of epochs by which a group shrinks.
     pub step: u64,
 }
 
@@ -94,15 +94,15 @@ impl Default for Adaptive {
 /// When and how often tasks restart after a failure.
 #[derive(Clone, Debug)]
 pub struct Restart {
-    /// Restarts in a row; one more failure and the job fails.
+    /// Restarts in a row; one more failure fails the job.
     pub attempts_max: u32,
     /// Pause before the first restart.
     pub pause_start: Duration,
-    /// By what each further pause grows.
+    /// Factor by which each further pause grows.
     pub pause_factor: u32,
     /// The longest pause.
     pub pause_max: Duration,
-    /// After so long without failure the earlier ones are forgotten.
+    /// Time without failure after which the count of failures starts again.
     pub forget_after: Duration,
 }
 

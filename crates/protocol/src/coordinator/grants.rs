@@ -1,12 +1,12 @@
 //! Grants of groups of epochs within one incarnation (Drizzle's group scheduling), and the stop at an epoch boundary.
 //!
-//! Sources may cut epochs only as far as they were granted, and are granted the next group when all of them are in
-//! the second half of the last one, so that in steady state none ever waits. A source that has used up its grant
-//! goes on reading in its last epoch; it only cuts later.
+//! Sources may cut epochs only as far as the coordinator has granted them. The next group is granted when all sources
+//! are in the second half of the last one, so in steady state no source waits. A source that has used up its grant
+//! continues to read in its last epoch; it only cuts later.
 //!
-//! Whether the last epoch of a group is a checkpoint is said with the grant: by then some source may be about to cut it.
-//! For the same reason a job stops after one more epoch, granted for that: the last one granted before may have been
-//! cut already, by a source that did not know that it ends there.
+//! The grant says whether the last epoch of a group is a checkpoint, because a source may be about to cut that epoch.
+//! For the same reason a job stops after one more epoch, granted for the stop: a source may already have cut the last
+//! granted epoch without knowing that it would end there.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ pub(super) const TABLE: &[Transition] = &[
         "running",
         "grant the next group; with a checkpoint if one is due",
     ),
-    row("running", "a source finished", "running", "it no longer counts"),
+    row("running", "a source finished", "running", "it is no longer waited for"),
     row("running", "stop", "stopping", "grant one more epoch with a checkpoint; stop after it"),
     row("running", "the slowest sink ended a later epoch", "running", "epoch done"),
     row("stopping", "the slowest sink ended a later epoch", "stopping", "epoch done"),
-    row("stopping", "a task drops rows", "stopping", "none done: no later epoch is, and no checkpoint"),
+    row("stopping", "a task drops rows", "stopping", "none done: no later epoch and no checkpoint will be done"),
 ];
 
 /// The epoch of a group that is its turning point: when all sources have cut it, the next group is granted.
@@ -74,7 +74,7 @@ impl Grants {
         self.sources.remove(&task);
     }
 
-    /// A sink ended an epoch; which epoch is done by that, if a later one.
+    /// A sink ended an epoch. Returns the epoch that is done now, if that is a later one.
     pub(super) fn ended(&mut self, task: TaskId, epoch: Epoch) -> Option<Epoch> {
         if let Some(ended) = self.sinks.get_mut(&task) {
             *ended = epoch.max(*ended);
@@ -110,7 +110,7 @@ impl Grants {
         group
     }
 
-    /// Grants the last group, of the one epoch after which the job stops; nothing if all sources have ended by themselves.
+    /// Grants the last group: one epoch, after which the job stops. `None` if all sources have ended by themselves.
     pub(super) fn stop(&mut self) -> Option<Group> {
         if self.is_over() {
             return None;

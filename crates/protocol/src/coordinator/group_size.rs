@@ -1,8 +1,8 @@
-//! How many epochs make a group (Drizzle, section 3.4): the fewest that keep the share of coordination in bounds, for
-//! small groups let the plan change sooner.
+//! The number of epochs of a group (Drizzle, section 3.4): the smallest that keeps the share of coordination within the
+//! bounds, because small groups let the plan change sooner.
 //!
-//! The share is averaged exponentially, so that one pause does not count. Above the upper bound the size is multiplied,
-//! below the lower one it is reduced by a step: additive decrease, multiplicative increase.
+//! The share is averaged exponentially, so that a single pause has little effect. Above the upper bound the size is
+//! multiplied, below the lower bound it is reduced by a step: multiplicative increase, additive decrease.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) const TABLE: &[Transition] = &[
         "size - step, at least the minimum",
     ),
     row("adaptive", "overhead measured, average in bounds", "adaptive", "-"),
-    row("fixed", "overhead measured", "fixed", "- (it is averaged all the same)"),
+    row("fixed", "overhead measured", "fixed", "- (the average is kept)"),
 ];
 
 /// The size of the next group.
@@ -55,7 +55,7 @@ impl GroupSize {
         self.average
     }
 
-    /// Takes in what one group has cost.
+    /// Adds the cost of one group to the average.
     pub(super) fn measured(&mut self, coordinating: Duration, group: Duration) {
         if group.is_zero() {
             return;

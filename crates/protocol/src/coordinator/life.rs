@@ -1,9 +1,9 @@
-//! The life of a job over its incarnations: start, run, stop, and after a failure all of it again from the last
+//! The life of a job over its incarnations: start, run, stop, and after a failure the same again from the last
 //! committed checkpoint.
 //!
-//! The tasks of an incarnation are cancelled before the next one begins, and waited for, but not for ever: a task that
-//! is not heard of any more may be cut off and running. It can do no harm: its reports and its checkpoints carry an
-//! incarnation that is over.
+//! The coordinator cancels the tasks of an incarnation before the next one begins and waits for them, but not forever:
+//! a task that no longer answers may be cut off and still running. That is harmless, because its reports and its
+//! checkpoints carry an incarnation that is over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(super) const TABLE: &[Transition] = &[
     row("stopping", "the same, but all sources had ended before the stop", "ending", "append the end to the log"),
     row("ending", "the end is in the log", "finished", "finish"),
     row("cancelling", "every task is gone, or the time for it is over", "pausing", "-"),
-    row("cancelling", "the same, and no attempt is left or none makes sense", "failed", "fail"),
+    row("cancelling", "the same, and no attempt is left or a retry is useless", "failed", "fail"),
     row("pausing", "the pause is over", "starting", "append the next incarnation to the log"),
     row("starting", "the log says that the job has ended", "finished", "finish"),
     row("starting", "the store does not answer for too long", "failed", "fail"),
@@ -50,28 +50,28 @@ pub(super) const TABLE: &[Transition] = &[
 pub enum Phase {
     /// The incarnation is being written to the log.
     Starting,
-    /// Tasks are told to start and take up their state.
+    /// The tasks are starting and restoring their state.
     Restoring,
     /// Every task runs.
     Running,
     /// The last epoch is granted.
     Stopping,
-    /// Every task is gone, and that the job has ended is being written to the log.
+    /// Every task is gone, and the entry that the job has ended is being written to the log.
     Ending,
-    /// The tasks shall end at once.
+    /// The tasks are ending at once.
     Cancelling,
-    /// The next attempt waits.
+    /// The job waits before the next attempt.
     Pausing,
-    /// Ended as it should.
+    /// Ended without a failure.
     Finished,
     /// Ended by a failure.
     Failed,
-    /// Another coordinator has the job.
+    /// Another coordinator owns the job.
     Fenced,
 }
 
 impl Phase {
-    /// As in the transition table.
+    /// The name in the transition table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -94,13 +94,13 @@ impl Phase {
         matches!(self, Phase::Finished | Phase::Failed | Phase::Fenced)
     }
 
-    /// Whether the tasks of the incarnation are at work, or shall be.
+    /// Whether the tasks of the incarnation run or are starting.
     pub(super) fn is_active(self) -> bool {
         matches!(self, Phase::Restoring | Phase::Running | Phase::Stopping)
     }
 }
 
-/// What a step of time leads to.
+/// What the passing of time leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Begin,
@@ -118,11 +118,11 @@ pub(super) struct Life {
     /// Tasks that are not gone yet.
     alive: BTreeSet<TaskId>,
     running_since: Option<Nanos>,
-    /// Restarts since the failures were last forgotten.
+    /// Restarts since the count of failures was last reset.
     attempts: u32,
-    /// Why the job fails when all tasks are gone.
+    /// Why the job fails once all tasks are gone.
     verdict: Option<Cause>,
-    /// The job was asked to stop; holds over restarts.
+    /// A stop was requested; survives restarts.
     pub(super) stop_wanted: bool,
     restart: Restart,
     start_timeout: Duration,
@@ -161,7 +161,7 @@ impl Life {
         self.deadline = deadline;
     }
 
-    /// The incarnation is in the log: its tasks are to start.
+    /// The incarnation is in the log: its tasks can start.
     pub(super) fn begun(&mut self, now: Nanos, tasks: &BTreeSet<TaskId>) {
         self.unstarted = tasks.clone();
         self.alive = tasks.clone();
@@ -169,7 +169,7 @@ impl Life {
         self.enter(Phase::Restoring, Some(now.plus(self.start_timeout)));
     }
 
-    /// A task is ready. Whether all are by that.
+    /// A task is ready. Returns whether all are.
     pub(super) fn started(&mut self, now: Nanos, task: TaskId) -> bool {
         self.unstarted.remove(&task);
         let all = self.phase == Phase::Restoring && self.unstarted.is_empty();
@@ -200,7 +200,7 @@ impl Life {
         self.alive.is_empty()
     }
 
-    /// Something has failed. Whether the tasks are to be cancelled for it.
+    /// Something has failed. Returns whether the tasks must be cancelled.
     pub(super) fn failed(&mut self, now: Nanos, cause: Cause, retry: bool) -> bool {
         if !self.phase.is_active() {
             if self.phase == Phase::Cancelling && !retry {
@@ -217,7 +217,7 @@ impl Life {
         true
     }
 
-    /// Nothing can be written any more. Whether the tasks are to be cancelled for it; without tasks the job has failed.
+    /// Nothing can be written any more. Returns whether the tasks must be cancelled; without tasks the job has failed.
     pub(super) fn give_up(&mut self, now: Nanos, cause: Cause) -> bool {
         match self.phase {
             Phase::Starting | Phase::Pausing | Phase::Ending => {
@@ -228,7 +228,7 @@ impl Life {
         }
     }
 
-    /// Every task is gone by itself: only the word of it is missing.
+    /// Every task has ended by itself; the entry that says so is still to be written.
     pub(super) fn ending(&mut self) {
         self.enter(Phase::Ending, None);
     }
@@ -261,7 +261,7 @@ impl Life {
         }
     }
 
-    /// Before the present attempt: growing, up to the longest.
+    /// The pause before the current attempt; it grows with each attempt, up to the longest.
     fn pause(&self) -> Duration {
         let grown = (1..self.attempts).try_fold(self.restart.pause_start, |pause, _| {
             pause.checked_mul(self.restart.pause_factor).filter(|pause| *pause < self.restart.pause_max)

@@ -1,21 +1,21 @@
 //! The coordinator's durable log, and with it the fence against other coordinators of the same job.
 //!
-//! Entries are numbered and put only where there is none, so all coordinators that ever serve a job agree on one
-//! sequence. A coordinator writes its incarnation first; a rival with a higher one has then taken a number that this
-//! one will run into with its next entry, whatever it is. Incarnations in the log never fall, so a checkpoint that got
-//! in was committed by the coordinator that was the newest there.
+//! Entries are numbered, and an entry is written only where there is none, so all coordinators that ever serve a job
+//! agree on one sequence. A coordinator writes its incarnation first. A rival with a higher incarnation has then taken
+//! a number, and the older coordinator meets that entry with its next write, whatever it writes. Incarnations in the
+//! log never decrease. So a checkpoint in the log was committed by the coordinator that was the newest at that place.
 //!
-//! One entry is written at a time, and is never given up: after an answer that leaves it open whether the entry is
-//! there, the number is read. Reading nothing proves nothing either, as the put may still be under way; the same entry is put
-//! again, and whichever put arrives first wins.
+//! One entry is written at a time and never abandoned. After an answer that does not say whether the entry is there,
+//! the coordinator reads the number. Finding nothing proves nothing either, since the put may still be in flight. The
+//! coordinator puts the same entry again, and whichever put arrives first wins.
 //!
-//! A coordinator that has nothing to write looks from time to time whether somebody else has: workers that a rival took
-//! over may just fall silent, and without this look it would wait for them for ever.
+//! A coordinator with nothing to write reads the next number from time to time. Workers that a rival took over may just
+//! fall silent, and without this read it would wait for them forever.
 //!
-//! Entries that say nothing any more are removed: checkpoints beyond those kept, and all others in front of the newest one.
-//! So the log stays short, however long a job lives. Numbers become free by that, but only in front of the newest
-//! checkpoint: what a zombie puts there says nothing, even if the zombie dies before it is told so. Behind it a late
-//! entry would pass for the newest checkpoint.
+//! Entries that no longer matter are removed: checkpoints beyond those kept, and all other entries before the newest
+//! checkpoint. So the log stays short however long a job lives. The freed numbers are all before the newest checkpoint:
+//! an entry that a zombie writes there has no effect, even if the zombie dies before it learns that it is fenced. After
+//! the newest checkpoint, a late entry would count as the newest one.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -29,22 +29,22 @@ use super::table::{Transition, row};
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[
     row("idle", "an entry to write", "appending", "append under the next number"),
-    row("idle", "time to look", "reading", "read the next number"),
+    row("idle", "time to check for a rival", "reading", "read the next number"),
     row("appending", "appended", "idle", "written: the next number is free"),
     row("appending", "taken", "reading", "read the number"),
-    row("appending", "passed", "fenced", "stop without harm"),
+    row("appending", "passed", "fenced", "stop; write nothing"),
     row("appending", "unknown", "resting", "-"),
     row("appending", "timeout", "reading", "read the number"),
     row("resting", "timeout", "reading", "read the number"),
     row("reading", "timeout", "reading", "read the number"),
     row("reading", "unknown", "resting", "-"),
-    row("reading", "passed", "fenced", "stop without harm"),
+    row("reading", "passed", "fenced", "stop; write nothing"),
     row("reading", "nothing there", "appending", "append the same entry"),
     row("reading", "nothing there, nothing to write", "idle", "-"),
     row("reading", "own entry", "idle", "written: the next number is free"),
-    row("reading", "entry of an older incarnation", "appending", "take it in; append under the next number"),
+    row("reading", "entry of an older incarnation", "appending", "recover it; append under the next number"),
     row("reading", "entry that the job has ended, of an older incarnation", "idle", "finish"),
-    row("reading", "entry of a rival, as high or higher", "fenced", "stop without harm"),
+    row("reading", "entry of a rival, as high or higher", "fenced", "stop; write nothing"),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +56,11 @@ enum State {
     Fenced,
 }
 
-/// What has become of the entry in hand.
+/// What has happened to the entry that is being written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome<S> {
     Written(Entry<S>),
-    /// Somebody before has brought the job to its end.
+    /// An earlier coordinator has recorded that the job has ended.
     Ended,
     Fenced,
 }
@@ -75,10 +75,10 @@ pub(super) struct Log<S> {
     /// Checkpoints that are kept, with the numbers of their entries.
     checkpoints: VecDeque<(u64, Checkpoint<S>)>,
     kept: usize,
-    /// Numbers of other entries that are there.
+    /// Numbers of other entries that are in the log.
     others: BTreeSet<u64>,
     queue: VecDeque<Entry<S>>,
-    /// When the entry in hand is given up.
+    /// When the coordinator stops trying to write the current entry.
     patient_until: Option<Nanos>,
     patience: Duration,
     state: State,
@@ -107,7 +107,7 @@ impl<S: Clone + PartialEq> Log<S> {
         }
     }
 
-    /// Takes in an entry that is in the log.
+    /// Adds an entry that is in the log.
     pub(super) fn recover(&mut self, sequence: u64, entry: Entry<S>) {
         self.next = self.next.max(sequence + 1);
         self.highest = self.highest.max(entry.incarnation());
@@ -118,7 +118,8 @@ impl<S: Clone + PartialEq> Log<S> {
         }
     }
 
-    /// Removes what says nothing any more. Only after an entry of one's own: until then the job may be somebody else's.
+    /// Removes entries that no longer matter. Only after an entry of its own: until then the job may belong to another
+    /// coordinator.
     fn compact(&mut self, commands: &mut VecDeque<Command<S>>) {
         while self.checkpoints.len() > self.kept {
             if let Some((sequence, old)) = self.checkpoints.pop_front() {
@@ -131,7 +132,7 @@ impl<S: Clone + PartialEq> Log<S> {
         commands.extend(std::mem::replace(&mut self.others, stay).into_iter().map(Command::Remove));
     }
 
-    /// The checkpoint to go on from.
+    /// The checkpoint to resume from.
     pub(super) fn newest(&self) -> Option<&Checkpoint<S>> {
         self.checkpoints.back().map(|(_, checkpoint)| checkpoint)
     }
@@ -147,7 +148,7 @@ impl<S: Clone + PartialEq> Log<S> {
         self.append(now, Entry::Begins(incarnation, self.owner), commands);
     }
 
-    /// Writes an entry after those in hand.
+    /// Writes an entry after those already waiting.
     pub(super) fn append(&mut self, now: Nanos, entry: Entry<S>, commands: &mut VecDeque<Command<S>>) {
         self.queue.push_back(entry);
         self.patient_until.get_or_insert(now.plus(self.patience));
@@ -169,7 +170,7 @@ impl<S: Clone + PartialEq> Log<S> {
         self.state = State::Reading(now.plus(self.timeout));
     }
 
-    /// The store has answered. Answers to earlier questions change nothing.
+    /// Handles an answer of the store. Answers to earlier requests change nothing.
     pub(super) fn answer(
         &mut self,
         now: Nanos,
@@ -235,7 +236,7 @@ impl<S: Clone + PartialEq> Log<S> {
         [self.next_step(), self.patient_until].into_iter().flatten().min()
     }
 
-    /// What is due now. Whether patience with the entry in hand is over; that is said once.
+    /// Handles what is due. Returns, once, whether the time for the current entry is over.
     pub(super) fn elapse(&mut self, now: Nanos, commands: &mut VecDeque<Command<S>>) -> bool {
         if self.next_step().is_some_and(|at| at <= now) {
             self.read(now, commands);

@@ -1,7 +1,7 @@
-//! What goes into a coordinator and what comes out: the whole surface between decision and execution.
+//! What goes into a coordinator and what comes out: the whole interface between decision and execution.
 //!
-//! Reports and commands may be repeated and may overtake each other: each says something that stays true. What the
-//! driver owes is that each arrives at least once while its incarnation lives, or that it reports the task as failed.
+//! Reports and commands may be repeated and reordered: each states a fact that stays true. The driver must deliver each
+//! at least once while its incarnation lives, or report the task as failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,25 +30,25 @@ pub struct Checkpoint<S> {
     pub incarnation: Incarnation,
     /// The plan version whose tasks these are.
     pub version: PlanVersion,
-    /// What each task acknowledged with.
+    /// What each task acknowledged the checkpoint with.
     pub tasks: BTreeMap<TaskId, S>,
 }
 
-/// Names one coordinator process among all that ever serve the job: a number that the shell draws at random. It tells the
-/// own entry from that of a rival who reached for the same incarnation.
+/// Identifies one coordinator process among all that ever serve the job: a number that the driver draws at random. It
+/// distinguishes a coordinator's own entry from that of a rival with the same incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(pub u64);
 
 /// A numbered entry of the job's durable log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry<S> {
-    /// From here on this incarnation is the job's; no entry of an older one follows.
+    /// From here on this incarnation owns the job; no entry of an older one follows.
     Begins(Incarnation, Owner),
-    /// A checkpoint is committed by being here.
+    /// A committed checkpoint: the entry is the commit.
     Checkpoint(Checkpoint<S>),
-    /// The job has ended by itself, with the last checkpoint before this: there is nothing to go on with.
+    /// The job has ended by itself, with the last checkpoint before this entry: there is nothing to resume.
     Ended(Incarnation),
-    /// What its writer committed cannot be read, so that nothing goes on from it. Never written, only found.
+    /// What its writer committed cannot be read, so no job can resume from it. Never written, only found.
     Unusable(Incarnation),
 }
 
@@ -63,7 +63,7 @@ impl<S> Entry<S> {
     }
 }
 
-/// What the driver tells.
+/// What the driver reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input<S> {
     /// A task of an incarnation reports.
@@ -77,11 +77,11 @@ pub enum Input<S> {
         /// Time from the group's first marker to its last.
         group: Duration,
     },
-    /// The next group shall end with a checkpoint, whatever the interval.
+    /// A request: the next group ends with a checkpoint, whatever the interval.
     Checkpoint,
-    /// The job shall stop, with a last checkpoint.
+    /// A request: the job stops, with a last checkpoint.
     Stop,
-    /// Nothing but that time has passed.
+    /// Only time has passed.
     Tick,
 }
 
@@ -96,26 +96,26 @@ pub enum Report<S> {
     EpochCut(Epoch),
     /// A source has cut its last epoch: it no longer takes grants.
     SourceFinished,
-    /// A sink handed over everything up to the end of this epoch.
+    /// A sink has written or prepared everything up to the end of this epoch.
     EpochEnded(Epoch),
-    /// A sink has handed over everything that it will ever get.
+    /// A sink has written or prepared everything that it will ever get.
     SinkFinished,
     /// The task's state at the end of the epoch is durable.
     Acknowledged {
         /// Which epoch.
         epoch: Epoch,
-        /// Where the state lies.
+        /// The handle of the state.
         snapshot: S,
         /// Nothing changes any more: this snapshot counts for every later checkpoint too.
         finished: bool,
     },
-    /// The task cannot snapshot this epoch, but lives on.
+    /// The task cannot snapshot this epoch, but continues.
     Declined(Epoch),
-    /// Because the job stops, the task drops rows that it cannot process: from here on it acknowledges nothing.
+    /// The job stops, and the task drops rows that it cannot process: from here on it acknowledges nothing.
     Dropped,
     /// The task has failed, or its worker is lost.
     Failed {
-        /// Whether the same again may go well. Not so for an error of the user's query or data.
+        /// Whether a retry may succeed. It may not after an error of the user's query or data.
         retry: bool,
     },
     /// The task has ended, by itself after its last snapshot or because it was cancelled. It does nothing any more.
@@ -129,55 +129,55 @@ pub enum Answer<S> {
     Appended,
     /// The put-if-absent found an entry under this number.
     Taken,
-    /// The log has gone past this number: later entries are there. What is under it, if anything, may have come late.
+    /// The log has gone past this number: later entries are there. An entry under this number may have arrived late.
     Passed,
-    /// Nobody knows: a timeout or an error after which the entry may be there, or come to be there.
+    /// Unknown: after a timeout or an error the entry may be there, or may still arrive.
     Unknown,
     /// What was read: nothing, or an entry.
     Entry(Option<Entry<S>>),
 }
 
-/// What the driver shall do.
+/// What the driver must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<S> {
     /// Put the entry under this number if there is none yet, and answer.
     Append(u64, Entry<S>),
     /// Read the entry of this number, and answer.
     Read(u64),
-    /// Remove the entry of this number: those that stay say all that it said. No answer is due.
+    /// Remove the entry of this number: the remaining entries make it redundant. No answer is due.
     Remove(u64),
     /// Start every task, each from its snapshot; sinks first make visible what the checkpoint holds.
     Start {
-        /// Of all that follows.
+        /// The incarnation of all that follows.
         incarnation: Incarnation,
-        /// Where to go on; `None`: at the beginning, with epoch 1.
+        /// The checkpoint to resume from; `None`: start with epoch 1.
         from: Option<Checkpoint<S>>,
     },
     /// Sources may cut the epochs of this group.
     Grant {
         /// For tasks of this incarnation.
         incarnation: Incarnation,
-        /// The epochs; they follow on those granted before.
+        /// The epochs; they follow those granted before.
         group: Group,
         /// Whether the marker of the last one asks for a snapshot.
         checkpoint: bool,
     },
     /// Sources cut at once up to the end of this epoch, and end there. The command that follows grants it.
     StopAfter(Incarnation, Epoch),
-    /// Every sink has handed over everything up to the end of this epoch.
+    /// Every sink has written or prepared everything up to the end of this epoch.
     EpochDone(Incarnation, Epoch),
-    /// The checkpoint is committed: sinks make visible what they prepared, sources may give up input.
+    /// The checkpoint is committed: sinks make visible what they prepared, sources may release input.
     CheckpointDone(Incarnation, Epoch),
-    /// Nobody waits for this checkpoint any more. What sinks prepared for it stays for the next one, and a snapshot that was
+    /// The checkpoint is abandoned. What sinks prepared for it stays for the next one, and a snapshot that was
     /// acknowledged as finished stays for all.
     AbortCheckpoint(Incarnation, Epoch),
-    /// No later epoch of this incarnation will be done, and no checkpoint committed: nobody shall wait for it.
+    /// No later epoch of this incarnation will be done, and no checkpoint committed: tasks must not wait for one.
     NoneDone(Incarnation),
-    /// A committed checkpoint that will not be needed again: what no later one refers to may be deleted.
+    /// A committed checkpoint that will not be needed again: files to which no later one refers may be deleted.
     Forget(Epoch, Incarnation),
     /// End all tasks of this incarnation at once, and report each as gone.
     Cancel(Incarnation),
-    /// The job has ended; the last command. Of incarnation 0: it had ended before this coordinator came.
+    /// The job has ended; the last command. Of incarnation 0: it had ended before this coordinator started.
     Finish(Incarnation),
     /// The job has failed for good; the last command.
     Fail(Incarnation, Cause),
@@ -194,6 +194,6 @@ pub enum Cause {
     StartTimeout,
     /// Too many checkpoints in a row failed, or the last one did.
     Checkpoints,
-    /// The store has not let the log go on for too long.
+    /// The store has not accepted an entry of the log for too long.
     Store,
 }

@@ -1,15 +1,15 @@
-//! Transitions as data: what the code does, listed, so that a change of the protocol shows in the document.
+//! Transitions as data: a list of what the code does, so that a change of the protocol shows in the document.
 
 /// One transition of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
     /// State before.
     pub state: &'static str,
-    /// What comes.
+    /// The input.
     pub input: &'static str,
     /// State after.
     pub next: &'static str,
-    /// What is done.
+    /// The action.
     pub action: &'static str,
 }
 

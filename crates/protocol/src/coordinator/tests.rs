@@ -1,4 +1,4 @@
-//! The coordinator against a driver written out by hand; the simulator has the runs at random.
+//! The coordinator with a hand-written driver; the simulator runs it at random.
 
 mod log;
 
@@ -164,7 +164,7 @@ fn a_checkpoint_is_committed_with_the_last_acknowledgement_and_not_before() {
     let checkpoint = bench.coordinator.newest_checkpoint().unwrap();
     assert_eq!(checkpoint.tasks, BTreeMap::from([(task(0), 8), (task(1), 1008), (task(2), 2008)]));
     let entries: Vec<u64> = bench.log.keys().copied().collect();
-    assert_eq!(entries, [1], "that the incarnation began is said by its checkpoint");
+    assert_eq!(entries, [1], "the checkpoint records that the incarnation began");
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn sources_that_end_leave_a_last_checkpoint_of_their_last_snapshots() {
 }
 
 #[test]
-fn nothing_is_granted_to_sources_whose_last_acknowledgement_overtakes_their_word_that_they_finished() {
+fn nothing_is_granted_to_sources_whose_last_acknowledgement_overtakes_their_report_that_they_finished() {
     let mut bench = Bench::new(Config { checkpoint_interval: Some(Duration::ZERO), ..config() });
     bench.commands();
     (0..3).for_each(|index| bench.acknowledge(index, 1, true));
@@ -231,7 +231,7 @@ fn a_checkpoint_out_of_time_is_aborted_and_tried_again_with_the_next_group() {
     assert_eq!(bench.commands(), [grant(1, 9, 12, true)]);
     bench.report(2, Report::Declined(Epoch(12)));
     let twice = [Command::AbortCheckpoint(ONE, Epoch(12)), Command::Cancel(ONE)];
-    assert_eq!(bench.commands()[..2], twice, "one failure is borne, not two");
+    assert_eq!(bench.commands()[..2], twice, "one failure is tolerated, not two");
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn a_second_coordinator_takes_over_and_the_first_is_fenced_at_its_next_entry() {
 }
 
 #[test]
-fn of_two_that_reach_for_one_incarnation_one_is_fenced_and_a_missed_checkpoint_is_taken_in() {
+fn of_two_coordinators_with_one_incarnation_one_is_fenced_and_a_missed_checkpoint_is_taken_in() {
     let mut first = Bench::checkpointing();
     let stale = first.log.clone();
     (0..3).for_each(|index| first.acknowledge(index, 8, false));
@@ -337,7 +337,7 @@ fn an_open_answer_is_settled_by_reading_whether_the_entry_is_there_or_not() {
 }
 
 #[test]
-fn a_coordinator_with_nothing_to_write_learns_all_the_same_that_a_rival_has_taken_over() {
+fn a_coordinator_with_nothing_to_write_also_learns_that_a_rival_has_taken_over() {
     let mut bench = Bench::running(config());
     bench.pass(1_000);
     assert_eq!(bench.commands(), []);
@@ -402,7 +402,7 @@ fn a_job_that_has_ended_says_so_in_its_log_and_is_not_started_again() {
 }
 
 #[test]
-fn a_job_that_was_stopped_goes_on_with_the_next_start() {
+fn a_job_that_was_stopped_resumes_at_the_next_start() {
     let mut bench = Bench::running(config());
     bench.tell(Input::Stop);
     (0..3).for_each(|index| bench.acknowledge(index, 5, true));
@@ -415,7 +415,7 @@ fn a_job_that_was_stopped_goes_on_with_the_next_start() {
 }
 
 #[test]
-fn a_wish_for_a_checkpoint_is_fulfilled_by_one_that_begins_after_it_however_often_it_fails() {
+fn a_request_for_a_checkpoint_is_fulfilled_by_one_that_begins_after_it_however_often_it_fails() {
     let mut bench = Bench::running(Config { checkpoint_interval: Some(Duration::from_secs(3600)), ..config() });
     bench.tell(Input::Checkpoint);
     bench.all_report(&Report::EpochCut(Epoch(2)));
@@ -427,7 +427,7 @@ fn a_wish_for_a_checkpoint_is_fulfilled_by_one_that_begins_after_it_however_ofte
     bench.pass(110);
     bench.commands();
     bench.all_report(&Report::Started);
-    assert_eq!(bench.commands(), [grant(2, 1, 4, true)], "a restart does not forget it");
+    assert_eq!(bench.commands(), [grant(2, 1, 4, true)], "a restart keeps it");
     (0..3).for_each(|index| bench.acknowledge(index, 4, false));
     assert_eq!(bench.commands(), [Command::CheckpointDone(Incarnation(2), Epoch(4))]);
     bench.all_report(&Report::EpochCut(Epoch(2)));

@@ -1,4 +1,4 @@
-//! What stays in the log, and what leaves it.
+//! Which entries stay in the log, and which are removed.
 
 use super::*;
 
@@ -33,16 +33,16 @@ fn the_log_stays_short_and_its_numbers_ascend() {
     assert_eq!(zombie.commands(), [Command::Fenced(Incarnation(0))], "its number is free, but later ones are there");
 }
 
-/// An entry that arrives when its writer is dead is taken back by nobody: behind the newest checkpoint it would pass for a
+/// No process removes an entry that arrives when its writer is dead: after the newest checkpoint it would count as a
 /// newer one.
 #[test]
-fn no_number_behind_the_newest_checkpoint_becomes_free() {
+fn no_number_after_the_newest_checkpoint_becomes_free() {
     let mut bench = Bench::new(Config { checkpoint_interval: Some(Duration::ZERO), ..config() });
     bench.commands();
     bench.all_report(&Report::Started);
     (0..3).for_each(|index| bench.acknowledge(index, 4, false));
     bench.commands();
-    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [1], "what lies in front of the checkpoint is removed");
+    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [1], "entries before the checkpoint are removed");
     for owner in 2..6 {
         let log = std::mem::take(&mut bench.log);
         bench = Bench::on(config(), log, Owner(owner));
