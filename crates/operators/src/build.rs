@@ -14,7 +14,7 @@ use crate::window_aggregate::WindowAggregate;
 use crate::window_assign::WindowAssign;
 use crate::{Functions, Operator, Projection};
 
-/// Makes the operator of a specification for rows of `input`, and tells the schema of what it gives.
+/// Builds the operator of a specification for rows of `input`, and returns the schema of its output.
 pub fn build_operator(
     spec: &OperatorSpec,
     input: &SchemaRef,

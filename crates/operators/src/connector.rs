@@ -1,4 +1,4 @@
-//! The contracts of sources and sinks, and the registry in which a job finds them by name.
+//! The contracts of sources and sinks, and the registry in which a job finds connectors by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
 
-/// A kind of table outside: makes readers and writers.
+/// A kind of external table: creates readers and writers.
 pub trait Connector: Send + Sync {
-    /// Checks a table's declaration and tells what the table can do. `columns` are the declared physical columns,
+    /// Checks a table's declaration and returns what the table can do. `columns` are the declared physical columns,
     /// empty if the declaration has none. Does no I/O that could block for long; an unknown option is an error that
     /// lists the known ones.
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits>;
 
-    /// Opens the reader of one task. With `from` it goes on there: these are the positions of all of the table's partitions,
-    /// whichever tasks read them before, and the reader takes those that are its own now. A partition that is not among
-    /// them has come into being since, and is read from its beginning.
+    /// Opens the reader of one task. With `from`, it resumes there: `from` holds the positions of all of the table's
+    /// partitions, whichever tasks read them before, and the reader takes those of its own partitions. A partition that
+    /// is not in `from` is new, and is read from its beginning.
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>>;
 
     /// Opens the writer of one task.
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>>;
 }
 
-/// Where the partitions of a table stand: partition to position, both in words of the connector that a person can read, such
-/// as `ads/3` and `4711`. A partition that was read to its end stays among them.
+/// The positions of a table's partitions: from partition to position, both readable text in the connector's notation,
+/// such as `ads/3` and `4711`. A partition that was read to its end stays in the map.
 pub type Positions = BTreeMap<String, String>;
 
 /// When rows leave a sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// As they come: after a failure some are written again.
+    /// As they arrive: after a failure some are written again.
     AtLeastOnce,
-    /// When a checkpoint covers them. `scope` names this table's writer among all of this and other jobs that ever wrote to
-    /// the same place, and stays the same as long as the job goes on from its own checkpoints.
+    /// When a checkpoint covers them. `scope` identifies this table's writer among all writers of this and other jobs
+    /// that ever wrote to the same place, and stays the same while the job resumes from its own checkpoints.
     ExactlyOnce {
         /// Letters, digits and hyphens.
         scope: String,
@@ -64,11 +64,11 @@ pub struct Committable {
     pub epoch: Epoch,
     /// Index of the task that prepared it.
     pub task: u32,
-    /// In a format that only the sink knows. Clones share the memory.
+    /// In a format of the sink. Clones share the memory.
     pub content: Bytes,
 }
 
-/// What a source or sink may know of its task.
+/// What a source or sink knows of its task.
 #[derive(Clone)]
 pub struct TaskContext {
     /// Index of the task in its stage.
@@ -77,7 +77,7 @@ pub struct TaskContext {
     pub parallelism: u32,
     /// Rows that a batch should hold at most.
     pub batch_rows: usize,
-    /// When rows leave a sink. A sink that cannot hold rows back writes them as they come in either case.
+    /// When rows leave a sink. A sink that cannot hold rows back always writes them as they arrive.
     pub delivery: Delivery,
     /// The driver's clock.
     pub clock: Arc<dyn Clock>,
@@ -85,43 +85,45 @@ pub struct TaskContext {
     pub host: Arc<dyn Host>,
 }
 
-/// What a source or sink may ask of its job, from any thread.
+/// What a source or sink can request of its job, from any thread.
 pub trait Host: Send + Sync {
-    /// The incarnation that the task belongs to: what an older one left unfinished may be taken over or removed, what a
-    /// newer one has begun may not.
+    /// The incarnation that the task belongs to. The task may take over or remove what older incarnations left
+    /// unfinished, but nothing of newer ones.
     fn incarnation(&self) -> Incarnation;
 
-    /// The epoch of the checkpoint that the incarnation resumes from, 0 if it begins without one. `None` outside of a job.
+    /// The epoch of the checkpoint that the incarnation resumes from, 0 if it starts without one. `None` outside of a
+    /// job.
     fn resumed_after(&self) -> Option<Epoch> {
         None
     }
 
-    /// Asks the job's log whether the job still belongs to this incarnation. Reads from the store, so it is for failures only.
+    /// Reads in the job's log whether the job still belongs to this incarnation. Accesses the store, so it is for
+    /// failures only.
     fn is_owner(&self) -> Result<bool> {
         Ok(true)
     }
 
-    /// Whether the incarnation is over: another process may own the job by now. Who waits gives up then, and nothing is
-    /// committed any more.
+    /// Whether the incarnation is over: another process may own the job by now. A waiting caller gives up then and
+    /// commits nothing any more.
     fn is_cancelled(&self) -> bool;
 
-    /// A list that all tasks of the incarnation share under this key, such as the files of a table. The first caller makes the
-    /// list; the others get a copy of it.
+    /// A list that all tasks of the incarnation share under this key, such as the files of a table. The first caller
+    /// creates the list; the others get a copy of it.
     fn agreed(&self, key: &str, list: &mut dyn FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
         let _ = key;
         list()
     }
 
-    /// Asks for a checkpoint as soon as possible, because what is held until then takes much memory. Does not wait. Without
-    /// effect in a job that keeps no checkpoints.
+    /// Requests a checkpoint as soon as possible, because what is held until then takes much memory. Does not wait. Has
+    /// no effect in a job without checkpoints.
     fn request_checkpoint(&self);
 
-    /// A sink is full, or no longer full: while one is, the job's sources are not polled, and end their epochs early until a
-    /// checkpoint that was requested. What is in flight still arrives. A sink calls this in turns with `true` and `false`.
+    /// Reports that a sink is full, or no longer full. While a sink is full, the job does not poll its sources, and
+    /// they end their epochs early until a requested checkpoint. Rows in flight still arrive. Calls of one sink
+    /// alternate between `true` and `false`.
     fn set_full(&self, _full: bool) {}
 
-    /// Tells the user something while the job runs, in one sentence and with what to do about it. Secrets do not belong
-    /// there.
+    /// Notifies the user while the job runs, in one sentence that includes what to do. It must not contain secrets.
     fn notify(&self, text: String);
 }
 
@@ -149,7 +151,7 @@ impl Host for NoHost {
 
 /// Reads partitions of a table. Partition `p` belongs to the task with `index == p % parallelism`.
 pub trait Source: Send {
-    /// What comes next. Waits at most `wait` for it, and returns [`Polled::Pending`] if nothing came.
+    /// Polls for what comes next. Waits at most `wait`, and returns [`Polled::Pending`] if nothing came.
     fn poll(&mut self, wait: Duration) -> Result<Polled>;
 
     /// Epoch `epoch` was cut after what `poll` last returned.
@@ -157,11 +159,11 @@ pub trait Source: Send {
         Ok(())
     }
 
-    /// Where this reader's partitions stand after what `poll` last returned: a reader that is opened there returns what would
-    /// have followed, nothing twice and nothing left out.
+    /// Positions of this reader's partitions after what `poll` last returned. A reader that is opened there returns
+    /// exactly the rows that follow.
     fn positions(&self) -> Result<Positions>;
 
-    /// Every sink has handed over what it received up to the end of `epoch`: positions up to that cut may be given up.
+    /// Every sink has written what it received up to the end of `epoch`: positions up to that cut may be released.
     fn epoch_done(&mut self, _epoch: Epoch) -> Result<()> {
         Ok(())
     }
@@ -170,11 +172,11 @@ pub trait Source: Send {
 /// Outcome of [`Source::poll`].
 #[derive(Debug)]
 pub enum Polled {
-    /// A partition has become this task's: it holds the watermark back until it has rows or is idle.
+    /// A partition now belongs to this task: it holds the watermark back until it has rows or is idle.
     Opened {
-        /// What this reader calls it; another reader, or the next start, may call it otherwise.
+        /// This reader's identifier for it; another reader, or the same one after a restart, may use a different one.
         partition: PartitionId,
-        /// Its name in [`Source::positions`], by which it is known for ever.
+        /// Its name in [`Source::positions`], which never changes.
         name: String,
     },
     /// Rows of one partition, in its order.
@@ -183,14 +185,14 @@ pub enum Polled {
     Closed(PartitionId),
     /// Nothing came within the time given.
     Pending,
-    /// Every partition has ended and none will come.
+    /// Every partition has ended and no other will come.
     End,
 }
 
 /// Rows that a source decoded.
 #[derive(Debug)]
 pub struct Rows {
-    /// Where they are from.
+    /// The partition that they are from.
     pub partition: PartitionId,
     /// The columns of the source's projection.
     pub batch: RecordBatch,
@@ -214,25 +216,25 @@ pub trait Sink: Send {
     /// Writes rows. May buffer.
     fn write(&mut self, batch: &RecordBatch) -> Result<()>;
 
-    /// Pushes buffered rows on their way without waiting: called when the input pauses.
+    /// Sends buffered rows without waiting: called when the input pauses.
     fn flush(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// The epoch ends: returns when everything written before has been taken over by the outside.
+    /// The epoch ends: returns when the external system has accepted everything written before.
     fn epoch_end(&mut self, epoch: Epoch) -> Result<()>;
 
-    /// With [`Delivery::ExactlyOnce`], at the end of an epoch that a checkpoint covers, instead of `epoch_end`: makes what was
-    /// written since the last call safe but not yet visible. `None` if there is nothing, or if the sink writes rows as they
-    /// come; then it has handed them over when this returns.
+    /// With [`Delivery::ExactlyOnce`], at the end of an epoch that a checkpoint covers, instead of `epoch_end`: makes
+    /// what was written since the last call durable but not yet visible. `None` if there is nothing, or if the sink
+    /// writes rows as they arrive; in that case the external system has accepted them when this returns.
     fn prepare_commit(&mut self, epoch: Epoch) -> Result<Option<Committable>> {
         self.epoch_end(epoch)?;
         Ok(None)
     }
 
-    /// The checkpoint that holds this committable is complete: makes it visible. Called at least once for each, in order of
-    /// epochs, after a failure also by the sink of another task or process than the one that prepared it, and before that
-    /// sink's first `write`: what was visible already stays as it is.
+    /// The checkpoint that holds this committable is complete: makes it visible. Called at least once for each, in the
+    /// order of epochs. After a failure the sink of another task or process may get the call, before its first `write`.
+    /// What is visible already stays as it is.
     fn commit(&mut self, committable: &Committable) -> Result<()> {
         let _ = committable;
         Ok(())
@@ -260,7 +262,7 @@ impl Connectors {
     pub fn get(&self, name: &str) -> Result<&Arc<dyn Connector>> {
         self.by_name.get(name).ok_or_else(|| {
             let known: Vec<_> = self.by_name.keys().map(String::as_str).collect();
-            Error::user(format!("there is no connector '{name}'")).remedy(format!("use one of: {}", known.join(", ")))
+            Error::user(format!("unknown connector '{name}'")).remedy(format!("use one of: {}", known.join(", ")))
         })
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use crate::key_hash::timestamp_values;
 
-/// Milliseconds of a timestamp column, rounded down; rows that are null have any value.
+/// Milliseconds of a timestamp column, rounded down. For null rows the value is unspecified.
 pub fn event_times(column: &ArrayRef) -> Result<Cow<'_, [i64]>> {
     let DataType::Timestamp(unit, _) = column.data_type() else {
         return Err(Error::internal(format!("event time has the type {}", column.data_type())));
@@ -25,7 +25,7 @@ pub fn event_times(column: &ArrayRef) -> Result<Cow<'_, [i64]>> {
 /// The latest of these times, or `None` of none.
 #[must_use]
 pub fn latest_time(times: &[i64]) -> Option<i64> {
-    // Several maxima at once: in one alone each comparison would wait for the last.
+    // Several maxima in parallel: with a single one, each comparison would wait for the one before.
     #[inline(always)]
     fn latest(times: &[i64], first: i64) -> i64 {
         let mut most = [first; 8];
@@ -45,7 +45,7 @@ pub fn latest_time(times: &[i64]) -> Option<i64> {
     let first = *times.first()?;
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has just been asked for the instructions that the function is compiled to.
+        // SAFETY: the processor was checked for the instructions that the function is compiled to.
         return Some(unsafe { latest_avx2(times, first) });
     }
     Some(latest(times, first))
@@ -53,12 +53,13 @@ pub fn latest_time(times: &[i64]) -> Option<i64> {
 
 /// Whether all of these times are at or after `from` and at or before `to`, which lie less than 2^63 apart.
 pub(crate) fn all_within(times: &[i64], from: i64, to: i64) -> bool {
-    // A negative difference sets the sign. A time so far off that one difference overflows fails at the other.
+    // A negative difference sets the sign. If a time is so far off that one difference overflows, the other is
+    // negative.
     let outside = times.iter().fold(0, |outside, t| outside | t.wrapping_sub(from) | to.wrapping_sub(*t));
     outside >= 0
 }
 
-/// A column of milliseconds as a timestamp of the type wanted, rounded down.
+/// A column of milliseconds as the given timestamp type, rounded down.
 pub(crate) fn time_column(mut millis: Vec<i64>, data_type: &DataType) -> Result<ArrayRef> {
     let DataType::Timestamp(unit, _) = data_type else {
         return Err(Error::internal(format!("event time has the type {data_type}")));
@@ -76,7 +77,7 @@ pub(crate) fn time_column(mut millis: Vec<i64>, data_type: &DataType) -> Result<
         for value in &mut millis {
             let wide = value.checked_mul(per_milli).ok_or_else(|| {
                 Error::user(format!("a window bound of {value} ms since 1970 does not fit into {data_type}"))
-                    .remedy("use a TIMESTAMP(3) as event time, or leave out rows with such times")
+                    .remedy("use a TIMESTAMP(3) as event time, or exclude rows with such times")
             })?;
             *value = wide;
         }
@@ -85,7 +86,7 @@ pub(crate) fn time_column(mut millis: Vec<i64>, data_type: &DataType) -> Result<
     Ok(make_array(values))
 }
 
-/// Windows as starts, ends and panes, in milliseconds. A pane is the longest stretch of time that lies in the same
+/// Windows as starts, ends and panes, in milliseconds. A pane is the longest span of time that belongs to the same
 /// windows throughout; hopping windows share their panes (Li et al., "No pane, no gain", 2005).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowTimes {
@@ -120,7 +121,7 @@ impl WindowTimes {
             "an event time near {pane} ms since 1970 is out of range for windows of {} ms",
             self.size
         ))
-        .remedy("leave out such rows with WHERE, or correct the event-time expression"))
+        .remedy("exclude such rows with WHERE, or correct the event-time expression"))
     }
 
     /// Start of the pane that holds a time.

@@ -109,7 +109,8 @@ impl CompiledExpr {
         }
     }
 
-    /// One value per row of `batch` in `selection`; other rows have any value, and cannot make the expression fail.
+    /// One value per row of `batch` in `selection`. Other rows have an unspecified value, and cannot make the
+    /// expression fail.
     pub(crate) fn evaluate_where(&mut self, batch: &RecordBatch, selection: &BooleanArray) -> Result<ArrayRef> {
         let values = self.physical.evaluate_selection(batch, selection);
         let values = values.map_err(|e| runtime_error(&e).at(self.text.clone()))?;
@@ -144,7 +145,7 @@ impl Projection {
         })
     }
 
-    /// Schema of what [`Projection::apply`] gives.
+    /// Schema of the batches that [`Projection::apply`] returns.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
@@ -158,7 +159,7 @@ impl Projection {
     }
 }
 
-/// An error of an expression over data: the data's or the query's fault.
+/// An error of an expression over data: a user's error, in the data or the query.
 pub(crate) fn runtime_error(error: &DataFusionError) -> Error {
     match error {
         DataFusionError::Internal(message) => Error::internal(message.clone()),
@@ -181,7 +182,7 @@ pub(crate) fn runtime_error(error: &DataFusionError) -> Error {
 fn text_of(expr: &Expr, schema: &Schema) -> String {
     let numbered = expr.to_string();
     let mut text = String::new();
-    // Every second piece is within the quotes of a text.
+    // Every second piece is inside the quotes of a string.
     for (index, piece) in numbered.split('\'').enumerate() {
         if index > 0 {
             text.push('\'');

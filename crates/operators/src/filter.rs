@@ -8,8 +8,9 @@ use arrow::datatypes::Schema;
 
 use crate::{CompiledExpr, Functions, Operator, Output};
 
-/// Conditions that cannot fail are evaluated together. Those that may fail see only the rows that the former and the
-/// conditions before them leave, so that `b <> 0 AND a / b > 1` does not depend on how rows are cut into batches.
+/// Conditions that cannot fail are evaluated together. A condition that may fail is evaluated only for the rows that
+/// pass those and the conditions before it. So `b <> 0 AND a / b > 1` does not depend on how rows are divided into
+/// batches.
 pub(crate) struct Filter {
     conditions: Vec<CompiledExpr>,
 }

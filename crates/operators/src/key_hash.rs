@@ -71,7 +71,7 @@ fn fold(array: &dyn Array, hashes: &mut [u64], with_value: impl Fn(u64, usize) -
     }
 }
 
-/// Types without a form of their own (decimals, structs, small numbers) hash as their encoding by Arrow's row format.
+/// Other types (decimals, structs, small numbers) hash as their encoding in Arrow's row format.
 fn hash_rows_of(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
     let converter = arrow::row::RowConverter::new(vec![arrow::row::SortField::new(column.data_type().clone())]);
     let no_key = |e: arrow::error::ArrowError| {
@@ -100,7 +100,7 @@ pub(crate) fn words(column: &ArrayRef) -> Option<std::borrow::Cow<'_, [u64]>> {
     })
 }
 
-/// The one of equal floats that stands for all: positive zero for both zeros, one NaN for all.
+/// The representative of equal floats: positive zero for both zeros, one NaN for all.
 fn one_float(value: f64) -> f64 {
     match value {
         _ if value.is_nan() => f64::NAN,
@@ -108,7 +108,7 @@ fn one_float(value: f64) -> f64 {
     }
 }
 
-/// A key column with equal values made identical, for encodings that tell them apart.
+/// A key column whose equal values are made identical, for encodings that would distinguish them.
 pub(crate) fn canonical(column: &ArrayRef) -> ArrayRef {
     match column.data_type() {
         DataType::Float64 => Arc::new(column.as_primitive::<Float64Type>().unary::<_, Float64Type>(one_float)),

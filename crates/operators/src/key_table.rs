@@ -1,9 +1,8 @@
 //! From keys to dense ids: the table under grouping and joins.
 //!
-//! A batch of keys is mapped at once. One fixed-width column is compared as words, one string column as bytes, and
-//! any other combination as its row encoding. Probing is linear over packed slots of hash and id, and the slots of
-//! keys to come are prefetched, so that a table larger than the caches costs about one miss per key and not a chain
-//! of them.
+//! A batch of keys is mapped at once. One fixed-width column is compared as words, one string column as bytes, and any
+//! other combination as its row encoding. Probing is linear over packed slots of hash and id. The slots of upcoming
+//! keys are prefetched, so a table larger than the caches costs about one miss per key instead of a chain of misses.
 
 mod bytes;
 mod words;
@@ -21,10 +20,10 @@ use self::bytes::BytesTable;
 use self::words::WordTable;
 use crate::key_hash;
 
-/// Given by [`KeyTable::lookup`] for a key that is not in the table.
+/// The result of [`KeyTable::lookup`] for a key that is not in the table.
 pub(crate) const MISSING: u32 = u32::MAX;
 
-/// How many keys ahead of the probe slots are prefetched.
+/// How many keys ahead slots are prefetched.
 const PREFETCH_DISTANCE: usize = 32;
 
 /// Keys with dense ids in order of first appearance. Nulls are keys like any other.
@@ -34,11 +33,11 @@ pub(crate) struct KeyTable {
     ids: Ids,
 }
 
-/// The ids given out so far.
+/// The ids assigned so far.
 #[derive(Default)]
 struct Ids {
     len: u32,
-    /// Id of the null key, which lies outside of word and byte tables.
+    /// Id of the null key, which is kept outside of word and byte tables.
     null: Option<u32>,
 }
 
@@ -73,9 +72,9 @@ enum Table {
 trait Probe<K> {
     fn intern(&mut self, key: K, hash: u64, ids: &mut Ids) -> u32;
     fn find(&self, key: K, hash: u64) -> u32;
-    /// Brings the first slot that the hash leads to into the cache.
+    /// Prefetches the first slot for this hash.
     fn prefetch(&self, hash: u64);
-    /// Whether the table has outgrown the caches that need no prefetching.
+    /// Whether the table has outgrown the caches in which prefetching is of no use.
     fn is_large(&self) -> bool;
 }
 
@@ -109,7 +108,7 @@ impl KeyTable {
         self.ids.len as usize
     }
 
-    /// Bytes held.
+    /// Bytes that the table takes.
     pub(crate) fn size_bytes(&self) -> usize {
         match &self.table {
             Table::Unit => 0,
@@ -198,7 +197,7 @@ impl KeyTable {
         self.ids.null.map(|null| (0..self.ids.len).map(|id| id != null).collect())
     }
 
-    /// Removes all keys; memory is kept for the next ones.
+    /// Removes all keys and keeps the memory for the next ones.
     pub(crate) fn clear(&mut self) {
         self.ids = Ids::default();
         match &mut self.table {
@@ -244,7 +243,7 @@ fn lookup_all<K>(table: &impl Probe<K>, key: impl Fn(usize) -> K, hashes: &[u64]
     }));
 }
 
-/// Asks for the cache line of an element; out of range is allowed and does nothing useful.
+/// Prefetches the cache line of an element. An index out of range is allowed and has no effect.
 #[inline]
 fn prefetch<T>(slots: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -257,8 +256,8 @@ fn prefetch<T>(slots: &[T], index: usize) {
     let _ = (slots, index);
 }
 
-/// Asks for large pages under the room of a table that is hit at random: with small ones nearly every access of a large
-/// table would have to look up its page's address too, twice over in a virtual machine.
+/// Advises the system to use large pages for a table with random access. With small pages nearly every access to a
+/// large table would also miss the page table's cache, which costs twice as much in a virtual machine.
 fn prefer_huge_pages<T>(room: &Vec<T>) {
     #[cfg(target_os = "linux")]
     {
@@ -267,8 +266,8 @@ fn prefer_huge_pages<T>(room: &Vec<T>) {
         let aligned = start.next_multiple_of(HUGE);
         let whole = (start + bytes).saturating_sub(aligned) / HUGE * HUGE;
         if whole > 0 {
-            // SAFETY: the range lies within the vector's allocation, and the advice changes no content. That it may be
-            // refused costs only speed.
+            // SAFETY: the range lies within the vector's allocation, and the advice changes no content. A refusal only
+            // costs speed.
             unsafe { libc::madvise(aligned as *mut libc::c_void, whole, libc::MADV_HUGEPAGE) };
         }
     }

@@ -1,4 +1,4 @@
-//! Operators over batches and state, one file each, and the contracts that sources and sinks fulfil.
+//! Operators over batches and state, one file each, and the contracts of sources and sinks.
 
 mod build;
 mod connector;

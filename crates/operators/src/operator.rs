@@ -8,11 +8,11 @@ use anabranch_state::Run;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-/// Rows that an operator whose output may be many times its input gives on at once, about.
+/// Approximate number of rows that an operator emits at once if its output may be many times its input.
 pub(crate) const RESULT_ROWS: usize = 1 << 14;
 
-/// One link of a chain. It is given batches, watermarks and calls to flush in the order of the stream and puts what
-/// follows from them into `out`. It never waits, reads no clock and knows nothing of tasks or channels.
+/// One link of a chain. It receives batches, watermarks and calls to flush in the order of the stream and writes its
+/// output to `out`. It never waits, reads no clock and knows nothing of tasks or channels.
 pub trait Operator: Send {
     /// Rows of the main input.
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()>;
@@ -27,27 +27,27 @@ pub trait Operator: Send {
         Ok(())
     }
 
-    /// Event time has reached `watermark`. Implementations pass it on after what it causes.
+    /// Event time has reached `watermark`. Implementations pass it on after the rows that it causes.
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         out.watermark(watermark);
         Ok(())
     }
 
-    /// Goes on with what the last watermark causes: an operator that has much to give gives it in pieces. False if there was
-    /// nothing left, which is then the case until the next watermark. Called until then before anything else is.
+    /// Continues with the output of the last watermark: an operator with much to emit does so in pieces. Returns false
+    /// if nothing was left, and from then on until the next watermark. Nothing else is called before that.
     fn more(&mut self, _out: &mut Output) -> Result<bool> {
         Ok(false)
     }
 
-    /// What the operator holds back for efficiency only must be in `out` when this returns. Called where others may get
-    /// ahead of it: before the marker that ends an epoch, and when its input has become idle, because event time then goes
-    /// on without it.
+    /// Writes to `out` all rows that the operator buffers for efficiency only. Called where other tasks may get ahead:
+    /// before the marker that ends an epoch, and when the input has become idle, because event time then advances
+    /// without this task.
     fn flush(&mut self, _out: &mut Output) -> Result<()> {
         Ok(())
     }
 
-    /// What the operator's state looks like from outside; `None` for an operator that keeps nothing that must survive. What
-    /// it derives from static input is not state: it is derived again.
+    /// The form of the operator's state; `None` for an operator without state that must survive. Data derived from
+    /// static input is not state: it is derived again.
     fn state_shape(&self) -> Option<StateShape> {
         None
     }
@@ -64,13 +64,13 @@ pub trait Operator: Send {
         Err(anabranch_model::Error::internal("this operator has no state"))
     }
 
-    /// Follows on the last call of [`Operator::restore`]: event time had reached `watermark`.
+    /// Follows the last call of [`Operator::restore`]: event time had reached `watermark`.
     fn restored(&mut self, _watermark: EventTime) -> Result<()> {
         Ok(())
     }
 
-    /// Event time may have come to `time` at the tasks that the rows of this one go to, though not here: this task was idle,
-    /// and the others went on.
+    /// Event time may have reached `time` at the tasks that receive this task's rows, though not here: this task was
+    /// idle, and the others continued.
     fn event_time_ahead(&mut self, _time: EventTime) {}
 
     /// Rows dropped since the last call.
@@ -93,32 +93,32 @@ pub struct Dropped {
 pub struct StateShape {
     /// Columns of the rows.
     pub schema: SchemaRef,
-    /// Which of them are the key; their hash says to which key group a row belongs. Empty: the state belongs to one task.
+    /// Which of them are the key; their hash gives the key group of a row. Empty: the state belongs to one task.
     pub keys: Range<usize>,
-    /// Column of event times in milliseconds, if rows are of no use once the watermark has passed their window.
+    /// Column of event times in milliseconds, if rows are not needed once the watermark has passed their window.
     pub pane: Option<usize>,
 }
 
-/// What has changed in an operator's state. Several rows may bear the same key: the operator merges them.
+/// What has changed in an operator's state. Several rows may have the same key: the operator merges them.
 #[derive(Debug)]
 pub struct StateChange {
     /// The rows, in the columns of the [`StateShape`].
     pub rows: Vec<RecordBatch>,
-    /// Everything is in it: the rows that earlier snapshots gave are void.
+    /// Whether it contains the whole state: the rows of earlier snapshots are obsolete then.
     pub complete: bool,
-    /// State that lies outside the operator's tables: all of it, what earlier snapshots gave and what is new.
+    /// State outside of the operator's tables: all of it, including what earlier snapshots contained.
     pub runs: Vec<Arc<Run>>,
-    /// Rows of earlier panes, given before, are of no use any more.
+    /// Rows of earlier panes in earlier snapshots are no longer needed.
     pub first_pane: EventTime,
 }
 
-/// What an operator gives back, in order.
+/// The output of an operator, in order.
 #[derive(Debug, Default)]
 pub struct Output {
     elements: Vec<Element>,
 }
 
-/// One output of an operator.
+/// One element of an operator's output.
 #[derive(Debug)]
 pub enum Element {
     /// Rows; never empty.
@@ -128,24 +128,24 @@ pub enum Element {
 }
 
 impl Output {
-    /// Gives rows on; an empty batch is dropped.
+    /// Emits rows; an empty batch is dropped.
     pub fn batch(&mut self, batch: RecordBatch) {
         if batch.num_rows() > 0 {
             self.elements.push(Element::Batch(batch));
         }
     }
 
-    /// Gives a watermark on.
+    /// Emits a watermark.
     pub fn watermark(&mut self, watermark: EventTime) {
         self.elements.push(Element::Watermark(watermark));
     }
 
-    /// Takes what has been given, leaving the output empty with its capacity.
+    /// Takes the elements, leaving the output empty with its capacity.
     pub fn drain(&mut self) -> impl Iterator<Item = Element> {
         self.elements.drain(..)
     }
 
-    /// Whether nothing has been given.
+    /// Whether there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.elements.is_empty()

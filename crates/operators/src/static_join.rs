@@ -34,14 +34,14 @@ pub(crate) struct StaticJoin {
     ids: Vec<u32>,
 }
 
-/// The static table with an index from key to rows.
+/// The static table with an index from keys to rows.
 struct BuildTable {
     rows: RecordBatch,
     keys: KeyTable,
     /// Rows of key `id` are `of_key[starts[id]..starts[id + 1]]`.
     starts: Vec<u32>,
     of_key: Vec<u32>,
-    /// Every key has one row, so that a key's id finds it without a list.
+    /// Every key has one row, so a key's id finds it without a list.
     unique: bool,
 }
 
@@ -79,7 +79,7 @@ impl StaticJoin {
         &self.output_schema
     }
 
-    /// Keeps the pairs that fulfil the filter.
+    /// Keeps the pairs that satisfy the filter.
     fn filtered(&mut self, batch: &RecordBatch, build: &RecordBatch, pairs: Pairs) -> Result<Pairs> {
         let Some(filter) = &mut self.filter else { return Ok(pairs) };
         let all: Vec<usize> = (0..self.joined_schema.fields().len()).collect();
@@ -124,7 +124,7 @@ impl StaticJoin {
         if probe_rows.is_empty() {
             return Ok(None);
         }
-        // Often every row has exactly one match, and the probe columns pass as they are.
+        // Often every row has exactly one match, and the probe columns pass unchanged.
         let identity = probe_rows.len() == batch.num_rows()
             && probe_rows.values().iter().enumerate().all(|(row, probe)| row as u32 == *probe);
         let probe_rows = (!identity).then_some(&probe_rows);
@@ -144,10 +144,8 @@ impl Operator for StaticJoin {
         self.pending_bytes += batch_bytes(&batch);
         if self.pending_bytes > self.state_bytes_max {
             let (bytes, max) = (self.pending_bytes, self.state_bytes_max);
-            return Err(Error::user(format!(
-                "the static table of a join takes more than {bytes} bytes, allowed are {max}"
-            ))
-            .remedy("SET 'state-bytes' higher, or select fewer rows and columns of the table"));
+            return Err(Error::user(format!("the static table of a join takes {bytes} bytes; the limit is {max}"))
+                .remedy("SET 'state-bytes' higher, or select fewer rows and columns of the table"));
         }
         self.pending.push(batch);
         Ok(())
@@ -161,7 +159,7 @@ impl Operator for StaticJoin {
 }
 
 impl BuildTable {
-    /// How many of the first rows with these key ids have `pairs_max` matches together, or the first row alone if it has more.
+    /// How many of the first rows with these key ids have at most `pairs_max` matches together; at least 1.
     fn rows_with_matches(&self, ids: &[u32], pairs_max: usize) -> usize {
         if self.unique {
             return ids.len();
@@ -244,7 +242,7 @@ impl Pairs {
         (UInt32Array::from(self.probe), UInt32Array::from(self.build))
     }
 
-    /// The pairs and, in its place, each of the `rows` probe rows that is in none, with a null build row.
+    /// The pairs in order, plus each of the `rows` probe rows without a pair, with a null build row.
     fn with_unmatched(&self, rows: usize) -> (UInt32Array, UInt32Array) {
         let (mut probe, mut build) = (Vec::with_capacity(rows), UInt32Builder::with_capacity(rows));
         let mut pair = 0;
@@ -264,7 +262,7 @@ impl Pairs {
     }
 }
 
-/// Columns `output` of the joined rows; `probe_rows` of `None` takes the probe side as it is.
+/// Columns `output` of the joined rows. With `probe_rows` of `None` the probe side passes unchanged.
 fn gather(
     schema: &SchemaRef,
     output: &[usize],

@@ -1,9 +1,9 @@
 //! Aggregation by keys and event-time window, whole or as one half of two phases.
 //!
-//! State is one group table per pane, so that a window that fires is dropped as a whole. A batch whose rows all lie in
-//! one pane, the usual case, is not split. Hopping windows merge the states of their panes when they fire; a pane
-//! that was merged once is kept as columns of states until its last window fires or a straggler reopens it. Tables that
-//! are full are given to the state backend; what it holds comes back in slices when a window fires.
+//! State is one group table per pane, so a fired window is dropped as a whole. A batch whose rows are all in one pane,
+//! the usual case, is not split. Hopping windows merge the states of their panes when they fire. A pane that was merged
+//! once is kept as columns of states until its last window fires, or until a straggler reopens it. Full tables are
+//! given to the state backend, whose contents are read back in slices when a window fires.
 
 mod backed;
 mod exact;
@@ -49,18 +49,18 @@ pub(crate) struct WindowAggregate {
     key_types: Vec<DataType>,
     functions: AggregateFunctions,
     schema: SchemaRef,
-    /// Schema of states on their way: what the partial half gives out, and what snapshots hold.
+    /// Schema of states in transit: the output of the partial half, and the contents of snapshots.
     state_schema: SchemaRef,
     snapshots: Snapshots,
     /// Panes by start; the global window is the pane at 0.
     panes: BTreeMap<i64, Pane>,
     watermark: i64,
-    /// What event time may have come to where the states of the partial half go.
+    /// The event time that the receivers of the partial half's states may have reached.
     ahead: i64,
     dropped: Dropped,
     spare: Option<Groups>,
     pass_on: PassOn,
-    /// Groups that the partial half holds at most before it gives out all of them.
+    /// Number of groups at which the partial half emits all of them.
     partial_groups_max: usize,
     backend: Box<dyn StateBackend>,
     sizes: Sizes,
@@ -68,21 +68,21 @@ pub(crate) struct WindowAggregate {
 }
 
 enum Pane {
-    /// Takes rows.
+    /// Accepts rows.
     Open(OpenPane),
-    /// Was merged into a window that fired; other windows need it still.
+    /// Was merged into a window that fired; other windows still need it.
     Sealed(Grouped),
-    /// Nothing is in memory: the backend has it.
+    /// Nothing of it is in memory: the backend has it.
     Away,
 }
 
 struct OpenPane {
     groups: Box<Groups>,
-    /// What came since the last snapshot and is not in `groups`, once there has been one.
+    /// Rows since the last snapshot that are not in `groups`; used once there has been a snapshot.
     changed: Option<Box<Groups>>,
 }
 
-/// Rows of a batch by their panes; `None` stands for all rows.
+/// Rows of a batch by their panes; `None` means all rows.
 #[derive(Default)]
 struct Split {
     panes: Vec<(i64, Option<Vec<u32>>)>,
@@ -152,7 +152,7 @@ impl WindowAggregate {
         Ok((Input { rows: batch.num_rows(), keys, grouped: values, filters: Some(filters) }, time))
     }
 
-    /// Panes of the rows, in order of time. Rows without event time are counted and left out.
+    /// Panes of the rows, in order of time. Rows without event time are counted and excluded.
     fn split(&mut self, time: &ArrayRef, times: WindowTimes) -> Result<Split> {
         let values = event_times(time)?;
         let late_below = times.late_below(self.watermark.max(self.ahead));
@@ -176,7 +176,7 @@ impl WindowAggregate {
         Ok(Split { panes: panes.into_iter().map(|(pane, rows)| (pane, Some(rows))).collect(), late })
     }
 
-    /// Adds each row to its pane. Late rows are dropped; the partial half leaves that to the final one.
+    /// Adds each row to its pane. Late rows are dropped; the partial half leaves that to the final half.
     fn add_to_panes(&mut self, input: &Input, time: Option<&ArrayRef>, out: Option<&mut Output>) -> Result<()> {
         let (Some(time), Some(times)) = (time, self.times) else { return self.add(0, input) };
         let Split { panes, late } = self.split(time, times)?;
@@ -228,7 +228,8 @@ impl WindowAggregate {
         Ok(())
     }
 
-    /// Keeps one emptied table for the next pane, unless it is so large that emptying costs more than making a new one.
+    /// Keeps one emptied table for the next pane, unless it is so large that emptying it costs more than creating a new
+    /// one.
     fn recycle(&mut self, mut groups: Groups) {
         if self.spare.is_none() && groups.size_bytes() <= SPARE_BYTES_MAX {
             groups.clear();
@@ -244,7 +245,7 @@ fn emit_batch(batch: &RecordBatch, out: &mut Output) {
 }
 
 impl Pane {
-    /// Number of groups that are not only among the changes.
+    /// Number of groups, without those that are only among the changes.
     fn len(&self) -> usize {
         match self {
             Pane::Open(open) => open.groups.len(),
@@ -253,7 +254,7 @@ impl Pane {
         }
     }
 
-    /// The changes have been taken, and there will be none for a while.
+    /// The changes were taken, and there will be none for a while.
     fn drop_changes_table(&mut self) {
         if let Pane::Open(open) = self {
             open.changed = None;
@@ -271,7 +272,7 @@ impl Pane {
 
 const PANE_TYPE: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
 
-/// What the partial half gives: start of the pane if there are windows, keys, states.
+/// The output of the partial half: start of the pane if there are windows, keys, states.
 fn state_schema(spec: &WindowAggregateSpec, windowed: bool, functions: &AggregateFunctions) -> SchemaRef {
     let pane = windowed.then(|| Field::new("pane_start", PANE_TYPE, false));
     let keys = spec.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable));
@@ -302,12 +303,12 @@ impl Operator for WindowAggregate {
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        // After a restore the inputs may have to catch up with what was known before.
+        // After a restore the inputs may be behind the restored watermark.
         let watermark = EventTime(watermark.0.max(self.watermark));
         match (self.phase, self.times) {
             (AggregatePhase::Partial, _) if watermark == EventTime::MAX => self.give_out(i64::MAX, out)?,
             (AggregatePhase::Partial, Some(times)) => {
-                // The last instant of a pane is `start + pane - 1`: closed are the panes that start before this.
+                // The last instant of a pane is `start + pane - 1`: panes that start before this are closed.
                 self.give_out(watermark.0.saturating_add(2).saturating_sub(times.pane), out)?;
             }
             (AggregatePhase::Partial, None) => {}

@@ -37,7 +37,7 @@ impl WindowAssign {
 }
 
 impl WindowAssign {
-    /// These rows of a batch, each in the window with the start beside it.
+    /// Emits these rows of a batch, each in the window with the given start.
     fn give(&self, batch: &RecordBatch, rows: Vec<u32>, starts: Vec<i64>, out: &mut Output) -> Result<()> {
         let identity = rows.len() == batch.num_rows() && self.times.size == self.times.slide;
         let rows = UInt32Array::from(rows);
@@ -77,7 +77,7 @@ impl Operator for WindowAssign {
             let (mut start, last) = (self.times.first_start(*time), self.times.last_start(*time));
             self.times.check(last)?;
             while start <= last {
-                // With a slide longer than the size, times between two windows are in neither.
+                // If the slide is longer than the size, times between two windows are in neither.
                 if start.saturating_add(self.times.size) > *time {
                     rows.push(row as u32);
                     starts.push(start);
@@ -85,7 +85,7 @@ impl Operator for WindowAssign {
                 let Some(next) = start.checked_add(self.times.slide) else { break };
                 start = next;
             }
-            // A row may be in thousands of windows: what has come together leaves before it is too much.
+            // A row may be in thousands of windows: emit what has been gathered before it is too much.
             if rows.len() >= RESULT_ROWS.max(times.len()) {
                 self.give(&batch, std::mem::take(&mut rows), std::mem::take(&mut starts), out)?;
             }

@@ -1,4 +1,4 @@
-//! Conversions that SQL has otherwise than the library: values as text, and times.
+//! Conversions in which SQL differs from the library: values as text, and times.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use datafusion_common::{DataFusionError, Result, internal_err};
 use crate::event_time::all_within;
 use crate::key_hash::timestamp_values;
 
-/// Seconds since 1970 of 0000-01-01 00:00:00 and of 9999-12-31 23:59:59: times beyond are not times.
+/// Seconds since 1970 of 0000-01-01 00:00:00 and of 9999-12-31 23:59:59: values beyond are not valid times.
 const SECONDS_MIN: i64 = -62_167_219_200;
 const SECONDS_MAX: i64 = 253_402_300_799;
 
@@ -64,7 +64,7 @@ fn to_timestamp(array: &ArrayRef, unit: TimeUnit, to: &DataType, safe: bool) -> 
     let numbers = numbers.as_primitive::<Int64Type>();
     let least = SECONDS_MIN.saturating_mul(per_second(unit));
     let most = (SECONDS_MAX + 1).saturating_mul(per_second(unit)).saturating_sub(1);
-    // The distance of the bounds is too large for nanoseconds, whose numbers are all in range.
+    // The distance of the bounds is too large for nanoseconds, but all their values are in range.
     if unit == TimeUnit::Nanosecond || all_within(numbers.values(), least, most) {
         return Ok(arrow::compute::cast(numbers, to)?);
     }

@@ -81,7 +81,7 @@ fn plain(op: BinaryOp, left: Physical, right: Physical) -> Physical {
     Arc::new(expressions::BinaryExpr::new(left, operator(op), right).with_fail_on_overflow(true))
 }
 
-/// The least number has no counterpart: its negation is an error, like any number that does not fit.
+/// The smallest number cannot be negated: that is an error, like any number that does not fit.
 fn negative(value: Physical, schema: &Schema) -> Built {
     let data_type = value.data_type(schema)?;
     if !data_type.is_signed_integer() {
@@ -101,7 +101,7 @@ fn cast_to(value: Physical, to: &DataType, safe: bool, schema: &Schema) -> Built
     }
 }
 
-/// `left = right`, of numbers with a floating point as [`float`] has it.
+/// `left = right`. Floating-point numbers compare as [`float`] defines.
 fn equal(left: &Physical, right: &Physical, schema: &Schema) -> Built {
     let operands = vec![Arc::clone(left), Arc::clone(right)];
     Ok(match left.data_type(schema)?.is_floating() {

@@ -78,7 +78,7 @@ fn quotient(left: &Operand, right: &Operand, (precision, scale): (u8, i32)) -> R
     Ok(each(left, right, |a, b| fit(divide(wide(a), wide(b), shift)?, precision)))
 }
 
-/// `a * 10^shift / b`, rounded half up, digit by digit: nothing overflows that fits in the end.
+/// `a * 10^shift / b`, rounded half up, digit by digit: no intermediate value overflows if the result fits.
 fn divide(a: i256, b: i256, shift: i32) -> Option<i256> {
     let negative = a.is_negative() != b.is_negative();
     let (a, mut b) = (a.wrapping_abs(), b.wrapping_abs());
@@ -88,7 +88,7 @@ fn divide(a: i256, b: i256, shift: i32) -> Option<i256> {
     let (mut quotient, mut rest) = (a.wrapping_div(b), a.wrapping_rem(b));
     let mut left = shift.max(0);
     while left > 0 {
-        // As many digits at once as the remainder has room for: it has 39 digits at most, of 76.
+        // As many digits at once as fit: the remainder has at most 39 digits of 76.
         let step = left.min(36);
         let next = rest.wrapping_mul(power(step));
         quotient = quotient.checked_mul(power(step))?.checked_add(next.wrapping_div(b))?;

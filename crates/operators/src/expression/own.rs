@@ -1,4 +1,4 @@
-//! Physical expressions of our own, beside those of the library: where SQL's meaning differs from its kernels'.
+//! Our own physical expressions, where SQL's meaning differs from that of the library's kernels.
 
 use std::fmt;
 use std::hash::Hash;
@@ -25,7 +25,7 @@ pub(super) enum Kernel {
     Float(BinaryOp),
     /// Arithmetic of exact numbers, one of them DECIMAL.
     Decimal(BinaryOp),
-    /// A conversion that the library does otherwise; NULL instead of an error if `safe`.
+    /// A conversion in which SQL differs from the library; NULL instead of an error if `safe`.
     Cast { safe: bool },
 }
 
@@ -42,7 +42,7 @@ impl OwnExpr {
         Arc::new(OwnExpr { kernel, args, data_type })
     }
 
-    /// A connective over truth values; the right operand may fail where the left one decides.
+    /// A connective over truth values. An error of the right operand does not count where the left one decides.
     fn connect(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let [left, right] = self.args.as_slice() else { return internal_err!("AND and OR have two operands") };
         let rows = batch.num_rows();

@@ -8,7 +8,7 @@ fn column(index: usize) -> Box<Expr> {
     Box::new(Expr::Column(index))
 }
 
-/// What an expression over a row ('x#1', the greatest number, 0) says when it fails.
+/// The error of an expression over a row ('x#1', the greatest number, 0).
 fn failure(expr: &Expr) -> String {
     let text: ArrayRef = Arc::new(StringViewArray::from(vec!["x#1"]));
     let number = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;

@@ -2,7 +2,7 @@
 
 use super::{Ids, MISSING, Probe, prefetch};
 
-/// Linear probing over slots of hash and place; the bytes lie one after the other in order of insertion.
+/// Linear probing over slots of hash and index; the bytes are stored consecutively in order of insertion.
 pub(super) struct BytesTable {
     slots: Vec<Slot>,
     /// End of each key in `data`, after a leading 0.
@@ -32,7 +32,7 @@ impl BytesTable {
         self.slots.len() * size_of::<Slot>() + self.offsets.capacity() * size_of::<usize>() + self.data.capacity()
     }
 
-    /// The bytes of an entry; entries are ids as long as no null key came between.
+    /// The bytes of an entry. An entry is the key's id as long as no null key came before it.
     pub(super) fn key(&self, entry: usize) -> &[u8] {
         &self.data[self.offsets[entry]..self.offsets[entry + 1]]
     }

@@ -1,4 +1,4 @@
-//! The table against a map of row texts, for each form of key.
+//! The table against a map of row texts, for each kind of key.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::{Ids, MISSING, Probe, prefer_huge_pages, prefetch};
 
-/// Linear probing over packed slots. Sparse while it fits into the nearest caches, where a mispredicted branch costs more
-/// than a miss; then at most half full.
+/// Linear probing over packed slots. Sparse while the table fits into the nearest caches, where a mispredicted branch
+/// costs more than a miss; beyond that at most half full.
 pub(super) struct WordTable {
     slots: Vec<Slot>,
     used: usize,
@@ -17,7 +17,7 @@ struct Slot {
 
 const EMPTY: Slot = Slot { key: 0, id: MISSING };
 const INITIAL_SLOTS: usize = 1 << 9;
-/// Up to so many slots at most one in eight is used.
+/// Up to this number of slots, at most one in eight is used.
 const SPARSE_SLOTS: usize = 1 << 12;
 
 impl Default for WordTable {
@@ -31,7 +31,7 @@ impl WordTable {
         self.slots.len() * size_of::<Slot>()
     }
 
-    /// The key of each id below `len`; ids that are not in this table keep 0.
+    /// The key of each id below `len`; 0 for ids that are not in this table.
     pub(super) fn keys(&self, len: usize) -> Vec<u64> {
         let mut keys = vec![0; len];
         self.slots.iter().filter(|s| s.id != MISSING).for_each(|s| keys[s.id as usize] = s.key);
@@ -77,7 +77,7 @@ fn empty_slots(count: usize) -> Vec<Slot> {
     slots
 }
 
-/// A key's hash is a function of the key, so slots need not keep it.
+/// A key's hash is a function of the key, so slots do not store it.
 fn rehash(key: u64) -> u64 {
     anabranch_model::hash_u64(anabranch_model::HASH_SEED, key)
 }

@@ -33,7 +33,7 @@ fn rows(rng: &mut Rng, count: u64, keys: u64) -> Vec<Row> {
     (0..count).map(|_| row(rng)).collect()
 }
 
-/// The definition: pairs with equal keys, not null, that fulfil the filter.
+/// The definition: pairs with equal, non-null keys that satisfy the filter.
 fn expected(kind: JoinKind, probe: &[Row], build: &[Row], filtered: bool) -> Vec<(i64, Option<i64>)> {
     let mut joined = Vec::new();
     for left in probe {

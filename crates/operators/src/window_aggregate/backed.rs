@@ -1,4 +1,5 @@
-//! Keeping to the bound of memory: which groups go to the state backend, and when; groups as rows of state, and back.
+//! Keeps state within its memory bound: which groups go to the state backend, and when; conversion of groups to rows of
+//! state and back.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,27 +16,26 @@ use super::{PANE_TYPE, Pane, WindowAggregate};
 use crate::event_time::{event_times, time_column};
 use crate::hash_keys;
 
-/// A row is taken to bring no more than this before the next look at the size of the tables, if its group's state is of
-/// fixed size; and if it is not: a sketch of a set, a list.
+/// Upper estimates of the memory that a row adds before the next check of the tables' size: for states of fixed size,
+/// and for others (a sketch of a set, a list).
 const ROW_BYTES: usize = 256;
 const VARIABLE_ROW_BYTES: usize = 16 << 10;
 /// How much more memory a value may take in such a state than in a column.
 const VARIABLE_FACTOR: usize = 8;
-/// Bytes after which there is a look at the latest.
+/// Number of bytes after which the size is checked at the latest.
 const BYTES_PER_LOOK_MAX: usize = 128 << 20;
-/// What a slice of a window may take however little the state may.
+/// The least limit of a slice of a window, however small the limit of the state.
 const SLICE_BYTES: usize = 1 << 20;
-/// Where state goes that does not fit into memory, if the user does not say: a folder that is no memory itself, and one that
-/// is always there.
+/// Default place of state that does not fit into memory: a folder that exists everywhere and is not itself in memory.
 const DIRECTORY: &str = "/var/tmp";
 
-/// When to look at the size of the tables next: the sum over all panes is not for every batch.
+/// When to check the size of the tables next: summing over all panes for every batch would cost too much.
 pub(super) struct Sizes {
     bytes_until_look: usize,
-    /// What a row may bring, and a byte of it.
+    /// Estimated memory per row, and per byte of it.
     row_bytes: usize,
     factor: usize,
-    /// The bound of a slice of a window.
+    /// The limit of a slice of a window.
     bytes_max: usize,
 }
 
@@ -67,8 +67,8 @@ pub(super) fn backend(
 }
 
 impl WindowAggregate {
-    /// Called after these rows were added. The state has a stated bound: beyond it groups go to the backend, or the job
-    /// stops with an error instead of taking the machine down.
+    /// Called after these rows were added. The state has a stated limit: beyond it, groups go to the backend, or the
+    /// job stops with an error, before the machine runs out of memory.
     pub(super) fn keep_to_size(&mut self, rows: &RecordBatch) -> Result<()> {
         self.compact()?;
         let added = (batch_bytes(rows) * self.sizes.factor).max(rows.num_rows() * self.sizes.row_bytes);
@@ -78,7 +78,8 @@ impl WindowAggregate {
         }
         let mut bytes: usize = self.panes.values().map(Pane::size_bytes).sum();
         if self.backend.is_full(bytes)? {
-            // The largest first: few large runs are better than many small ones. Not all: what stays needs no merging.
+            // The largest first: few large runs are better than many small ones. Not all: what stays in memory needs no
+            // merge.
             let mut panes: Vec<(usize, i64)> = self.panes.iter().map(|(pane, of)| (of.size_bytes(), *pane)).collect();
             panes.sort_unstable();
             let enough = bytes / 2;
@@ -102,7 +103,7 @@ impl WindowAggregate {
         Ok(())
     }
 
-    /// What is in memory of a pane, which is empty there afterwards.
+    /// Takes the pane's groups out of memory.
     pub(super) fn take_buckets(&mut self, pane: i64) -> Result<Option<Buckets>> {
         let states = match self.panes.get_mut(&pane).map(|pane| std::mem::replace(pane, Pane::Away)) {
             Some(Pane::Open(open)) => open.whole()?.states()?,
@@ -118,7 +119,7 @@ impl WindowAggregate {
         Ok(Some(Buckets::new(batch_of(&self.state_schema, panes, states)?, &hashes)))
     }
 
-    /// The backend has nothing to do with panes that are gone.
+    /// The backend discards what it has of panes that are gone.
     pub(super) fn forget_panes_away(&mut self) {
         self.backend.remove_before(self.panes.keys().next().copied().unwrap_or(i64::MAX));
     }
@@ -132,7 +133,7 @@ impl WindowAggregate {
         })
     }
 
-    /// A merge of rows of state, whatever their panes, into groups that are empty.
+    /// Returns a merge of rows of state, of any panes, into empty groups.
     pub(super) fn merge(&self, groups: Groups) -> MergeStates<'_> {
         let WindowAggregate { state_schema: schema, times, functions, sizes, .. } = self;
         MergeStates { groups, pane: 0, functions, schema, windowed: times.is_some(), bytes_max: sizes.bytes_max }
@@ -142,7 +143,7 @@ impl WindowAggregate {
 /// Merges rows of state into groups.
 pub(super) struct MergeStates<'a> {
     pub(super) groups: Groups,
-    /// Pane of the rows that were added last.
+    /// Pane of the last rows that were added.
     pane: i64,
     functions: &'a AggregateFunctions,
     schema: &'a SchemaRef,
@@ -162,7 +163,7 @@ impl Merge for MergeStates<'_> {
             return Ok(());
         }
         let max = self.bytes_max;
-        Err(Error::user(format!("one of {BUCKETS} slices of a window takes {bytes} bytes, more than {max}"))
+        Err(Error::user(format!("one of {BUCKETS} slices of a window takes {bytes} bytes; the limit is {max}"))
             .remedy("SET 'state-bytes' higher, use shorter windows, or collect fewer values per key"))
     }
 

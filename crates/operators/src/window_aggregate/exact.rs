@@ -1,5 +1,6 @@
-//! `SUM` of BIGINT and DECIMAL, and `AVG` of DECIMAL. Sums are kept in numbers so wide that none overflows on the way: the
-//! result is the same however rows are divided among batches, tasks and panes, and only a total that does not fit fails.
+//! `SUM` of BIGINT and DECIMAL, and `AVG` of DECIMAL. Sums are kept in numbers so wide that no intermediate sum
+//! overflows. So the result does not depend on how rows are divided among batches, tasks and panes, and only a total
+//! that does not fit fails.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, Group
 
 use crate::expression::decimal::mean;
 
-/// The exact form of an aggregate over an argument, if there is one. `label` names it in errors.
+/// The exact form of an aggregate over an argument, if there is one. `label` identifies it in errors.
 pub(super) fn exact(function: &str, argument: Option<&DataType>, label: String) -> Option<Arc<AggregateUDF>> {
     exact_aggregate(function, argument?)?;
     let signature = Signature::any(1, Volatility::Immutable);
@@ -97,7 +98,7 @@ impl AggregateUDFImpl for Exact {
     }
 }
 
-/// How a total becomes the result.
+/// Conversion of a total to the result.
 #[derive(Clone, Debug)]
 struct Finish {
     average: bool,
@@ -131,7 +132,7 @@ impl Finish {
     }
 }
 
-/// A number that holds the sum of as many values as there will ever be.
+/// A number wide enough for the sum of any number of values.
 trait Total: Copy + Default + Send + std::fmt::Debug + 'static {
     type Value: ArrowPrimitiveType;
     type State: ArrowPrimitiveType<Native = Self>;
@@ -212,7 +213,7 @@ impl<T: Total> Sums<T> {
     }
 }
 
-/// The values that a filter leaves.
+/// The values that pass the filter.
 fn filtered<T: Total>(values: &ArrayRef, filter: Option<&BooleanArray>) -> impl Iterator<Item = Option<T>> {
     let keeps = move |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
     let values = values.as_primitive::<T::Value>();
@@ -274,7 +275,7 @@ struct Distinct {
 }
 
 impl Distinct {
-    /// Values of the argument's type as whole numbers of its last digit.
+    /// Values of the argument's type as whole numbers of their last digit.
     fn whole(&self, values: &ArrayRef) -> Result<Decimal128Array> {
         let wide = cast(values, &DataType::Decimal128(DECIMAL_DIGITS_MAX, self.scale))?;
         Ok(wide.as_primitive::<Decimal128Type>().clone())

@@ -1,5 +1,5 @@
-//! Windows whose end the watermark has reached, in order of their ends. A window that is in memory is given out at once;
-//! one whose panes lie with the state backend is given out bucket by bucket, so that it never is in memory as a whole.
+//! Windows whose end the watermark has reached, in order of their ends. A window in memory is emitted at once. A window
+//! with panes in the state backend is emitted bucket by bucket, so it is never in memory as a whole.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::Output;
 use crate::event_time::WindowTimes;
 use crate::window_assign::window_columns;
 
-/// How far the windows are that a watermark fires.
+/// The progress in firing the windows of a watermark.
 #[derive(Default)]
 pub(super) struct Firing {
-    /// The watermark, until all of its windows have been given out.
+    /// The watermark, until all of its windows have been emitted.
     to: Option<i64>,
-    /// Windows that start before this have been looked at.
+    /// Windows that start before this have been handled.
     from: Option<i64>,
     slices: Option<Slices>,
 }
 
-/// A window that is given out bucket by bucket.
+/// A window that is emitted bucket by bucket.
 struct Slices {
     window: Option<(i64, WindowTimes)>,
     panes: Range<i64>,
-    /// What was in memory of panes whose last window it is.
+    /// The in-memory part of panes whose last window this is.
     in_memory: Vec<Buckets>,
     next_bucket: usize,
     /// Empty between two buckets.
@@ -40,7 +40,7 @@ impl WindowAggregate {
         self.firing = Firing { to: Some(watermark), from: None, slices: None };
     }
 
-    /// Gives out the next piece. False if everything had been given out.
+    /// Emits the next piece. False if everything had been emitted.
     pub(super) fn go_on_firing(&mut self, out: &mut Output) -> Result<bool> {
         let Some(to) = self.firing.to else { return Ok(false) };
         loop {
@@ -68,7 +68,7 @@ impl WindowAggregate {
         Ok(true)
     }
 
-    /// Panes are gone whose last window ends at or before `end`.
+    /// Removes panes whose last window ends at or before `end`.
     fn forget_panes(&mut self, end: i64, times: WindowTimes) {
         while let Some(entry) = self.panes.first_entry().filter(|e| times.expiry(*e.key()) <= end) {
             entry.remove();
@@ -76,10 +76,10 @@ impl WindowAggregate {
         self.forget_panes_away();
     }
 
-    /// Fires the next window that ends at or before `to`, or begins to. False if there is none.
+    /// Fires the next window that ends at or before `to`, or starts to. False if there is none.
     fn fire_next(&mut self, to: i64, out: &mut Output) -> Result<bool> {
         let Some(times) = self.times else {
-            // A task that goes on behind its end has given the result already.
+            // A task that resumes after its end has emitted the result already.
             let due = to == i64::MAX && self.watermark != i64::MAX && self.firing.from.replace(0).is_none();
             return if due { self.fire_global(out).map(|()| true) } else { Ok(false) };
         };

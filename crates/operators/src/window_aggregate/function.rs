@@ -18,7 +18,7 @@ use crate::{CompiledExpr, Functions};
 
 pub(super) struct AggregateFunctions {
     functions: Vec<AggregateFunction>,
-    /// One of each, without groups, to ask for states of single rows; `None` if a function has none.
+    /// One accumulator of each function, without groups, to convert single rows to states; `None` if a function cannot.
     converters: Option<Vec<Box<dyn GroupsAccumulator>>>,
 }
 
@@ -27,7 +27,7 @@ struct AggregateFunction {
     args: Vec<CompiledExpr>,
     filter: Option<CompiledExpr>,
     state_fields: Vec<Field>,
-    /// Its accumulator keeps the arrays that it is given: strings must not keep alive what they were cut from.
+    /// Its accumulator retains the arrays that it receives: strings must not keep larger buffers alive.
     retains: bool,
 }
 
@@ -43,7 +43,7 @@ impl AggregateFunctions {
         Ok(all)
     }
 
-    /// Fresh accumulators, one per function.
+    /// New accumulators, one per function.
     pub(super) fn accumulators(&self) -> Result<Vec<Box<dyn GroupsAccumulator>>> {
         self.functions.iter().map(AggregateFunction::accumulator).collect()
     }
@@ -86,7 +86,7 @@ impl AggregateFunctions {
         Ok((values, filters))
     }
 
-    /// Cuts the state columns of all functions into those of each.
+    /// Divides the state columns of all functions by function.
     pub(super) fn split_states(&self, columns: &[ArrayRef]) -> Result<Vec<Vec<ArrayRef>>> {
         let mut rest = columns;
         let mut states = Vec::with_capacity(self.functions.len());
@@ -105,7 +105,7 @@ impl AggregateFunctions {
         self.converters.is_some()
     }
 
-    /// Each row as the state of a group of its own.
+    /// Converts each row to the state of a separate group.
     pub(super) fn states_of_rows(&self, input: &Input) -> Result<Vec<Vec<ArrayRef>>> {
         let converters = self.converters.as_ref().ok_or_else(|| Error::internal("a function without row states"))?;
         let states = converters.iter().enumerate().map(|(i, converter)| {
@@ -134,7 +134,7 @@ impl AggregateFunction {
         let function = built.map_err(|e| Error::internal(format!("{spec}: {}", e.strip_backtrace())))?;
         if function.field().data_type() != &spec.data_type {
             let (is, planned) = (function.field().data_type().clone(), &spec.data_type);
-            return Err(Error::internal(format!("{spec} gives {is}, planned was {planned}")));
+            return Err(Error::internal(format!("{spec} has the type {is}, but the plan says {planned}")));
         }
         let fields = function.state_fields().map_err(|e| runtime_error(&e))?;
         Ok(AggregateFunction {
@@ -146,7 +146,7 @@ impl AggregateFunction {
         })
     }
 
-    /// The arguments; those that may fail only where the filter wants them.
+    /// The arguments. Those that may fail are evaluated only for rows that pass the filter.
     fn values(&mut self, batch: &RecordBatch, filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let (retains, unifies) = (self.retains, self.function.is_distinct());
         let own = |array: ArrayRef| match array.as_string_view_opt().filter(|_| retains) {

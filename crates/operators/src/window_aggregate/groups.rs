@@ -11,9 +11,9 @@ use crate::expression::runtime_error;
 use crate::hash_keys;
 use crate::key_table::KeyTable;
 
-/// What a batch brings to a pane: keys, and arguments or states of each function.
+/// What a batch adds to a pane: keys, and arguments or states of each function.
 pub(super) struct Input {
-    /// Number of rows: without keys and aggregates no column tells it.
+    /// Number of rows: without keys and aggregates there is no column to count.
     pub(super) rows: usize,
     pub(super) keys: Vec<ArrayRef>,
     /// Per function: its arguments if `filters` is given, else its state columns.
@@ -22,8 +22,8 @@ pub(super) struct Input {
     pub(super) filters: Option<Vec<Option<BooleanArray>>>,
 }
 
-/// Keys of groups with a list of columns per function: states or results. No columns if there is no group: not every
-/// accumulator can give out nothing.
+/// Keys of groups with a list of columns per function: states or results. No columns if there is no group, because not
+/// every accumulator can emit zero groups.
 #[derive(Clone, Default)]
 pub(super) struct Grouped {
     pub(super) len: usize,
@@ -103,7 +103,7 @@ impl Groups {
     /// The one group of an aggregate without keys over no rows.
     pub(super) fn add_empty_group(&mut self, functions: &AggregateFunctions) -> Result<()> {
         self.keys.intern(&[], &[0], &mut self.ids)?;
-        // One row that the filter leaves out: the group exists, and no accumulator has seen a value of it.
+        // One row that the filter excludes: the group exists, and no accumulator has a value for it.
         let filter = BooleanArray::from(vec![false]);
         for (accumulator, types) in self.accumulators.iter_mut().zip(functions.argument_types()) {
             let row: Vec<ArrayRef> = types.iter().map(|t| arrow::array::new_null_array(t, 1)).collect();
@@ -122,12 +122,12 @@ impl Groups {
         Ok(Grouped { len, values: states.collect::<Result<_>>()?, keys: self.keys.keys()? })
     }
 
-    /// The states, which stay. The keys keep their places, so nothing is looked up.
+    /// Copies the states. The keys keep their places, so nothing is looked up.
     pub(super) fn copy_states(&mut self) -> Result<Grouped> {
         let states = self.states()?;
         self.ids.clear();
         self.ids.extend(0..states.len);
-        // Accumulators give their states away, and take them back at once.
+        // Accumulators give their states away; they get them back at once.
         for (accumulator, state) in self.accumulators.iter_mut().zip(&states.values) {
             accumulator.merge_batch(state, &self.ids, states.len).map_err(|e| runtime_error(&e))?;
         }
@@ -145,7 +145,7 @@ impl Groups {
         Ok(Grouped { len, values: results.collect::<Result<_>>()?, keys: self.keys.keys()? })
     }
 
-    /// Forgets the keys, after [`Groups::states`] or [`Groups::results`] has emptied the accumulators.
+    /// Removes the keys, after [`Groups::states`] or [`Groups::results`] has emptied the accumulators.
     pub(super) fn clear(&mut self) {
         self.keys.clear();
     }

@@ -1,12 +1,13 @@
-//! The partial half: groups rows on their way to the final half, and holds them back no longer than they gain by it.
+//! The partial half: groups rows before they are sent to the final half, and holds them only as long as that saves
+//! work.
 //!
-//! Rows are held only within an epoch and while their windows are open: the states leave when the watermark passes a pane,
-//! when the epoch ends, when the input is idle, and when there are too many groups. Where keys hardly repeat, grouping twice
-//! is waste: each row then becomes a state by itself, and grouping is tried again after a while (compare "adaptive partial
-//! aggregation" in the literature on parallel databases, Larson 1997).
+//! Rows are held only within an epoch and while their windows are open. Their states are emitted when the watermark
+//! passes a pane, when the epoch ends, when the input is idle, and when there are too many groups. Where keys hardly
+//! repeat, grouping twice is a waste. Then each row becomes a state of its own, and grouping is tried again after a
+//! while (compare "adaptive partial aggregation" in the literature on parallel databases, Larson 1997).
 //!
 //! The final half decides which rows are late, and counts them. A row that may be late there is never grouped here: it
-//! leaves as a state by itself, so that the final half counts rows and not groups.
+//! is sent as a state of its own, so that the final half counts rows and not groups.
 
 use anabranch_model::Result;
 use arrow::array::ArrayRef;
@@ -19,13 +20,13 @@ use crate::event_time::{WindowTimes, all_within, event_times};
 
 /// Rows after which a partial aggregate that passes rows on tries grouping again.
 const PASS_ON_ROWS: u64 = 1 << 22;
-/// Rows after which the ratio of groups to rows is believed.
+/// Number of rows after which the ratio of groups to rows is significant.
 pub(super) const SAMPLE_ROWS: u64 = 1 << 15;
 
 /// Whether the partial half groups rows or passes them on as states.
 #[derive(Default)]
 pub(super) struct PassOn {
-    /// Rows grouped since the last decision, and the groups that came of them.
+    /// Rows grouped since the last decision, and the resulting groups.
     pub(super) rows: u64,
     pub(super) groups: u64,
     /// Rows still to pass on before grouping is tried again.
@@ -33,7 +34,7 @@ pub(super) struct PassOn {
 }
 
 impl WindowAggregate {
-    /// Gives out the states of the panes that lie before `end`, and keeps one emptied table for reuse.
+    /// Emits the states of the panes before `end`, and keeps one emptied table for reuse.
     pub(super) fn give_out(&mut self, end: i64, out: &mut Output) -> Result<()> {
         while let Some(entry) = self.panes.first_entry().filter(|e| *e.key() < end) {
             let (start, pane) = entry.remove_entry();
@@ -46,7 +47,7 @@ impl WindowAggregate {
         Ok(())
     }
 
-    /// Gives each row on as the state of a group of its own.
+    /// Emits each row as a state of its own.
     pub(super) fn pass_rows_on(&mut self, input: Input, time: Option<&ArrayRef>, out: &mut Output) -> Result<()> {
         let rows = input.rows;
         self.pass_on.rows_left = self.pass_on.rows_left.saturating_sub(rows as u64);
@@ -59,7 +60,7 @@ impl WindowAggregate {
         Ok(())
     }
 
-    /// Gives rows that may be late on, each as a state by itself, whatever the functions.
+    /// Emits rows that may be late, each as a state of its own, for any functions.
     pub(super) fn pass_late_on(
         &mut self,
         late: Vec<u32>,
@@ -86,7 +87,7 @@ impl WindowAggregate {
         Ok(())
     }
 
-    /// After rows were grouped: gives out what is too much, and decides whether to go on grouping.
+    /// After rows were grouped: emits the groups if there are too many, and decides whether to continue grouping.
     pub(super) fn after_partial(&mut self, out: &mut Output) -> Result<()> {
         let groups: usize =
             self.panes.values().map(|p| if let Pane::Open(open) = p { open.groups.len() } else { 0 }).sum();
@@ -95,7 +96,7 @@ impl WindowAggregate {
         }
         let PassOn { rows, groups, .. } = self.pass_on;
         if rows >= SAMPLE_ROWS {
-            // More than one group for two rows: the second grouping has as much to do as if there were no first.
+            // More than one group for two rows: the second grouping has as much work as without the first.
             let rows_left = if groups * 2 > rows && self.functions.rows_have_states() { PASS_ON_ROWS } else { 0 };
             if rows_left > 0 {
                 self.give_out(i64::MAX, out)?;
@@ -106,7 +107,7 @@ impl WindowAggregate {
     }
 }
 
-/// The pane of each time. Divisions are dear: one serves for all times if they lie in the same pane.
+/// The pane of each time. Divisions are expensive: one is enough if all times are in the same pane.
 fn panes_of(values: &[i64], times: WindowTimes) -> Vec<i64> {
     let pane = values.first().map_or(0, |first| times.pane_of(*first));
     match all_within(values, pane, pane.saturating_add(times.pane - 1)) {

@@ -1,15 +1,17 @@
-//! Snapshots of open panes: states as rows, what has changed since the last one.
+//! Snapshots of open panes: as rows of state, what has changed since the last one.
 //!
-//! From the first snapshot on, rows are grouped beside a pane's groups in a table of their own; at the next snapshot its
-//! states are given out and merged into the groups. So a snapshot costs what has changed and not what there is, and what
-//! is given out is immutable while it is written. When the changes given out since the last complete snapshot outgrow the
-//! state several times over, the next one is complete: that bounds what a restore reads.
+//! From the first snapshot on, rows are grouped beside a pane's groups in a table of changes. At the next snapshot the
+//! states of this table are emitted and merged into the groups. So the cost of a snapshot depends on what has changed,
+//! not on the size of the state, and what is emitted is immutable while it is written. When the changes since the last
+//! complete snapshot outgrow the state several times over, the next snapshot is complete: that bounds what a restore
+//! reads.
 //!
-//! Where most groups change from one snapshot to the next, grouping twice is waste: then rows go into the groups at once, and
-//! the next snapshots are complete, which costs less than a change of that size. How many are, before changes are looked at again,
-//! doubles each time that most groups have changed; too few rows for that end it at once.
+//! Where most groups change between two snapshots, grouping twice is a waste. Then rows go directly into the groups and
+//! the next snapshots are complete, which costs less than changes of that size. The number of such snapshots before
+//! changes are measured again doubles each time that most groups have changed. A snapshot with too few rows for that
+//! ends the series at once.
 //!
-//! What the backend holds is in the snapshot as it is: its runs are immutable.
+//! The backend's runs are part of the snapshot as they are: they are immutable.
 
 use std::ops::Range;
 
@@ -21,28 +23,28 @@ use super::groups::{Grouped, Groups};
 use super::{OpenPane, Pane, WindowAggregate, former};
 use crate::{StateChange, StateShape};
 
-/// A snapshot is complete when so many times the rows of the last complete one have been given out since.
+/// A snapshot is complete when the rows emitted since the last complete one exceed its rows by this factor.
 const CHANGES_PER_STATE: usize = 4;
 /// Complete snapshots in a row at most because most groups change.
 const WHOLE_MAX: u32 = 16;
 
-/// What has been given out, and what is left to give out.
+/// What has been emitted, and what is left to emit.
 #[derive(Default)]
 pub(super) struct Snapshots {
     /// Rows of the last complete snapshot; `None` before the first.
     complete_rows: Option<usize>,
-    /// Rows given out since.
+    /// Rows emitted since.
     changed_rows: usize,
     /// Fewer changed rows than this are not worth a complete snapshot.
     changed_rows_min: usize,
     /// How many of the next snapshots are complete because most groups change, and how many were the last time.
     whole_left: u32,
     whole_last: u32,
-    /// Rows that have come since the last snapshot.
+    /// Rows since the last snapshot.
     rows: usize,
     /// Changes of panes that have been sealed since the last snapshot.
     sealed: Vec<(i64, Grouped)>,
-    /// Groups have been given to the backend since the last snapshot, among them what was given out before.
+    /// Groups were given to the backend since the last snapshot, some of which earlier snapshots contain.
     put_away: bool,
 }
 
@@ -51,17 +53,17 @@ impl Snapshots {
         Snapshots { changed_rows_min, ..Snapshots::default() }
     }
 
-    /// Whether the next snapshot gives out changes, so that rows are grouped beside what has been given out.
+    /// Whether the next snapshot contains changes only, so that rows are grouped beside the groups.
     pub(super) fn are_changes(&self) -> bool {
         self.complete_rows.is_some() && self.whole_left == 0
     }
 
-    /// Rows have come.
+    /// Counts rows.
     pub(super) fn rows(&mut self, rows: usize) {
         self.rows += rows;
     }
 
-    /// So many rows of changes have been given out, of so many groups.
+    /// Counts rows of changes that were emitted, and the groups that they are from.
     fn changed(&mut self, rows: usize, groups: usize) {
         self.changed_rows += rows;
         self.whole_last = match rows * 2 > groups {
@@ -76,7 +78,7 @@ impl Snapshots {
         self.put_away = true;
     }
 
-    /// Brings an open pane's changes into its groups before it is sealed, and keeps them for the next snapshot.
+    /// Merges an open pane's changes into its groups before it is sealed, and keeps them for the next snapshot.
     pub(super) fn keep(&mut self, pane: i64, open: &mut OpenPane) -> Result<()> {
         if let Some(mut changed) = open.changed.take() {
             let states = changed.states()?;
@@ -96,7 +98,7 @@ impl OpenPane {
         Ok(self.groups)
     }
 
-    /// What has changed; it is in the groups afterwards.
+    /// Takes what has changed and merges it into the groups.
     fn take_changes(&mut self) -> Result<Option<Grouped>> {
         let Some(changed) = &mut self.changed else { return Ok(None) };
         let states = changed.states()?;
@@ -105,7 +107,7 @@ impl OpenPane {
         Ok(Some(states))
     }
 
-    /// All states; they are in the groups as before.
+    /// Copies all states.
     fn copy_states(&mut self) -> Result<Grouped> {
         self.take_changes()?;
         self.groups.copy_states()
@@ -126,7 +128,7 @@ impl WindowAggregate {
     pub(super) fn take_snapshot(&mut self) -> Result<StateChange> {
         let Snapshots { complete_rows, changed_rows, changed_rows_min, .. } = self.snapshots;
         let outgrown = complete_rows.is_none_or(|rows| changed_rows > changed_rows_min.max(CHANGES_PER_STATE * rows));
-        // Without any pane, a complete snapshot costs nothing and frees what was given out before.
+        // Without any pane, a complete snapshot costs nothing and releases the earlier ones.
         let put_away = std::mem::take(&mut self.snapshots.put_away);
         let is_whole = self.snapshots.whole_left > 0;
         let came = std::mem::take(&mut self.snapshots.rows);
@@ -153,7 +155,7 @@ impl WindowAggregate {
         match complete {
             true => {
                 (self.snapshots.complete_rows, self.snapshots.changed_rows) = (Some(count), 0);
-                // So few rows have not changed most groups.
+                // So few rows cannot have changed most groups.
                 let left = if came * 2 > count { self.snapshots.whole_left } else { 0 };
                 self.snapshots.whole_left = left.saturating_sub(1);
             }
@@ -175,7 +177,8 @@ impl WindowAggregate {
         Ok(StateChange { rows, complete, first_pane, runs: self.backend.runs() })
     }
 
-    /// Merges rows of a snapshot. They are part of the next snapshot, which is complete: it may have another parallelism.
+    /// Merges rows of a snapshot. The next snapshot is complete and contains them, because it may have another
+    /// parallelism.
     pub(super) fn take_up(&mut self, rows: &RecordBatch) -> Result<()> {
         let rows = former::current(rows, &self.state_schema, &self.functions)?;
         let (input, pane) = states_of(&rows, self.times.is_some(), &self.functions)?;

@@ -146,7 +146,7 @@ impl Saved {
         });
     }
 
-    /// A new operator that goes on where the last snapshot was taken.
+    /// A new operator that resumes from the last snapshot.
     fn restore(&self, mut operator: WindowAggregate, watermark: i64, rng: &mut Rng) -> WindowAggregate {
         let mut rows = self.rows.clone();
         for run in &self.runs {
@@ -176,9 +176,10 @@ fn random_rows(rng: &mut Rng, count: u64, now: i64, many_keys: bool) -> Vec<Row>
     (0..count).map(row).collect()
 }
 
-/// With `restarts`, snapshots are taken now and then, and now and then what they hold replaces the operator.
+/// With `restarts`, snapshots are taken at random times, and at random times a new operator that restores them replaces
+/// the old one.
 fn check_with(seed: u64, window: Window, two_phases: bool, many_keys: bool, restarts: bool) {
-    // Every other seed with thresholds that few rows reach.
+    // Every other seed has thresholds that few rows reach.
     let thresholds = match seed % 2 {
         0 => Thresholds::default(),
         _ => Thresholds { partial_groups: 1 + seed as usize * 3, snapshot_changed_rows: 20, ..Thresholds::default() },
@@ -273,7 +274,7 @@ fn equals_naive_recomputation_for_every_window_and_phase() {
 }
 
 #[test]
-fn goes_on_from_its_snapshots_as_if_nothing_had_happened() {
+fn resumes_from_its_snapshots_with_the_same_results() {
     let windows = [
         Window::Tumble { size_ms: 20, offset_ms: 0 },
         Window::Tumble { size_ms: 5000, offset_ms: 0 },
@@ -290,7 +291,7 @@ fn goes_on_from_its_snapshots_as_if_nothing_had_happened() {
 }
 
 #[test]
-fn windows_in_memory_are_given_out_one_by_one() {
+fn windows_in_memory_are_emitted_one_by_one() {
     let window = Window::Hop { size_ms: 100, slide_ms: 10, offset_ms: 0 };
     let spec = spec(AggregatePhase::Complete, window);
     let mut aggregate = WindowAggregate::new(&spec, &Functions::default(), &JobOptions::default()).expect("valid");
@@ -337,7 +338,7 @@ fn a_snapshot_holds_what_has_changed() {
 }
 
 #[test]
-fn what_changes_as_a_whole_is_given_out_as_a_whole_until_it_rests() {
+fn snapshots_are_complete_while_most_groups_change() {
     let functions = Functions::default();
     let spec = spec(AggregatePhase::Complete, Window::Global);
     let mut aggregate = WindowAggregate::new(&spec, &functions, &JobOptions::default()).expect("valid");
@@ -352,7 +353,8 @@ fn what_changes_as_a_whole_is_given_out_as_a_whole_until_it_rests() {
         );
         change.complete
     };
-    // The first one is complete; then longer and longer rows of complete ones, each behind one that shows what changes.
+    // The first one is complete; then longer and longer series of complete ones, each after one that shows what
+    // changes.
     let hot: Vec<bool> = (0..9).map(|_| given(1000)).collect();
     assert_eq!(hot, [true, false, true, false, true, true, false, true, true]);
     let cool: Vec<bool> = (0..6).map(|_| given(10)).collect();

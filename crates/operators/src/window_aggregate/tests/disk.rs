@@ -28,7 +28,7 @@ fn tables_on_disk_keep_to_their_bound() {
     let (mut rows, mut pieces) = (0, 0);
     loop {
         let given: usize = out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).sum();
-        assert!(given < 1000, "the window is given out in pieces");
+        assert!(given < 1000, "the window is emitted in pieces");
         rows += given;
         pieces += 1;
         if !aggregate.more(&mut out).expect("more") {
@@ -40,7 +40,7 @@ fn tables_on_disk_keep_to_their_bound() {
     assert!(aggregate.panes.is_empty() && aggregate.backend.runs().is_empty());
 }
 
-/// Few rows may bring much: long keys, and restored rows with long lists.
+/// Few rows may take much memory: long keys, and restored rows with long lists.
 #[test]
 fn the_bound_is_one_of_bytes_and_not_of_rows() {
     let directory = tempfile::tempdir().expect("folder");

@@ -39,7 +39,7 @@ fn rows_without_event_time_are_not_late() {
     }
 }
 
-/// The final half counts what the partial half could not know to be late: rows, not groups.
+/// The final half counts rows, not groups, that the partial half could not know to be late.
 #[test]
 fn a_task_that_was_idle_hands_on_rows_that_may_be_late_singly() {
     let (mut partial, mut last) = (new(AggregatePhase::Partial), new(AggregatePhase::Final));
@@ -106,7 +106,7 @@ fn times_without_a_window_are_refused_and_not_wrapped() {
     assert_eq!(results.len(), 2);
 }
 
-/// A table of the partial half that reaches its bound gives out all of its groups, and none is lost.
+/// When a table of the partial half reaches its limit, it emits all of its groups, and none is lost.
 #[test]
 fn a_full_partial_half_loses_no_group() {
     let options =
@@ -128,7 +128,7 @@ fn a_full_partial_half_loses_no_group() {
     assert_eq!(groups, 40);
 }
 
-/// Changes that have outgrown the state are replaced by all of the state, not by the last changes.
+/// Changes that have outgrown the state are replaced by the whole state, not by the last changes.
 #[test]
 fn an_outgrown_snapshot_holds_everything() {
     let options = JobOptions {
