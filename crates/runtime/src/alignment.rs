@@ -1,8 +1,8 @@
 //! Where several channels meet: the minimum of their watermarks, and the alignment of their markers.
 //!
-//! A channel whose marker has come is blocked until the markers of all others have come (Flink's barrier alignment),
-//! so that what follows the aligned marker is exactly the next epoch. Also the guard of the order on each channel:
-//! consecutive epochs, growing watermarks, nothing after the end.
+//! A channel whose marker has arrived is blocked until the markers of all others have arrived (Flink's barrier
+//! alignment), so that what follows the aligned marker is exactly the next epoch. This module also checks the order on
+//! each channel: consecutive epochs, growing watermarks, nothing after the end.
 
 use anabranch_model::{Envelope, Epoch, Error, EventTime, Marker, MarkerKind, Nanos, Result, Stamped};
 use arrow::array::RecordBatch;
@@ -10,7 +10,7 @@ use arrow::array::RecordBatch;
 /// Merges the envelopes of a task's channels into one stream.
 pub(crate) struct Alignment {
     channels: Vec<Channel>,
-    /// A channel that must not be read until its marker has been aligned, or ever again.
+    /// A channel that must not be read until its marker has been aligned, or never again.
     blocked: Vec<bool>,
     watermark: EventTime,
     idle: bool,
@@ -18,11 +18,11 @@ pub(crate) struct Alignment {
 
 #[derive(Clone)]
 struct Channel {
-    /// The last one before the end of event time.
+    /// The last watermark before the end of event time.
     watermark: EventTime,
-    /// Event time has come to its end.
+    /// Event time has reached its end.
     complete: bool,
-    /// Birth of what the watermark follows from.
+    /// Birth of the rows that caused the watermark.
     born: Nanos,
     idle: bool,
     marker: Option<Marker>,
@@ -30,7 +30,7 @@ struct Channel {
     closed: Option<MarkerKind>,
 }
 
-/// What follows from an envelope for the task.
+/// The effect of an envelope on the task.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// Rows to process.
@@ -46,7 +46,7 @@ pub(crate) enum Event {
 }
 
 impl Alignment {
-    /// For channels that begin behind the epoch `after`.
+    /// For channels that begin after the epoch `after`.
     pub(crate) fn new(channels: usize, after: Epoch) -> Self {
         let channel = Channel {
             watermark: EventTime::MIN,
@@ -79,7 +79,7 @@ impl Alignment {
         Ok(match envelope {
             Envelope::Batch(_) if channel.idle => {
                 return Err(Error::internal(format!(
-                    "channel {index} has rows and has not said that it is idle no more"
+                    "channel {index} sent rows without announcing that it is no longer idle"
                 )));
             }
             Envelope::Batch(batch) => Event::Batch(batch),
@@ -115,9 +115,10 @@ impl Alignment {
         })
     }
 
-    /// The minimum over channels that are neither idle nor at their end; one that was stopped still holds it back. When all
-    /// are idle, the latest that any channel said counts, in whichever order they fell idle or ended: tasks that hear the
-    /// same must come to the same. Event time ends when all channels have ended: an idle one may have more to say.
+    /// The minimum over channels that are neither idle nor at their end; a channel that was stopped still holds it
+    /// back. When all are idle, the latest watermark of any channel counts, in whichever order they became idle or
+    /// ended: tasks that receive the same envelopes must reach the same result. Event time ends when all channels have
+    /// ended, because an idle channel may still send rows.
     fn progress(&mut self) -> Event {
         let open = || self.channels.iter().filter(|c| !c.ended());
         let active = open().filter(|c| !c.idle).min_by_key(|c| c.watermark);
@@ -166,7 +167,7 @@ impl Channel {
         Stamped { value: self.watermark, born: self.born }
     }
 
-    /// The stream of this channel is complete, so it has no say in the minimum.
+    /// The stream of this channel is complete, so it does not count in the minimum.
     fn ended(&self) -> bool {
         self.closed == Some(MarkerKind::End) || self.complete
     }
@@ -216,13 +217,14 @@ mod tests {
     fn the_watermark_is_the_minimum_of_the_active_channels() {
         check(2, vec![(0, watermark(5)), (1, watermark(3)), (1, watermark(9))], &["-", "watermark 3", "watermark 5"]);
         check(2, vec![(0, watermark(5)), (1, Envelope::Idle), (0, Envelope::Idle)], &["-", "watermark 5", "idle"]);
-        // Whichever falls idle first, the latest counts, and whoever wakes says so.
+        // Whichever becomes idle first, the latest watermark counts, and a channel that is active again announces it.
         let idle = |first: usize| {
             vec![(0, watermark(9)), (1, watermark(5)), (first, Envelope::Idle), (1 - first, Envelope::Idle)]
         };
         check(2, idle(0), &["-", "watermark 5", "-", "watermark 9, idle"]);
         check(2, idle(1), &["-", "watermark 5", "watermark 9", "idle"]);
-        // Also what one said that has ended since: another task may have heard of its idleness before its end.
+        // That includes the watermark of a channel that has ended since: another task may have seen it idle before its
+        // end.
         let mut ended = idle(0);
         ended.insert(3, (0, watermark(i64::MAX)));
         check(2, ended, &["-", "watermark 5", "-", "-", "watermark 9, idle"]);
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn disorder_on_a_channel_is_our_bug() {
+    fn disorder_on_a_channel_is_an_internal_error() {
         let no_rows = RecordBatch::new_empty(std::sync::Arc::new(arrow::datatypes::Schema::empty()));
         for steps in [
             vec![watermark(5), watermark(4)],

@@ -1,4 +1,4 @@
-//! Makes the tasks of a plan: channels between them, their chains, what they go on from.
+//! Creates the tasks of a plan: the channels between them, their chains, and the state that they resume from.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -31,14 +31,14 @@ pub(crate) struct Assembly {
     pub(crate) tasks: Vec<Task>,
 }
 
-/// A task, whoever drives it.
+/// A task, independent of what drives it.
 pub(crate) enum Task {
     Source(Box<SourceTask>),
     Inbox(Box<InboxTask>),
 }
 
 impl Task {
-    /// Runs the task to its end, waiting for what comes.
+    /// Runs the task to its end, waiting for its input.
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Task::Source(task) => task.run(),
@@ -54,7 +54,7 @@ impl Task {
     }
 }
 
-/// Makes the tasks of a plan. `durable` is what they go on from; their reports go to `mailbox`.
+/// Creates the tasks of a plan. `durable` is what they resume from; their reports go to `mailbox`.
 pub(crate) fn assemble(
     plan: &Plan,
     connectors: &Connectors,
@@ -108,7 +108,7 @@ struct Entry {
     first_channel: BTreeMap<StageId, usize>,
 }
 
-/// Everything that the making of tasks looks up.
+/// Everything that the creation of tasks looks up.
 struct Builder<'a> {
     plan: &'a Plan,
     connectors: &'a Connectors,
@@ -120,7 +120,7 @@ struct Builder<'a> {
     durable: Option<DurableParts<'a>>,
 }
 
-/// What tasks of a job have that keeps checkpoints, or begins with a savepoint.
+/// What the tasks of a job have if it takes checkpoints or starts from a savepoint.
 pub(crate) struct DurableParts<'a> {
     pub(crate) after: Epoch,
     /// Name of the job.
@@ -129,9 +129,9 @@ pub(crate) struct DurableParts<'a> {
     pub(crate) former: &'a [String],
     pub(crate) outline: &'a Outline,
     pub(crate) state: JobState,
-    /// Where snapshots go. `None`: the job takes no checkpoints.
+    /// The recorder's queue for snapshots. `None`: the job takes no checkpoints.
     pub(crate) work: Option<Sender<Work>>,
-    /// Where the job's owner is written. `None`: it has no other.
+    /// The log that names the job's owner. `None`: the job cannot have another owner.
     pub(crate) log: Option<Log>,
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
     (0..stage.parallelism).map(move |index| TaskId { stage: id, index })
 }
 
-/// Whether rows wait in an operator until their windows end.
+/// Whether the operator holds rows until their windows end.
 fn keeps_windows(operator: &OperatorSpec) -> bool {
     matches!(operator, OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial)
 }
@@ -153,13 +153,13 @@ fn port_key(port: Port) -> Option<usize> {
     }
 }
 
-/// Whether the rows of a stage are of a stream. Those of a static side only complete the join in front of it, whose stage passes
-/// no marker on before: a job that held them back would wait for itself.
+/// Whether the rows of a stage belong to a stream. Rows of a static side only complete the join that they enter, and
+/// that join's stage passes no marker before: a job that held them back would wait for itself.
 fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
     plan.outputs(stage).all(|exchange| exchange.port == Port::Main && reaches_sink(plan, exchange.to))
 }
 
-/// Channels that an exchange makes to one receiving task.
+/// Number of channels from an exchange to one receiving task.
 fn channels_of(plan: &Plan, exchange: &Exchange) -> usize {
     match exchange.kind {
         ExchangeKind::Forward => 1,
@@ -253,8 +253,8 @@ impl Builder<'_> {
         Ok((view, task))
     }
 
-    /// When rows leave a sink, and what tells its writer from the job's other ones: two inserts into one table must not take
-    /// each other's for their own.
+    /// When rows leave a sink, and what distinguishes its writer from the job's other writers: two inserts into one
+    /// table must not treat each other's results as their own.
     fn delivery(&self, writer: impl Fn(&Outline) -> Option<String>) -> Delivery {
         match &self.durable {
             Some(DurableParts { scope, former, outline, state, work: Some(_), .. }) => {
@@ -267,7 +267,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Opens a sink, which first makes visible what is its own of what was `prepared` before.
+    /// Opens a sink, which first makes visible its own share of what was `prepared` before.
     fn sink(&self, spec: &SinkSpec, context: &TaskContext, prepared: Option<&Vec<Committable>>) -> Result<SinkTail> {
         let place = |e: Error| e.at(format!("table {}", spec.table));
         let connector = self.connectors.get(&spec.connector.connector)?;
@@ -288,7 +288,7 @@ impl Builder<'_> {
         let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
         let dead_letter = match &spec.on_malformed {
             OnMalformed::DeadLetter(sink) => {
-                // The stage may have a sink of its own, with a name of its own.
+                // The stage may also have a sink, which needs a different name.
                 let delivery = self.delivery(|outline| Some(format!("malformed-{}", outline.source(stage.id)?)));
                 let context = TaskContext { delivery, ..context.clone() };
                 Some(self.sink(sink, &context, restored.map(|restored| &restored.dead_letters))?)

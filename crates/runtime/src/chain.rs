@@ -1,5 +1,5 @@
-//! A stage's operators in a row, driven depth first: what an operator gives goes through all that follow before the
-//! operator is called again.
+//! A stage's operators in a row, driven depth first: the output of an operator goes through all operators after it
+//! before the operator is called again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::durable::RestoredOperator;
 use crate::exchange::ExchangeWriter;
 use crate::snapshot::OperatorSnapshot;
 
-/// Operators and what comes behind them.
+/// Operators and the tail after them.
 pub(crate) struct Chain {
     links: Vec<Link>,
     tail: Tail,
-    /// The last watermark that left.
+    /// The last watermark that left the chain.
     left: EventTime,
     idle: bool,
-    /// Event time may have come further where the rows of this chain go than here: the task was idle, or goes on from a
+    /// Event time may be further at the receivers of this chain's rows than here: the task was idle, or resumes from a
     /// checkpoint.
     may_be_behind: bool,
     counters: Arc<TaskCounters>,
@@ -38,10 +38,10 @@ pub(crate) struct Chain {
 
 struct Link {
     operator: Box<dyn Operator>,
-    /// Schema of what the operator gives; checked at its edge.
+    /// Schema of the operator's output, which is checked.
     schema: SchemaRef,
     output: Output,
-    /// Event time that it has from a checkpoint. The chain may be behind it: a partition that was idle then holds event time back
+    /// Event time from the checkpoint. The chain may be behind it: a partition that was idle then holds event time back
     /// until it is idle again.
     restored: EventTime,
 }
@@ -55,12 +55,12 @@ pub(crate) enum Tail {
 /// A sink, and what it has prepared that is not visible yet.
 pub(crate) struct SinkTail {
     pub(crate) sink: Box<dyn Sink>,
-    /// The job has checkpoints: rows are handed over by them, and not at the end of every epoch.
+    /// The job has checkpoints: they make rows visible, not the end of every epoch.
     by_checkpoint: bool,
     prepared: VecDeque<Committable>,
 }
 
-/// What the operators of a task go on from.
+/// What the operators of a task resume from.
 pub(crate) struct Restore {
     /// By their places in the chain.
     pub(crate) operators: BTreeMap<usize, RestoredOperator>,
@@ -99,7 +99,10 @@ impl Chain {
             });
         }
         if !same_types(&schema, &stage.schema) {
-            return Err(Error::internal(format!("{} gives {schema:?}, planned was {:?}", stage.id, stage.schema)));
+            return Err(Error::internal(format!(
+                "{} has the schema {schema:?}, but the plan says {:?}",
+                stage.id, stage.schema
+            )));
         }
         Ok(Chain { links, tail, left: EventTime::MIN, idle: false, may_be_behind: true, counters, control, clock })
     }
@@ -132,7 +135,7 @@ impl Chain {
         self.push(0, Element::Watermark(watermark.value), watermark.born)
     }
 
-    /// A task that was idle announces first that it no longer is: its rows hold event time back again.
+    /// Announces first that the task is no longer idle: its rows hold event time back again.
     fn wake(&mut self, born: Nanos) -> Result<()> {
         match std::mem::replace(&mut self.idle, false) {
             true => self.leave(Element::Watermark(self.left), born),
@@ -140,8 +143,9 @@ impl Chain {
         }
     }
 
-    /// Tells the operators how far event time has come at the tasks that this chain sends to. While one of them has not taken
-    /// what was sent to it, such as that this task is no longer idle, event time may advance there without this task.
+    /// Notifies the operators how far event time has advanced at the tasks that this chain sends to. While one of them
+    /// has not received everything that was sent to it, such as the announcement that this task is no longer idle,
+    /// event time may advance there without this task.
     fn look_ahead(&mut self) {
         let reached = match &self.tail {
             Tail::Exchanges(writers) => {
@@ -220,7 +224,7 @@ impl Chain {
         }
     }
 
-    /// Every input of the task is idle: event time may go on without it, so nothing may be held back.
+    /// Every input of the task is idle: event time may advance without it, so no operator may hold rows back.
     pub(crate) fn idle(&mut self) -> Result<()> {
         self.flush_operators()?;
         (self.idle, self.may_be_behind) = (true, true);
@@ -230,8 +234,8 @@ impl Chain {
         }
     }
 
-    /// The epoch ends: operators give out what they hold back, and show their state if the marker asks for it; the sink
-    /// hands over, or prepares to; the marker goes on.
+    /// The epoch ends. The operators flush, and return their state if the marker requests it. The sink ends its epoch
+    /// or prepares its results. The marker is passed on.
     pub(crate) fn marker(&mut self, marker: Marker) -> Result<Option<ChainSnapshot>> {
         self.flush_operators()?;
         self.count_dropped();
@@ -273,7 +277,7 @@ impl Chain {
         matches!(&self.tail, Tail::Sink(tail) if !tail.prepared.is_empty())
     }
 
-    /// Nothing follows; everything up to the end of `done` is covered by a checkpoint.
+    /// No input follows; a checkpoint covers everything up to the end of `done`.
     pub(crate) fn finish(&mut self, done: Option<Epoch>) -> Result<()> {
         match &mut self.tail {
             Tail::Sink(tail) => tail.finish(done),
@@ -288,7 +292,7 @@ impl Chain {
         for (place, link) in self.links.iter_mut().enumerate() {
             let (Some(shape), Some(state)) = (link.operator.state_shape(), operators.get(&place)) else { continue };
             let own = match shape.keys.is_empty() {
-                // State without keys belongs to the first task, whoever had it.
+                // State without keys belongs to the first task, whichever task had it.
                 true if *index == 0 => 0..groups.0,
                 true => 0..0,
                 false => groups.owned(*index, *parallelism),
@@ -335,7 +339,7 @@ impl Chain {
         }
     }
 
-    /// The input pauses: a sink may send what it gathered.
+    /// The input pauses: a sink may send its buffered rows.
     pub(crate) fn pause(&mut self) -> Result<()> {
         match &mut self.tail {
             Tail::Exchanges(_) => Ok(()),
@@ -343,7 +347,7 @@ impl Chain {
         }
     }
 
-    /// When buffered rows have to leave next.
+    /// When buffered rows must be sent next.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         match &self.tail {
             Tail::Exchanges(writers) => writers.iter().filter_map(ExchangeWriter::next_deadline).min(),
@@ -371,7 +375,7 @@ impl Chain {
         matches!(self.tail, Tail::Sink(_))
     }
 
-    /// Where time was spent since `start`: waiting for room downstream, or working.
+    /// Adds up where time was spent since `start`: waiting for room downstream, or working.
     pub(crate) fn account(&mut self, start: Nanos) -> Nanos {
         let now = self.clock.now();
         let waited = self.take_waited_ns();
@@ -387,7 +391,7 @@ impl Link {
         if Arc::ptr_eq(batch.schema_ref(), &self.schema) || same_types(batch.schema_ref(), &self.schema) {
             return Ok(());
         }
-        Err(Error::internal(format!("an operator gave {:?} instead of {:?}", batch.schema(), self.schema)))
+        Err(Error::internal(format!("an operator returned {:?} instead of {:?}", batch.schema(), self.schema)))
     }
 }
 
@@ -396,7 +400,7 @@ impl SinkTail {
         SinkTail { sink, by_checkpoint, prepared: VecDeque::new() }
     }
 
-    /// The epoch ends: hands over, or prepares what a checkpoint will make visible.
+    /// The epoch ends: the sink writes its rows, or prepares what a checkpoint will make visible.
     pub(crate) fn epoch_end(&mut self, marker: Marker) -> Result<()> {
         match (self.by_checkpoint, marker.snapshot) {
             (false, _) => self.sink.epoch_end(marker.epoch),
@@ -422,7 +426,7 @@ impl SinkTail {
         Ok(())
     }
 
-    /// Makes visible what tasks before this one prepared under a checkpoint that was completed: this task's share of it.
+    /// Makes visible this task's share of what earlier tasks prepared under a completed checkpoint.
     pub(crate) fn restore(&mut self, prepared: &[Committable], index: u32, parallelism: u32) -> Result<()> {
         let mut own = prepared.iter().filter(|c| c.task % parallelism == index);
         own.try_for_each(|committable| self.sink.commit(committable))
@@ -464,7 +468,7 @@ fn own_rows(
     Ok(filter_record_batch(rows, &own)?)
 }
 
-/// Whether columns have equal types; names are for people.
+/// Whether columns have equal types; names do not matter.
 fn same_types(a: &SchemaRef, b: &SchemaRef) -> bool {
     a.fields().len() == b.fields().len()
         && a.fields().iter().zip(b.fields()).all(|(a, b)| a.data_type().equals_datatype(b.data_type()))

@@ -1,7 +1,7 @@
-//! What the tasks of an incarnation and its coordinator tell each other outside of the channels.
+//! Communication between the tasks of an incarnation and its coordinator, outside of the channels.
 //!
-//! Tasks report by messages, at most a few per epoch. What the coordinator wants of them they read from numbers, without a
-//! lock; it says it once for all of them.
+//! Tasks report by messages, at most a few per epoch. The coordinator's commands for all tasks are numbers that tasks
+//! read without a lock.
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ pub(crate) struct Control {
     granted: AtomicU64,
     /// When all sources have cut this epoch, the coordinator grants the next group.
     turn: AtomicU64,
-    /// The last epoch whose time is over for any source.
+    /// The last epoch whose time is over at any source.
     foremost: AtomicU64,
-    /// When the time of the epoch behind it is over.
+    /// When the time of the epoch after it is over.
     next_cut: AtomicU64,
     stop_after: AtomicU64,
     /// The epoch that ends, or ended, with the last checkpoint that was granted.
@@ -34,13 +34,13 @@ pub(crate) struct Control {
     done: AtomicU64,
     none_done: AtomicBool,
     cancelled: AtomicBool,
-    /// Sinks that can take no more rows before a checkpoint covers those that they hold.
+    /// Number of sinks that cannot take more rows before a checkpoint covers those that they hold.
     full_sinks: AtomicUsize,
     /// A sink has requested a checkpoint, and none has been granted since.
     requested: AtomicBool,
-    /// The longest that a source waited for a grant since somebody asked.
+    /// The longest time that a source waited for a grant since the last reading.
     grant_wait_ns: AtomicU64,
-    /// Held while something changes that a task may wait for.
+    /// Held while a value changes that a task may wait for.
     waiting: Mutex<()>,
     changed: Condvar,
     inboxes: Vec<Arc<Inbox>>,
@@ -48,7 +48,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// For tasks that go on behind the epoch `after`, and these inboxes of theirs.
+    /// For tasks that resume after the epoch `after`, and their inboxes.
     pub(crate) fn new(
         incarnation: Incarnation,
         after: Epoch,
@@ -77,7 +77,7 @@ impl Control {
         })
     }
 
-    /// A task tells the coordinator.
+    /// Sends a task's report to the coordinator.
     pub(crate) fn report(&self, task: TaskId, report: Report<TaskState>) {
         self.mailbox.send(Message::Task(self.incarnation, task, report));
     }
@@ -95,7 +95,7 @@ impl Control {
         self.mailbox.send(Message::Failed(self.incarnation, task, error));
     }
 
-    /// A source would have cut an epoch, but was not granted it for so long.
+    /// A source had to wait this long for the grant to cut an epoch.
     pub(crate) fn waited_for_grant(&self, ns: u64) {
         self.grant_wait_ns.fetch_max(ns, SeqCst);
     }
@@ -105,7 +105,8 @@ impl Control {
         self.grant_wait_ns.swap(0, SeqCst)
     }
 
-    /// Sources may cut the epochs of this group; whether the last one is a checkpoint is known before it can be cut.
+    /// Sources may cut the epochs of this group. Whether the last one is a checkpoint is stored before that epoch can
+    /// be cut.
     pub(crate) fn grant(&self, group: Group, checkpoint: bool) {
         if checkpoint {
             self.checkpoint.store(group.last.0, SeqCst);
@@ -118,7 +119,7 @@ impl Control {
         }
     }
 
-    /// A sink is full, or has room again. While one is full, sources are held back.
+    /// A sink is full, or has room again. While a sink is full, sources are held back.
     pub(crate) fn set_full(&self, full: bool) {
         self.change(|| match full {
             true => self.full_sinks.fetch_add(1, SeqCst),
@@ -134,30 +135,31 @@ impl Control {
     /// A sink requests a checkpoint.
     pub(crate) fn request_checkpoint(&self) {
         self.requested.store(true, SeqCst);
-        // The sink sees its commit; nobody receives this answer.
+        // The sink sees its commit; this answer has no receiver.
         let (answer, _) = channel();
         self.mailbox.send(Message::Checkpoint(answer));
     }
 
-    /// Whether an epoch ends before its time is over: sources are held back, and what releases them is a checkpoint at the end
-    /// of this epoch, of a later one, or of the group that is granted next.
+    /// Whether an epoch ends before its time is over. It does if sources are held back and a checkpoint releases them
+    /// at the end of this epoch, of a later one, or of the group that is granted next.
     pub(crate) fn cuts_early(&self, epoch: Epoch) -> bool {
         let checkpoint = Epoch(self.checkpoint.load(SeqCst));
         let leads_to_checkpoint = epoch <= checkpoint || (checkpoint <= self.done() && self.requested.load(SeqCst));
         self.is_held() && epoch <= self.granted() && leads_to_checkpoint
     }
 
-    /// Waits while sources are held back and a source in `epoch` that knows `done` has nothing else to do, at most `timeout`.
+    /// Waits at most `timeout` while sources are held back and a source in `epoch`, which knows that `done` is done, has
+    /// nothing else to do.
     pub(crate) fn wait_held(&self, epoch: Epoch, done: Epoch, timeout: Duration) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let nothing_to_do =
             |_: &mut ()| self.is_held() && !self.cuts_early(epoch) && self.done() <= done && !self.is_cancelled();
-        // Whatever ended the wait, the source looks at everything again.
+        // Whatever ended the wait, the source checks everything again.
         drop(self.changed.wait_timeout_while(waiting, timeout, nothing_to_do));
     }
 
-    /// A source has cut an epoch. The coordinator wants to hear of two in a group. Whoever has cut the turn of a group before
-    /// that was granted has cut the last epoch of the one before.
+    /// A source has cut an epoch. The coordinator needs the reports of two epochs per group: the turning epoch and the
+    /// last one. A source that has cut a group's turning epoch has also cut every epoch of the groups before it.
     pub(crate) fn cut(&self, task: TaskId, epoch: Epoch) {
         let granted = self.granted();
         if epoch == granted || epoch.0 == self.turn.load(SeqCst) {
@@ -165,23 +167,24 @@ impl Control {
         }
     }
 
-    /// The time of this epoch is over for a source, and so for all of them. That of the one behind it is over at `next_cut`.
+    /// The time of this epoch is over at one source, and so at all of them. The time of the epoch after it is over at
+    /// `next_cut`.
     pub(crate) fn lead(&self, epoch: Epoch, next_cut: Nanos) {
         self.next_cut.fetch_max(next_cut.0, SeqCst);
         self.foremost.fetch_max(epoch.0, SeqCst);
     }
 
-    /// When the epoch behind the foremost is over.
+    /// When the epoch after the foremost is over.
     pub(crate) fn next_cut(&self) -> Nanos {
         Nanos(self.next_cut.load(SeqCst))
     }
 
-    /// The last epoch whose time is over for any source.
+    /// The last epoch whose time is over at any source.
     pub(crate) fn foremost(&self) -> Epoch {
         Epoch(self.foremost.load(SeqCst))
     }
 
-    /// Sources are to end after this epoch.
+    /// Sources must end after this epoch.
     pub(crate) fn stop(&self, after: Epoch) {
         self.stop_after.store(after.0, SeqCst);
     }
@@ -191,17 +194,17 @@ impl Control {
         self.change(|| self.done.store(epoch.0, SeqCst));
     }
 
-    /// Sinks that sleep shall look at what is done, and make visible what they prepared.
+    /// Wakes sinks that wait, so that they check what is done and make visible what they prepared.
     pub(crate) fn wake(&self) {
         self.inboxes.iter().for_each(|inbox| inbox.wake());
     }
 
-    /// Nothing more will be done.
+    /// No further epoch will be done.
     pub(crate) fn set_none_done(&self) {
         self.change(|| self.none_done.store(true, SeqCst));
     }
 
-    /// All tasks end as soon as they look.
+    /// Cancels all tasks; each ends at its next check.
     pub(crate) fn cancel(&self) {
         self.change(|| self.cancelled.store(true, SeqCst));
         self.inboxes.iter().for_each(|inbox| inbox.close());
@@ -224,7 +227,7 @@ impl Control {
         Epoch(self.granted.load(SeqCst))
     }
 
-    /// The epoch after which sources end, once the job was asked to stop.
+    /// The epoch after which sources end, once a stop was requested.
     pub(crate) fn stop_after(&self) -> Option<Epoch> {
         match self.stop_after.load(SeqCst) {
             u64::MAX => None,
@@ -237,23 +240,23 @@ impl Control {
         self.stop_after().is_some_and(|last| epoch >= last)
     }
 
-    /// The last epoch that every sink has handed over; with checkpoints the last one that a checkpoint covers.
+    /// The last epoch that every sink has written; with checkpoints, the last one that a checkpoint covers.
     pub(crate) fn done(&self) -> Epoch {
         Epoch(self.done.load(SeqCst))
     }
 
-    /// Whether the tasks are to end at once.
+    /// Whether the tasks must end at once.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(SeqCst)
     }
 
-    /// Whether `epoch` is done, or it is clear that it will not be.
+    /// Whether `epoch` is done, or will certainly not be done.
     pub(crate) fn is_settled(&self, epoch: Epoch) -> bool {
         self.done() >= epoch || self.none_done.load(SeqCst) || self.is_cancelled()
     }
 
-    /// Waits until `epoch` is done, or it is clear that it will not be. Whether it is done and the tasks still have to say so
-    /// outside: what a cancelled incarnation leaves is up to the next one.
+    /// Waits until `epoch` is done or will certainly not be. Returns whether it is done and the tasks should still make
+    /// results visible: a cancelled incarnation leaves that to the next one.
     pub(crate) fn wait_done(&self, epoch: Epoch) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.is_settled(epoch) {

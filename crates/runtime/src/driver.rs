@@ -1,8 +1,8 @@
-//! Drives a job's coordinator: gives it what tasks, the recorder and users say, and carries out what it commands.
+//! Drives a job's coordinator: gives it the reports of tasks, the recorder and users, and carries out its commands.
 //!
-//! A thread of its own, which sleeps unless there is something to decide. No task waits for it: it grants the next group
-//! while sources are in the middle of the last one. How long it works for a group, and how long a source waited for a grant
-//! all the same, is what the coordination costs; the coordinator makes groups larger when that is too much.
+//! It runs on a separate thread, which sleeps unless there is something to decide. No task waits for it: it grants the
+//! next group while sources are in the middle of the last one. The cost of coordination is its work for a group, plus
+//! the time that a source waited for a grant nevertheless. The coordinator enlarges groups if that is too much.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,25 +29,25 @@ use crate::running::{Drive, END_MAX, Running, Threads};
 use crate::settings::all_tasks;
 use crate::watch::{Awaited, SLOW, Watch};
 
-/// What the driver is told. Tasks say a few things per epoch that was granted, so no more than these ever wait.
+/// Messages to the driver. Tasks send a few per granted epoch, which bounds the number of waiting messages.
 pub(crate) enum Message {
     Task(Incarnation, TaskId, Report<TaskState>),
     Failed(Incarnation, TaskId, Error),
-    /// Of an answer that tells nothing, why.
+    /// The reason is given for an answer that does not decide anything.
     Store(u64, Answer<TaskState>, Option<Error>),
-    /// Somebody waits for a checkpoint that begins from now on.
+    /// A caller waits for a checkpoint that begins from now on.
     Checkpoint(Sender<Committed>),
     Stop,
-    /// Ends the job where it is, as a crash would, for this reason.
+    /// Ends the job at once, as a crash would, for this reason.
     Cancel(Error),
 }
 
-/// What a job with checkpoints has beyond others: it writes them, and can be started again from them.
+/// The further parts of a job with checkpoints: it writes them, and can restart from them.
 pub(crate) struct Durable {
     pub(crate) plan: Plan,
     pub(crate) connectors: Connectors,
     pub(crate) outline: Outline,
-    /// What it begins with as long as it has no checkpoint.
+    /// What it starts from while it has no checkpoint.
     pub(crate) origin: Option<Origin>,
     pub(crate) store: Store,
     /// Name of the job.
@@ -56,7 +56,7 @@ pub(crate) struct Durable {
     pub(crate) work: Sender<Work>,
 }
 
-/// Somebody who waits for a checkpoint, and the epoch of the one that was granted for it.
+/// A caller that waits for a checkpoint, and the epoch of the one that was granted for it.
 struct Waiting {
     told: Sender<Committed>,
     epoch: Option<Epoch>,
@@ -76,13 +76,13 @@ pub(crate) struct Driver {
     recorder: Option<(JoinHandle<()>, Receiver<()>)>,
     /// What follows from commands, to be told the coordinator next.
     inputs: VecDeque<Input<TaskState>>,
-    /// Why the incarnation failed: its first failure, or the first that the user has to mend.
+    /// Why the incarnation failed: its first failure, or the first that the user must resolve.
     failure: Option<Error>,
     store_failure: Option<Error>,
     waiting: Vec<Waiting>,
     stopping: bool,
     pub(crate) outcome: Option<Result<()>>,
-    /// Spent on the present group.
+    /// Time spent on the current group.
     busy_ns: u64,
     last_grant: Option<Nanos>,
     watch: Watch,
@@ -123,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// From here on checkpoints are written, and failures that may pass are survived.
+    /// From here on the driver writes checkpoints and restarts the job after failures that may be temporary.
     pub(crate) fn set_durable(&mut self, durable: Durable) {
         self.durable = Some(durable);
     }
@@ -133,13 +133,13 @@ impl Driver {
         self.recorder = Some((recorder, ended));
     }
 
-    /// The tasks are there and shown, though they may not run yet.
+    /// The tasks exist and are visible to observers, though they may not run yet.
     pub(crate) fn started(&mut self) {
         self.report_started();
         self.settle();
     }
 
-    /// Tasks without state have started when they are made. Others report it when they have taken up their state.
+    /// Tasks without state have started when they are created. Others report it when they have restored their state.
     fn report_started(&mut self) {
         let (incarnation, tasks) = (self.coordinator.incarnation(), self.shared.tasks());
         self.restoring = tasks.iter().filter(|task| task.restores).map(|task| (task.id, task.place())).collect();
@@ -169,9 +169,9 @@ impl Driver {
             self.take(received.ok());
         };
         if let Some(hung) = self.running.take().and_then(Running::end) {
-            self.shared.notify(format!("the job ends without waiting any longer for {hung}"));
+            self.shared.notify(format!("the job no longer waits for {hung}, and ends"));
         }
-        // With it goes the last that could give the recorder work.
+        // This drops the last sender of the recorder's queue.
         self.durable = None;
         if let Some((recorder, ended)) = self.recorder.take() {
             if ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
@@ -184,7 +184,7 @@ impl Driver {
         outcome
     }
 
-    /// Takes the next message without waiting, or looks at the time if there is none. Whether there was one.
+    /// Takes the next message without waiting, or handles the time if there is none. Returns whether there was one.
     pub(crate) fn step(&mut self) -> bool {
         let received = self.messages.try_recv().ok();
         let had_message = received.is_some();
@@ -233,10 +233,10 @@ impl Driver {
                 let was_slow = self.watch.done(Awaited::Log);
                 match &error {
                     Some(error) => {
-                        self.shared.notify(format!("a request to the job's log failed, and is repeated: {error}"));
+                        self.shared.notify(format!("a request to the job's log failed and is retried: {error}"));
                     }
                     None if was_slow || self.store_failure.is_some() => {
-                        self.shared.notify("the place of checkpoints answers again");
+                        self.shared.notify("the place of the job's checkpoints answers again");
                     }
                     None => {}
                 }
@@ -263,7 +263,7 @@ impl Driver {
     }
 
     fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error) {
-        // What is damaged stays so; whoever starts the job anew goes on from an older checkpoint.
+        // Damage does not go away. The next start resumes from an older checkpoint.
         let retry = !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
         let known = self.failure.as_ref().map(Error::kind);
         if incarnation == self.coordinator.incarnation()
@@ -274,7 +274,7 @@ impl Driver {
         self.inputs.push_back(Input::Task(incarnation, task, Report::Failed { retry }));
     }
 
-    /// Tells the coordinator all that there is, and carries out what follows.
+    /// Gives the coordinator all inputs, and carries out the resulting commands.
     fn settle(&mut self) {
         while let Some(input) = self.inputs.pop_front() {
             self.coordinator.handle(self.clock.now(), input);
@@ -282,7 +282,7 @@ impl Driver {
                 self.carry_out(command);
             }
         }
-        // Who stops a job does not wait for it to come back; the next start goes on from its newest checkpoint.
+        // Stopping a job during a restart ends it at once. The next start resumes from the newest checkpoint.
         let coming_back = matches!(self.coordinator.phase(), Phase::Pausing | Phase::Starting);
         if self.stopping && self.outcome.is_none() && coming_back {
             self.outcome = Some(Err(self.take_failure()));
@@ -340,14 +340,15 @@ impl Driver {
                 let error = place.map_or_else(|| Error::internal("a job without a log was fenced"), Journal::lost);
                 self.outcome = Some(Err(error));
             }
-            // A request for a checkpoint that is given up waits for the next one.
+            // A request for a checkpoint that is abandoned waits for the next checkpoint.
             (Command::AbortCheckpoint(_, epoch), _) => {
                 self.watch.done(Awaited::Checkpoint(epoch));
-                self.shared.notify(format!("the checkpoint of epoch {} was given up; the next one is tried", epoch.0));
+                self.shared
+                    .notify(format!("the checkpoint of epoch {} was abandoned; the job takes the next one", epoch.0));
             }
-            // With checkpoints, these say what is done.
+            // With checkpoints, these decide what is done.
             (Command::EpochDone(..), _) => {}
-            // Tasks that could not be started have nothing to be told.
+            // Tasks that could not be started need no command.
             (_, None) => {}
         }
     }
@@ -358,14 +359,14 @@ impl Driver {
                 if matches!(command, Command::Append(..) | Command::Read(_)) {
                     self.watch.begin(Awaited::Log, self.clock.now());
                 }
-                // The recorder leaves after the driver only.
+                // The recorder ends only after the driver.
                 let _ = durable.work.send(Work::Log(Box::new(command)));
             }
             None => self.inputs.extend(in_memory(&command).map(|(sequence, answer)| Input::Store(sequence, answer))),
         }
     }
 
-    /// A group was granted: what has it cost since the one before?
+    /// A group was granted: reports the cost of the group before it.
     fn granted(&mut self, waited_ns: u64) {
         let now = self.clock.now();
         let spent_ns = std::mem::take(&mut self.busy_ns) + waited_ns;
@@ -377,14 +378,15 @@ impl Driver {
         self.shared.granted(group_epochs, overhead);
     }
 
-    /// Starts the tasks anew, from the newest checkpoint.
+    /// Starts the tasks again, from the newest checkpoint.
     fn start(&mut self, incarnation: Incarnation, from: Option<&Checkpoint<TaskState>>) {
         let error = self.take_failure();
         self.restoring.clear();
         self.watch = Watch::default();
         if let Some(hung) = self.running.take().and_then(Running::end) {
-            let message =
-                format!("the job cannot be started again in this process: it still waits for {hung}; before: {error}");
+            let message = format!(
+                "the job cannot restart in this process because it still waits for {hung}; the failure before: {error}"
+            );
             self.outcome =
                 Some(Err(Error::outside(message).remedy("start the job again: it resumes from its newest checkpoint")));
             return;
@@ -416,13 +418,13 @@ impl Driver {
     fn committed(&mut self, committed: Committed) {
         self.waiting.retain(|waiting| {
             let fulfilled = waiting.epoch.is_some_and(|epoch| epoch <= committed.epoch);
-            // Whoever has stopped waiting need not be told.
+            // A caller that has stopped waiting needs no answer.
             let told = fulfilled.then(|| waiting.told.send(committed));
             told.is_none()
         });
     }
 
-    /// The job has come to its end. Of one that keeps checkpoints the last one covers everything.
+    /// The job has ended. If it takes checkpoints, the last one covers everything.
     fn finish(&mut self) {
         if let Some(last) = self.coordinator.newest_checkpoint() {
             let committed = Committed { incarnation: last.incarnation, epoch: last.epoch };
@@ -463,7 +465,7 @@ impl Durable {
         (clock, mailbox, shared): (&Arc<dyn Clock>, &Arc<Mailbox>, &Shared),
         drive: Drive,
     ) -> Result<Running> {
-        // The recorder leaves after the driver only.
+        // The recorder ends only after the driver.
         let _ = self.work.send(Work::Begin(incarnation));
         let state = match from {
             Some(checkpoint) => load(&self.store, checkpoint)?,

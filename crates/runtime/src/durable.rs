@@ -1,4 +1,4 @@
-//! Taking a job over: who owns it is decided in the log, what it goes on from by the newest checkpoint that is whole.
+//! Takes a job over: the log decides who owns it, and the newest undamaged checkpoint what it resumes from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -19,37 +19,37 @@ use crate::origin::Origin;
 use crate::outline::Outline;
 use crate::recorder::{Recorder, Work};
 
-/// What a job writes at its place, and what a file system may.
+/// Names that a job, or a file system, creates in the directory.
 const FOLDERS: [&str; 6] = ["log", "manifests", "state", "prepared", "requests", "lost+found"];
 
-/// How a job keeps checkpoints.
+/// How a job takes checkpoints.
 #[derive(Clone, Debug)]
 pub struct Checkpointing {
-    /// Where.
+    /// Where they are kept.
     pub store: Store,
-    /// Time between the beginnings of two checkpoints.
+    /// Time between the starts of two checkpoints.
     pub interval: Duration,
-    /// Time that one may take before it is given up, and that the store may fail to write one.
+    /// Time after which a checkpoint is abandoned; also the time for which the store may refuse an entry of the log.
     pub timeout: Duration,
-    /// Failures in a row after which the tasks are started again.
+    /// Consecutive failures after which the tasks are restarted.
     pub restart_attempts: u32,
-    /// Name of the job if it does not go on from a checkpoint: no other job that ever wrote to the same places has it.
+    /// Name of the job if it does not resume from a checkpoint: no other job that ever wrote to the same places has it.
     pub new_job: String,
-    /// What the starts of the job by this process are told from others' by: see [`random_seed`].
+    /// Distinguishes the starts of the job by this process from those by others: see [`random_seed`].
     pub seed: u64,
 }
 
-/// A job whose present incarnation is in the log.
+/// A job whose current incarnation is in the log.
 pub(crate) struct TakenOver {
     pub(crate) coordinator: Coordinator<TaskState>,
     pub(crate) incarnation: Incarnation,
-    /// The epoch behind which the job goes on.
+    /// The epoch after which the job resumes.
     pub(crate) after: Epoch,
     pub(crate) state: JobState,
-    /// Sinks have to commit what the checkpoint holds.
+    /// Whether sinks must commit what the checkpoint contains.
     pub(crate) commits: bool,
     pub(crate) recorder: Recorder,
-    /// What the recorder has to do.
+    /// The recorder's queue.
     pub(crate) work: (Sender<Work>, Receiver<Work>),
     /// Name of the job.
     pub(crate) job: String,
@@ -57,21 +57,22 @@ pub(crate) struct TakenOver {
     pub(crate) former: FormerNames,
     /// What it begins with as long as it has no checkpoint.
     pub(crate) origin: Option<Origin>,
-    /// What the user is notified of: what the job resumes from, and what it passed over.
+    /// Notices for the user: what the job resumes from, and what it skipped.
     pub(crate) notices: Vec<String>,
 }
 
-/// What becomes of a coordinator that reaches for a job.
+/// The result of a coordinator's attempt to own a job.
 pub(crate) enum Begun {
-    /// The job is its own.
+    /// The coordinator owns the job.
     Start(Incarnation, Option<Checkpoint<TaskState>>),
     /// The job has ended before.
     Ended,
-    /// Somebody else was quicker.
+    /// Another process was faster.
     Fenced,
 }
 
-/// Drives a coordinator until it starts the tasks, or knows that it must not. `answer` carries out what concerns the log.
+/// Drives a coordinator until it starts the tasks, or knows that it must not. `answer` carries out the commands for the
+/// log.
 pub(crate) fn begin(
     coordinator: &mut Coordinator<TaskState>,
     clock: &dyn Clock,
@@ -93,9 +94,10 @@ pub(crate) fn begin(
 }
 
 impl Checkpointing {
-    /// Takes the job over: the process that ran it before can commit nothing from here on. Reads the newest checkpoint that is
-    /// whole; for each newer one that is not, it begins once more. Without any, the job begins with `origin`. `None`: the job has
-    /// ended before. An error if another process takes the job over meanwhile: that one keeps it.
+    /// Takes the job over: the process that ran it before can commit nothing from here on. Reads the newest undamaged
+    /// checkpoint; for each newer one that is damaged, it begins once more. Without any checkpoint, the job starts from
+    /// `origin`. `None`: the job has ended before. An error if another process takes the job over meanwhile: that
+    /// process keeps it.
     pub(crate) fn take_over(
         &self,
         plan: &Plan,
@@ -115,7 +117,7 @@ impl Checkpointing {
                 self.check_new_place()?;
             }
             self.check_origin(&mut journal, &entries, origin)?;
-            // Before anything is removed.
+            // Before any file is removed.
             journal.take_up_request(clock.now())?;
             let owner = Owner(owners.next_u64());
             let mut coordinator = Coordinator::new(clock.now(), config.clone(), owner, entries, tasks.clone());
@@ -172,11 +174,11 @@ impl Checkpointing {
             false => Ok(()),
             true => Err(Error::user("this is a savepoint, not a place for a job's checkpoints")
                 .at(self.store.place().to_owned())
-                .remedy("begin with it (anabranch run FILE --from PATH) and give the job another place")),
+                .remedy("start from it (anabranch run FILE --from PATH) and give the job another place")),
         }
     }
 
-    /// Reads a checkpoint; one that is damaged is put aside.
+    /// Reads a checkpoint; a damaged one is recorded in `aside`.
     fn load_or_set_aside(
         &self,
         checkpoint: &Checkpoint<TaskState>,
@@ -197,16 +199,15 @@ impl Checkpointing {
         }
     }
 
-    /// Makes sure that a place without a log has no checkpoints either: with the log it has lost the knowledge of which of them
-    /// count.
+    /// Ensures that a place without a log has no checkpoints either: without the log it is unknown which of them count.
     fn check_new_place(&self) -> Result<()> {
         for folder in ["manifests", "state", "prepared"] {
-            // What a crashed process was still writing (`name#...`) is not a file of a checkpoint yet.
+            // Files that a crashed process was still writing (`name#...`) do not belong to a checkpoint yet.
             if let Some(name) = self.store.list(folder)?.iter().find(|name| !name.contains('#')) {
                 return Err(Error::user(format!("there are files of checkpoints ({name}), but the job's log is missing"))
                     .at(format!("{}/log", self.store.place()))
                     .remedy(
-                        "restore the folder 'log' from a copy; or give the job a new place for its checkpoints, and it begins \
+                        "restore the folder 'log' from a copy; or give the job a new place for its checkpoints, and it starts \
                          anew",
                     ));
             }
@@ -214,20 +215,18 @@ impl Checkpointing {
         Ok(())
     }
 
-    /// What a new job's user should know of files at its place that are not its own.
+    /// A notice for the user of a new job, if its place contains files that are not its own.
     fn others(&self) -> Result<Option<String>> {
         let is_other = |name: &String| !FOLDERS.contains(&name.as_str()) && !name.starts_with('.');
         let others: Vec<String> = self.store.top()?.into_iter().filter(is_other).collect();
         Ok(others.iter().min().map(|name| {
             let (place, count) = (self.store.place(), others.len());
-            format!(
-                "{place} has {count} files or folders of others, such as {name}: give checkpoints a place of their own"
-            )
+            format!("{place} contains {count} other files or folders, such as {name}; use a place for checkpoints only")
         }))
     }
 
-    /// A job that began with a savepoint and has no checkpoint of its own begins with it again, or not at all. One that began
-    /// otherwise does not begin with it now.
+    /// A job that started from a savepoint and has no checkpoint of its own starts from it again, or not at all. A job
+    /// that started otherwise cannot use a savepoint now.
     fn check_origin(
         &self,
         journal: &mut Journal,
@@ -248,21 +247,21 @@ impl Checkpointing {
         }
         let has_none = checkpoint.is_none() && !entries.iter().any(|(_, entry)| matches!(entry, Entry::Unusable(_)));
         match &journal.origin {
-            Some(origin) if has_none => {
-                Err(Error::user(format!("the job began with savepoint {origin} and has no checkpoint of its own yet"))
-                    .at(self.store.place().to_owned())
-                    .remedy("start it with the savepoint (--from PATH) again, or give another place for checkpoints"))
-            }
+            Some(origin) if has_none => Err(Error::user(format!(
+                "the job started from savepoint {origin} and has no checkpoint of its own yet"
+            ))
+            .at(self.store.place().to_owned())
+            .remedy("start it from the savepoint (--from PATH) again, or give another place for checkpoints")),
             _ => Ok(()),
         }
     }
 
-    /// The job's name from here on, and the savepoint that it began with.
+    /// The job's name from here on, and the savepoint that it started from.
     fn job(&self, journal: &Journal, from: Option<CheckpointId>, incarnation: Incarnation) -> (String, Option<String>) {
         let Some(id) = from else { return (self.new_job.clone(), journal.origin.clone()) };
         let (job, origin) = journal.job_of(id).unwrap_or((&self.new_job, None));
         let job = match journal.unusable_behind(from).next().is_some() {
-            // Epochs come a second time whose results are visible already: sinks must not take them for the same.
+            // Epochs repeat whose results may be visible already: sinks must not treat the new results as the same.
             true => format!("{job}-{}", incarnation.0),
             false => job.to_owned(),
         };
@@ -306,21 +305,21 @@ fn check_none_is_unusable(journal: &Journal, aside: &mut BTreeMap<CheckpointId, 
     Err(match aside.pop_last() {
         Some((_, error)) => error,
         None => Error::damaged(why).remedy(
-            "restore the entry from a copy; or give the job a new place for its checkpoints, and it begins anew",
+            "restore the entry from a copy; or give the job a new place for its checkpoints, and it starts over",
         ),
     })
 }
 
-/// What the user should know of the checkpoint that the job resumes from.
+/// Notices about the checkpoint that the job resumes from.
 fn notices(journal: &Journal, from: Option<CheckpointId>) -> Vec<String> {
     let Some((incarnation, epoch)) = from else { return Vec::new() };
-    let passed_over = journal.unusable_behind(from).map(|why| {
-        format!("passed over, so that results written since the checkpoint before it may be written again: {why}")
-    });
+    let passed_over = journal
+        .unusable_behind(from)
+        .map(|why| format!("skipped, so results since the checkpoint before it may be written again: {why}"));
     passed_over.chain([resumes(incarnation, epoch)]).collect()
 }
 
-/// For the user: what the job resumes from.
+/// The notice of what the job resumes from.
 pub(crate) fn resumes(incarnation: Incarnation, epoch: Epoch) -> String {
     format!("resumes from the checkpoint of epoch {}, incarnation {}", epoch.0, incarnation.0)
 }
@@ -350,14 +349,14 @@ pub(crate) struct JobState {
 }
 
 impl JobState {
-    /// Whether it has something that sinks have prepared.
+    /// Whether sinks have prepared anything.
     fn is_prepared(&self) -> bool {
         let dead_letters = self.sources.values().map(|source| &source.dead_letters);
         self.sinks.values().chain(dead_letters).any(|prepared| !prepared.is_empty())
     }
 }
 
-/// Where all tasks together stood that read a table.
+/// The positions of a table's readers, of all tasks together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RestoredSource {
     pub(crate) positions: Positions,
@@ -365,7 +364,7 @@ pub(crate) struct RestoredSource {
     pub(crate) dead_letters: Vec<Committable>,
 }
 
-/// State of an operator in all its tasks together.
+/// State of an operator, of all its tasks together.
 #[derive(Clone, Debug)]
 pub(crate) struct RestoredOperator {
     /// Event time that every task had reached.
@@ -374,7 +373,7 @@ pub(crate) struct RestoredOperator {
     files: Vec<RestoredFile>,
 }
 
-/// A file of state, and which task of how many wrote it: it has rows of that task's key groups only.
+/// A file of state, and which of how many tasks wrote it: it only has rows of that task's key groups.
 #[derive(Clone, Debug)]
 struct RestoredFile {
     blob: Blob,
@@ -383,7 +382,7 @@ struct RestoredFile {
 }
 
 impl RestoredOperator {
-    /// Its rows that may be of these key groups, a batch at a time: there may be more of them than fit into memory.
+    /// Its rows that may belong to these key groups, a batch at a time: all of them may not fit into memory.
     pub(crate) fn rows(&self, groups: KeyGroups, own: Range<u16>) -> impl Iterator<Item = Result<RecordBatch>> {
         let files = self.files.iter().filter(move |file| {
             let written = groups.owned(file.index, file.parallelism);
@@ -399,7 +398,7 @@ impl RestoredOperator {
     }
 }
 
-/// Reads a checkpoint as a whole.
+/// Reads a whole checkpoint.
 pub(crate) fn load(store: &Store, checkpoint: &Checkpoint<TaskState>) -> Result<JobState> {
     let mut state = JobState::default();
     let tasks: Vec<&TaskState> = checkpoint.tasks.values().collect();
@@ -413,7 +412,7 @@ pub(crate) fn load(store: &Store, checkpoint: &Checkpoint<TaskState>) -> Result<
     Ok(state)
 }
 
-/// Number of tasks that the stage of a task had.
+/// Number of tasks that the task's stage had.
 pub(crate) fn parallelism_of(task: &TaskState, tasks: &[&TaskState]) -> u32 {
     tasks
         .iter()
@@ -423,7 +422,7 @@ pub(crate) fn parallelism_of(task: &TaskState, tasks: &[&TaskState]) -> u32 {
         .unwrap_or(1)
 }
 
-/// Adds what a task has saved, one of `parallelism`.
+/// Adds what one of `parallelism` tasks has saved.
 pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState, parallelism: u32) -> Result<()> {
     let read = |prepared: &Prepared| -> Result<Committable> {
         let content = store.get_blob(&prepared.blob)?;
@@ -445,7 +444,7 @@ pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState, pa
         let restored = state.operators.entry(operator.number).or_insert(none);
         restored.watermark = restored.watermark.min(watermark);
         for file in &operator.files {
-            // Whether it is whole is seen now, while there is an older checkpoint to turn to.
+            // Damage must be found now, while an older checkpoint can be used instead.
             store.get_blob(&file.blob)?;
             restored.files.push(RestoredFile { blob: file.blob.clone(), index: task.task.index, parallelism });
         }

@@ -1,8 +1,8 @@
 //! The sending side of an exchange: distributes rows over the receiving tasks and gathers small batches.
 //!
-//! Rows wait in a buffer per target until there are enough of them or until the buffer timeout (the article on Flink
-//! of 2015 shows what it trades). A watermark waits behind the rows it followed; a marker drives everything out first.
-//! So order is the same on every channel.
+//! Rows wait in a buffer per target until there are enough of them or until the buffer timeout (the Flink article of
+//! 2015 shows the trade-off). A watermark waits behind the rows that it followed; a marker flushes everything first. So
+//! the order is the same on every channel.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use arrow::datatypes::DataType;
 
 use crate::inbox::Inbox;
 
-/// Up to so many targets the rows of each are found by a scan of its own; it is cheaper than sorting.
+/// Up to this number of targets, a separate scan finds the rows of each target; it is cheaper than sorting.
 const SCANNED_TARGETS: u32 = 4;
 
 /// One end of a channel.
@@ -29,7 +29,7 @@ pub(crate) struct ChannelSender {
 pub(crate) struct ExchangeWriter {
     kind: ExchangeKind,
     targets: Vec<Target>,
-    /// Hash exchange: the target of each key group.
+    /// For a hash exchange: the target of each key group.
     owners: Vec<u32>,
     key_groups: KeyGroups,
     turn: usize,
@@ -37,7 +37,7 @@ pub(crate) struct ExchangeWriter {
     buffer_timeout: std::time::Duration,
     clock: Arc<dyn Clock>,
     hashes: Vec<u64>,
-    /// Of the rows of the batch in hand.
+    /// Targets of the rows of the current batch.
     row_targets: Vec<u32>,
     waited_ns: u64,
 }
@@ -48,9 +48,9 @@ struct Target {
     pending_rows: usize,
     /// Birth of the oldest pending row.
     born: Nanos,
-    /// When the pending rows have to leave.
+    /// When the pending rows must be sent.
     deadline: Nanos,
-    /// Follows the pending rows.
+    /// Is sent after the pending rows.
     watermark: Option<Stamped<EventTime>>,
 }
 
@@ -78,7 +78,7 @@ impl ExchangeWriter {
             owners,
             key_groups,
             turn: 0,
-            // Half a batch is worth sending: cutting a full batch for two tasks needs no gathering.
+            // Half a batch is worth sending: a full batch divided between two tasks needs no gathering.
             rows_wanted: options.batch_rows.div_ceil(2),
             buffer_timeout: options.buffer_timeout,
             clock,
@@ -163,7 +163,7 @@ impl ExchangeWriter {
         Ok(())
     }
 
-    /// Passes a watermark on to every target, behind the rows that wait there.
+    /// Passes a watermark on to every target, after the rows that wait there.
     pub(crate) fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
         for index in 0..self.targets.len() {
             let target = &mut self.targets[index];
@@ -176,12 +176,12 @@ impl ExchangeWriter {
         Ok(())
     }
 
-    /// Sends what waits, then tells every target that this task is idle.
+    /// Flushes, then announces to every target that this task is idle.
     pub(crate) fn idle(&mut self) -> Result<()> {
         self.control(&Envelope::Idle)
     }
 
-    /// Sends what waits, then the marker.
+    /// Flushes, then sends the marker.
     pub(crate) fn marker(&mut self, marker: Marker) -> Result<()> {
         self.control(&Envelope::Marker(marker))
     }
@@ -204,12 +204,13 @@ impl ExchangeWriter {
         Ok(())
     }
 
-    /// When rows have to leave next.
+    /// When rows must be sent next.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         self.targets.iter().map(|t| t.deadline).filter(|d| *d != Nanos(u64::MAX)).min()
     }
 
-    /// How far event time has come at the receivers; `None` while one of them has not taken all that was sent to it.
+    /// How far event time has advanced at the receivers; `None` while one of them has not received everything that was
+    /// sent to it.
     pub(crate) fn reached(&self) -> Option<EventTime> {
         let mut reached = self.targets.iter().map(|t| t.sender.inbox.reached(t.sender.channel));
         reached.try_fold(EventTime::MIN, |most, reached| Some(most.max(reached?)))
@@ -232,11 +233,11 @@ impl ChannelSender {
     }
 }
 
-/// The numbers of the rows that go to `target`.
+/// The indices of the rows that go to `target`.
 fn rows_of(row_targets: &[u32], target: u32) -> UInt32Array {
     let mut rows = vec![0; row_targets.len()];
     let mut count = 0;
-    // Every number is written, and stays if its row is one: no branch to mispredict, no count to go through memory.
+    // Every index is written, and kept if its row matches: no branch to mispredict, no counter in memory.
     for (row, its_target) in row_targets.iter().enumerate() {
         rows[count] = row as u32;
         count += usize::from(*its_target == target);
@@ -245,7 +246,7 @@ fn rows_of(row_targets: &[u32], target: u32) -> UInt32Array {
     UInt32Array::from(rows)
 }
 
-/// The numbers of the rows that go to each of `targets`: a counting sort.
+/// The indices of the rows that go to each of `targets`: a counting sort.
 fn sort_rows(row_targets: &[u32], targets: usize) -> Vec<UInt32Array> {
     let mut counts = vec![0_usize; targets];
     row_targets.iter().for_each(|target| counts[*target as usize] += 1);
@@ -267,8 +268,8 @@ fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }
 
-/// Copies string views out of buffers that they hardly use, so that a few rows in a queue do not keep a whole block of
-/// input alive and the queue's bound in bytes means what it says.
+/// Copies string views out of buffers that they hardly use. Otherwise a few queued rows would keep a whole block of
+/// input alive, and the queue's limit in bytes would be wrong.
 fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     let held: usize = batch.columns().iter().map(view_buffer_bytes).sum();
     if held <= 4 * batch_bytes(&batch) + (64 << 10) {

@@ -1,4 +1,5 @@
-//! Whether one partition of a task holds back the event time of the whole job, so that its user is told once.
+//! Finds out whether one partition of a task holds back the event time of the whole job, so that the user is notified
+//! once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
@@ -17,7 +18,7 @@ impl Default for Foremost {
 }
 
 impl Foremost {
-    /// A partition has come to `time`. The furthest of all.
+    /// A partition has reached `time`. Returns the furthest of all.
     fn reached(&self, time: EventTime) -> EventTime {
         EventTime(self.0.fetch_max(time.0, SeqCst).max(time.0))
     }
@@ -32,15 +33,15 @@ pub(crate) struct HoldBack {
 struct Slowest {
     name: Arc<str>,
     watermark: EventTime,
-    /// Time spent polling, and the furthest watermark of the job, when it was first the slowest.
+    /// Time spent polling, and the furthest watermark of the job, when this partition first became the slowest.
     since: Duration,
     foremost: EventTime,
     told: bool,
 }
 
 impl HoldBack {
-    /// Looks at the partitions of a task that has spent `polled` in polling them. Returns what to tell the user: a partition
-    /// has not advanced for long, though the task polled it, while another partition of the job has. It is returned once.
+    /// Checks the partitions of a task that has polled for `polled`. Returns a notice, once, if a partition has not
+    /// advanced for long although the task polled it, while another partition of the job has.
     pub(crate) fn look(
         &mut self,
         table: &str,
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_stands_while_others_advance_is_told_once() {
+    fn a_partition_that_stands_while_others_advance_is_reported_once() {
         let (job, mut hold_back) = (Foremost::default(), HoldBack::default());
         let mut look = |seconds: u64, partitions: &[PartitionProgress]| {
             let found =

@@ -1,4 +1,4 @@
-//! What a task's source and sink reach of their job.
+//! The job as a task's source and sink see it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,9 +12,9 @@ use crate::control::Control;
 /// The [`Host`] of the tasks of one incarnation.
 pub(crate) struct TaskHost {
     pub(crate) incarnation: Incarnation,
-    /// The epoch behind which the incarnation goes on.
+    /// The epoch after which the incarnation resumes.
     pub(crate) after: Epoch,
-    /// Of a job that keeps checkpoints.
+    /// Of a job with checkpoints.
     pub(crate) log: Option<Log>,
     pub(crate) control: Arc<Control>,
     pub(crate) notices: Arc<Notices>,

@@ -11,7 +11,7 @@ use anabranch_model::{Clock, Envelope, EventTime, Nanos, batch_bytes};
 use crate::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What a watermark or marker counts, so that a queue of these is bounded too.
+/// Size of a watermark or marker for the limit, so that a queue of these is bounded too.
 const CONTROL_BYTES: usize = 64;
 
 /// Queues from every sender to one task.
@@ -30,10 +30,10 @@ struct State {
     /// Where the search for the next envelope starts, so that no channel starves.
     turn: usize,
     reader_waits: bool,
-    /// The reader shall look around, whether there is anything to receive or not.
+    /// Wakes the reader once, whether or not there is anything to receive.
     woken: bool,
     writers_wait: usize,
-    /// The job is being torn down, or the reader wants nothing more: nothing is received or kept any more.
+    /// The job is being torn down, or the reader needs nothing more: nothing is received or kept any more.
     closed: bool,
 }
 
@@ -53,13 +53,13 @@ struct Queued {
 pub(crate) enum Received {
     /// An envelope of this channel.
     Envelope(usize, Envelope),
-    /// Nothing came in time, or the reader was woken to look around.
+    /// Nothing came in time, or the reader was woken.
     Timeout,
     /// The inbox was closed.
     Closed,
 }
 
-/// What waits in an inbox.
+/// Contents of an inbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueStats {
     pub(crate) batches: u64,
@@ -85,8 +85,8 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an envelope at the end of a channel, after waiting for room. Returns the nanoseconds waited. What is sent
-    /// to a closed inbox is dropped: its reader wants nothing any more.
+    /// Adds an envelope to the end of a channel, after waiting for room. Returns the nanoseconds waited. An envelope
+    /// for a closed inbox is dropped: its reader needs nothing any more.
     pub(crate) fn send(&self, channel: usize, envelope: Envelope, clock: &dyn Clock) -> u64 {
         let bytes = match &envelope {
             // Rows without columns take no bytes, but a place in the queue.
@@ -117,8 +117,8 @@ impl Inbox {
         waited_ns
     }
 
-    /// Takes the next envelope of the channels that are not `blocked`, fairly. Waits at most `timeout`; `None` waits
-    /// as long as it takes.
+    /// Takes the next envelope of the channels that are not `blocked`, fairly. Waits at most `timeout`, or without
+    /// limit if it is `None`.
     pub(crate) fn receive(&self, blocked: &[bool], timeout: Option<Duration>, clock: &dyn Clock) -> Received {
         let mut state = self.lock();
         let mut deadline = None;
@@ -140,7 +140,7 @@ impl Inbox {
                 state = self.readable.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            // Whatever wakes the reader, also an envelope that it must not take yet, the time goes on.
+            // Time passes whatever woke the reader, even an envelope that it must not take yet.
             let now = clock.now();
             let deadline = *deadline.get_or_insert_with(|| now.plus(timeout));
             if now >= deadline {
@@ -153,13 +153,13 @@ impl Inbox {
         }
     }
 
-    /// Lets the reader return at once if it waits, or when it is about to wait next.
+    /// Lets the reader return at once if it waits, or the next time it is about to wait.
     pub(crate) fn wake(&self) {
         self.lock().woken = true;
         self.readable.notify_all();
     }
 
-    /// Drops what is queued, wakes everybody, and drops whatever is sent from now on.
+    /// Drops what is queued, wakes all threads, and drops everything that is sent from now on.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -173,8 +173,8 @@ impl Inbox {
         self.reached.fetch_max(time.0, SeqCst);
     }
 
-    /// The reader's watermark, which follows from all that it took before it emptied this channel. `None` if the channel is
-    /// not empty.
+    /// The reader's watermark, which includes the effect of everything that it took before it emptied this channel.
+    /// `None` if the channel is not empty.
     pub(crate) fn reached(&self, channel: usize) -> Option<EventTime> {
         let is_empty = self.lock().channels[channel].queue.is_empty();
         is_empty.then(|| EventTime(self.reached.load(SeqCst)))

@@ -27,32 +27,32 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Of the operator at this place, over so many channels, which begin behind the epoch `after`.
+    /// For the operator at this place, over this number of channels, which begin after the epoch `after`.
     pub(crate) fn new(operator: usize, inbox: Arc<Inbox>, channels: usize, after: Epoch) -> Side {
         Side { operator, inbox, alignment: Alignment::new(channels, after) }
     }
 }
 
-/// What every task has, whatever its input.
+/// The parts that every task has, whatever its input.
 pub(crate) struct TaskParts {
     pub(crate) id: TaskId,
     pub(crate) chain: Chain,
-    /// What it goes on from, until it has taken that up.
+    /// What it resumes from, until it has restored it.
     pub(crate) restore: Option<Restore>,
-    /// Those that have not been read to their ends.
+    /// The sides that have not been read to their ends.
     pub(crate) sides: Vec<Side>,
     pub(crate) counters: Arc<TaskCounters>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) control: Arc<Control>,
-    /// Where snapshots go, if the job has checkpoints.
+    /// The recorder's queue, if the job has checkpoints.
     pub(crate) snapshots: Option<Sender<Work>>,
-    /// The epoch behind which the job begins.
+    /// The epoch after which the job resumes.
     pub(crate) after: Epoch,
-    /// The last epoch that was granted when a sink last told of an ended one.
+    /// The last granted epoch when a sink last reported an ended one.
     pub(crate) told_under: Epoch,
 }
 
-/// What a step of a task came to.
+/// The result of a step of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// There may be more to do.
@@ -70,7 +70,8 @@ pub(crate) enum SideEnd {
 }
 
 impl TaskParts {
-    /// Takes up its state and reads the static sides to their ends. Their rows are not counted: the counters tell of the stream.
+    /// Restores its state and reads the static sides to their ends. Their rows are not counted: the counters are those
+    /// of the stream.
     pub(crate) fn read_sides(&mut self) -> Result<SideEnd> {
         loop {
             if let Some(end) = self.read_side(None)? {
@@ -79,9 +80,9 @@ impl TaskParts {
         }
     }
 
-    /// Takes up its state, if it has not done so, then what comes next on the static side that is being read; waits at most `timeout` for it. `None` as long as there
-    /// may be more. If that is cut short, rows of the stream will be dropped unprocessed: nothing from here on counts as done, and no
-    /// snapshot says so.
+    /// Restores its state, if it has not done so, then takes the next input of the static side that is being read;
+    /// waits at most `timeout` for it. `None` as long as there may be more. If reading is cut short, rows of the stream
+    /// will be dropped unprocessed: from here on no epoch counts as done, and no snapshot is acknowledged.
     pub(crate) fn read_side(&mut self, timeout: Option<Duration>) -> Result<Option<SideEnd>> {
         if let Some(restore) = self.restore.take() {
             let mut reported = self.clock.now();
@@ -122,27 +123,27 @@ impl TaskParts {
     fn cut_sides(&mut self) -> SideEnd {
         self.control.report(self.id, Report::Dropped);
         self.snapshots = None;
-        // Nobody will read the others; who sends there must not wait for it.
+        // No task will read the others; their senders must not wait for that.
         self.sides.drain(..).for_each(|side| side.inbox.close());
         SideEnd::Cut
     }
 
-    /// The epoch ends here: the chain is told, and its snapshot sent off with what the source adds to it.
+    /// The epoch ends here: the chain handles the marker, and the snapshot is sent off with the source's part.
     pub(crate) fn marker(&mut self, marker: Marker, source: SourceSnapshot) -> Result<()> {
         let taken = self.chain.marker(marker)?;
         if let (Some(ChainSnapshot { operators, prepared }), Some(snapshots)) = (taken, &self.snapshots) {
             let (task, epoch, finished) = (self.id, marker.epoch, marker.kind.closes());
             let control = Arc::clone(&self.control);
             let snapshot = Snapshot { control, task, epoch, finished, source, operators, prepared };
-            // Whoever took snapshots is gone only when the job has failed.
+            // The recorder ends before the task only if the job has failed.
             let _ = snapshots.send(Work::Snapshot(Box::new(snapshot)));
         }
         self.tell_ended(marker);
         Ok(())
     }
 
-    /// Lets the sink make visible what complete checkpoints cover. A task that was cancelled leaves that to the next incarnation,
-    /// which may have begun.
+    /// Lets the sink make visible what complete checkpoints cover. A task that was cancelled leaves that to the next
+    /// incarnation, which may have begun.
     pub(crate) fn checkpoints_done(&mut self) -> Result<()> {
         match self.chain.waits_for_checkpoint() && !self.control.is_cancelled() {
             true => self.chain.checkpoint_done(self.control.done()),
@@ -155,13 +156,13 @@ impl TaskParts {
         self.chain.waits_for_checkpoint() && !self.control.is_settled(last)
     }
 
-    /// The last epoch has ended: waits until it is done, if that lets the sink make something visible, and closes it.
+    /// The last epoch has ended: waits until it is done, if the sink then makes something visible, and closes the sink.
     pub(crate) fn finish(&mut self, last: Epoch) -> Result<()> {
         let done = self.chain.waits_for_checkpoint() && self.control.wait_done(last);
         self.chain.finish(done.then_some(last))
     }
 
-    /// A sink has handed over an epoch. Of those that end under one grant, the coordinator hears of the first.
+    /// A sink has ended an epoch. Of those that end under one grant, only the first is reported to the coordinator.
     fn tell_ended(&mut self, marker: Marker) {
         if !self.chain.is_sink() {
             return;
@@ -197,18 +198,18 @@ pub(crate) struct InboxTask {
 impl InboxTask {
     pub(crate) fn new(task: TaskParts, inbox: Arc<Inbox>, channels: usize) -> Self {
         let alignment = Alignment::new(channels, task.after);
-        // Operators go on with the watermark that they had.
+        // Operators continue with the watermark that they had.
         let operators = task.restore.iter().flat_map(|restore| restore.operators.values());
         operators.for_each(|operator| inbox.set_reached(operator.watermark));
         InboxTask { task, inbox, alignment, sides: None, ended: None }
     }
 
-    /// Runs the task until its channels end, waiting for what comes.
+    /// Runs the task until its channels end, waiting for its input.
     pub(crate) fn run(mut self) -> Result<()> {
         self.sides = Some(self.task.read_sides()?);
         let mut now = self.task.clock.now();
         loop {
-            // What is there is taken at once; only then the task pauses, and waits.
+            // What is already there is taken without waiting; only then the task pauses and waits.
             let mut received = self.receive(Some(Duration::ZERO));
             if matches!(received, Received::Timeout) {
                 self.pause()?;
@@ -233,8 +234,8 @@ impl InboxTask {
         }
     }
 
-    /// One step without waiting: receives at most one envelope, and only of this channel of its main input. It takes what
-    /// `tap` makes of that envelope.
+    /// One step without waiting: receives at most one envelope, and only of this channel of its main input. `tap` may
+    /// replace that envelope.
     pub(crate) fn step(&mut self, channel: usize, tap: impl FnOnce(Envelope) -> Vec<Envelope>) -> Result<Step> {
         if self.sides.is_none() {
             self.sides = self.task.read_side(Some(Duration::ZERO))?;

@@ -1,4 +1,4 @@
-//! A job seen from outside: started, watched, asked to stop, waited for.
+//! A job as observers see it: started, watched, stopped, waited for.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,18 +27,18 @@ use crate::recorder::{Recorder, Work};
 use crate::running::{Drive, Running, no_thread, panicked};
 use crate::settings::{config, tasks};
 
-/// Failures after which the tasks were started again that are told: the last so many.
+/// How many failures with a restart are kept for the user: the newest ones.
 const RESTARTS_TOLD: usize = 100;
-/// How often a job that was taken over is taken over again because its sinks could not commit what the checkpoint holds.
+/// How often a job is taken over again because its sinks could not commit what the checkpoint contains.
 const STARTS_MAX: u32 = 3;
 
-/// A job whose tasks run on threads of this process. Whoever holds it holds the threads.
+/// A job whose tasks run on threads of this process. The value owns the threads.
 pub struct Job {
     handle: JobHandle,
     had_ended: bool,
 }
 
-/// A job seen from outside, by any number of observers.
+/// A job for any number of observers.
 #[derive(Clone)]
 pub struct JobHandle {
     pub(crate) shared: Arc<Shared>,
@@ -53,9 +53,9 @@ pub struct Summary {
     pub tasks: Vec<TaskMetrics>,
     /// From start to the end of the last task.
     pub elapsed: Duration,
-    /// What its coordination came to.
+    /// The result of its coordination.
     pub coordination: Coordination,
-    /// The job had ended before it was started this time: nothing was done.
+    /// The job had ended before it was started this time: it did nothing.
     pub had_ended: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct Coordination {
 /// A checkpoint that is in the job's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// Who committed it.
+    /// The incarnation that committed it.
     pub incarnation: Incarnation,
     /// The epoch at whose end it was taken.
     pub epoch: Epoch,
@@ -94,17 +94,17 @@ struct State {
     coordination: Coordination,
     /// Since when.
     ended: Option<Nanos>,
-    /// How the job has ended, until somebody has asked.
+    /// How the job has ended, until the result is taken.
     outcome: Option<Result<()>>,
 }
 
-/// A task seen from outside.
+/// A task as observers see it.
 pub(crate) struct TaskView {
     pub(crate) id: TaskId,
     pub(crate) stage_name: String,
     pub(crate) is_source: bool,
     pub(crate) is_sink: bool,
-    /// It has state to take up before it has started.
+    /// It has state to restore before it has started.
     pub(crate) restores: bool,
     pub(crate) keeps_windows: bool,
     pub(crate) counters: Arc<TaskCounters>,
@@ -123,7 +123,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These are the tasks now.
+    /// Replaces the tasks that observers see.
     pub(crate) fn show(&self, tasks: Arc<[TaskView]>) {
         self.lock().tasks = tasks;
     }
@@ -138,14 +138,14 @@ impl Shared {
         *coordination = Coordination { groups: coordination.groups + 1, group_epochs, overhead };
     }
 
-    /// Tells the user something while the job runs.
+    /// Notifies the user while the job runs.
     pub(crate) fn notify(&self, text: impl Into<String>) {
         self.notices.report(self.clock.now(), text);
     }
 
-    /// The tasks are started again after this failure.
+    /// The tasks are restarted after this failure.
     pub(crate) fn restarted(&self, failure: String) {
-        self.notify(format!("the job was started again after: {failure}"));
+        self.notify(format!("the job restarted after: {failure}"));
         let mut state = self.lock();
         if state.restarts.len() == RESTARTS_TOLD {
             state.restarts.remove(0);
@@ -162,7 +162,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Waits for the end: how long the job ran, and how it ended, unless somebody has asked before.
+    /// Waits for the end. Returns how long the job ran, and how it ended, unless the result was taken before.
     fn wait(&self) -> (Duration, Option<Result<()>>) {
         let mut state = self.lock();
         loop {
@@ -175,9 +175,10 @@ impl Shared {
 }
 
 impl Job {
-    /// Starts a plan: one thread per task, and one that coordinates them. With `checkpointing` the job goes on from the
-    /// newest checkpoint, takes checkpoints, and starts its tasks again from them after failures that may pass; without, it begins
-    /// anew, leaves nothing, and ends with its first failure. A job without a checkpoint begins with `origin`, if it is given.
+    /// Starts a plan: one thread per task, and one that coordinates them. With `checkpointing` the job resumes from the
+    /// newest checkpoint, takes checkpoints, and restarts its tasks from them after failures that may be temporary.
+    /// Without, it starts from the beginning, leaves nothing, and ends with its first failure. A job without a
+    /// checkpoint starts from `origin`, if there is one.
     #[expect(clippy::needless_pass_by_value, reason = "callers have no further use for their handle of the clock")]
     pub fn start(
         plan: &Plan,
@@ -196,7 +197,7 @@ impl Job {
             let run = move || {
                 let _ends: Sender<()> = ends;
                 let ran = catch_unwind(AssertUnwindSafe(|| recorder.run(&to_do, &reports)));
-                // Without it there would be no further checkpoint, and nobody to say so.
+                // Without the recorder there would be no further checkpoint, and no report of that.
                 ran.unwrap_or_else(|panic| reports.send(Message::Cancel(panicked(panic.as_ref()))));
             };
             let thread = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
@@ -211,13 +212,13 @@ impl Job {
         let job = Job { handle, had_ended: false };
         threads.map_or(Ok(()), |threads| threads.start(&views, tasks))?;
         if checkpointing.is_some() {
-            // It has to look after the log, though no task says anything.
+            // It must watch the log, even if no task reports anything.
             job.handle.mailbox.start();
         }
         Ok(job)
     }
 
-    /// Whether the job had ended before it was started this time: then nothing is done.
+    /// Whether the job had ended before it was started this time: then it does nothing.
     #[must_use]
     pub fn had_ended(&self) -> bool {
         self.had_ended
@@ -229,7 +230,7 @@ impl Job {
         self.handle.clone()
     }
 
-    /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure that is not to be repaired.
+    /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure without restart.
     pub fn wait(self) -> Result<Summary> {
         let JobHandle { shared, mailbox, .. } = &self.handle;
         let (elapsed, outcome) = shared.wait();
@@ -240,7 +241,7 @@ impl Job {
     }
 }
 
-/// A job of which nothing runs yet.
+/// A job whose tasks do not run yet.
 pub(crate) struct Prepared {
     pub(crate) assembly: Assembly,
     pub(crate) driver: Driver,
@@ -248,7 +249,7 @@ pub(crate) struct Prepared {
     pub(crate) recorder: Option<(Recorder, Receiver<Work>)>,
 }
 
-/// Takes a job over, if it keeps checkpoints, and makes its tasks. `None`: it has ended before.
+/// Takes a job over, if it has checkpoints, and creates its tasks. `None`: it has ended before.
 pub(crate) fn prepare(
     plan: &Plan,
     connectors: &Connectors,
@@ -280,7 +281,8 @@ pub(crate) fn prepare(
             Err(_) if Journal::is_taken_over(&checkpointing.store, taken.incarnation) => {
                 return Err(Journal::lost(&checkpointing.store));
             }
-            // A process that has lost the job may have disturbed this one's commit, as the two opened their sinks; it does so once.
+            // A process that has lost the job may have disturbed this one's commit while both opened their sinks; it
+            // does so only once.
             Err(error) if error.kind() == ErrorKind::Outside && taken.commits && attempt < STARTS_MAX => {
                 handle.shared.restarted(error.to_string());
             }
@@ -369,28 +371,29 @@ fn durable(
 }
 
 impl JobHandle {
-    /// Asks the job to stop at the end of an epoch: what was read is processed, open windows stay open.
+    /// Stops the job at the end of an epoch: what was read is processed, open windows stay open.
     pub fn stop(&self) {
         self.mailbox.send(Message::Stop);
     }
 
-    /// Tears the job down where it is, as a crash would.
+    /// Ends the job at once, as a crash would.
     pub fn cancel(&self) {
         self.mailbox.send(Message::Cancel(Error::user("the job was dropped")));
     }
 
-    /// Takes a checkpoint now, whatever the interval: the next group of epochs ends with one. Waits until it is committed.
+    /// Takes a checkpoint now, whatever the interval: the next group of epochs ends with one. Waits until it is
+    /// committed.
     pub fn checkpoint_now(&self) -> Result<Committed> {
         if !self.keeps_checkpoints {
             return Err(Error::user("the job keeps no checkpoints")
-                .remedy("start it with a place for them: SET 'checkpoint-directory' = '...'"));
+                .remedy("set a directory for them: SET 'checkpoint-directory' = '...'"));
         }
         let (told, committed) = channel();
         self.mailbox.send(Message::Checkpoint(told));
         committed.recv().map_err(|_| Error::outside("the job ended before the checkpoint was complete"))
     }
 
-    /// Waits until the job has ended, at most for `timeout`. Whether it has.
+    /// Waits until the job has ended, at most for `timeout`. Returns whether it has.
     #[must_use]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         let waited = self.shared.changed.wait_timeout_while(self.shared.lock(), timeout, |state| state.ended.is_none());
@@ -410,19 +413,19 @@ impl JobHandle {
         self.shared.lock().coordination
     }
 
-    /// Failures after which the tasks were started again, oldest first.
+    /// Failures after which the tasks were restarted, oldest first.
     #[must_use]
     pub fn restarts(&self) -> Vec<String> {
         self.shared.lock().restarts.clone()
     }
 
-    /// What the job has to say to its user while it runs.
+    /// The job's notices for its user.
     #[must_use]
     pub fn notices(&self) -> &Notices {
         &self.shared.notices
     }
 
-    /// Forgets the latencies recorded so far: what a measurement calls after its warm-up.
+    /// Removes the latencies recorded so far: for measurements, after the warm-up.
     pub fn reset_latencies(&self) {
         let tasks = self.shared.tasks();
         for task in tasks.iter() {
@@ -444,7 +447,7 @@ impl Drop for Job {
 }
 
 impl TaskView {
-    /// For messages.
+    /// The task's name in messages.
     pub(crate) fn place(&self) -> String {
         format!("{} task {} ({})", self.id.stage, self.id.index, self.stage_name)
     }

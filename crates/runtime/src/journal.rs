@@ -1,4 +1,4 @@
-//! The job's log and the checkpoints in it, as a coordinator wants them read and written: carries out, decides nothing.
+//! Reads and writes the job's log and the checkpoints in it for the coordinator. It carries out and decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use anabranch_state::{
 use crate::outline::{Outline, former};
 use crate::requests::Requests;
 
-/// A checkpoint among all of a job, in the order in which they were committed.
+/// Identifies a checkpoint of a job; ordered as they were committed.
 pub(crate) type CheckpointId = (Incarnation, Epoch);
 
 /// The durable side of a job's coordination.
@@ -21,14 +21,14 @@ pub(crate) struct Journal {
     log: Log,
     /// Name of the job in the manifests that are written.
     pub(crate) job: String,
-    /// [`Savepoint::id`](anabranch_state::Savepoint::id) of the savepoint that the job began with, as far as is known.
+    /// [`Savepoint::id`](anabranch_state::Savepoint::id) of the savepoint that the job started from, if known.
     pub(crate) origin: Option<String>,
     version: PlanVersion,
-    /// What has state, a line each.
+    /// The parts with state, one line each.
     outline: Vec<String>,
     lineage: Vec<Lineage>,
     known: BTreeMap<CheckpointId, Known>,
-    /// Entries that nothing can resume from, by their numbers, and why.
+    /// Entries from which no job can resume, by their numbers, with the reason.
     unusable: BTreeMap<u64, String>,
     /// An entry is in the log, but the disk refused to make it durable.
     is_broken: bool,
@@ -64,8 +64,8 @@ impl Journal {
         }
     }
 
-    /// All entries that are there. Checkpoints in `aside` count as unusable, and those that are damaged are put there. A damaged
-    /// entry is unusable too. It may have begun an incarnation, so it counts for one that no other entry has.
+    /// All entries of the log. Checkpoints in `aside` count as unusable, and damaged ones are added to it. A damaged
+    /// entry is unusable too. It may have begun an incarnation, so it counts as one that no other entry has.
     pub(crate) fn entries(
         &mut self,
         aside: &mut BTreeMap<CheckpointId, Error>,
@@ -108,7 +108,8 @@ impl Journal {
                 };
                 match read {
                     Some(Ok(checkpoint)) => return Ok(Entry::Checkpoint(checkpoint)),
-                    // What cannot be read at present may be whole; what does not fit the query is for the user to decide.
+                    // What cannot be read at the moment may be undamaged; if it does not fit the query, the user must
+                    // decide.
                     Some(Err(error)) if error.kind() != ErrorKind::Damaged => return Err(error),
                     Some(Err(error)) => _ = aside.insert(id, error),
                     None => {}
@@ -131,30 +132,30 @@ impl Journal {
         Ok(Checkpoint { epoch, incarnation, version: self.version, tasks })
     }
 
-    /// Name of the job that a checkpoint of the log was written by, and the savepoint that it began with.
+    /// Name of the job that wrote a checkpoint of the log, and the savepoint that it started from.
     pub(crate) fn job_of(&self, checkpoint: CheckpointId) -> Option<(&str, Option<&str>)> {
         self.known.get(&checkpoint).map(|known| (known.job.as_str(), known.origin.as_deref()))
     }
 
-    /// Why entries behind this checkpoint are unusable, oldest first; without a checkpoint, why any is. Results of the epochs behind
-    /// it may be visible already.
+    /// Why entries after this checkpoint are unusable, oldest first; without a checkpoint, why any is. Results of the
+    /// epochs after it may be visible already.
     pub(crate) fn unusable_behind(&self, checkpoint: Option<CheckpointId>) -> impl Iterator<Item = &str> {
         let first = checkpoint.and_then(|id| self.known.get(&id)).map_or(0, |known| known.sequence);
         self.unusable.range(first..).map(|(_, why)| why.as_str())
     }
 
-    /// Makes sure that no power failure takes the checkpoint away that the job resumes from.
+    /// Ensures that no power failure loses the checkpoint that the job resumes from.
     pub(crate) fn confirm(&self, checkpoint: CheckpointId) -> Result<()> {
         self.known.get(&checkpoint).map_or(Ok(()), |known| self.log.confirm(known.sequence))
     }
 
-    /// Whether an entry is in the log that the disk refused to make durable. The job must not go on from it.
+    /// Whether the log has an entry that the disk refused to make durable. The job must not continue from it.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken
     }
 
-    /// Carries out a command that concerns the log. The answer to the number that it asked about, if it is to be answered.
-    /// `in_use` are the names of objects that the next checkpoint may refer to.
+    /// Carries out a command for the log. Returns the answer, with the number that it concerns, if the command needs
+    /// one. `in_use` are the names of objects that the next checkpoint may refer to.
     pub(crate) fn carry_out(
         &mut self,
         command: Command<TaskState>,
@@ -176,7 +177,7 @@ impl Journal {
             }
             Entry::Checkpoint(checkpoint) => self.write_manifest(sequence, checkpoint)?,
             Entry::Ended(incarnation) => Stored::Ended { incarnation },
-            Entry::Unusable(_) => return Err(Error::internal("what cannot be used is not written")),
+            Entry::Unusable(_) => return Err(Error::internal("an unusable entry is never written")),
         };
         let appended = self.log.append(sequence, &stored);
         if appended.is_err() {
@@ -207,23 +208,23 @@ impl Journal {
         }
     }
 
-    /// A savepoint may be under way of a checkpoint that nothing else keeps any more.
+    /// A running savepoint may need a checkpoint that nothing else keeps any more.
     pub(crate) fn take_up_request(&mut self, now: Nanos) -> Result<()> {
         self.requests.take_up(now)
     }
 
-    /// Looks for a request for a savepoint. Whether there is a new one, which the next checkpoint answers.
+    /// Looks for a request for a savepoint. Returns whether there is a new one, which the next checkpoint answers.
     pub(crate) fn look_for_requests(&mut self, now: Nanos, in_use: impl FnOnce() -> BTreeSet<String>) -> bool {
         let (found, released) = self.requests.look(now);
         if !released.is_empty() {
-            // What cannot be removed now only takes room, and is removed with the next start.
+            // Files that cannot be removed now only take space, and are removed at the next start.
             let _ = self.remove(&released, &in_use());
         }
         found
     }
 
-    /// The job has ended in this process, which ran it as `own`. Should another process have taken it over, the job goes on
-    /// there, and that one answers.
+    /// The job has ended in this process, which ran it as `own`. If another process has taken it over, the job
+    /// continues there, and that process answers.
     pub(crate) fn ended(&self, own: Incarnation) {
         if self.log.is_owned_by(own).unwrap_or(false) {
             self.requests.ended();
@@ -255,7 +256,7 @@ impl Journal {
             Found::Nothing => Answer::Entry(None),
             Found::Passed => Answer::Passed,
             Found::Entry(stored) => {
-                // One that was written here, and whose answer was lost, is in the log after all.
+                // An entry that was written here, and whose answer was lost, is in the log after all.
                 if let Stored::Checkpoint { incarnation, epoch, .. } = &stored
                     && self.known.contains_key(&(*incarnation, *epoch))
                 {
@@ -279,8 +280,8 @@ impl Journal {
         names.iter().filter(|name| !needed.contains(name)).try_for_each(|name| self.store.delete(name))
     }
 
-    /// Removes what earlier incarnations have left: files of no checkpoint. Files of later ones are none of our business,
-    /// should we have lost the job already.
+    /// Removes what earlier incarnations have left: files of no checkpoint. It does not touch files of later ones, in
+    /// case this process has already lost the job.
     pub(crate) fn remove_strays(&self, own: Incarnation) -> Result<()> {
         let earlier = |name: &str| {
             let file = name.rsplit('/').next()?;
@@ -298,13 +299,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether another process has taken the job over from the incarnation `own`. What cannot be read does not say so.
+    /// Whether another process has taken the job over from the incarnation `own`. False if the log cannot be read.
     pub(crate) fn is_taken_over(store: &Store, own: Incarnation) -> bool {
         let later = |entry: &Result<Stored>| entry.as_ref().is_ok_and(|entry| entry.incarnation() > own);
         Log::new(store.clone()).entries().is_ok_and(|entries| entries.iter().any(|(_, entry)| later(entry)))
     }
 
-    /// What a coordinator says whose number another one has taken.
+    /// The error of a coordinator whose number another process has taken.
     pub(crate) fn lost(store: &Store) -> Error {
         Error::user("another process has taken the job over")
             .at(store.place().to_owned())
@@ -312,7 +313,7 @@ impl Journal {
     }
 }
 
-/// The log of a job without checkpoints: nobody else knows of it, so whatever is written is there.
+/// The log of a job without checkpoints: no other process knows of it, so every write succeeds.
 pub(crate) fn in_memory<S>(command: &Command<S>) -> Option<(u64, Answer<S>)> {
     match command {
         Command::Append(sequence, _) => Some((*sequence, Answer::Appended)),
@@ -321,7 +322,7 @@ pub(crate) fn in_memory<S>(command: &Command<S>) -> Option<(u64, Answer<S>)> {
     }
 }
 
-/// What has state must be what had it: then every part of the checkpoint is taken up, and nothing begins empty.
+/// The parts with state must be those of the checkpoint: then every part is restored, and none starts empty.
 fn check_fits(manifest: &Manifest, now: &[String], lineage: &[Lineage]) -> Result<()> {
     let lines = || now.iter().map(String::as_str);
     let then: Vec<String> = manifest.outline.iter().map(|line| former::as_now(line, lines()).to_owned()).collect();
@@ -337,16 +338,16 @@ fn check_fits(manifest: &Manifest, now: &[String], lineage: &[Lineage]) -> Resul
         new.join("; ")
     ))
     .remedy(
-        "go on with the query that wrote it, give the job a new place for its checkpoints, or take what still fits along: \
+        "use the query that wrote it, give the job a new place for its checkpoints, or keep what still fits: \
          anabranch savepoint CHECKPOINT-DIRECTORY PATH, then anabranch run FILE --from PATH",
     ))
 }
 
-/// Statements that are alike up to what they compute are known by their order: it must be the same.
+/// Statements that differ only in their expressions are identified by their order, which must be the same.
 fn check_order(manifest: &Manifest, now: &[Lineage]) -> Result<()> {
     let then = &manifest.lineage;
     let moved = |(place, was): (usize, &Lineage)| {
-        // Some may be alike in everything: then it is another one that has always been there.
+        // Some may be identical: then an identical one has always been there.
         let is_elsewhere = |(place, is): (usize, &Lineage)| is == was && then.get(place) != Some(was);
         let moved = !was.how.is_empty() && now.get(place) != Some(was) && now.iter().enumerate().any(is_elsewhere);
         moved.then_some(place)
@@ -358,7 +359,7 @@ fn check_order(manifest: &Manifest, now: &[Lineage]) -> Result<()> {
             manifest.outline.get(place).map_or("", String::as_str)
         ))
         .remedy(
-            "put them in the order that they had; or take what they have along: anabranch savepoint CHECKPOINT-DIRECTORY PATH, \
+            "restore their order, or keep their state with a savepoint: anabranch savepoint CHECKPOINT-DIRECTORY PATH, \
              then anabranch run FILE --from PATH",
         )),
     }

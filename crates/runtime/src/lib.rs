@@ -1,12 +1,12 @@
-//! Runs a plan: tasks on threads of their own, bounded channels between them, markers aligned where they meet.
+//! Runs a plan: one thread per task, bounded channels between the tasks, markers aligned where channels meet.
 //!
 //! A task is a chain of operators between an input and an output. `source_task` drives a chain from a source,
 //! `inbox_task` from channels; both share `chain` and `exchange`. `alignment`, `watermarks` and `exchange` decide
-//! without waiting or reading a clock, and are tested so. Threads drive the tasks, or `stepped`: then the caller says which
-//! task does its next step, for simulations.
+//! without waiting or reading a clock, and are tested that way. Threads drive the tasks, or `stepped` does for
+//! simulations: then the caller says which task does its next step.
 //!
-//! `driver` drives the job's coordinator on a thread of its own, `control` is between it and the tasks; `recorder` writes
-//! snapshots and the log on another.
+//! `driver` drives the job's coordinator on a thread, and `control` is between it and the tasks. `recorder` writes
+//! snapshots and the log on another thread.
 
 mod alignment;
 mod assembly;

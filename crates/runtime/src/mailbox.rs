@@ -1,6 +1,6 @@
-//! Where the driver of a job is told things, and how its thread comes to be.
+//! The driver's queue of messages, and the start of its thread.
 //!
-//! The thread is started by the first who has something to say: the first rows of a job do not wait for it to be made.
+//! The first message starts the thread: the first rows of a job do not wait for it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -30,19 +30,19 @@ impl Mailbox {
         Arc::new(Mailbox { sender, shared, driver, has_driver: AtomicBool::new(false), thread })
     }
 
-    /// This driver is to be started. Called before anybody has something to say.
+    /// Sets the driver to start. Called before the first message.
     pub(crate) fn set_driver(&self, driver: Driver) {
         *self.driver.lock().unwrap_or_else(PoisonError::into_inner) = Some(driver);
         self.has_driver.store(true, SeqCst);
     }
 
-    /// Where the job's user is told things.
+    /// The notices for the job's user.
     pub(crate) fn notices(&self) -> Arc<Notices> {
         Arc::clone(&self.shared.notices)
     }
 
     pub(crate) fn send(&self, message: Message) {
-        // Whoever listened is gone only when the job is over.
+        // The receiver is gone only when the job is over.
         let _ = self.sender.send(message);
         if self.has_driver.load(SeqCst) {
             self.start();
@@ -61,7 +61,7 @@ impl Mailbox {
         };
         match Builder::new().name("coordinator".into()).spawn(run) {
             Ok(started) => *thread = Some(started),
-            // With the driver the tasks have been torn down.
+            // Dropping the driver has torn down the tasks.
             Err(error) => self.shared.end(Err(no_thread(&error))),
         }
     }

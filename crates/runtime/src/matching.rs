@@ -1,8 +1,8 @@
-//! Finding again, in a query that has changed, what a savepoint has state of.
+//! Identifies, in a query that has changed, the parts that a savepoint has state of.
 //!
-//! A part with state is the same if its description is. Where several parts are alike, those between the same tables and
-//! other states belong together, of these the ones whose rows are computed alike. If that does not decide either, nobody can
-//! tell which is which: a guess would give wrong results without a word.
+//! A part with state is the same if its description is. If several parts have the same description, those between the
+//! same tables and other states belong together, and of these the ones whose rows are computed in the same way. If that
+//! does not decide either, the parts are indistinguishable: a guess could give wrong results silently.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct Part {
     /// Number among the parts of its kind.
     pub(crate) number: usize,
     pub(crate) description: String,
-    /// Unknown of checkpoints of earlier versions.
+    /// Unknown for checkpoints of earlier versions.
     pub(crate) lineage: Option<Lineage>,
 }
 
@@ -27,12 +27,13 @@ pub(crate) enum Kind {
     Sink,
 }
 
-/// Which part of a savepoint is which of a plan, by their places among the parts.
+/// Which part of a savepoint is which part of a plan, by their indices.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Matching {
-    /// From a part then to the part now.
+    /// From a part of the savepoint to the part of the plan.
     pub(crate) pairs: BTreeMap<usize, usize>,
-    /// Parts then that could be one of several now, or one of which several then could be the origin.
+    /// Parts of the savepoint that could be one of several now, or that share their possible part of the plan with
+    /// others.
     pub(crate) undecided: Vec<usize>,
 }
 
@@ -57,8 +58,8 @@ pub(crate) fn parts(lines: &[String], lineage: &[Lineage]) -> Result<Vec<Part>> 
     })
 }
 
-/// What of the lineage has to be the same, in one pass after the other: where rows come from, what they come through, where
-/// they go. In each pass, those come first whose rows are computed alike.
+/// Which parts of the lineage must be the same, one pass after the other: where rows come from, what they pass through,
+/// where they go. Each pass first considers parts whose rows are computed in the same way.
 const PASSES: [(bool, bool, bool); 7] = [
     (true, true, true),
     (true, true, false),
@@ -69,7 +70,7 @@ const PASSES: [(bool, bool, bool); 7] = [
     (false, false, false),
 ];
 
-/// Pairs the parts then with the parts now.
+/// Pairs the parts of the savepoint with those of the plan.
 pub(crate) fn pair(then: &[Part], now: &[Part]) -> Matching {
     let mut matching = Matching::default();
     for ((from, through, to), how) in PASSES.into_iter().flat_map(|pass| [(pass, true), (pass, false)]) {
@@ -108,8 +109,8 @@ pub(crate) fn pair(then: &[Part], now: &[Part]) -> Matching {
 mod tests {
     use super::*;
 
-    /// `count events > results`: a description, the tables before it, other states, the tables behind it; and how rows are
-    /// computed, if that is known.
+    /// `count events > results`: a description, the tables before it, other states, the tables after it; and how rows
+    /// are computed, if known.
     fn of(texts: &[&str]) -> Vec<Part> {
         let part = |(number, text): (usize, &&str)| {
             let words: Vec<&str> = text.split(' ').collect();
@@ -128,12 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_found_again_by_what_they_are_and_which_tables_they_belong_to() {
+    fn parts_are_identified_by_their_description_and_their_tables() {
         check(&["count e > r"], &["count e > r"], &[(0, 0)], &[]);
-        // Others come before it, or go.
+        // Others are added before it, or removed.
         check(&["count e > r"], &["sum e > s", "count e > r"], &[(0, 1)], &[]);
         check(&["sum e > s", "count e > r"], &["count e > r"], &[(1, 0)], &[]);
-        // One that is alike comes, or goes.
+        // An identical one is added, or removed.
         check(&["count e > r"], &["count e > s", "count e > r"], &[(0, 1)], &[]);
         check(&["count e > r", "count e > s"], &["count e > s"], &[(1, 0)], &[]);
         // A renamed sink, a renamed source, both.
@@ -141,22 +142,22 @@ mod tests {
         check(&["count e > r", "count f > r"], &["count g > r", "count f > r"], &[(0, 0), (1, 1)], &[]);
         check(&["count e > r"], &["count f > s"], &[(0, 0)], &[]);
         check(&["count e > r", "count e > s"], &["count e > x", "count e > s"], &[(0, 0), (1, 1)], &[]);
-        // One goes and another's sink is renamed, but what is between tells them apart.
+        // One is removed and another's sink is renamed, but the operators between distinguish them.
         check(&["e e count r", "e e sum s", "e e max t"], &["e e count r", "e e max x"], &[(0, 0), (2, 1)], &[]);
         // Changed.
         check(&["count e > r"], &["sum e > r"], &[], &[]);
     }
 
     #[test]
-    fn what_is_alike_is_told_apart_by_how_its_rows_are_computed() {
+    fn identical_parts_are_distinguished_by_how_their_rows_are_computed() {
         let (ab, ba) = (["count e > r a", "count e > r b"], ["count e > r b", "count e > r a"]);
         check(&ab, &ab, &[(0, 0), (1, 1)], &[]);
         check(&ab, &ba, &[(0, 1), (1, 0)], &[]);
-        // One is changed, one goes, another one comes.
+        // One is changed, one is removed, another one is added.
         check(&ab, &["count e > r c", "count e > r a"], &[(0, 1), (1, 0)], &[]);
         check(&ab, &["count e > r b"], &[(1, 0)], &[]);
         check(&["count e > r b"], &ab, &[(0, 1)], &[]);
-        // Tables tell more than that.
+        // Tables come before that.
         check(&["count e > r a", "count e > s b"], &["count e > r b", "count e > s a"], &[(0, 0), (1, 1)], &[]);
         check(&ab, &["count e > s b", "count e > s a"], &[(0, 1), (1, 0)], &[]);
         // Both are changed; both are the same; it is not known of one side.
@@ -166,10 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_is_not_guessed() {
+    fn indistinguishable_parts_are_not_guessed() {
         check(&["count e > r"], &["count e > x", "count e > y"], &[], &[0]);
         check(&["count e > r", "count e > r"], &["count e > r"], &[], &[0, 1]);
-        // Not by their order either: they may have changed places.
+        // Nor by their order: they may have changed places.
         check(&["count e > r", "count e > r"], &["count e > r", "count e > r"], &[], &[0, 1]);
         check(&["count", "count"], &["count e > r", "count e > s"], &[], &[0, 1]);
         check(&["count"], &["count e > r", "count e > s"], &[], &[0]);

@@ -1,8 +1,8 @@
-//! Beginning a new job with a savepoint: the state and the positions that its query still has a place for, by whatever
-//! numbers they have there now.
+//! Starts a new job from a savepoint: with the state and the positions for which its query still has a place, under the
+//! new query's numbers.
 //!
-//! The new job has a name of its own, so that what it writes is told from what the savepoint's job has written; that one
-//! may be running still.
+//! The new job has its own name, which distinguishes its results from those of the savepoint's job; that job may still
+//! be running.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::durable::{JobState, add_task, parallelism_of};
 use crate::matching::{Kind, Matching, Part, pair, parts};
 use crate::outline::{Outline, differ, former};
 
-/// A savepoint that a job begins with.
+/// A savepoint that a job starts from.
 #[derive(Clone, Debug)]
 pub struct Origin {
     store: Store,
@@ -23,10 +23,10 @@ pub struct Origin {
     manifest: Manifest,
 }
 
-/// What becomes of something when a job begins with a savepoint.
+/// What happens to a part when a job starts from a savepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It goes on where it was.
+    /// It resumes where it was.
     Kept,
     /// It is not in the savepoint.
     New,
@@ -36,7 +36,7 @@ pub enum Fate {
     Gone,
 }
 
-/// What becomes of one part of a job.
+/// What happens to one part of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// What becomes of it.
@@ -64,17 +64,17 @@ impl Origin {
             Some(savepoint) => Ok(Origin { store, id: savepoint.id(), manifest: savepoint.manifest }),
             None => Err(Error::user("there is no savepoint")
                 .at(store.place().to_owned())
-                .remedy("make one with: anabranch savepoint CHECKPOINT-DIRECTORY PATH")),
+                .remedy("take one with: anabranch savepoint CHECKPOINT-DIRECTORY PATH")),
         }
     }
 
-    /// What no other savepoint is called.
+    /// The savepoint's unique identifier.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Whether the job that keeps its checkpoints there began with this savepoint and has checkpoints of its own: then it goes on
-    /// from those. An error if it has, and began otherwise.
+    /// Whether the job with these checkpoints started from this savepoint and has checkpoints of its own: then it
+    /// resumes from those. An error if it has checkpoints and started otherwise.
     pub fn is_behind(&self, checkpoints: &Store) -> Result<bool> {
         let Some(contents) = Contents::read_if_any(checkpoints)? else { return Ok(false) };
         match contents.newest()?.manifest.origin.as_ref() == Some(&self.id) {
@@ -83,14 +83,14 @@ impl Origin {
         }
     }
 
-    /// The checkpoints there are not of a job that began with this savepoint.
+    /// The error for checkpoints of a job that did not start from this savepoint.
     pub(crate) fn not_of(&self, checkpoints: &Store) -> Error {
-        Error::user(format!("the checkpoints there are not of a job that began with savepoint {}", self.id))
+        Error::user(format!("the checkpoints there belong to a job that did not start from savepoint {}", self.id))
             .at(checkpoints.place().to_owned())
-            .remedy("give a new place; or leave the savepoint out, and the job there goes on from its last checkpoint")
+            .remedy("give a new place; or omit the savepoint, and the job resumes from the last checkpoint there")
     }
 
-    /// What becomes of each part with state, of the savepoint and of the plan.
+    /// What happens to each part with state, of the savepoint and of the plan.
     pub fn compare(&self, plan: &Plan) -> Result<Vec<Change>> {
         let (then, now, matching) = self.matching(&Outline::new(plan))?;
         let mut changes = Vec::new();
@@ -99,16 +99,14 @@ impl Origin {
                 Some(to) => Change { fate: Fate::Kept, what: self.kept(part, &now[*to]) },
                 None if part.kind == Kind::Sink => {
                     let why = match matching.undecided.contains(&index) {
-                        true => "which of several it is now is unknown, and nothing of it would be kept",
+                        true => "it matches several sinks of the query, so nothing of it would be kept",
                         false => "no longer written",
                     };
                     Change { fate: Fate::Gone, what: format!("sink {}: {why}", part.description) }
                 }
                 None => {
                     let why = match matching.undecided.contains(&index) {
-                        true => {
-                            ": several parts of the query or of the savepoint are alike, so which is which is unknown"
-                        }
+                        true => ": several identical parts of the query or of the savepoint cannot be distinguished",
                         false => ": the query has no such part",
                     };
                     Change { fate: Fate::Lost, what: format!("{}{why}", self.describe(part)) }
@@ -152,7 +150,7 @@ impl Origin {
                 text.push_str(&format!(" ({tables_before}, now {tables_after})"));
             }
             if differ(&before.how, &after.how) {
-                text.push_str(", goes on with a query that has changed");
+                text.push_str(", continues with a changed query");
             }
         }
         text
@@ -194,8 +192,8 @@ impl Origin {
     }
 }
 
-/// A task's snapshot under the numbers of another plan, without what that has no place for. What sinks have prepared is
-/// none of a new job's business.
+/// A task's snapshot under the numbers of another plan, without parts that have no place there. What sinks have
+/// prepared does not belong to the new job.
 fn renumbered(task: &TaskState, sources: &BTreeMap<usize, usize>, operators: &BTreeMap<usize, usize>) -> TaskState {
     let mut task = TaskState { sink: None, ..task.clone() };
     task.source = task.source.and_then(|mut source| {
@@ -220,7 +218,8 @@ mod tests {
 
     use super::*;
 
-    /// Event time of the partitions goes on where it stood, and nothing is shown that the savepoint's job shows itself.
+    /// Event time of the partitions continues where it was, and the new job does not show what the savepoint's job
+    /// shows.
     #[test]
     fn a_renumbered_snapshot_keeps_positions_and_watermarks_and_leaves_out_what_sinks_had_prepared() {
         let blob = Blob { name: "prepared/1".into(), bytes: 1, crc32: 1 };

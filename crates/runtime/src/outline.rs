@@ -1,7 +1,8 @@
-//! What of a plan has state, numbered by kind in the order of the plan. A checkpoint names state by these numbers, because
-//! stages are cut otherwise at another parallelism, and operators without state may come and go.
+//! The parts of a plan with state, numbered by kind in the order of the plan. A checkpoint refers to state by these
+//! numbers, because stages are cut differently at another parallelism, and operators without state may be added or
+//! removed.
 //!
-//! Stages that only feed static sides are left out: their tables are read again from the beginning at every start.
+//! Stages that only feed static sides are omitted: their tables are read again from the beginning at every start.
 
 pub(crate) mod former;
 
@@ -11,10 +12,11 @@ use anabranch_dataflow::{OperatorSpec, Plan, Port, WindowAggregateSpec};
 use anabranch_model::{HASH_SEED, StageId, hash_bytes};
 use anabranch_state::Lineage;
 
-/// How the planner words a query: raised whenever the same query is worded otherwise than by the version before.
+/// Version of the planner's wording of queries: raised whenever the planner words the same query differently than
+/// before.
 const HOW: u32 = 2;
 
-/// Whether two queries, known by such hashes, are known to be different.
+/// Whether two queries with these hashes are certainly different.
 pub(crate) fn differ(then: &str, now: &str) -> bool {
     then != now && !then.is_empty() && then.split('-').next() == now.split('-').next()
 }
@@ -28,7 +30,7 @@ pub(crate) struct Outline {
     sources: BTreeMap<StageId, usize>,
     operators: BTreeMap<(StageId, usize), usize>,
     sinks: BTreeMap<StageId, usize>,
-    /// Stages that are left out.
+    /// Stages that are omitted.
     fed: BTreeSet<StageId>,
 }
 
@@ -84,7 +86,7 @@ impl Outline {
     }
 }
 
-/// Aggregates are the same if their states are: what they are computed from may change.
+/// Aggregates are the same if their states are; the expressions that feed them may change.
 fn describe(spec: &WindowAggregateSpec) -> String {
     let keys: Vec<String> = spec.keys.iter().map(|key| format!("{} {}", key.name, key.data_type)).collect();
     let aggregates = spec.aggregates.iter().map(|a| {
@@ -95,10 +97,10 @@ fn describe(spec: &WindowAggregateSpec) -> String {
     format!("aggregate, window {}, by [{}]: [{}]", spec.window, keys.join(", "), aggregates.join(", "))
 }
 
-/// The tables before a stage and behind it, itself included, and what is done with the rows between them.
+/// The tables before and after a stage, itself included, and the processing of the rows between them.
 fn lineage(plan: &Plan, stage: StageId) -> Lineage {
     let (mut before, mut behind) = (BTreeSet::from([stage]), BTreeSet::from([stage]));
-    // A round for each exchange is enough for the longest way.
+    // One round per exchange is enough for the longest path.
     for _ in &plan.exchanges {
         for exchange in &plan.exchanges {
             if before.contains(&exchange.to) {
@@ -118,8 +120,7 @@ fn lineage(plan: &Plan, stage: StageId) -> Lineage {
     Lineage { from, through, to, how: how(plan, before.union(&behind)) }
 }
 
-/// What is done with the rows of these stages on the whole of their way, as a hash. Hashes of different [`HOW`] say nothing of
-/// each other.
+/// A hash of the processing of rows by these stages. Hashes of different [`HOW`] cannot be compared.
 fn how<'a>(plan: &Plan, stages: impl Iterator<Item = &'a StageId>) -> String {
     let queries: Vec<&str> = stages.filter_map(|id| plan.stage(*id).query.as_deref()).collect();
     match queries.as_slice() {

@@ -1,9 +1,9 @@
-//! Writes snapshots and the job's log, on a thread of its own while the tasks go on.
+//! Writes snapshots and the job's log, on a separate thread while the tasks continue.
 //!
-//! A task's snapshot becomes files: of each operator what has changed, of its sink what it has prepared. The list of an
-//! operator's files grows until it gives everything at once, or until the panes of the oldest are gone. When all tasks have
-//! acknowledged an epoch, the coordinator has the manifest and the entry in the job's log written: with it the checkpoint
-//! exists.
+//! A task's snapshot becomes files: the changes of each operator, and what its sink has prepared. The list of an
+//! operator's files grows until a snapshot is complete, or until the panes of the oldest files are gone. When all tasks
+//! have acknowledged an epoch, the coordinator lets the recorder write the manifest and the entry in the job's log:
+//! with that entry the checkpoint exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::mailbox::Mailbox;
 use crate::outline::Outline;
 use crate::snapshot::{OperatorSnapshot, Snapshot};
 
-/// Time between two moments at which a request for a savepoint may be noticed while there is nothing to write.
+/// Time between two checks for requests for savepoints while there is nothing to write.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Something to write. Snapshots wait here in memory: no more than one of each task and checkpoint that is under way.
+/// Something to write. Snapshots wait here in memory: at most one of each task and pending checkpoint.
 pub(crate) enum Work {
     Snapshot(Box<Snapshot>),
-    /// What the coordinator wants of the log.
+    /// A command of the coordinator for the log.
     Log(Box<Command<TaskState>>),
-    /// The tasks of this incarnation follow; those before are gone.
+    /// The tasks of this incarnation follow; those of earlier ones are gone.
     Begin(Incarnation),
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct Recorder {
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     dropped: Vec<(Epoch, String)>,
     clock: Arc<dyn Clock>,
-    /// Size of a file of changes at most, about.
+    /// Approximate largest size of a file of changes.
     file_bytes: usize,
 }
 
-/// Names of what the next checkpoint may refer to.
+/// Names of the objects to which the next checkpoint may refer.
 fn in_use(
     files: &BTreeMap<(TaskId, usize), OperatorFiles>,
     prepared: &BTreeMap<(TaskId, bool, Epoch), Blob>,
@@ -63,9 +63,10 @@ fn in_use(
 /// State files of one operator in one task.
 #[derive(Default)]
 struct OperatorFiles {
-    /// Of the runs that lie outside of its tables, with their numbers. Oldest first, which is not the order of their numbers.
+    /// Files of the runs outside of its tables, with the runs' numbers. Oldest first, which is not the order of the
+    /// numbers.
     runs: Vec<(u64, StateFile)>,
-    /// Of its tables: all at once, and what has changed since. Oldest first.
+    /// Files of its tables: a complete one, and the changes since. Oldest first.
     changes: Vec<StateFile>,
 }
 
@@ -93,7 +94,7 @@ impl Recorder {
         &self.store
     }
 
-    /// Works until nobody has anything to write any more.
+    /// Works until all senders of work are gone.
     pub(crate) fn run(mut self, work: &Receiver<Work>, mailbox: &Mailbox) {
         loop {
             if let Some(message) = self.look() {
@@ -111,17 +112,17 @@ impl Recorder {
         self.journal.ended(self.incarnation);
     }
 
-    /// Looks for a request for a savepoint, if it is time to, and asks for the checkpoint that answers it.
+    /// Looks for a request for a savepoint, if it is time to, and requests the checkpoint that answers it.
     pub(crate) fn look(&mut self) -> Option<Message> {
         let found = self.journal.look_for_requests(self.clock.now(), || in_use(&self.files, &self.prepared));
-        // The answer is the checkpoint itself; nobody waits for this word of it.
+        // The checkpoint itself is the answer; this message has no receiver.
         found.then(|| Message::Checkpoint(channel().0))
     }
 
-    /// Writes one thing, and says how that went.
+    /// Does one piece of work, and returns the report of it.
     pub(crate) fn work(&mut self, work: Work) -> Option<Message> {
         match work {
-            // Writing takes its time, and whoever cancels or ends a job waits for what is written.
+            // Writing takes time, and cancelling or ending a job waits for what is being written.
             Work::Snapshot(snapshot) if snapshot.control.is_cancelled() => None,
             Work::Snapshot(snapshot) => Some(self.take(*snapshot)),
             Work::Log(command) => self.log(*command),
@@ -137,12 +138,12 @@ impl Recorder {
         self.files.clear();
         self.prepared.clear();
         self.dropped.clear();
-        // What cannot be removed now only takes room, and is removed with the next start.
+        // Files that cannot be removed now only take space, and are removed at the next start.
         let _ = self.journal.remove_strays(incarnation);
     }
 
-    /// Stores a snapshot and acknowledges it. A file that cannot be written fails the task: its operators will not give the
-    /// same change again.
+    /// Stores a snapshot and acknowledges it. A file that cannot be written fails the task: its operators will not
+    /// return the same change again.
     fn take(&mut self, snapshot: Snapshot) -> Message {
         let (task, epoch, finished) = (snapshot.task, snapshot.epoch, snapshot.finished);
         match self.record(snapshot) {
@@ -172,20 +173,20 @@ impl Recorder {
             (Ok(answer), _) => answer.map(|(sequence, answer)| Message::Store(sequence, answer, None)),
             (Err(error), _) if self.journal.is_broken() => Some(Message::Cancel(error)),
             (Err(error), Some(sequence)) => Some(Message::Store(sequence, Answer::Unknown, Some(error))),
-            // What cannot be removed now only takes room, and is removed with the next start.
+            // Files that cannot be removed now only take space, and are removed at the next start.
             (Err(_), None) => None,
         }
     }
 
-    /// Removes state files that only checkpoints could have named that were given up: a checkpoint of `epoch` is in the log, so
-    /// none of an earlier one will be. What an older checkpoint names goes with that.
+    /// Removes state files to which only abandoned checkpoints could have referred: a checkpoint of `epoch` is in the
+    /// log, so none of an earlier epoch will follow. Files of an older checkpoint are removed together with it.
     fn remove_dropped(&mut self, epoch: Epoch) {
         let decided: BTreeSet<String> =
             self.dropped.extract_if(.., |(dropped, _)| *dropped <= epoch).map(|(_, name)| name).collect();
         if decided.is_empty() {
             return;
         }
-        // What cannot be removed now only takes room, and is removed with the next start.
+        // Files that cannot be removed now only take space, and are removed at the next start.
         let _ = self.journal.remove(&decided, &in_use(&self.files, &self.prepared));
     }
 
@@ -306,7 +307,7 @@ mod tests {
         RecordBatch::try_from_iter([("k", column)]).expect("rows")
     }
 
-    /// Records a change of one operator; the names of its files.
+    /// Records a change of one operator; returns the names of its files.
     fn record(recorder: &mut Recorder, epoch: u64, rows: &RecordBatch, complete: bool) -> Vec<StateFile> {
         let task = TaskId { stage: StageId(1), index: 0 };
         let shape = StateShape { schema: rows.schema(), keys: 0..1, pane: None };
@@ -353,9 +354,9 @@ mod tests {
         assert!(error.contains("operator 0 of stage 1 has state that no checkpoint would contain"), "{error}");
     }
 
-    /// After a restart operators count their runs from 1 again, and give all that they hold.
+    /// After a restart operators number their runs from 1 again, and return all of their state.
     #[test]
-    fn files_of_an_earlier_incarnation_are_not_taken_for_those_of_a_later_one() {
+    fn files_of_an_earlier_incarnation_are_not_mistaken_for_those_of_a_later_one() {
         let folder = tempfile::tempdir().expect("folder");
         let mut recorder = recorder(folder.path(), 1 << 20);
         assert_eq!(record(&mut recorder, 1, &rows(0..5), true).len(), 1);
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_a_checkpoint_that_was_given_up_go_with_the_next_one_that_is_committed() {
+    fn files_of_an_abandoned_checkpoint_are_removed_with_the_next_committed_one() {
         let folder = tempfile::tempdir().expect("folder");
         let mut recorder = recorder(folder.path(), 1 << 20);
         let store = recorder.store.clone();

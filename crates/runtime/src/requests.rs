@@ -1,15 +1,15 @@
-//! Requests for savepoints that wait at the job's place: looked for at a modest pace, answered with the next checkpoint, which
-//! is then kept until the one who asked has copied it.
+//! Requests for savepoints at the job's place. The job polls for them slowly and answers with the next checkpoint,
+//! which it keeps until the requesting process has copied it.
 //!
-//! A store that does not answer is no reason to fail here: the checkpoints themselves find out, and whoever asked goes on
-//! asking.
+//! A store that does not answer is not a failure here: the checkpoints find that out, and the requesting process
+//! repeats its request.
 
 use std::collections::BTreeSet;
 
 use anabranch_model::{Epoch, ErrorKind, Nanos, Result};
 use anabranch_state::{Answer, Blob, REQUEST_FORGOTTEN_MS, Request, Store, decode_manifest};
 
-/// Time between two looks, on a disk and over a network, where each is paid for.
+/// Time between two polls, on a disk and over a network, where each request costs money.
 const PACE_LOCAL_NS: u64 = 200_000_000;
 const PACE_REMOTE_NS: u64 = 2_000_000_000;
 
@@ -35,13 +35,13 @@ impl Requests {
         Requests { store, pace_ns, looked: None, current: None }
     }
 
-    /// What a process has answered that had the job before is kept on.
+    /// Keeps the checkpoint with which an earlier process of the job has answered a request.
     pub(crate) fn take_up(&mut self, now: Nanos) -> Result<()> {
         let request = match Request::waiting(&self.store) {
             Ok(Some(request)) => request,
             Ok(None) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::Outside => return Err(error),
-            // Nobody can be given what nobody can have asked for.
+            // An unreadable request has no valid requester.
             Err(_) => return Ok(()),
         };
         if let Some(names) = self.answered(&request)? {
@@ -50,7 +50,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Names of what belongs to the checkpoint that a request was answered with, by whichever process.
+    /// Names of the objects of the checkpoint with which any process answered a request.
     fn answered(&self, request: &Request) -> Result<Option<BTreeSet<String>>> {
         let names = || -> Result<Option<BTreeSet<String>>> {
             let Some(Answer::Checkpoint { manifest, .. }) = request.answered(&self.store)? else { return Ok(None) };
@@ -58,13 +58,14 @@ impl Requests {
             Ok(Some(decoded.names().chain([manifest.name]).collect()))
         };
         match names() {
-            // What is gone, or cannot be understood: whoever copies it will find out, and ask again.
+            // Objects that are missing or cannot be decoded: the requesting process will notice and request again.
             Err(error) if error.kind() != ErrorKind::Outside => Ok(Some(BTreeSet::new())),
             names => names,
         }
     }
 
-    /// Looks for a request if it is time to. Whether there is a new one; and what need no longer be kept for the one before.
+    /// Polls for a request if it is time to. Returns whether there is a new one, and the objects that the previous one
+    /// no longer needs.
     pub(crate) fn look(&mut self, now: Nanos) -> (bool, BTreeSet<String>) {
         if self.looked.is_some_and(|looked| now.since(looked) < self.pace_ns) {
             return (false, BTreeSet::new());
@@ -82,7 +83,8 @@ impl Requests {
             }
             (_, waiting) => {
                 let released = self.current.take().and_then(|current| current.answered).unwrap_or_default();
-                // Whoever asks waits for this word; without it the request counts as not found, and is found again.
+                // The requesting process waits for this acknowledgement; without it the request counts as not found,
+                // and is found again.
                 let found = waiting.filter(|request| request.acknowledge(&self.store).is_ok());
                 // A process that had the job before may have answered just now.
                 let found = found.and_then(|request| Some((self.answered(&request).ok()?, request)));
@@ -92,20 +94,20 @@ impl Requests {
         }
     }
 
-    /// A checkpoint is complete: the answer to whoever waits for one.
+    /// A checkpoint is complete: answers a waiting request.
     pub(crate) fn committed(&mut self, epoch: Epoch, manifest: &Blob, names: &BTreeSet<String>) {
         let Some(current) = self.current.take_if(|current| current.answered.is_none()) else { return };
         let answer = Answer::Checkpoint { epoch, manifest: manifest.clone() };
         let answered = match current.request.answer(&self.store, &answer) {
             Ok(true) => Some(names.clone()),
-            // Another process was quicker, or this one was and has not heard of it.
+            // Another process was faster, or this one was and did not receive the store's answer.
             Ok(false) => self.answered(&current.request).unwrap_or(None),
             Err(_) => None,
         };
         self.current = Some(Current { answered, ..current });
     }
 
-    /// What is kept for the one who asked.
+    /// The objects that are kept for a request.
     pub(crate) fn held(&self) -> impl Iterator<Item = &String> {
         self.current.iter().flat_map(|current| &current.answered).flatten()
     }
@@ -142,7 +144,7 @@ mod tests {
         assert_eq!(asked.answer().expect("read"), None);
         let now_ms = store.written_ms("requests/savepoint.json").expect("head").expect("there");
         let error = Asked::ask(&store, "b".into(), now_ms + 5000).expect_err("one at a time").to_string();
-        assert!(error.contains("asked for 5 s ago"), "{error}");
+        assert!(error.contains("requested 5 s ago"), "{error}");
         requests.committed(Epoch(2), &manifest, &names);
         requests.committed(Epoch(3), &manifest, &BTreeSet::new());
         assert_eq!(asked.answer().expect("read"), Some(Answer::Checkpoint { epoch: Epoch(2), manifest }));
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_request_is_removed_and_an_unanswered_one_hears_of_the_end() {
+    fn an_expired_request_is_removed_and_an_unanswered_one_learns_of_the_end() {
         let folder = tempfile::tempdir().expect("folder");
         let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
         let asked = Asked::ask(&store, "a".into(), 0).expect("asked");

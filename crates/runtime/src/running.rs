@@ -18,7 +18,7 @@ use crate::job::TaskView;
 /// must be able to end all the same.
 pub(crate) const END_MAX: Duration = Duration::from_secs(30);
 
-/// Tasks at work. Dropping them cancels them, and waits until they have ended, but not for ever.
+/// Running tasks. Dropping them cancels them and waits until they have ended, but not forever.
 pub(crate) struct Running {
     pub(crate) control: Arc<Control>,
     threads: Arc<Threads>,
@@ -26,12 +26,12 @@ pub(crate) struct Running {
     pub(crate) stepped: Vec<Option<Task>>,
 }
 
-/// Who lets tasks do what they do.
+/// What drives the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drive {
     /// Each has a thread.
     Threads,
-    /// Somebody steps them.
+    /// The caller steps them.
     Steps,
 }
 
@@ -82,7 +82,7 @@ impl Running {
         Arc::clone(&self.threads)
     }
 
-    /// Cancels the tasks and waits for them. Those that do not end, if any: their threads are left to themselves.
+    /// Cancels the tasks and waits for them. Returns those that do not end, if any: their threads are abandoned.
     pub(crate) fn end(self) -> Option<String> {
         self.control.cancel();
         self.threads.join();
@@ -110,7 +110,7 @@ impl Threads {
         if started.is_err() {
             self.control.cancel();
         }
-        // Whoever has cancelled them meanwhile does not know of all.
+        // A cancellation meanwhile does not know all tasks.
         if self.control.is_cancelled() {
             self.join();
         }
@@ -143,7 +143,7 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits for the threads, at most for [`Threads::end_max`]. Those that have not ended stay known.
+    /// Waits for the threads, at most for [`Threads::end_max`]. Those that have not ended stay listed.
     fn join(&self) {
         let own = std::thread::current().id();
         let mut threads = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
@@ -191,7 +191,8 @@ mod tests {
     use crate::job::Shared;
     use crate::mailbox::Mailbox;
 
-    /// A sink may be stuck in a call that does not return: the end of the job does not wait for it for ever, and names it.
+    /// A sink may be stuck in a call that does not return: the end of the job does not wait for it forever, and names
+    /// it.
     #[test]
     fn a_task_that_does_not_end_is_named_and_left_behind() {
         let (sender, _received) = channel();

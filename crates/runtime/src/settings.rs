@@ -1,4 +1,4 @@
-//! What the coordinator is told of a plan's options.
+//! The coordinator's settings from a plan's options.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::durable::Checkpointing;
 
 /// Checkpoints in a row that may fail.
 const FAILURES_TOLERATED: u32 = 3;
-/// Checkpoints that are kept: the last one, and one before it in case the last is damaged.
+/// Number of checkpoints to keep: the last one, and one before it in case the last is damaged.
 const KEPT: usize = 2;
 /// Pause before the first restart, and the longest.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Tasks that have run so long without failing are well.
+/// Time without a failure after which the count of failures starts again.
 const WELL: Duration = Duration::from_secs(60);
-/// Time that cancelled tasks have to end before the job goes on without them, or fails.
+/// Time that cancelled tasks have to end before the job continues without them, or fails.
 const CANCEL: Duration = Duration::from_secs(60);
 /// Within one process no message is lost.
 const NEVER: Duration = Duration::MAX;
@@ -39,7 +39,7 @@ pub(crate) fn all_tasks(plan: &Plan) -> Vec<TaskId> {
     plan.stages.iter().flat_map(tasks_of).collect()
 }
 
-/// The coordinator's settings. A job without checkpoints is not started again: it would begin anew.
+/// The coordinator's settings. A job without checkpoints is not restarted: it would start over.
 pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>) -> Config {
     Config {
         group_size: group_size(options, checkpointing.map(|checkpointing| checkpointing.interval)),
@@ -64,7 +64,7 @@ pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>
     }
 }
 
-/// Of groups that size themselves: checkpoints, which end groups, come about as often as they should.
+/// Groups that size themselves are limited so that checkpoints, which end groups, come as often as they should.
 fn group_size(options: &JobOptions, checkpoint_interval: Option<Duration>) -> GroupSizing {
     let group = &options.group;
     if let Some(epochs) = group.epochs {

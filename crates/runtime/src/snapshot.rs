@@ -1,4 +1,4 @@
-//! What a task takes down where a marker asks for it.
+//! What a task saves where a marker requests it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use anabranch_operators::{Committable, Positions, StateChange, StateShape};
 
 use crate::control::Control;
 
-/// One task's state at the end of an epoch, in memory: immutable, so that it can be written while the task goes on.
+/// One task's state at the end of an epoch, in memory: immutable, so that it can be written while the task continues.
 pub(crate) struct Snapshot {
-    /// Of the task's incarnation: once that is cancelled, nobody wants the snapshot.
+    /// Of the task's incarnation: once that is cancelled, the snapshot is not needed.
     pub(crate) control: Arc<Control>,
     /// The task.
     pub(crate) task: TaskId,
@@ -18,7 +18,7 @@ pub(crate) struct Snapshot {
     pub(crate) epoch: Epoch,
     /// The task has nothing more to do.
     pub(crate) finished: bool,
-    /// What a source adds.
+    /// The source's part.
     pub(crate) source: SourceSnapshot,
     /// What has changed in each operator that has state.
     pub(crate) operators: Vec<OperatorSnapshot>,
@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
 /// What has changed in the state of one operator.
 #[derive(Debug)]
 pub(crate) struct OperatorSnapshot {
-    /// The operator's place in its chain.
+    /// The operator's index in its chain.
     pub(crate) place: usize,
     pub(crate) shape: StateShape,
     pub(crate) change: StateChange,
@@ -37,10 +37,10 @@ pub(crate) struct OperatorSnapshot {
     pub(crate) watermark: EventTime,
 }
 
-/// What the snapshot of a task with a source has beside its chain's.
+/// The further part of the snapshot of a task with a source.
 #[derive(Debug, Default)]
 pub(crate) struct SourceSnapshot {
-    /// Where the partitions stand that it reads.
+    /// Positions of the partitions that it reads.
     pub(crate) positions: Positions,
     /// Event time of these partitions.
     pub(crate) partition_watermarks: BTreeMap<String, EventTime>,

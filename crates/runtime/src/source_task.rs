@@ -1,4 +1,4 @@
-//! A task whose rows come from a source: reads, decides the fate of malformed records, derives watermarks, cuts
+//! A task whose rows come from a source: polls it, decides the fate of malformed records, derives watermarks, cuts
 //! epochs, drives its chain.
 
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::snapshot::SourceSnapshot;
 use crate::source_time::{Observed, SourceTime};
 use crate::watermarks::{Progress, Watermarks};
 
-/// The longest time that a source waits for records before its task looks around.
+/// The longest time that a source waits for records before its task checks for other work.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
 
-/// How often observers are shown where partitions stand.
+/// How often the positions of partitions are shown to observers.
 const PUBLICATION: Duration = Duration::from_millis(200);
 
-/// What a source task has beyond the parts of every task.
+/// The further parts of a source task.
 pub(crate) struct SourceParts {
     pub(crate) source: Box<dyn Source>,
     /// Rows that leave the source; `None`: as decoded.
@@ -48,8 +48,8 @@ enum Fate {
 }
 
 impl SourceParts {
-    /// Compiles a source's specification. `dead_letter` is the opened sink of [`OnMalformed::DeadLetter`]; `restored` is what
-    /// the source goes on from.
+    /// Compiles a source's specification. `dead_letter` is the opened sink of [`OnMalformed::DeadLetter`]; `restored`
+    /// is what the source resumes from.
     pub(crate) fn new(
         spec: &SourceSpec,
         source: Box<dyn Source>,
@@ -104,7 +104,7 @@ impl SourceParts {
         }
     }
 
-    /// What rows of a partition say of event time.
+    /// Derives event time from rows of a partition.
     fn observe(&mut self, partition: PartitionId, batch: &RecordBatch) -> Result<Observed> {
         match &mut self.time {
             Some(time) => time.observe(batch, self.watermarks.of(partition)),
@@ -130,7 +130,7 @@ fn dead_letters(table: &str, records: &[Malformed], schema: &SchemaRef) -> Resul
     Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_>>()?)?)
 }
 
-/// When an epoch ends: at the same moment for all sources that look at the same clock.
+/// When an epoch ends: at the same time for all sources with the same clock.
 fn next_cut(now: Nanos, interval: Duration) -> Nanos {
     let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1);
     Nanos((now.0 / interval).saturating_add(1).saturating_mul(interval))
@@ -150,7 +150,7 @@ pub(crate) struct SourceTask {
     /// Since when the next cut waits for its grant.
     ungranted_since: Option<Nanos>,
     done: Epoch,
-    /// The partitions to begin with have been announced.
+    /// The first partitions have been announced.
     has_opened: bool,
     /// How its static sides ended, once they have.
     sides: Option<SideEnd>,
@@ -191,7 +191,7 @@ impl SourceTask {
         }
     }
 
-    /// Reads until the source ends or the job stops or fails, waiting for what comes.
+    /// Reads until the source ends or the job stops or fails, waiting for input.
     pub(crate) fn run(mut self) -> Result<()> {
         self.sides = Some(self.task.read_sides()?);
         let mut now = self.task.clock.now();
@@ -227,10 +227,10 @@ impl SourceTask {
         &self.task
     }
 
-    /// Does what is due, then takes what the source gives; waits for it only if it may. Returns the time until which the
+    /// Does what is due, then polls the source; waits for it only if `may_wait`. Returns the time until which the
     /// task's time is accounted for.
     fn turn(&mut self, mut now: Nanos, may_wait: bool) -> Result<Nanos> {
-        // The first turn only hears which partitions there are: where they stand belongs to any cut.
+        // The first turn only learns which partitions there are: their positions belong to any cut.
         if self.has_opened || self.sides == Some(SideEnd::Cut) {
             if let Some(last) = self.task.control.stop_after() {
                 self.stop(last)?;
@@ -245,7 +245,7 @@ impl SourceTask {
         if self.has_opened && self.reaches_sink && self.task.control.is_held() {
             return self.hold(now, may_wait);
         }
-        // What is there is taken at once; only then the task waits, and counts as idle.
+        // What is already there is taken without waiting; only then the task waits, and counts as idle.
         let mut polled = self.poll(Duration::ZERO)?;
         let mut born = now;
         if may_wait && self.has_opened && matches!(polled, Polled::Pending) {
@@ -268,8 +268,8 @@ impl SourceTask {
         Ok(self.task.chain.account(now))
     }
 
-    /// What the source gives, behind the partitions that it announces: event time must not go on from the first of them while
-    /// one that stands further behind is still to come.
+    /// Returns what the source returns, but after the partitions that it announces: event time must not advance with
+    /// the first of them while a partition that is further behind is still to come.
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         let mut polled = self.parts.source.poll(wait)?;
         while let Polled::Opened { partition, name } = polled {
@@ -279,14 +279,14 @@ impl SourceTask {
         Ok(polled)
     }
 
-    /// Cuts the epoch if its time is over. What another source has cut is cut too: who has both as inputs holds that one's
-    /// rows back until then.
+    /// Cuts the epoch if its time is over. It also cuts an epoch that another source has cut: a task with both as
+    /// inputs holds that source's rows back until then.
     fn cut_due(&mut self, now: Nanos) -> Result<()> {
         if (now >= self.next_cut && self.is_granted(now)) || self.task.control.cuts_early(self.epoch) {
             self.task.control.lead(self.epoch, next_cut(now, self.epoch_interval));
         }
-        // The last epoch of a job that stops is not cut here: it ends the source. Its grant is stored after the stop, so a source
-        // that has seen the grant sees the stop here.
+        // The last epoch of a job that stops is not cut here: it ends the source. Its grant is stored after the stop,
+        // so a source that has seen the grant sees the stop here.
         while self.epoch <= self.task.control.foremost() && !self.task.control.stops_after(self.epoch) {
             self.cut(MarkerKind::Cut)?;
             self.next_cut = self.task.control.next_cut();
@@ -295,7 +295,8 @@ impl SourceTask {
         Ok(())
     }
 
-    /// Whether the epoch may be cut that ends now. A wait for that is coordination, and is told.
+    /// Whether the current epoch may be cut. The time spent waiting for the grant is reported as a cost of
+    /// coordination.
     fn is_granted(&mut self, now: Nanos) -> bool {
         let granted = self.epoch <= self.task.control.granted();
         match granted {
@@ -314,15 +315,15 @@ impl SourceTask {
         self.wait_without_rows(now).min(self.parts.watermarks.next_deadline().unwrap_or(LOOK_AROUND))
     }
 
-    /// How long the task has nothing to do if it does not ask the source for rows.
+    /// How long the task has nothing to do if it does not poll the source.
     fn wait_without_rows(&self, now: Nanos) -> Duration {
         let cut = (self.epoch <= self.task.control.granted()).then_some(self.next_cut);
         let next = [cut, self.task.chain.next_deadline()].into_iter().flatten().min();
         next.map_or(LOOK_AROUND, |deadline| deadline.after(now)).min(LOOK_AROUND)
     }
 
-    /// A sink is full: the source is not polled. Its partitions do not become idle meanwhile. Returns the time until which the
-    /// task's time is accounted for.
+    /// A sink is full: the source is not polled. Its partitions do not become idle meanwhile. Returns the time until
+    /// which the task's time is accounted for.
     fn hold(&mut self, now: Nanos, may_wait: bool) -> Result<Nanos> {
         self.task.chain.flush_due(now)?;
         let now = self.task.chain.account(now);
@@ -374,17 +375,18 @@ impl SourceTask {
         Ok(())
     }
 
-    /// Passes on what the partitions' watermarks have come to.
+    /// Passes on the progress of the partitions' watermarks.
     fn progress(&mut self, born: Nanos) -> Result<()> {
         match self.parts.watermarks.progress() {
-            // A table without event time says nothing of it; only that it is idle is worth knowing.
+            // A table without event time has no watermark; only its idleness matters.
             Some(Progress::Watermark(value)) => self.task.chain.watermark(Stamped { value, born }),
             Some(Progress::Idle) => self.task.chain.idle(),
             None => Ok(()),
         }
     }
 
-    /// Shows observers, now and then, where the partitions stand, and tells the user of one that holds the job back.
+    /// Shows observers the positions of the partitions from time to time, and notifies the user of a partition that
+    /// holds the job back.
     fn publish(&mut self, now: Nanos) {
         if self.parts.time.is_none() || now < self.next_publication {
             return;
@@ -420,7 +422,7 @@ impl SourceTask {
         Ok(())
     }
 
-    /// Tells the source when its epochs have been handed over by every sink.
+    /// Notifies the source when every sink has written its epochs.
     fn epochs_done(&mut self) -> Result<()> {
         if self.task.control.is_cancelled() {
             return Ok(());
@@ -444,7 +446,7 @@ impl SourceTask {
         self.end(MarkerKind::Stop)
     }
 
-    /// Nothing will come any more: event time reaches its end, and with it every window.
+    /// No more input will come: event time reaches its end, and with it every window.
     fn exhausted(&mut self) -> Result<()> {
         self.task.chain.watermark(Stamped { value: EventTime::MAX, born: self.task.clock.now() })?;
         self.end(MarkerKind::End)

@@ -1,4 +1,4 @@
-//! Event time of the rows of a source: the watermark that they bring, and which of them come too late in their partition.
+//! Event time of the rows of a source: their watermark, and which of them are too late in their partition.
 
 use anabranch_dataflow::{Lateness, WatermarkSpec};
 use anabranch_model::{EventTime, Result};
@@ -14,7 +14,7 @@ pub(crate) struct SourceTime {
     lateness: Lateness,
 }
 
-/// What the rows of a batch say of event time.
+/// The event time of the rows of a batch.
 pub(crate) struct Observed {
     /// Watermark of the partition after the batch; `None` if no row has an event time.
     pub(crate) watermark: Option<EventTime>,
@@ -28,7 +28,7 @@ impl SourceTime {
         Ok(SourceTime { expr, delay_ms: spec.delay_ms, lateness: spec.lateness })
     }
 
-    /// Looks at rows of a partition whose watermark was `before`.
+    /// Handles rows of a partition whose watermark was `before`.
     pub(crate) fn observe(&mut self, batch: &RecordBatch, before: EventTime) -> Result<Observed> {
         let column = self.expr.evaluate(batch)?;
         let times = event_times(&column)?;
@@ -41,14 +41,15 @@ impl SourceTime {
             (Lateness::Partition, Some(latest)) => on_time(&times, nulls, latest, self.delay_ms, before),
             _ => None,
         };
-        // A row just at the bound is not late, and the watermark promises that no row at or below it comes.
+        // A row exactly at the bound is not late, and the watermark promises that no row at or below it comes.
         let watermark = |latest: i64| EventTime(latest.saturating_sub(self.delay_ms).saturating_sub(1));
         Ok(Observed { watermark: latest.map(watermark), on_time })
     }
 }
 
-/// The rows that are not further behind the latest row before them, of this batch or an earlier one, than `delay_ms`. Rows
-/// without a time are among them. `None` if these are all rows. How rows are cut into batches makes no difference.
+/// The rows that are at most `delay_ms` behind the latest row before them, in this batch or an earlier one. Rows
+/// without a time are included. `None` if these are all rows. The result does not depend on how rows are divided into
+/// batches.
 fn on_time(
     times: &[i64],
     nulls: Option<&NullBuffer>,
@@ -60,7 +61,7 @@ fn on_time(
         EventTime::MIN => i64::MIN,
         EventTime(watermark) => watermark.saturating_add(1),
     };
-    // Usually all rows lie within the bound of the latest one.
+    // Usually all rows are within the bound of the latest one.
     let earliest = match nulls {
         None => times.iter().copied().min(),
         Some(nulls) => nulls.valid_indices().map(|row| times[row]).min(),

@@ -1,8 +1,8 @@
-//! A job on one thread: its tasks, its coordinator and its recorder do a step when the caller says so, and nothing happens
-//! in between.
+//! A job on one thread: its tasks, its coordinator and its recorder do a step when the caller says so, and nothing
+//! happens in between.
 //!
-//! This is how a simulation drives a job. Everything is what threads drive, too; only who waits for what is different. A
-//! full channel does not stop a step, but the next one of its sender.
+//! This is how a simulation drives a job. All parts are those that threads drive; only the waiting is different. A full
+//! channel does not stop a step, but the next step of its sender.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,32 +22,33 @@ use crate::recorder::{Recorder, Work};
 use crate::running::Drive;
 use crate::{Checkpointing, JobHandle, Origin};
 
-/// Sees what passes between the parts of a stepped job, and may change it: a simulation plants here the bugs that it is to
-/// find.
+/// Sees what passes between the parts of a stepped job, and may change it: a simulation uses it to plant the bugs that
+/// it must find.
 pub trait Tap {
-    /// A task takes an envelope from this channel of its main input. The task gets what is returned, in that order.
+    /// A task takes an envelope from this channel of its main input. The task gets the returned envelopes, in that
+    /// order.
     fn envelope(&mut self, task: usize, channel: usize, envelope: Envelope) -> Vec<Envelope>;
 
     /// An operator hands this change of its state to the recorder.
     fn state_change(&mut self, change: &mut StateChange);
 
-    /// A task's snapshot is stored. The tasks, of `all`, for which the coordinator gets an acknowledgement.
+    /// A task's snapshot is stored. Returns the tasks, of `all`, for which the coordinator gets an acknowledgement.
     fn acknowledged(&mut self, task: TaskId, all: &[TaskId]) -> Vec<TaskId>;
 }
 
-/// What a stepped job is made of.
+/// The parts of a stepped job.
 pub struct Parts<'a> {
     /// The query.
     pub plan: &'a Plan,
-    /// What its tables are.
+    /// The kinds of its tables.
     pub connectors: &'a Connectors,
-    /// The time.
+    /// The clock.
     pub clock: &'a Arc<dyn Clock>,
-    /// How it keeps checkpoints, if it does.
+    /// How it takes checkpoints, if it does.
     pub checkpointing: Option<&'a Checkpointing>,
-    /// The savepoint that it begins with while it has no checkpoint.
+    /// The savepoint that it starts from while it has no checkpoint.
     pub origin: Option<&'a Origin>,
-    /// What sees all that passes.
+    /// Sees everything that passes.
     pub tap: Option<Box<dyn Tap>>,
 }
 
@@ -62,7 +63,7 @@ pub struct SteppedJob {
 }
 
 impl SteppedJob {
-    /// Takes a job over and makes its tasks, as `Job::start` does. `None`: the job has ended before.
+    /// Takes a job over and creates its tasks, as `Job::start` does. `None`: the job has ended before.
     pub fn start(parts: Parts<'_>) -> Result<Option<SteppedJob>> {
         let Parts { plan, connectors, clock, checkpointing, origin, tap } = parts;
         let mut unbounded = plan.clone();
@@ -78,13 +79,13 @@ impl SteppedJob {
         Ok(Some(SteppedJob { handle, driver, recorder, channel_bytes: plan.options.channel_bytes, tap }))
     }
 
-    /// The job for observers, and to be asked to stop.
+    /// The job for observers, who may also stop it.
     #[must_use]
     pub fn handle(&self) -> &JobHandle {
         &self.handle
     }
 
-    /// Number of tasks at present, those that have ended included.
+    /// Number of current tasks, including those that have ended.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.driver.running.as_ref().map_or(0, |running| running.stepped.len())
@@ -100,8 +101,8 @@ impl SteppedJob {
         }
     }
 
-    /// One step of a task: it polls its source once, or takes the next envelope of this channel. False if it did nothing,
-    /// because it has ended or has no room downstream.
+    /// One step of a task: it polls its source once, or takes the next envelope of this channel. False if it did
+    /// nothing, because it has ended or has no room downstream.
     pub fn step(&mut self, task: usize, channel: usize) -> bool {
         let Some(running) = &mut self.driver.running else { return false };
         let Some(place) = running.stepped.get_mut(task) else { return false };
@@ -129,12 +130,12 @@ impl SteppedJob {
         true
     }
 
-    /// The coordinator takes the next message, or looks at the time. False if there was no message.
+    /// The coordinator takes the next message, or handles the time. False if there was no message.
     pub fn coordinate(&mut self) -> bool {
         self.driver.outcome.is_none() && self.driver.step()
     }
 
-    /// The recorder looks for requests, and writes the next thing. False if there was nothing to write.
+    /// The recorder looks for requests, and does the next piece of work. False if there was nothing to write.
     pub fn record(&mut self) -> bool {
         let Some((recorder, to_do)) = &mut self.recorder else { return false };
         if let Some(message) = recorder.look() {
@@ -150,7 +151,7 @@ impl SteppedJob {
         true
     }
 
-    /// How the job has ended, if it has, and all is written.
+    /// How the job has ended, once it has and everything is written.
     pub fn outcome(&mut self) -> Option<Result<()>> {
         self.driver.outcome.as_ref()?;
         while self.record() {}

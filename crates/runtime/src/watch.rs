@@ -1,4 +1,4 @@
-//! What a job waits for, and whether that takes so long that its user is notified.
+//! What a job waits for, and whether that takes so long that the user is notified.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anabranch_model::{Epoch, Nanos};
 
-/// The user is notified of what takes longer.
+/// The user is notified of a wait that takes longer.
 pub(crate) const SLOW: Duration = Duration::from_secs(10);
 
 /// Something that the job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Awaited {
-    /// An answer of the place where the job's log is.
+    /// An answer of the store of the job's log.
     Log,
     /// The checkpoint of this epoch.
     Checkpoint(Epoch),
@@ -33,17 +33,17 @@ impl fmt::Display for Awaited {
     }
 }
 
-/// What is awaited, and when the user is to be notified; `None` once that was done.
+/// What is awaited, and when to notify the user; `None` once that was done.
 #[derive(Debug, Default)]
 pub(crate) struct Watch(BTreeMap<Awaited, Option<Nanos>>);
 
 impl Watch {
-    /// Something is awaited from this time on, or has been for longer.
+    /// Something is awaited from this time on, or already was.
     pub(crate) fn begin(&mut self, what: Awaited, from: Nanos) {
         self.0.entry(what).or_insert(Some(from.plus(SLOW)));
     }
 
-    /// It has come, and with a checkpoint all before it. Whether the user was notified of the wait.
+    /// It has come, and with a checkpoint all earlier ones. Returns whether the user was notified of the wait.
     pub(crate) fn done(&mut self, what: Awaited) -> bool {
         if let Awaited::Checkpoint(last) = what {
             self.0.retain(|earlier, _| !matches!(earlier, Awaited::Checkpoint(epoch) if *epoch < last));
@@ -51,12 +51,12 @@ impl Watch {
         self.0.remove(&what) == Some(None)
     }
 
-    /// When to look again.
+    /// When to check again.
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         self.0.values().flatten().min().copied()
     }
 
-    /// What the user is to be notified of now. Each is given once.
+    /// What to notify the user of now. Each is returned once.
     pub(crate) fn due(&mut self, now: Nanos) -> Vec<Awaited> {
         let due = |(what, at): (&Awaited, &mut Option<Nanos>)| at.take_if(|at| *at <= now).map(|_| *what);
         self.0.iter_mut().filter_map(due).collect()

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anabranch_model::{EventTime, Nanos, PartitionId, PartitionProgress};
 
-/// The longest time between two looks that counts as silence of the partitions. Whoever was held up longer, by a sink or by
-/// back-pressure, has not looked: rows may lie there.
+/// The longest time between two polls that counts as silence of the partitions. A task that was held up longer, by a
+/// sink or by back-pressure, has not polled: rows may be waiting there.
 const LOOK_MAX: Duration = Duration::from_millis(50);
 
 /// Watermarks of the partitions that a task reads.
@@ -16,9 +16,9 @@ pub(crate) struct Watermarks {
     idle_timeout: Option<Duration>,
     emitted: EventTime,
     idle: bool,
-    /// Watermarks that partitions had, by their names, when the task that read them before took its snapshot.
+    /// Watermarks of partitions, by their names, from the snapshot of the task that read them before.
     restored: BTreeMap<String, EventTime>,
-    /// Time spent looking.
+    /// Time spent polling.
     looked: Duration,
     last_look: Option<Nanos>,
 }
@@ -29,15 +29,15 @@ struct Partition {
     /// When the watermark last advanced, or the partition was opened.
     advanced_at: Nanos,
     had_rows_at: Option<Nanos>,
-    /// Time spent looking when it last had rows.
+    /// Time spent polling when it last had rows.
     rows_at: Duration,
     idle: bool,
 }
 
-/// What the task shall tell downstream.
+/// What the task must send downstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Event time has come so far, or the task is no longer idle.
+    /// Event time has advanced to this, or the task is no longer idle.
     Watermark(EventTime),
     Idle,
 }
@@ -55,14 +55,14 @@ impl Watermarks {
         }
     }
 
-    /// The source was asked for rows.
+    /// The source was polled.
     pub(crate) fn look(&mut self, now: Nanos) {
         let most = self.idle_timeout.map_or(LOOK_MAX, |timeout| LOOK_MAX.min(timeout / 4));
         let passed = self.last_look.replace(now).map_or(Duration::ZERO, |last| Duration::from_nanos(now.since(last)));
         self.looked += passed.min(most);
     }
 
-    /// A new partition holds the watermark back until it has rows or is idle, a restored one where it was.
+    /// A new partition holds the watermark back until it has rows or is idle; a restored one holds it where it was.
     pub(crate) fn opened(&mut self, partition: PartitionId, name: String, now: Nanos) {
         let watermark = self.restored.remove(&name).unwrap_or(EventTime::MIN);
         let (name, rows_at) = (name.into(), self.looked);
@@ -74,7 +74,7 @@ impl Watermarks {
         self.partitions.remove(&partition);
     }
 
-    /// Rows came; `watermark` is what the largest of their times says, `None` if none has a time.
+    /// Rows came; `watermark` follows from the largest of their times, `None` if none has a time.
     pub(crate) fn rows(&mut self, partition: PartitionId, watermark: Option<EventTime>, now: Nanos) {
         if let Some(state) = self.partitions.get_mut(&partition) {
             if let Some(watermark) = watermark.filter(|watermark| *watermark > state.watermark) {
@@ -120,7 +120,7 @@ impl Watermarks {
         self.partitions.values().filter(|p| !p.idle).map(left).min()
     }
 
-    /// News since the last call, if any.
+    /// The progress since the last call, if any.
     pub(crate) fn progress(&mut self) -> Option<Progress> {
         if let Some(timeout) = self.idle_timeout {
             let timed_out = |p: &&mut Partition| self.looked >= p.rows_at + timeout;
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(marks.progress(), watermark(30));
         marks.look(Nanos(60_000_000_000));
         rows(&mut marks, P0, 90);
-        assert_eq!(marks.progress(), None, "rows of partition 1 may wait where nobody looked");
+        assert_eq!(marks.progress(), None, "rows of partition 1 may wait unpolled");
     }
 
     #[test]

@@ -204,7 +204,7 @@ fn a_job_that_crashes_before_its_first_checkpoint_begins_with_the_savepoint_agai
     assert!(store(&at("own")).list("manifests").expect("list").is_empty(), "it has a checkpoint");
     interval(&mut plan, Duration::from_millis(50));
     let error = engine.start(&plan).err().expect("it would begin with nothing").to_string();
-    assert!(error.contains("began with savepoint job-") && error.contains("(--from PATH) again"), "{error}");
+    assert!(error.contains("started from savepoint job-") && error.contains("(--from PATH) again"), "{error}");
     let job = engine.start_from(&plan, &origin, false).expect("a job");
     wait_for("waited for results", &|| !rows(&at("second"), "results").is_empty());
     job.stop();

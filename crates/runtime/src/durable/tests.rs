@@ -9,7 +9,7 @@ use anabranch_state::{Access, DiskFault, ModelDisk, SinkState};
 use super::*;
 use crate::settings::{config, tasks};
 
-/// A plan without stages: what takes a job over looks at its checkpoints only.
+/// A plan without stages: taking a job over only reads its checkpoints.
 fn plan() -> Plan {
     let (stages, exchanges) = (Vec::new(), Vec::new());
     let (options, key_groups) = (JobOptions::default(), KeyGroups(128));
@@ -75,7 +75,7 @@ fn damages(content: &[u8]) -> [Vec<u8>; 4] {
 }
 
 #[test]
-fn a_damaged_last_entry_is_passed_over_under_a_new_scope_and_told() {
+fn a_damaged_last_entry_is_skipped_under_a_new_scope_and_reported() {
     for damage in 0..4 {
         let folder = tempfile::tempdir().expect("folder");
         let store = job(folder.path());
@@ -110,15 +110,15 @@ fn a_damaged_entry_before_the_newest_checkpoint_changes_nothing() {
         let entry = log_entry(folder.path(), number);
         let content = std::fs::read(&entry).expect("read");
         std::fs::write(&entry, &damages(&content)[damage]).expect("damaged");
-        let taken = take_over(&store).expect("the newest checkpoint is whole");
+        let taken = take_over(&store).expect("the newest checkpoint is undamaged");
         assert_eq!((taken.after, taken.job.as_str()), (Epoch(8), "ads"), "entry {number}, damage {damage}");
         assert_eq!(taken.notices, ["resumes from the checkpoint of epoch 8, incarnation 1"]);
     }
 }
 
-/// The damage may be of anything that the newest checkpoint needs; the name changes each time.
+/// The damage may be in anything that the newest checkpoint needs; the name changes each time.
 #[test]
-fn a_damaged_newest_checkpoint_is_passed_over_under_a_new_scope() {
+fn a_damaged_newest_checkpoint_is_skipped_under_a_new_scope() {
     for file in ["manifests/1-8.txt", "prepared/1-8-0.0-rows.bin"] {
         for damage in 0..4 {
             let folder = tempfile::tempdir().expect("folder");
@@ -150,7 +150,7 @@ fn the_new_scope_is_kept_by_the_next_checkpoint() {
 }
 
 #[test]
-fn without_a_usable_checkpoint_the_job_is_refused_and_not_begun_anew() {
+fn without_a_usable_checkpoint_the_job_is_refused_and_does_not_start_over() {
     let folder = tempfile::tempdir().expect("folder");
     let store = store(folder.path());
     let mut taken = take_over(&store).expect("a new job");
@@ -171,7 +171,7 @@ fn checkpoints_without_a_log_are_refused_and_not_removed() {
 }
 
 #[test]
-fn other_files_at_the_place_of_a_new_job_are_told() {
+fn other_files_at_the_place_of_a_new_job_are_reported() {
     let folder = tempfile::tempdir().expect("folder");
     std::fs::write(folder.path().join("holiday.jpg"), "").expect("written");
     let taken = take_over(&store(folder.path())).expect("a new job");
@@ -181,7 +181,7 @@ fn other_files_at_the_place_of_a_new_job_are_told() {
     assert_eq!(again.notices.len(), 1, "as long as there is no checkpoint");
 }
 
-/// Another process appends first: the one that finds its number taken says so, and does not take the job back.
+/// Another process appends first: the process that finds its number taken says so, and does not take the job back.
 #[test]
 fn a_starter_that_is_fenced_gives_way() {
     let folder = tempfile::tempdir().expect("folder");
@@ -193,7 +193,7 @@ fn a_starter_that_is_fenced_gives_way() {
     let entries = journal.entries(&mut BTreeMap::new()).expect("read");
     let now = anabranch_model::Nanos(0);
     let mut coordinator = Coordinator::new(now, config, Owner(random_seed()), entries, tasks(&plan));
-    let other = take_over(&store).expect("the other one is quicker");
+    let other = take_over(&store).expect("the other one is faster");
     let none = BTreeSet::new();
     let begun = begin(&mut coordinator, &ManualClock::default(), |command| journal.carry_out(command, &none));
     assert!(matches!(begun, Ok(Begun::Fenced)));
@@ -201,8 +201,9 @@ fn a_starter_that_is_fenced_gives_way() {
     assert!(Journal::is_taken_over(&store, Incarnation(1)));
 }
 
-/// The disk loses what was not made durable, at every operation of a job's life, or refuses one operation: the next start finds a
-/// checkpoint that was reported as committed, or a newer one, under the same name; and so does a start behind a power failure.
+/// At every operation of a job's life, the disk loses what was not durable, or refuses the operation. The next start
+/// finds a checkpoint that was reported as committed, or a newer one, under the same name; and so does a start after a
+/// further power failure.
 #[test]
 fn no_power_failure_and_no_refused_operation_takes_a_committed_checkpoint_away() {
     let place = Path::new("/disk/job");
@@ -212,7 +213,7 @@ fn no_power_failure_and_no_refused_operation_takes_a_committed_checkpoint_away()
         let mut live = || -> Result<()> {
             for first in [1, 20] {
                 let mut taken = take_over(&store)?;
-                // What a start resumes from may have been made visible by its sinks.
+                // The sinks of a start may have made visible what it resumed from.
                 committed = taken.after.0.max(committed);
                 for epoch in first..first + 3 {
                     commit(&mut taken, epoch, epoch)?;
