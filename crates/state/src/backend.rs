@@ -1,10 +1,10 @@
-//! Where an operator's state lies that is not in its tables: nowhere, or in runs on a local disk.
+//! Where an operator keeps state outside of its tables: nowhere, or in runs on a local disk.
 //!
 //! An operator keeps states in tables of decoded groups, which are fast and bounded. Rows of state merge blindly: a new
-//! state of a key is put beside those that are there, without reading them. So an operator whose tables are full gives
-//! them away as a whole and begins with empty ones, which then are a cache of the keys that are hot. Reading happens
-//! only when a window fires, in slices of its keys that fit into memory. That is a log-structured merge tree (O'Neil et
-//! al., 1996) whose merge is the aggregate's own; what it does not have is a read before each write.
+//! state of a key is stored beside the existing ones, without reading them. So an operator with full tables flushes
+//! them as a whole and starts with empty ones, which are then a cache of the hot keys. State is read only when a window
+//! fires, in slices of its keys that fit into memory. This is a log-structured merge tree (O'Neil et al., 1996) whose
+//! merge is the aggregate's own, without a read before each write.
 
 mod buckets;
 mod compaction;
@@ -24,46 +24,47 @@ pub use buckets::{BUCKETS, Buckets};
 pub use disk::DiskBackend;
 pub use run::Run;
 
-/// Merges rows of state, those of one key into one row, a part of them at a time.
+/// Merges rows of state, those of one key into one row, a part of the keys at a time.
 pub trait Merge {
-    /// Takes rows, which are newer than those taken before.
+    /// Adds rows, which are newer than those added before.
     fn add(&mut self, rows: &RecordBatch) -> Result<()>;
 
-    /// Gives the rows that came of all that were taken, and begins anew.
+    /// Returns the merged rows and starts again empty.
     fn take(&mut self) -> Result<RecordBatch>;
 }
 
 /// State of one operator in one task beyond its tables, by pane (start in milliseconds; 0 without windows) and bucket.
 pub trait StateBackend: Send {
-    /// Whether tables that hold so many bytes have to be given away. An error if there is nowhere to give them.
+    /// Whether tables with this number of bytes must be flushed. An error if there is no place for them.
     fn is_full(&self, table_bytes: usize) -> Result<bool>;
 
-    /// Bytes that tables may still grow by before they are full.
+    /// Bytes by which tables may grow before they are full.
     fn room_bytes(&self, table_bytes: usize) -> usize;
 
-    /// Takes rows of a pane.
+    /// Stores rows of a pane.
     fn put(&mut self, pane: i64, rows: &Buckets) -> Result<()>;
 
     /// Whether it has rows of any of these panes.
     fn holds(&self, panes: Range<i64>) -> bool;
 
-    /// Gives `merge` the rows of a bucket in these panes, oldest first.
+    /// Adds the rows of a bucket in these panes to `merge`, oldest first.
     fn read(&self, panes: Range<i64>, bucket: usize, merge: &mut dyn Merge) -> Result<()>;
 
-    /// Rows of panes that start before this are of no use any more.
+    /// Rows of panes that start before this are no longer needed.
     fn remove_before(&mut self, pane: i64);
 
-    /// Does a piece of what keeps later reads and the disk small. Called after every batch. `merge` makes what merges.
+    /// Does a small step of the work that keeps later reads and the disk small. Called after every batch. `merge`
+    /// creates the merges.
     fn work<'a>(&mut self, merge: &dyn Fn() -> Result<Box<dyn Merge + 'a>>) -> Result<()>;
 
-    /// All that it holds, immutable.
+    /// Everything that it stores, immutable.
     fn runs(&self) -> Vec<Arc<Run>>;
 }
 
-/// Everything is in the operator's tables, up to a bound.
+/// Everything is in the operator's tables, up to a limit.
 #[derive(Debug)]
 pub struct MemoryBackend {
-    /// The bound of the tables, in bytes.
+    /// The limit of the tables, in bytes.
     pub bytes_max: usize,
 }
 
@@ -73,7 +74,7 @@ impl StateBackend for MemoryBackend {
             return Ok(false);
         }
         let max = self.bytes_max;
-        Err(Error::user(format!("the open windows of this task hold {table_bytes} bytes, more than {max}")).remedy(
+        Err(Error::user(format!("the open windows of this task take {table_bytes} bytes; the limit is {max}")).remedy(
             "SET 'state-bytes' higher or 'state-backend' = 'disk', use shorter windows or a shorter watermark delay, or \
              group by fewer keys",
         ))
@@ -84,7 +85,7 @@ impl StateBackend for MemoryBackend {
     }
 
     fn put(&mut self, _pane: i64, _rows: &Buckets) -> Result<()> {
-        Err(Error::internal("state in memory was given away"))
+        Err(Error::internal("state in memory was flushed"))
     }
 
     fn holds(&self, _panes: Range<i64>) -> bool {

@@ -1,4 +1,4 @@
-//! What lies at a place, for whoever wants to look at it without running the job: a job's checkpoints, or a savepoint.
+//! Reads the contents of a place without running the job: a job's checkpoints, or a savepoint.
 
 use anabranch_model::{Error, ErrorKind, Result};
 
@@ -7,41 +7,41 @@ use crate::{Blob, Entry, Log, Manifest, Savepoint, Store, decode_manifest};
 /// How often the log is read again because the running job has removed what was just listed.
 const LOOKS: usize = 5;
 
-/// A checkpoint that lies at a place.
+/// A checkpoint as stored at a place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored {
     /// Number of its entry in the job's log; `None` for a savepoint.
     pub number: Option<u64>,
     /// The manifest, as stored.
     pub blob: Blob,
-    /// When that was written, in milliseconds since 1970.
+    /// When the manifest was written, in milliseconds since 1970.
     pub written_ms: i64,
-    /// What it consists of.
+    /// Its contents.
     pub manifest: Manifest,
 }
 
-/// What lies at a place.
+/// The contents of a place.
 #[derive(Debug)]
 pub struct Contents {
-    /// Where the job's checkpoints lay whose savepoint this is; `None` for the place of a job.
+    /// For a savepoint, the place of the job's checkpoints; `None` for the place of a job.
     pub savepoint_from: Option<String>,
     /// Oldest first.
     pub checkpoints: Vec<Stored>,
-    /// Others that are not as they were written: the numbers of their entries, and what is wrong. Oldest first.
+    /// Checkpoints that are damaged: the numbers of their entries, and the errors. Oldest first.
     pub damaged: Vec<(u64, Error)>,
 }
 
 impl Contents {
-    /// Reads what lies at a place. A job may be running there.
+    /// Reads the contents of a place. A job may be running there.
     pub fn read(store: &Store) -> Result<Contents> {
         Contents::read_if_any(store)?.ok_or_else(|| {
             Error::user("there are no checkpoints")
                 .at(store.place().to_owned())
-                .remedy("give the 'checkpoint-directory' of a job that keeps checkpoints, or the place of a savepoint")
+                .remedy("give the 'checkpoint-directory' of a job, or the place of a savepoint")
         })
     }
 
-    /// Reads what lies at a place, if anything does.
+    /// Reads the contents of a place, or `None` if it is empty.
     pub fn read_if_any(store: &Store) -> Result<Option<Contents>> {
         if let Some(savepoint) = Savepoint::read(store)? {
             let Savepoint { from, blob, manifest, .. } = savepoint;
@@ -68,7 +68,7 @@ impl Contents {
         })
     }
 
-    /// What is wrong with the checkpoints behind [`Contents::newest`].
+    /// The errors of the checkpoints after [`Contents::newest`].
     pub fn damaged_since(&self) -> impl Iterator<Item = &Error> {
         let newest = self.checkpoints.last().and_then(|checkpoint| checkpoint.number);
         self.damaged.iter().filter(move |(number, _)| Some(*number) > newest).map(|(_, error)| error)
@@ -93,7 +93,7 @@ fn read_log(store: &Store) -> Result<Contents> {
                 contents.checkpoints.push(Stored { number: Some(number), blob, written_ms, manifest });
             }
             Err(error) if error.kind() == ErrorKind::Damaged => contents.damaged.push((number, error)),
-            // What cannot be read at present may be whole: an older one does not stand in for it.
+            // What cannot be read at the moment may be undamaged: an older one does not replace it.
             Err(error) => return Err(error),
         }
     }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_passed_over_and_told_and_what_cannot_be_read_at_present_is_an_error() {
+    fn damage_is_skipped_and_reported_and_an_unreadable_checkpoint_is_an_error() {
         let folder = tempfile::tempdir().expect("folder");
         let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
         write(&store, &[3, 4, 5]);

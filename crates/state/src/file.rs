@@ -1,4 +1,4 @@
-//! Rows of state as a file: Arrow's streaming format, so that any Arrow reader can look into it.
+//! Rows of state as a file: Arrow's streaming format, which any Arrow reader can open.
 
 use anabranch_model::{Error, Result, batch_bytes};
 use arrow::array::RecordBatch;
@@ -9,7 +9,7 @@ use bytes::{Buf, Bytes};
 
 use crate::backend::detached;
 
-/// Rows for files of about so many bytes each: whoever reads one holds it in memory.
+/// Divides rows into files of about this many bytes: a reader holds a whole file in memory.
 pub fn pieces(rows: Vec<RecordBatch>, bytes_max: usize) -> Result<Vec<Vec<RecordBatch>>> {
     if rows.iter().map(batch_bytes).sum::<usize>() <= bytes_max {
         return Ok(if rows.is_empty() { Vec::new() } else { vec![rows] });
@@ -41,7 +41,7 @@ pub fn encode_rows(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<Vec<u8>> 
     writer.into_inner().map_err(failed)
 }
 
-/// Decodes what [`encode_rows`] encoded, a batch at a time. The content's checksum has been checked before.
+/// Decodes the output of [`encode_rows`], a batch at a time. The content's checksum has been verified before.
 pub fn read_rows(content: Bytes) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
     fn failed(error: impl std::fmt::Display) -> Error {
         Error::outside(format!("state cannot be decoded: {error}"))
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_of_the_size_wanted_and_hold_everything() {
+    fn pieces_have_the_given_size_and_contain_everything() {
         let names = |from: usize| (from..from + 1000).map(|n| Some(format!("a name that is not short {n}")));
         let batch = |from| {
             let column = Arc::new(names(from).collect::<StringViewArray>()) as _;

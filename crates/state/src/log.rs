@@ -1,15 +1,16 @@
-//! The log of a job: numbered entries, each written once by whoever comes first. It decides who owns the job and which
-//! checkpoints exist. A coordinator appends under the number that follows on the last entry it has read: if somebody else
-//! has taken it, it learns who, and gives way to a later incarnation.
+//! The log of a job: numbered entries, each written once, by the first process to do so. It decides who owns the job
+//! and which checkpoints exist. A coordinator appends under the number after the last entry it has read. If another
+//! process has taken that number, the coordinator learns which, and gives way to a later incarnation.
 //!
-//! Old entries may be removed, but only those in front of a checkpoint that is kept: whoever comes late to a number that is
-//! free again finds later ones, and its entry passes for an older one than that checkpoint's.
+//! Old entries may be removed, but only those before a checkpoint that is kept. A late process may then find its number
+//! free again. It finds later entries, and its own entry counts as older than that checkpoint's.
 //!
-//! An entry is a JSON object. Its `format` is 1 if it is not there; format 2 added the owner and `ended`, format 3 the
-//! origin, format 4 the checksum. A reader refuses formats that it does not know.
+//! An entry is a JSON object. Without a member `format` its format is 1; format 2 added the owner and `ended`, format 3
+//! the origin, format 4 the checksum. A reader refuses formats that it does not know.
 //!
-//! The last member of an entry is its `checksum`: the CRC-32 (IEEE) of all text before the comma in front of it. An entry that does not
-//! have the checksum it needs, or is not JSON, is damaged. Readers decide what a damaged entry means for them.
+//! The last member of an entry is its `checksum`: the CRC-32 (IEEE) of all text before the comma in front of it. An
+//! entry without a required checksum, or that is not JSON, is damaged. Readers decide what a damaged entry means for
+//! them.
 
 use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, Result};
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ const FOLDER: &str = "log";
 const FORMAT: u32 = 4;
 /// The first format with a checksum.
 const CHECKED: u32 = 4;
-/// What stands between an entry's text and its checksum.
+/// The text between an entry's content and its checksum.
 const CHECKSUM: &str = ",\"checksum\":";
 
 /// One entry.
@@ -35,13 +36,13 @@ pub enum Entry {
         /// A number that no other coordinator has; 0 in entries of format 1.
         #[serde(default)]
         owner: u64,
-        /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job begins with, if it does.
+        /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job starts from, if it does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
     },
     /// A checkpoint is complete.
     Checkpoint {
-        /// Who completed it.
+        /// The incarnation that completed it.
         incarnation: Incarnation,
         /// Its epoch.
         epoch: Epoch,
@@ -50,13 +51,13 @@ pub enum Entry {
     },
     /// The job has ended by itself: the last checkpoint before this is its end.
     Ended {
-        /// Who brought it to its end.
+        /// The incarnation in which it ended.
         incarnation: Incarnation,
     },
 }
 
 impl Entry {
-    /// Who wrote it.
+    /// The incarnation that wrote it.
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         match self {
@@ -67,7 +68,7 @@ impl Entry {
     }
 }
 
-/// An entry as it lies in the store.
+/// An entry as stored.
 #[derive(Serialize, Deserialize)]
 struct Stored<E> {
     format: u32,
@@ -75,7 +76,7 @@ struct Stored<E> {
     entry: E,
 }
 
-/// What every format has in common.
+/// The member that every format has.
 #[derive(Deserialize)]
 struct Head {
     format: Option<u32>,
@@ -86,7 +87,7 @@ struct Head {
 pub enum Appended {
     /// The entry is the last one.
     Last,
-    /// There is an entry of this number.
+    /// Another entry already has this number.
     Taken,
     /// There are later entries: the log has gone past this number.
     Passed,
@@ -99,7 +100,7 @@ pub enum Found {
     Entry(Entry),
     /// Nothing yet: the number is free.
     Nothing,
-    /// There are later entries. What is here, if anything, may have come when it was late.
+    /// There are later entries. An entry under this number may have arrived late.
     Passed,
 }
 
@@ -110,13 +111,13 @@ pub struct Log {
 }
 
 impl Log {
-    /// The log of the job whose checkpoints lie in `store`.
+    /// The log of the job whose checkpoints are in `store`.
     #[must_use]
     pub fn new(store: Store) -> Log {
         Log { store }
     }
 
-    /// What there is under this number, as long as it is the last one.
+    /// Reads the entry with this number, unless there are later ones.
     pub fn read(&self, sequence: u64) -> Result<Found> {
         let entry = self.entry(sequence).map_err(|error| {
             error.remedy("start the job again: it resumes from the newest checkpoint before this entry")
@@ -140,8 +141,7 @@ impl Log {
         Ok(self.numbers()?.last().is_some_and(|last| *last > sequence))
     }
 
-    /// All entries that are there, with their numbers, ascending; of one that is damaged, what is wrong with it. Old entries may
-    /// have been removed.
+    /// All entries with their numbers, ascending; for a damaged one, the error. Old entries may have been removed.
     pub fn entries(&self) -> Result<Vec<(u64, Result<Entry>)>> {
         let mut entries = Vec::new();
         for sequence in self.numbers()? {
@@ -155,8 +155,8 @@ impl Log {
         Ok(entries)
     }
 
-    /// Whether no incarnation after this one has begun, as far as the log tells. A damaged last entry may have begun one; an earlier one
-    /// has been taken into account by the incarnation behind it.
+    /// Whether no incarnation after this one has begun, according to the log. A damaged last entry may have begun one;
+    /// the incarnation after an earlier damaged entry has taken it into account.
     pub fn is_owned_by(&self, incarnation: Incarnation) -> Result<bool> {
         let entries = self.entries()?;
         let is_later = |entry: &Result<Entry>| entry.as_ref().is_ok_and(|entry| entry.incarnation() > incarnation);
@@ -164,22 +164,22 @@ impl Log {
         Ok(ends_whole && !entries.iter().any(|(_, entry)| is_later(entry)))
     }
 
-    /// Whether exactly this entry lies under this number.
+    /// Whether exactly this entry has this number.
     pub fn has(&self, sequence: u64, entry: &Entry) -> Result<bool> {
         Ok(self.store.get(&name(sequence))?.is_some_and(|content| decode(&content).is_ok_and(|found| found == *entry)))
     }
 
-    /// Appends under this number, which is to follow on the last one.
+    /// Appends under this number, which must follow the last one.
     pub fn append(&self, sequence: u64, entry: &Entry) -> Result<Appended> {
         if !self.put_new(sequence, entry)? {
             return Ok(Appended::Taken);
         }
-        // Whoever slept for long may find a number free again, whose entry was removed; later ones are there then. It is left
-        // there: somebody may just have come next, and go on from it.
+        // A process that was suspended for long may find a number free whose entry was removed; there are later entries
+        // then. Its entry is not removed: another process may just have written the next number and use it.
         Ok(if self.has_later(sequence)? { Appended::Passed } else { Appended::Last })
     }
 
-    /// Makes an entry durable that is in a directory: the process that wrote it may have ended because the disk refused that.
+    /// Makes an existing entry durable: the process that wrote it may have ended because the disk refused that.
     pub fn confirm(&self, sequence: u64) -> Result<()> {
         let name = name(sequence);
         match self.store.get(&name)? {
@@ -188,12 +188,12 @@ impl Log {
         }
     }
 
-    /// Makes sure that the store refuses an entry of this number, which is there: with one that does not, two processes could
-    /// have the job.
+    /// Verifies that the store refuses a second entry of this number: with a store that does not, two processes could
+    /// own the job.
     pub fn check_refusal(&self, sequence: u64, entry: &Entry) -> Result<()> {
         match self.put_new(sequence, entry)? {
             false => Ok(()),
-            true => Err(Error::user("the store does not honour conditional writes (If-None-Match on PUT)")
+            true => Err(Error::user("the store does not support conditional writes (If-None-Match on PUT)")
                 .at(self.store.place().to_owned())
                 .remedy("keep checkpoints in a directory, or in an object store that does")),
         }
@@ -203,14 +203,14 @@ impl Log {
         self.store.put_new(&name(sequence), encode(entry)?.into())
     }
 
-    /// Numbers of the entries that are there, ascending.
+    /// Numbers of the entries, ascending.
     fn numbers(&self) -> Result<Vec<u64>> {
         let names = self.store.list(FOLDER)?;
         let number = |name: &String| name.rsplit('/').next()?.strip_suffix(".json")?.parse().ok();
         Ok(names.iter().filter_map(number).collect())
     }
 
-    /// Removes an entry that says nothing any more. The last one must stay.
+    /// Removes an entry that is no longer needed. The last one must stay.
     pub fn remove(&self, sequence: u64) -> Result<()> {
         self.store.delete(&name(sequence))
     }
@@ -239,14 +239,14 @@ fn decode(content: &[u8]) -> Result<Entry> {
     }
 }
 
-/// Whether an entry has a checksum. An error if that does not fit.
+/// Whether an entry has a checksum. An error if the checksum does not match.
 fn check(content: &[u8]) -> std::result::Result<bool, &'static str> {
     let text = std::str::from_utf8(content).map_err(|_| "it is not text")?;
     let Some((text, checksum)) = text.rsplit_once(CHECKSUM) else { return Ok(false) };
     let checksum = checksum.strip_suffix('}').and_then(|checksum| checksum.parse().ok());
     match checksum == Some(crc32fast::hash(text.as_bytes())) {
         true => Ok(true),
-        false => Err("its checksum does not fit"),
+        false => Err("its checksum does not match"),
     }
 }
 
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(log.read(1).expect("read"), Found::Passed);
         assert_eq!(log.read(11).expect("read"), Found::Nothing);
         assert_eq!(log.read(10).expect("read"), Found::Entry(begins(2)));
-        assert_eq!(log.read(2).expect("read"), Found::Passed, "another has come next");
+        assert_eq!(log.read(2).expect("read"), Found::Passed, "another entry follows");
         std::fs::write(folder.path().join("log/000000000010.json"), "{").expect("write");
         let error = log.entries().expect("listed").pop().expect("the last").1.expect_err("damaged");
         assert!(error.kind() == ErrorKind::Damaged && error.to_string().contains("000000000010.json"), "{error}");

@@ -1,4 +1,4 @@
-//! A store in memory that loses something of the first write under one name, as a network does.
+//! An in-memory store that loses a part of the first write under one name, as a network may.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::Store;
 pub(crate) enum Loss {
     /// The write takes no effect.
     Request,
-    /// It does, and fails all the same.
+    /// The write takes effect, but fails.
     Answer,
-    /// Nothing, but the object cannot be read.
+    /// Nothing is lost, but the object cannot be read.
     Reads,
-    /// The write takes effect, and fails; and the object cannot be read.
+    /// The write takes effect, but fails, and the object cannot be read.
     AnswerAndReads,
-    /// The first answer: the client tries again, and finds its own object.
+    /// The first answer: the client retries, and finds its own object.
     Retried,
 }
 

@@ -1,5 +1,5 @@
-//! What a checkpoint consists of. A manifest names everything that a restore needs; it is written when all of that has
-//! been written, so a checkpoint is there as a whole or not at all.
+//! The contents of a checkpoint. A manifest names everything that a restore needs. It is written after all of that, so
+//! a checkpoint exists as a whole or not at all.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Blob;
 
-/// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin, and names
-/// partitions in watermarks. A reader refuses versions that it does not know.
+/// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin, and the
+/// names of partitions in watermarks. A reader refuses versions that it does not know.
 pub const FORMAT: u32 = 3;
 const FORMATS: [&str; 3] = ["1", "2", "3"];
-/// The first format that knows partitions by name.
+/// The first format that identifies partitions by name.
 const NAMED_PARTITIONS: u32 = 3;
 
 /// All of a job's snapshots at one epoch.
@@ -21,42 +21,43 @@ const NAMED_PARTITIONS: u32 = 3;
 pub struct Manifest {
     /// [`FORMAT`] of the writer.
     pub format: u32,
-    /// The job among all that ever wrote here: stays the same as long as it goes on from its own checkpoints.
+    /// Identifies the job among all that ever wrote here: stays the same while the job resumes from its own
+    /// checkpoints.
     pub job: String,
-    /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job began with, if it did.
+    /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job started from, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// What the plan consists of that has state, a line each: a restore compares them with its own.
+    /// The parts of the plan with state, one line each: a restore compares them with those of its plan.
     pub outline: Vec<String>,
-    /// For each line of the outline, the tables from which rows come to it and those to which they go on: by these a
-    /// changed query tells states apart that are alike. Manifests of earlier versions have none.
+    /// For each line of the outline, the tables before and after it: they distinguish identical states in a changed
+    /// query. Manifests of earlier versions have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<Lineage>,
     /// The epoch at whose end the snapshots were taken.
     pub epoch: Epoch,
-    /// Who wrote it.
+    /// The incarnation that wrote it.
     pub incarnation: Incarnation,
     /// One entry per task.
     pub tasks: Vec<TaskState>,
 }
 
-/// What is around a part of the plan.
+/// The surroundings of a part of the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lineage {
     /// Names of the tables that are read for it.
     pub from: Vec<String>,
-    /// Descriptions of the states that its rows come through, its own included.
+    /// Descriptions of the states that its rows pass through, its own included.
     pub through: Vec<String>,
-    /// Names of the tables that are written by it.
+    /// Names of the tables that receive its rows.
     pub to: Vec<String>,
-    /// A hash of the query whose rows pass this way, whatever the parallelism. Empty: unknown.
+    /// A hash of the query for its rows, independent of the parallelism. Empty: unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub how: String,
 }
 
-/// One task's snapshot. Its parts are numbered over the whole plan, by kind, so that they are found again when stages
-/// are cut otherwise, as they are at another parallelism.
+/// One task's snapshot. Its parts are numbered over the whole plan, by kind, so that they can be identified when stages
+/// are cut differently, as at another parallelism.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskState {
@@ -64,23 +65,24 @@ pub struct TaskState {
     pub task: TaskId,
     /// The task had nothing more to do.
     pub finished: bool,
-    /// What it read, if it read a table.
+    /// The state of its source, if it read a table.
     pub source: Option<SourceState>,
     /// State of its operators.
     pub operators: Vec<OperatorState>,
-    /// What it wrote, if it wrote a table.
+    /// The state of its sink, if it wrote a table.
     pub sink: Option<SinkState>,
 }
 
-/// Where a reader stood.
+/// The state of a reader.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceState {
     /// Number among the plan's sources.
     pub number: usize,
-    /// Where the partitions stood.
+    /// Positions of the partitions.
     pub positions: BTreeMap<String, String>,
-    /// Event time of these partitions, in milliseconds. What formats 1 and 2 say of it is not read: they had numbers for names.
+    /// Event time of these partitions, in milliseconds. It is not read from formats 1 and 2, which had numbers instead
+    /// of names.
     pub watermarks_ms: BTreeMap<String, i64>,
     /// What the sink of malformed records has prepared and not yet made visible, oldest first.
     pub dead_letters: Vec<Prepared>,
@@ -98,7 +100,7 @@ pub struct OperatorState {
     pub files: Vec<StateFile>,
 }
 
-/// What a writer had prepared and not yet made visible.
+/// What a sink had prepared and not yet made visible.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SinkState {
@@ -116,7 +118,7 @@ pub struct StateFile {
     pub blob: Blob,
     /// Number of rows.
     pub rows: u64,
-    /// Start of the latest pane that it has rows of, in milliseconds; `None` if state has no panes.
+    /// Start of the latest pane of its rows, in milliseconds; `None` if the state has no panes.
     pub last_pane_ms: Option<i64>,
 }
 
@@ -133,7 +135,7 @@ pub struct Prepared {
 }
 
 impl Manifest {
-    /// Names of all objects that belong to the checkpoint beside its manifest.
+    /// Names of all objects that belong to the checkpoint, except its manifest.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let of_task = |task: &TaskState| {
             let files = task.operators.iter().flat_map(|operator| &operator.files).map(|file| &file.blob);
@@ -154,7 +156,7 @@ pub fn encode_manifest(manifest: &Manifest) -> Result<Vec<u8>> {
     Ok(format!("anabranch checkpoint {} {checksum:08x}\n{text}\n", manifest.format).into_bytes())
 }
 
-/// Reads what [`encode_manifest`] wrote. Damage and versions of other programs are errors.
+/// Decodes the output of [`encode_manifest`]. Damage and unknown versions are errors.
 pub fn decode_manifest(content: &[u8]) -> Result<Manifest> {
     let damaged = |what: String| {
         Error::damaged(format!("the manifest of a checkpoint is damaged: {what}"))
@@ -175,7 +177,7 @@ pub fn decode_manifest(content: &[u8]) -> Result<Manifest> {
     }
     let body = body.strip_suffix('\n').ok_or_else(|| damaged("its end is missing".into()))?;
     if u32::from_str_radix(checksum, 16) != Ok(crc32fast::hash(body.as_bytes())) {
-        return Err(damaged("its checksum does not fit".into()));
+        return Err(damaged("its checksum does not match".into()));
     }
     let mut manifest: Manifest = serde_json::from_str(body).map_err(|error| damaged(error.to_string()))?;
     if manifest.format.to_string() != *format {

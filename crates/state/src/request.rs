@@ -1,8 +1,8 @@
-//! Asking a running job for a savepoint, through the store alone: whoever can read the job's checkpoints can ask, from any
-//! machine.
+//! Requests for savepoints of a running job, through the store alone: any process that can access the job's checkpoints
+//! can send one, from any machine.
 //!
-//! The one who asks puts a request; the job finds it, says that it has, makes a checkpoint, answers with it, and keeps that
-//! checkpoint until the request is gone. A request that is not renewed for long has been forgotten: the job removes it.
+//! The client writes a request. The job finds and acknowledges it, takes a checkpoint, answers with it, and keeps that
+//! checkpoint until the request is removed. The job removes a request that was not renewed for long.
 
 use anabranch_model::{Epoch, Error, Result};
 use serde::{Deserialize, Serialize};
@@ -10,24 +10,24 @@ use serde::{Deserialize, Serialize};
 use crate::{Blob, Store};
 
 const REQUEST: &str = "requests/savepoint.json";
-/// A request that has not been renewed for so long is forgotten.
+/// A request that has not been renewed for this time is removed.
 pub const REQUEST_FORGOTTEN_MS: i64 = 10 * 60 * 1000;
 
 /// A request for a savepoint, as the job sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Who asks: no other request has this name.
+    /// Identifies the request: no other has this name.
     pub id: String,
     /// Counts the renewals.
     pub renewed: u64,
 }
 
-/// What the job says.
+/// The job's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Answer {
-    /// Here it is.
+    /// The requested checkpoint.
     Checkpoint {
         /// Its epoch.
         epoch: Epoch,
@@ -39,7 +39,7 @@ pub enum Answer {
 }
 
 impl Request {
-    /// The request that waits at a job's place, if there is one.
+    /// The request at a job's place, if there is one.
     pub fn waiting(store: &Store) -> Result<Option<Request>> {
         let Some(content) = store.get(REQUEST)? else { return Ok(None) };
         serde_json::from_slice(&content).map(Some).map_err(|error| {
@@ -60,29 +60,29 @@ impl Request {
                 return Ok(());
             }
         }
-        Err(Error::user(format!("another savepoint of the job has been asked for {} s ago", age_ms / 1000))
+        Err(Error::user(format!("another savepoint of the job was requested {} s ago", age_ms / 1000))
             .at(store.place().to_owned())
             .remedy("wait until it is done"))
     }
 
-    /// Whether this is the request that waits now. A store whose first answer was lost says that there is one already, which
-    /// may be this.
+    /// Writes the request if there is none. Returns whether this request is the current one: if the first answer of the
+    /// store was lost, the retry finds an existing request, which may be this one.
     fn put_if_none(&self, store: &Store) -> Result<bool> {
         Ok(store.put_new(REQUEST, encode(self)?.into())?
             || matches!(Request::waiting(store), Ok(Some(waiting)) if waiting.id == self.id))
     }
 
-    /// Says that the job has found the request.
+    /// Reports that the job has found the request.
     pub fn acknowledge(&self, store: &Store) -> Result<()> {
         store.put(&self.name("found"), b"{}".to_vec().into()).map(|_| ())
     }
 
-    /// Answers. Only the first answer counts: whether it was this.
+    /// Answers the request. Only the first answer counts; returns whether it was this one.
     pub fn answer(&self, store: &Store, answer: &Answer) -> Result<bool> {
         store.put_new(&self.name("answer"), encode(answer)?.into())
     }
 
-    /// What has been answered, by whichever process of the job.
+    /// The answer of any process of the job.
     pub fn answered(&self, store: &Store) -> Result<Option<Answer>> {
         let name = self.name("answer");
         let Some(content) = store.get(&name)? else { return Ok(None) };
@@ -93,9 +93,9 @@ impl Request {
         })
     }
 
-    /// Removes the request and what was said to it.
+    /// Removes the request and its answers.
     pub fn remove(&self, store: &Store) -> Result<()> {
-        // The request goes first: the job lets its checkpoint go then.
+        // The request is removed first: the job releases its checkpoint then.
         if Request::waiting(store)?.is_some_and(|waiting| waiting.id == self.id) {
             store.delete(REQUEST)?;
         }
@@ -108,7 +108,7 @@ impl Request {
     }
 }
 
-/// A request as the one sees it who asks.
+/// A request as its client sees it.
 #[derive(Debug)]
 pub struct Asked {
     store: Store,
@@ -116,13 +116,13 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Asks the job at a place. `now_ms` is the time of day.
+    /// Sends a request to the job at a place. `now_ms` is the time of day.
     pub fn ask(store: &Store, id: String, now_ms: i64) -> Result<Asked> {
         let request = Request { id, renewed: 0 };
         match request.put(store, now_ms) {
             Ok(()) => Ok(Asked { store: store.clone(), request }),
             Err(error) => {
-                // It may be there all the same, and would hold a checkpoint and others' requests up.
+                // It may exist nevertheless, and would keep a checkpoint and block other requests.
                 let _ = request.remove(store);
                 Err(error)
             }
@@ -134,12 +134,12 @@ impl Asked {
         Ok(self.store.get(&self.request.name("found"))?.is_some())
     }
 
-    /// What the job has answered, if it has.
+    /// The job's answer, if there is one.
     pub fn answer(&self) -> Result<Option<Answer>> {
         self.request.answered(&self.store)
     }
 
-    /// Tells the job that the checkpoint is still needed: to be called every minute or so.
+    /// Tells the job that the checkpoint is still needed: to be called about every minute.
     pub fn renew(&mut self) -> Result<()> {
         if Request::waiting(&self.store)?.is_none_or(|waiting| waiting.id != self.request.id) {
             return Err(Error::outside("the job no longer keeps the checkpoint: the request was removed")
@@ -166,7 +166,7 @@ mod tests {
     use crate::lossy::{Loss, Lossy};
 
     #[test]
-    fn an_own_request_is_known_again_and_none_stays_of_one_that_failed() {
+    fn an_own_request_is_recognized_and_a_failed_one_leaves_nothing() {
         let lossy = Lossy::new(REQUEST, Loss::Retried);
         let asked = Asked::ask(&lossy.store(), "a".into(), 0).expect("its own");
         let error = Asked::ask(&lossy.store(), "b".into(), 0).expect_err("another").to_string();

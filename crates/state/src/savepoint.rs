@@ -1,10 +1,10 @@
-//! Savepoints: a checkpoint that the user keeps, in a place of its own, with everything that it names.
+//! Savepoints: a checkpoint that the user keeps, in a separate place, with all files that it names.
 //!
-//! The mark `savepoint.json` is written last, so that a savepoint is there as a whole or not at all. It is no place for a
-//! job's checkpoints: a job that begins with it has a place of its own, and any number of jobs may.
+//! The mark `savepoint.json` is written last, so a savepoint exists as a whole or not at all. A savepoint is not a
+//! place for a job's checkpoints: any number of jobs may start from it, and each has its own place.
 //!
-//! What sinks had prepared is left out. It belongs to the job whose checkpoint this was, which makes it visible; a second
-//! job that did the same would show it twice, or take the first one's transactions away.
+//! The results that sinks had prepared are omitted. They belong to the job of the checkpoint, which makes them visible.
+//! A second job that did the same would show them twice, or abort the first one's transactions.
 
 use anabranch_model::{Error, Result};
 use bytes::Bytes;
@@ -20,13 +20,13 @@ const FORMAT: u32 = 1;
 /// A savepoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Savepoint {
-    /// Where the job's checkpoints lay.
+    /// The place of the job's checkpoints.
     pub from: String,
     /// The manifest, as stored.
     pub blob: Blob,
-    /// What it consists of.
+    /// Its contents.
     pub manifest: Manifest,
-    /// Parts that sinks had prepared and that are left to the job.
+    /// Number of prepared parts of sinks that are omitted.
     pub left_out: u64,
 }
 
@@ -41,7 +41,7 @@ struct Mark {
 }
 
 impl Savepoint {
-    /// What no other savepoint is called, wherever this one is copied to.
+    /// A unique identifier of the savepoint, wherever it is copied to.
     #[must_use]
     pub fn id(&self) -> String {
         let Manifest { job, incarnation, epoch, .. } = &self.manifest;
@@ -70,8 +70,8 @@ impl Savepoint {
         Ok(Some(Savepoint { from: mark.from, blob: mark.manifest, manifest, left_out: mark.left_out }))
     }
 
-    /// Copies a checkpoint to an empty place, checking everything as it is read and again as it was written. `step` is called
-    /// after each object. What was written is removed again if this fails.
+    /// Copies a checkpoint to an empty place, verifying everything when it is read and again when it is written. `step`
+    /// is called after each object. If this fails, what was written is removed.
     pub fn copy(
         from: &Store,
         checkpoint: &Blob,
@@ -84,19 +84,19 @@ impl Savepoint {
         let mut written = Vec::new();
         let copied = copy_all(from, manifest, to, &mut written, step);
         if copied.is_err() {
-            // The reason for the failure may be the reason why this fails too; the first one is what the user hears.
-            // The mark goes first and for good, and without that nothing does: there is no savepoint of which a part is missing.
+            // The removal may fail for the same reason; the user gets the first error. The mark is removed first,
+            // durably; if that fails, nothing else is removed: no savepoint exists of which a part is missing.
             let _ = written.iter().rev().try_for_each(|name| to.delete_durably(name));
         }
         copied
     }
 }
 
-/// Makes sure that nothing lies at a place.
+/// Verifies that a place is empty.
 pub fn check_empty(store: &Store) -> Result<()> {
     match store.list("")?.first() {
         None => Ok(()),
-        Some(name) => Err(Error::user(format!("the place of a savepoint must be empty, and there is {name}"))
+        Some(name) => Err(Error::user(format!("the place of a savepoint must be empty, but contains {name}"))
             .at(store.place().to_owned())
             .remedy("give a new place")),
     }
@@ -135,20 +135,20 @@ fn copy_all(
     Ok(Savepoint { from: mark.from, blob, manifest, left_out })
 }
 
-/// Writes the mark. When the answer to that is lost, or is that there is one, the mark is read: it may be the own one.
-/// `written` is what is to be removed if this fails.
+/// Writes the mark. If the answer is lost, or says that there is one, the mark is read: it may be our own. `written` is
+/// what must be removed if this fails.
 fn put_mark(to: &Store, text: &Bytes, written: &mut Vec<String>) -> Result<()> {
     let put = to.put_new(MARK, text.clone());
     if matches!(put, Ok(true)) {
         return Ok(());
     }
     match (to.get(MARK), put) {
-        // In a directory no answer is lost: there the mark may not have come to the disk.
+        // In a directory no answer is lost: there the mark may not have reached the disk.
         (Ok(Some(found)), put) if found == text && (put.is_ok() || to.is_remote()) => Ok(()),
         (Ok(Some(found)), _) if found != text => {
-            // What the other one has written may have the names of what was written here.
+            // The files of the other savepoint may have the names of those written here.
             written.clear();
-            Err(Error::user("somebody else has written a savepoint there").at(to.place().to_owned()))
+            Err(Error::user("another process has written a savepoint there").at(to.place().to_owned()))
         }
         (Ok(_), Err(error)) => {
             written.push(MARK.to_owned());
@@ -161,7 +161,7 @@ fn put_mark(to: &Store, text: &Bytes, written: &mut Vec<String>) -> Result<()> {
         (Err(error), _) => {
             written.clear();
             Err(error.remedy(format!(
-                "look whether {MARK} is there once the place can be read: then the savepoint is complete; otherwise remove \
+                "check whether {MARK} exists once the place can be read: then the savepoint is complete; otherwise remove \
                  what is there, or give a new place"
             )))
         }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_stands_for_itself_and_leaves_to_the_job_what_sinks_had_prepared() {
+    fn a_copy_is_self_contained_without_what_sinks_had_prepared() {
         let (from, to) = (tempfile::tempdir().expect("folder"), tempfile::tempdir().expect("folder"));
         let (job, place) = (store(from.path()), store(to.path()));
         let blob = checkpoint(&job);
@@ -240,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_answer_to_the_mark_is_looked_up() {
+    fn a_lost_answer_to_the_mark_is_resolved_by_reading() {
         let folder = tempfile::tempdir().expect("folder");
         let job = store(folder.path());
         let blob = checkpoint(&job);
         for (loss, expected) in [
             (Loss::Answer, Ok(3)),
             (Loss::Request, Err(("lost on purpose", 0))),
-            (Loss::AnswerAndReads, Err(("look whether savepoint.json is there", 3))),
+            (Loss::AnswerAndReads, Err(("check whether savepoint.json exists", 3))),
         ] {
             let lossy = Lossy::new(MARK, loss);
             let place = lossy.store();

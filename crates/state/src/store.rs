@@ -1,7 +1,7 @@
-//! Objects by name: the few operations that checkpoints need, over `object_store`, called by threads that may wait.
+//! Objects by name: the few operations that checkpoints need, over `object_store`, for threads that may wait.
 //!
-//! Only two of them decide anything: `put_new`, which succeeds for one caller at most, and `get`. So the same protocol is
-//! right on a local directory and on every object store with a conditional put.
+//! Only two operations decide anything: `put_new`, which succeeds for at most one caller, and `get`. So the same
+//! protocol is correct on a local directory and on every object store with a conditional put.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -27,16 +27,16 @@ pub use model_disk::{DiskFault, ModelDisk};
 pub use open::Access;
 use requests::Requests;
 
-/// How often a refused conditional put is tried again while there is nothing under its name.
+/// How often a refused conditional put is retried while there is no object of its name.
 const CONFLICTS: usize = 5;
 
 /// A place for the checkpoints of one job.
 #[derive(Clone)]
 pub struct Store {
     objects: Objects,
-    /// Files of state nearby, of a store that is far away.
+    /// Local copies of state files of a remote store.
     copies: Option<Arc<Copies>>,
-    /// For messages.
+    /// The place, for messages.
     place: String,
 }
 
@@ -47,7 +47,7 @@ enum Objects {
     Store(Arc<dyn ObjectStore>, Requests),
 }
 
-/// Without the client behind it, which knows credentials.
+/// Omits the client, which contains credentials.
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("place", &self.place).finish_non_exhaustive()
@@ -66,20 +66,19 @@ pub struct Blob {
 }
 
 impl Store {
-    /// A store of the caller's own, for simulation and for services with credentials of their own.
+    /// A store of the caller, for simulation and for services with other credentials.
     pub fn new(objects: Arc<dyn ObjectStore>, place: impl Into<String>) -> Store {
         Store { objects: Objects::Store(objects, Requests::Local), copies: None, place: place.into() }
     }
 
-    /// A directory on this disk. It exists.
+    /// An existing directory on this disk.
     pub fn on_disk(disk: Arc<dyn Disk>, directory: impl Into<PathBuf>) -> Store {
         let directory = directory.into();
         let place = directory.display().to_string();
         Store { objects: Objects::Directory(Arc::new(Directory::new(disk, directory))), copies: None, place }
     }
 
-    /// Keeps copies of state files in a local directory, if this store is not one itself. What was copied by jobs that are gone
-    /// is removed.
+    /// Keeps copies of state files in a local directory, if this store is remote. Removes copies of jobs that are gone.
     pub fn with_copies(mut self, directory: &std::path::Path) -> Result<Store> {
         if self.is_remote() {
             self.copies = Some(Arc::new(Copies::open(directory, &self.place)?));
@@ -87,7 +86,7 @@ impl Store {
         Ok(self)
     }
 
-    /// Where the objects lie, for messages.
+    /// The place of the objects, for messages.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
@@ -99,7 +98,7 @@ impl Store {
         matches!(self.objects, Objects::Store(..))
     }
 
-    /// Writes an object, or writes it again.
+    /// Writes an object, replacing an existing one.
     #[expect(clippy::needless_pass_by_value, reason = "callers hand over what they have made for this")]
     pub fn put(&self, name: &str, content: Bytes) -> Result<Blob> {
         let blob = Blob { name: name.into(), bytes: content.len() as u64, crc32: crc32fast::hash(&content) };
@@ -139,7 +138,7 @@ impl Store {
                 Err(object_store::Error::AlreadyExists { .. }) => {}
                 Err(error) => return Err(failed("written", &self.at(name), &error)),
             }
-            // S3 also refuses while somebody else's request for this name is under way, and that one may fail.
+            // S3 also refuses while another process's request for this name is in progress, and that one may fail.
             match requests.wait(objects.head(&path)) {
                 Ok(_) => return Ok(false),
                 Err(object_store::Error::NotFound { .. }) => {}
@@ -183,7 +182,8 @@ impl Store {
         }
     }
 
-    /// An object as it was written: missing, shorter or changed content is an error that is told from one of reading.
+    /// Reads an object and verifies it. Missing, shorter or changed content is damage, which differs from an error of
+    /// reading.
     pub fn get_blob(&self, blob: &Blob) -> Result<Bytes> {
         let damaged = |what: String| {
             Error::damaged(what)
@@ -207,7 +207,7 @@ impl Store {
             return Err(damaged(format!("a file of the checkpoint is damaged: {is} bytes, {was} were written")));
         }
         if crc32fast::hash(&content) != blob.crc32 {
-            return Err(damaged("a file of the checkpoint is damaged: its checksum does not fit".into()));
+            return Err(damaged("a file of the checkpoint is damaged: its checksum does not match".into()));
         }
         if let Some(copies) = &self.copies {
             copies.put(&blob.name, &content);
@@ -215,7 +215,7 @@ impl Store {
         Ok(content)
     }
 
-    /// Names of all objects that begin with the folder `folder`, ascending.
+    /// Names of all objects in the folder `folder`, ascending.
     pub fn list(&self, folder: &str) -> Result<Vec<String>> {
         let mut names = match &self.objects {
             Objects::Directory(directory) => directory.list(folder).map_err(|e| self.refused("listed", folder, &e))?,
@@ -229,7 +229,7 @@ impl Store {
         Ok(names)
     }
 
-    /// Names of what lies at the place itself: objects, and the first parts of longer names.
+    /// Names at the top level of the place: objects, and the first parts of longer names.
     pub fn top(&self) -> Result<Vec<String>> {
         match &self.objects {
             Objects::Directory(directory) => directory.top().map_err(|error| self.refused("listed", "", &error)),
@@ -242,7 +242,7 @@ impl Store {
         }
     }
 
-    /// Removes an object; that there is none is fine.
+    /// Removes an object, if it exists.
     pub fn delete(&self, name: &str) -> Result<()> {
         if let Some(copies) = &self.copies {
             copies.delete(name);
@@ -266,18 +266,18 @@ impl Store {
         }
     }
 
-    /// Removes copies of files that are not needed: of those that an earlier process of the job has left.
+    /// Removes copies of files that are not needed, which an earlier process of the job has left.
     pub fn keep_copies(&self, needed: impl Fn(&str) -> bool) {
         if let Some(copies) = &self.copies {
             copies.keep(needed);
         }
     }
 
-    /// The disk has refused something.
+    /// The error for a disk that has refused an operation.
     fn refused(&self, what: &str, name: &str, error: &std::io::Error) -> Error {
         Error::outside(format!("cannot be {what}: {error}"))
             .at(self.at(name))
-            .remedy("see that the directory can be written, that its disk has room, and that the disk is sound")
+            .remedy("check that the directory is writable, that its disk has space, and that the disk works")
     }
 
     fn at(&self, name: &str) -> String {
@@ -285,15 +285,15 @@ impl Store {
     }
 }
 
-/// Codes of S3 with status 400 that are about the credentials all the same.
+/// Codes of S3 with status 400 that are nevertheless about the credentials.
 const CREDENTIALS: [&str; 4] = ["ExpiredToken", "InvalidToken", "InvalidAccessKeyId", "SignatureDoesNotMatch"];
 
-/// What the store says goes into the message only as far as it fits into a line; of a request that it refuses only its code,
-/// for the rest may repeat credentials.
+/// The store's message goes into the error only as far as it fits into a line. Of a refused request only the code goes
+/// in, because the rest may repeat credentials.
 fn failed(what: &str, at: &str, error: &object_store::Error) -> Error {
     use object_store::Error::{PermissionDenied, Unauthenticated};
     let said = error.to_string();
-    // Some requests fail without a kind.
+    // Some errors have no kind.
     let refused = ["401 Unauthorized", "403 Forbidden"].iter().any(|status| said.contains(status));
     let code = code(&said);
     let refused = refused || code.is_some_and(|code| CREDENTIALS.contains(&code));
@@ -315,7 +315,7 @@ fn failed(what: &str, at: &str, error: &object_store::Error) -> Error {
     Error::outside(format!("cannot be {what}: {said}")).at(at.to_owned())
 }
 
-/// The code in the XML that S3 answers with.
+/// The code in the XML of an answer of S3.
 fn code(said: &str) -> Option<&str> {
     let (code, _) = said.split_once("<Code>")?.1.split_once("</Code>")?;
     code.chars().all(|c| c.is_ascii_alphanumeric()).then_some(code)

@@ -1,5 +1,5 @@
-//! Checkpoints, the log and savepoints on a disk that keeps only what was made durable: the power fails at every operation, and
-//! every operation fails.
+//! Checkpoints, the log and savepoints on a disk that keeps only what was made durable: the power fails at every
+//! operation, and every operation fails.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ fn checkpoint(job: &Store, epoch: u64) -> anabranch_model::Result<Blob> {
     job.put(&format!("manifests/1-{epoch}.txt"), encode_manifest(&manifest)?.into())
 }
 
-/// What a job does, up to the first error.
+/// The work of a job, up to the first error.
 fn work(disk: &Arc<ModelDisk>, reported: &mut Reported) -> anabranch_model::Result<()> {
     let job = store(disk, JOB);
     let log = Log::new(job.clone());
@@ -73,14 +73,14 @@ fn work(disk: &Arc<ModelDisk>, reported: &mut Reported) -> anabranch_model::Resu
     Ok(())
 }
 
-/// Everything that was reported is there, and everything that is there is whole.
+/// Everything that was reported exists, and everything that exists is whole.
 fn check(disk: &Arc<ModelDisk>, reported: &Reported, what: &str) {
     let job = store(disk, JOB);
     let mut newest = None;
     for (number, entry) in Log::new(job.clone()).entries().expect("listed") {
         let entry = entry.unwrap_or_else(|error| panic!("{what}: {error}"));
         let Entry::Checkpoint { manifest, .. } = entry else { continue };
-        // Older ones may be on their way out.
+        // Older ones may be about to be removed.
         if reported.checkpoint.is_none_or(|checkpoint| number >= checkpoint) {
             let content = job.get_blob(&manifest).unwrap_or_else(|error| panic!("{what}: {error}"));
             let manifest = decode_manifest(&content).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -120,7 +120,8 @@ fn a_power_failure_at_any_operation_leaves_what_was_reported() {
     }
 }
 
-/// What the disk refuses is not reported; what was reported before and after is there, also behind a power failure.
+/// An operation that the disk refuses is not reported as done. What was reported before and after exists, even after a
+/// power failure.
 #[test]
 fn an_operation_that_fails_is_a_failure_and_nothing_else_is_lost() {
     for fault in [DiskFault::Full, DiskFault::Device] {

@@ -35,7 +35,7 @@ fn objects_are_written_read_listed_and_removed() {
 
 #[test]
 fn of_racing_writers_one_writes_a_new_object() {
-    // Each with a client of its own, as processes have.
+    // Each with a separate client, as processes have.
     let stores: Vec<Store> = (0..8).map(|_| store("race")).collect();
     for round in 0..20 {
         let name = format!("log/{round:012}.json");
@@ -61,13 +61,13 @@ fn large_objects_go_in_parts() {
     let content: Bytes = (0..40_u32 << 18).flat_map(u32::to_le_bytes).collect::<Vec<u8>>().into();
     assert_eq!(content.len(), 40 << 20);
     let blob = store.put("state/large", content.clone()).expect("put");
-    assert!(store.get_blob(&blob).expect("get") == content, "the parts are not what they were");
+    assert!(store.get_blob(&blob).expect("get") == content, "the parts differ from what was written");
     std::fs::write(shared().file("large/state/large"), &content[..20 << 20]).expect("cut");
     assert!(store.get_blob(&blob).is_err(), "half of it passes for the whole");
 }
 
 #[test]
-fn wrong_credentials_and_places_are_told_without_repeating_them() {
+fn wrong_credentials_and_places_are_reported_without_repeating_them() {
     let wrong = [("AWS_ACCESS_KEY_ID", "anabranch"), ("AWS_SECRET_ACCESS_KEY", "hush-hush")];
     let wrong = Access::new(wrong.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let store = Store::open(&shared().place("denied"), &wrong).expect("no request yet");
@@ -83,7 +83,7 @@ fn wrong_credentials_and_places_are_told_without_repeating_them() {
 }
 
 #[test]
-fn what_a_restore_needs_may_lie_nearby() {
+fn a_restore_may_read_local_copies() {
     let nearby = tempfile::tempdir().expect("folder");
     let open = || store("copied").with_copies(nearby.path()).expect("copies");
     let blob = open().put("state/a", Bytes::from_static(b"content")).expect("put");

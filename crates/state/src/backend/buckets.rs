@@ -1,5 +1,6 @@
-//! Rows in order of their buckets. A bucket is a slice of the keys that is small enough to be merged in memory however
-//! large the state is; hashes are uniform, so all are of about one size and need no order among or within them.
+//! Rows in order of their buckets. A bucket is a slice of the keys that is small enough to be merged in memory, however
+//! large the state is. Hashes are uniform, so all buckets have about the same size, and no order among or within them
+//! is needed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,21 +13,21 @@ use arrow::array::{
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-/// Number of buckets: state of one task may be so many times larger than what can be merged at once.
+/// Number of buckets: the state of one task may be larger by this factor than what can be merged at once.
 pub const BUCKETS: usize = 256;
 
 /// Rows with the order of their buckets.
 #[derive(Debug)]
 pub struct Buckets {
     rows: RecordBatch,
-    /// Numbers of the rows, those of bucket 0 first.
+    /// Indices of the rows, those of bucket 0 first.
     order: UInt32Array,
     /// Where each bucket ends in `order`.
     ends: Vec<u32>,
 }
 
-/// Neither the bits that choose a key group (the highest) nor those that choose a slot of a table (the lowest): keys of
-/// one task and one bucket differ in both.
+/// Uses neither the highest bits of the hash, which choose a key group, nor the lowest, which choose a slot of a table:
+/// keys of one task and one bucket differ in both.
 fn bucket_of(hash: u64) -> usize {
     (hash >> 32) as usize % BUCKETS
 }
@@ -43,7 +44,7 @@ impl Buckets {
         for end in &mut ends {
             begin += std::mem::replace(end, begin);
         }
-        // Now each is where its bucket begins, and moves to where it ends as rows are placed.
+        // Each entry is now where its bucket begins, and moves to where the bucket ends as rows are placed.
         let mut order = vec![0_u32; hashes.len()];
         for (row, hash) in (0_u32..).zip(hashes) {
             let place = &mut ends[bucket_of(*hash)];
@@ -58,7 +59,7 @@ impl Buckets {
         self.range(bucket).is_empty()
     }
 
-    /// No rows of these columns.
+    /// A batch of these columns without rows.
     pub(super) fn none(&self) -> RecordBatch {
         self.rows.slice(0, 0)
     }
@@ -68,7 +69,7 @@ impl Buckets {
         begin..self.ends[bucket] as usize
     }
 
-    /// The rows of one bucket, in an array of their own.
+    /// A copy of the rows of one bucket.
     pub fn rows(&self, bucket: usize) -> Result<RecordBatch> {
         let range = self.range(bucket);
         let rows = self.order.slice(range.start, range.len());
@@ -79,7 +80,7 @@ impl Buckets {
     }
 }
 
-/// The rows without the data of others that their strings may lie among.
+/// A copy of the rows without the data of other rows in their string buffers.
 pub(crate) fn detached(rows: &RecordBatch) -> Result<RecordBatch> {
     let columns = rows.columns().iter().map(own).collect::<Result<_>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

@@ -1,5 +1,5 @@
-//! Merging runs of a pane into one, a bucket at a time: in small steps between the batches of the task, instead of on a
-//! thread of its own, so that a task's time is the task's and a run repeats itself under a simulator.
+//! Merges the runs of a pane into one, a bucket at a time, in small steps between the batches of the task. A separate
+//! thread would not be deterministic under a simulator, and would use more than the task's own time.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use anabranch_model::Result;
 use super::run::{RunWriter, Runs};
 use super::{BUCKETS, Merge, Run};
 
-/// Rows of one pane, each key at most once: files that follow on each other in their buckets.
+/// Rows of one pane, each key at most once: files in the order of their buckets.
 pub(super) type Sorted = Vec<Arc<Run>>;
 
-/// A merge that is under way.
+/// A merge in progress.
 pub(super) struct Compaction {
     pub(super) pane: i64,
     /// The level whose oldest runs are merged.
@@ -26,7 +26,7 @@ impl Compaction {
         Compaction { pane, level, inputs, next_bucket: 0, writer: RunWriter::new(pane) }
     }
 
-    /// Number of runs that it makes one of.
+    /// Number of runs that it merges into one.
     pub(super) fn inputs(&self) -> usize {
         self.inputs.len()
     }
@@ -49,7 +49,7 @@ impl Compaction {
     }
 }
 
-/// Gives the rows of a bucket in all of these.
+/// Adds the rows of a bucket in all of these runs.
 pub(super) fn read<'a>(
     sorted: impl IntoIterator<Item = &'a Sorted>,
     bucket: usize,

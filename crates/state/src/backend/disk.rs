@@ -1,8 +1,8 @@
-//! State in runs on a local disk, in levels: a run that is put is of level 0, and when a level of a pane has
-//! [`FAN_IN`] runs they become one of the next. Nothing here must survive the process: checkpoints carry copies.
+//! State in runs on a local disk, in levels: a new run has level 0, and when a level of a pane has [`FAN_IN`] runs,
+//! they are merged into one of the next level. Nothing here must survive the process: checkpoints contain copies.
 //!
-//! Merging keeps pace with what is put: after each batch as many steps are made as it takes to be done within half as many
-//! puts as fill a level. So a level has at most one and a half times [`FAN_IN`] runs or so, whatever the number of panes,
+//! Merging keeps pace with the puts. After each batch it does as many steps as needed to finish within half the puts
+//! that fill a level. So a level has at most about one and a half times [`FAN_IN`] runs, whatever the number of panes,
 //! and no batch waits for a backlog.
 
 use std::collections::BTreeMap;
@@ -17,12 +17,12 @@ use super::compaction::{Compaction, Sorted, read};
 use super::run::{RunWriter, Runs};
 use super::{BUCKETS, Buckets, Merge, Run, StateBackend};
 
-/// Runs of one level that become one of the next: rows are written again once per level, and keys that come again and
-/// again take at most about so many times their room.
+/// Number of runs of one level that are merged into one of the next. Rows are written again once per level, and keys
+/// that return again and again take at most about this many times their space.
 pub(super) const FAN_IN: usize = 8;
-/// Tables are full at this share of the bound. A table that grows holds its old slots beside twice as many new ones.
+/// Tables are full at this share of the limit. A table that grows holds its old slots beside twice as many new ones.
 const TABLES_SHARE: usize = 4;
-/// Tables are never larger: a table's strings must fit into one array, and giving it away is a pause.
+/// Tables are never larger: a table's strings must fit into one array, and flushing it is a pause.
 const TABLES_BYTES_MAX: usize = 1 << 30;
 
 /// State on a local disk.
@@ -40,7 +40,7 @@ struct Levels {
     levels: Vec<Vec<Sorted>>,
 }
 
-/// How many steps of merging follow on a batch.
+/// The number of merge steps after a batch.
 #[derive(Default)]
 struct Pace {
     /// Batches since the last put, and between the two before it.
@@ -80,7 +80,7 @@ impl DiskBackend {
         (self.bytes_max / TABLES_SHARE).min(TABLES_BYTES_MAX)
     }
 
-    /// Begins to merge the oldest runs of the level that has the most, if one has enough.
+    /// Begins to merge the oldest runs of the level with the most runs, if it has enough.
     fn begin_compaction(&mut self) {
         let levels = self
             .panes
@@ -90,7 +90,7 @@ impl DiskBackend {
         self.compaction = fullest.map(|(runs, pane, level)| Compaction::new(pane, level, runs[..FAN_IN].to_vec()));
     }
 
-    /// Steps until no level has runs enough to be merged.
+    /// Steps until no level has enough runs to be merged.
     fn steps_left(&self) -> usize {
         let levels = self.panes.values().flat_map(|levels| &levels.levels);
         let merges: usize = levels.map(|runs| runs.len() / FAN_IN).sum();
@@ -99,7 +99,7 @@ impl DiskBackend {
     }
 
     fn set_pace(&mut self) {
-        // Several panes are put at once: that counts as one time.
+        // Several panes are put at once: that counts as one put.
         if self.pace.batches > 0 {
             self.pace.batches_per_put = std::mem::take(&mut self.pace.batches);
         }
@@ -144,7 +144,7 @@ impl StateBackend for DiskBackend {
         let mut writer = RunWriter::new(pane);
         let none = rows.none();
         for bucket in 0..BUCKETS {
-            // A small table has nothing in most of its buckets.
+            // A small table has no rows in most of its buckets.
             let rows = if rows.is_empty(bucket) { none.clone() } else { rows.rows(bucket)? };
             writer.add(bucket, &rows, &mut self.runs)?;
         }

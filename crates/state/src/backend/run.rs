@@ -1,6 +1,6 @@
-//! A run: rows of one pane in order of their buckets, written once, in a file without a name, which the operating system
-//! removes with the last handle on it, so that nothing is left of a process that was killed. Its content is a state file as checkpoints
-//! have it; where each bucket begins is kept in memory.
+//! A run: rows of one pane in order of their buckets, written once, in a file without a name. The operating system
+//! removes such a file with its last handle, so a killed process leaves nothing. The content is a state file as in
+//! checkpoints; the offsets of the buckets are kept in memory.
 
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
@@ -16,7 +16,8 @@ use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use crc32fast::Hasher;
 
-/// Size beyond which a run continues in another file, unless the caller says otherwise: copying a file takes its size in memory.
+/// Size beyond which a run continues in another file, unless the caller sets another size. Copying a file takes this
+/// much memory.
 const FILE_BYTES: u64 = 64 << 20;
 
 /// Rows of one pane and a range of buckets.
@@ -36,13 +37,13 @@ pub struct Run {
     pieces: Pieces,
 }
 
-/// A file is cut into the schema, the rows of each bucket, and the end.
+/// A file is divided into the schema, the rows of each bucket, and the end.
 #[derive(Debug, Default)]
 struct Pieces {
     /// Where each piece ends.
     ends: Vec<u64>,
-    /// CRC-32 of each piece. Disks return wrong bytes without an error; rows of a damaged piece must not get into results or
-    /// checkpoints.
+    /// CRC-32 of each piece. Disks return wrong bytes without an error; rows of a damaged piece must not get into
+    /// results or checkpoints.
     checksums: Vec<u32>,
 }
 
@@ -62,7 +63,7 @@ impl Run {
         self.first_bucket..self.first_bucket + self.pieces.ends.len() - 2
     }
 
-    /// The rows of a bucket that it has.
+    /// Reads the rows of a bucket.
     pub(super) fn read(&self, bucket: usize) -> Result<Vec<RecordBatch>> {
         let piece = bucket - self.first_bucket + 1;
         if self.pieces.ends[piece - 1] == self.pieces.ends[piece] {
@@ -91,14 +92,14 @@ impl Run {
         Ok(content)
     }
 
-    /// The job resumes from a checkpoint after such a failure, and its runs are written anew.
+    /// After this error the job resumes from a checkpoint, and its runs are written again.
     fn check(&self, piece: usize, content: &[u8]) -> Result<()> {
         if crc32fast::hash(content) == self.pieces.checksums[piece] {
             return Ok(());
         }
         let (id, end) = (self.id, self.pieces.ends[piece]);
         Err(Error::outside(format!(
-            "run {id} of the state on the local disk is damaged: the checksum of the {} bytes before byte {end} does not fit",
+            "run {id} of the state on the local disk is damaged: the checksum of the {} bytes before byte {end} does not match",
             content.len()
         ))
         .at(self.directory.display().to_string())
@@ -113,7 +114,7 @@ impl Run {
     }
 }
 
-/// Where runs are written, and which were.
+/// Where runs are written, and which exist.
 pub(super) struct Runs {
     schema: SchemaRef,
     directory: Arc<PathBuf>,
@@ -129,7 +130,7 @@ impl Runs {
     }
 }
 
-/// Writes rows in order of their buckets, in as many files as their size asks for.
+/// Writes rows in order of their buckets, in as many files as their size needs.
 pub(super) struct RunWriter {
     pane: i64,
     open: Option<OpenRun>,
@@ -144,7 +145,7 @@ struct OpenRun {
 }
 
 impl OpenRun {
-    /// Ends a piece: what was written since the last one.
+    /// Ends a piece: everything written since the last one.
     fn end_piece(&mut self) {
         let counted = self.writer.get_mut();
         self.pieces.ends.push(counted.bytes);
@@ -157,7 +158,7 @@ impl RunWriter {
         RunWriter { pane, open: None, done: Vec::new() }
     }
 
-    /// Adds the rows of a bucket, which follows on the last one.
+    /// Adds the rows of a bucket, which comes after the last one.
     pub(super) fn add(&mut self, bucket: usize, rows: &RecordBatch, runs: &mut Runs) -> Result<()> {
         let written = |error| failed(&runs.directory, "written", &error);
         let open = match &mut self.open {
@@ -185,7 +186,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// What was written, in order of the buckets.
+    /// The runs that were written, in order of the buckets.
     pub(super) fn finish(mut self, runs: &mut Runs) -> Result<Vec<Arc<Run>>> {
         self.close(runs)?;
         Ok(self.done)
@@ -208,7 +209,7 @@ impl RunWriter {
 struct Counted {
     file: BufWriter<File>,
     bytes: u64,
-    /// Of what was written since the last piece ended.
+    /// Checksum of everything written since the last piece ended.
     checksum: Hasher,
 }
 

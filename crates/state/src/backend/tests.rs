@@ -77,7 +77,7 @@ impl Merge for Totals {
     }
 }
 
-/// One piece of work; the buckets that were merged.
+/// One step of work; returns the number of merged buckets.
 fn work(backend: &mut DiskBackend) -> usize {
     let steps = Rc::new(Cell::new(0));
     let merge = || Ok(Box::new(Totals { steps: Rc::clone(&steps), ..Totals::default() }) as Box<dyn Merge>);
@@ -134,11 +134,11 @@ fn check(seed: u64) {
 }
 
 #[test]
-fn rows_come_back_whatever_was_merged_meanwhile() {
+fn rows_are_read_back_whatever_was_merged_meanwhile() {
     (0..3).for_each(check);
 }
 
-/// The fewer batches between two puts and the more panes, the more there is to do after a batch; never a backlog at once.
+/// The fewer batches between two puts and the more panes, the more work after a batch; but never a backlog at once.
 #[test]
 fn merging_keeps_pace_with_any_number_of_panes() {
     for (panes, batches_per_put, steps_max) in [(1, 10, 20), (24, 10, 40), (24, 40, 20)] {
@@ -184,7 +184,7 @@ fn a_run_has_the_same_buckets_in_however_many_files_it_is() {
     }
 }
 
-/// The disk returns other bytes than were written: that becomes an error, and never a result or a checkpoint.
+/// The disk returns other bytes than were written: that is an error, and never becomes a result or a checkpoint.
 #[test]
 fn damage_of_a_run_on_the_local_disk_is_detected() {
     let folder = tempfile::tempdir().expect("folder");

@@ -1,8 +1,8 @@
-//! Copies of state files on a local disk, beside a store that is far away: a job that is started again on the same machine
-//! reads them in place of what lies there.
+//! Local copies of state files of a remote store: a job that restarts on the same machine reads them instead of the
+//! remote files.
 //!
-//! Nothing depends on them. A copy that is not exactly what was written counts as missing, and one that cannot be written is
-//! not there. Each place has a folder of its own; a folder in which nothing was written for days is of a job that is gone.
+//! Nothing depends on them. A copy that is not exactly what was written counts as missing, and a failure to write one
+//! is ignored. Each place has its own folder; a folder without writes for days belongs to a job that is gone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::Blob;
 
 /// Folder of the store whose objects are copied.
 const COPIED: &str = "state/";
-/// A folder in which nothing was written for so long is removed when a job opens another one.
+/// A folder without writes for this time is removed when a job opens another one.
 const UNUSED_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 #[derive(Debug)]
@@ -24,16 +24,16 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// Copies of what lies at `place`, in a folder of `directory`.
+    /// Copies of the objects at `place`, in a folder of `directory`.
     pub(super) fn open(directory: &Path, place: &str) -> Result<Copies> {
         let copies = directory.join("copies");
         let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let readable: String = place.chars().map(plain).take(80).collect();
         let folder = copies.join(format!("{readable}-{:08x}", crc32fast::hash(place.as_bytes())));
         fs::create_dir_all(&folder).map_err(|error| {
-            Error::outside(format!("the directory cannot be made: {error}"))
+            Error::outside(format!("the directory cannot be created: {error}"))
                 .at(directory.display().to_string())
-                .remedy("use a directory that can be written")
+                .remedy("use a writable directory")
         })?;
         remove_unused(&copies, &folder);
         Ok(Copies { folder })
@@ -52,7 +52,7 @@ impl Copies {
 
     pub(super) fn put(&self, name: &str, content: &[u8]) {
         let Some(path) = self.path(name) else { return };
-        // A half-written file is told from a whole one by its checksum; what is missing is read from the store.
+        // A half-written file is recognized by its checksum; a missing one is read from the store.
         let written = fs::create_dir_all(&self.folder).and_then(|()| fs::write(&path, content));
         if written.is_err() {
             let _ = fs::remove_file(path);
@@ -75,7 +75,7 @@ impl Copies {
         }
     }
 
-    /// Where the copy of an object lies, if it is one of those that are copied.
+    /// The path of an object's copy, if the object is of a kind that is copied.
     fn path(&self, name: &str) -> Option<PathBuf> {
         let file = name.strip_prefix(COPIED)?;
         (!file.is_empty() && !file.contains(['/', '\\'])).then(|| self.folder.join(file))
@@ -86,7 +86,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
 }
 
-/// Removes the folders of other places in which nothing was written or removed for long.
+/// Removes the folders of other places without recent writes or removals.
 fn remove_unused(copies: &Path, own: &Path) {
     for folder in entries(copies).filter(|folder| folder != own) {
         let changed = folder.metadata().and_then(|metadata| metadata.modified());

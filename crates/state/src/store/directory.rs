@@ -1,8 +1,8 @@
-//! Objects as files in a local directory, written so that a power failure leaves each as a whole or not at all, and that what
-//! was reported as written is there afterwards.
+//! Objects as files in a local directory, written so that a power failure leaves each whole or absent, and everything
+//! that was reported as written is there afterwards.
 //!
-//! A file gets its name when its content is durable; it counts as written when the name is durable too. Where the disk refuses
-//! one of the two, the write has failed, though the file may be seen under its name.
+//! A file gets its name when its content is durable; it counts as written when the name is durable too. If the disk
+//! refuses one of the two, the write has failed, although the file may be visible under its name.
 
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::disk::{Disk, DiskEntry};
 
-/// What stands between an object's name and the rest in the name of a file that is being written. No object's name has it.
+/// Separates an object's name from the rest in the name of a file that is being written. No object's name contains it.
 const UNFINISHED: char = '#';
 
 /// A directory with objects.
@@ -22,7 +22,7 @@ pub(super) struct Directory {
     root: PathBuf,
     /// Folders that were made durable.
     folders: Mutex<BTreeSet<PathBuf>>,
-    /// Tells files apart that are being written.
+    /// Numbers the files that are being written.
     files: AtomicU64,
 }
 
@@ -31,7 +31,7 @@ impl Directory {
         Directory { disk, root, folders: Mutex::default(), files: AtomicU64::new(0) }
     }
 
-    /// Writes an object, in place of the one of this name.
+    /// Writes an object, replacing an existing one.
     pub(super) fn put(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let (path, folder) = self.place(name)?;
         let file = self.write(name, content)?;
@@ -62,19 +62,19 @@ impl Directory {
         found(self.disk.written_ms(&self.root.join(name)))
     }
 
-    /// Removes an object. It may be back after a power failure.
+    /// Removes an object. It may reappear after a power failure.
     pub(super) fn delete(&self, name: &str) -> io::Result<()> {
         found(self.disk.remove(&self.root.join(name))).map(|_| ())
     }
 
-    /// Removes an object for good.
+    /// Removes an object durably.
     pub(super) fn delete_durably(&self, name: &str) -> io::Result<()> {
         self.delete(name)?;
         let path = self.root.join(name);
         found(self.disk.sync_folder(path.parent().unwrap_or(&self.root))).map(|_| ())
     }
 
-    /// Names of all objects in a folder and in those below it; also of files whose writing was interrupted.
+    /// Names of all objects in a folder and its subfolders, including files whose writing was interrupted.
     pub(super) fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         let mut folders = vec![folder.trim_end_matches('/').to_owned()];
@@ -92,7 +92,7 @@ impl Directory {
         Ok(self.disk.list(&self.root)?.into_iter().map(|entry| entry.name).collect())
     }
 
-    /// Where an object lies, and its folder, which is there durably.
+    /// The path of an object, and its folder, which exists durably.
     fn place(&self, name: &str) -> io::Result<(PathBuf, PathBuf)> {
         let path = self.root.join(name);
         let folder = path.parent().unwrap_or(&self.root).to_owned();
@@ -104,14 +104,14 @@ impl Directory {
         Ok((path, folder))
     }
 
-    /// Writes a file beside the object of this name. Nothing is left of it if that fails.
+    /// Writes a file beside the object of this name. Leaves nothing if that fails.
     fn write(&self, name: &str, content: &[u8]) -> io::Result<PathBuf> {
         loop {
             let (process, number) = (std::process::id(), self.files.fetch_add(1, Relaxed));
             let file = self.root.join(format!("{name}{UNFINISHED}{process}-{number}"));
             match self.disk.write_file(&file, content) {
                 Ok(()) => return Ok(file),
-                // Of a process of the same number, on another machine or before this one.
+                // A file of a process with the same number, on another machine or before this one.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     self.discard(&file);
@@ -122,12 +122,12 @@ impl Directory {
     }
 
     fn discard(&self, file: &Path) {
-        // What cannot be removed now only takes room.
+        // A file that cannot be removed now only takes space.
         let _ = self.disk.remove(file);
     }
 }
 
-/// Makes the folders from `root`, which exists, down to `folder`, and makes them durable.
+/// Creates the folders from `root`, which exists, down to `folder`, durably.
 pub(super) fn make_folders(disk: &dyn Disk, root: &Path, folder: &Path) -> io::Result<()> {
     let Ok(below) = folder.strip_prefix(root) else { return Ok(()) };
     let mut path = root.to_owned();
@@ -136,7 +136,7 @@ pub(super) fn make_folders(disk: &dyn Disk, root: &Path, folder: &Path) -> io::R
         path.push(name);
         match disk.make_folder(&path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            // The one who made it may not have made it durable.
+            // The process that created it may not have made it durable.
             _ => disk.sync_folder(&parent)?,
         }
     }

@@ -1,5 +1,5 @@
-//! The file operations that checkpoints in a directory need, as a seam: the operating system's, or a model's that loses what
-//! was not made durable.
+//! The file operations that checkpoints in a directory need, as a trait: the operating system's, or those of a model
+//! that loses everything that was not made durable.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// What lies in a folder.
+/// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskEntry {
     /// Its name in the folder.
@@ -17,21 +17,21 @@ pub struct DiskEntry {
     pub is_folder: bool,
 }
 
-/// A disk. What happened to a name is durable after [`Disk::sync_folder`] of its folder, and not before.
+/// A disk. A change of a name is durable after [`Disk::sync_folder`] of its folder, and not before.
 pub trait Disk: fmt::Debug + Send + Sync {
-    /// Makes a new file and makes its content durable. There must be none of this name.
+    /// Creates a new file with durable content. There must be none of this name.
     fn write_file(&self, path: &Path, content: &[u8]) -> io::Result<()>;
 
-    /// Gives a file another name. An error of kind `AlreadyExists` if something has that name.
+    /// Gives a file a second name. An error of kind `AlreadyExists` if that name is taken.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Moves a file, in place of the one that has the name, if any.
+    /// Moves a file, replacing an existing one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file's name.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a folder. An error of kind `AlreadyExists` if there is one.
+    /// Creates a folder. An error of kind `AlreadyExists` if there is one.
     fn make_folder(&self, path: &Path) -> io::Result<()>;
 
     /// Makes the names in a folder durable.
@@ -43,7 +43,7 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// When a file was written, in milliseconds since 1970.
     fn written_ms(&self, path: &Path) -> io::Result<i64>;
 
-    /// What lies in a folder, in any order.
+    /// The entries of a folder, in any order.
     fn list(&self, folder: &Path) -> io::Result<Vec<DiskEntry>>;
 }
 
@@ -54,7 +54,7 @@ pub struct OsDisk;
 impl Disk for OsDisk {
     fn write_file(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        // Through the handle that wrote: another one may not hear of an error in writing back.
+        // Through the handle that wrote: another handle may not report an error of the write-back.
         file.write_all(content).and_then(|()| file.sync_all())
     }
 
@@ -90,7 +90,7 @@ impl Disk for OsDisk {
     fn list(&self, folder: &Path) -> io::Result<Vec<DiskEntry>> {
         let entry = |entry: io::Result<fs::DirEntry>| {
             let entry = entry?;
-            // The name of no object is anything but text; a file that is not ours is shown as well as it can be.
+            // Names of objects are always text; other files are shown as well as possible.
             let name = OsStr::new(&entry.file_name()).to_string_lossy().into_owned();
             Ok(DiskEntry { name, is_folder: entry.path().is_dir() })
         };

@@ -1,5 +1,5 @@
-//! A disk in memory that behaves as badly as one may: what was not made durable is lost, torn or kept as a power failure likes,
-//! in any order; and any operation may fail. For simulation.
+//! An in-memory disk that behaves as badly as a disk may: a power failure loses, tears or keeps what was not made
+//! durable, in any order; and any operation may fail. For simulation.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,9 +15,10 @@ use super::disk::{Disk, DiskEntry};
 pub enum DiskFault {
     /// The power fails: this operation and all later ones fail, until [`ModelDisk::restart`].
     PowerFailure,
-    /// There is no room (ENOSPC): part of a file's content may be written.
+    /// No space (ENOSPC): part of a file's content may be written.
     Full,
-    /// An error of the device (EIO). What a failed sync was to make durable is not, and later syncs say nothing of it.
+    /// An error of the device (EIO). What a failed sync should have made durable is not durable, and later syncs do not
+    /// report it.
     Device,
 }
 
@@ -28,9 +29,9 @@ pub struct ModelDisk(Mutex<Model>);
 #[derive(Debug, Default)]
 struct Model {
     files: Vec<Content>,
-    /// What programs see.
+    /// The files that programs see.
     seen: BTreeMap<PathBuf, Node>,
-    /// What a power failure leaves for sure.
+    /// The files that certainly survive a power failure.
     durable: BTreeMap<PathBuf, Node>,
     /// Changes of names that are not durable, oldest first.
     pending: Vec<Change>,
@@ -56,12 +57,12 @@ struct Content {
 struct Change {
     folder: PathBuf,
     names: Vec<(PathBuf, Option<Node>)>,
-    /// A sync of the folder has failed: no later one makes this durable.
+    /// A sync of the folder has failed: no later sync makes this durable.
     is_lost: bool,
 }
 
 impl Model {
-    /// One more operation, which fails if it is this one's turn.
+    /// Counts an operation, which fails if it is the one with the fault.
     fn step(&mut self) -> io::Result<()> {
         let number = self.operations;
         self.operations += 1;
@@ -114,7 +115,7 @@ fn apply(names: &mut BTreeMap<PathBuf, Node>, changes: &[(PathBuf, Option<Node>)
 }
 
 impl ModelDisk {
-    /// A disk with these folders, which are empty.
+    /// A disk with these empty folders.
     #[must_use]
     pub fn new(folders: &[&Path]) -> ModelDisk {
         let names = || folders.iter().flat_map(|folder| folder.ancestors());
@@ -132,12 +133,13 @@ impl ModelDisk {
         self.lock().operations
     }
 
-    /// Lets the operation of this number go wrong; the first one has number 0.
+    /// Makes the operation of this number fail; the first one has number 0.
     pub fn set_fault(&self, operation: u64, fault: DiskFault) {
         self.lock().fault = Some((operation, fault));
     }
 
-    /// The power comes back, if it was off, or fails and comes back: of what was not durable, this seed says what is left.
+    /// Restores the power, after a power failure if there was none before. The seed decides what is left of everything
+    /// that was not durable.
     pub fn restart(&self, seed: u64) {
         let mut rng = Rng::new(seed);
         let mut model = self.lock();
@@ -229,7 +231,7 @@ impl Disk for ModelDisk {
         for change in &done {
             apply(durable, &change.names);
         }
-        // What became of a name before does not matter any more.
+        // Earlier changes of the same name no longer matter.
         let is_done = |path: &PathBuf| done.iter().flat_map(|change| &change.names).any(|(name, _)| name == path);
         for change in pending.iter_mut() {
             change.names.retain(|(name, _)| !is_done(name));

@@ -1,8 +1,8 @@
-//! From the text that names a place to the store behind it: a directory, or a prefix in a bucket of an S3-compatible store.
+//! From the text of a place to its store: a directory, or a prefix in a bucket of an S3-compatible store.
 //!
-//! Credentials, the region and what else a user of S3 has set up go by the names of environment variables that every
-//! client of S3 reads (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, ...). An own endpoint
-//! may stand in the place itself: `http://minio:9000/bucket/prefix`.
+//! Credentials, the region and other settings come from the environment variables that every client of S3 reads
+//! (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, ...). The place itself may contain
+//! an endpoint: `http://minio:9000/bucket/prefix`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use super::directory::make_folders;
 use super::requests::Requests;
 use super::{Objects, OsDisk, Store, failed};
 
-/// Time that one request may take, unless `AWS_TIMEOUT` says otherwise. Larger objects are written and read in parts.
+/// Time limit of one request, unless `AWS_TIMEOUT` sets another. Larger objects are written and read in parts.
 const REQUEST: &str = "30s";
 const CONNECT: &str = "5s";
-/// Requests that fail for reasons that may pass are repeated for so long, with pauses that become longer. Jobs have restarts
-/// for what lasts longer than that.
+/// Requests that fail for temporary reasons are retried for this time, with growing pauses. Jobs restart after longer
+/// failures.
 const RETRY: Duration = Duration::from_secs(30);
 const RETRIES: usize = 20;
 const BACKOFF: BackoffConfig =
@@ -30,14 +30,14 @@ const BACKOFF: BackoffConfig =
 const PLACES: &str =
     "use a directory, s3://BUCKET/PREFIX, or http(s)://HOST:PORT/BUCKET/PREFIX of an S3-compatible store";
 
-/// How to get at object stores: what programs that use S3 are told by environment variables.
+/// Access to object stores, by the usual environment variables of S3 clients.
 #[derive(Clone, Default)]
 pub struct Access {
     options: Vec<(AmazonS3ConfigKey, String)>,
 }
 
 impl Access {
-    /// As the environment of this process says.
+    /// From the environment of this process.
     #[must_use]
     pub fn from_environment() -> Access {
         let text =
@@ -45,7 +45,7 @@ impl Access {
         Access::new(text)
     }
 
-    /// By variables with their values. Those that do not concern S3 are passed over.
+    /// From variables with their values. Variables that do not concern S3 are ignored.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Access {
         let known = |(name, value): (String, String)| {
             let key = name.starts_with("AWS_").then(|| name.to_ascii_lowercase().parse().ok())??;
@@ -55,7 +55,7 @@ impl Access {
     }
 }
 
-/// Without the values, of which some are secret.
+/// Omits the values, some of which are secret.
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.options.iter().map(|(key, _)| key.as_ref())).finish()
@@ -63,21 +63,21 @@ impl fmt::Debug for Access {
 }
 
 impl Store {
-    /// The place that a text names. A local directory is made if it does not exist.
+    /// The store at a place. A local directory is created if it does not exist.
     pub fn open(place: &str, access: &Access) -> Result<Store> {
         let path = match Place::parse(place)? {
             Place::Directory(path) => path,
             Place::Bucket(bucket) => return bucket.open(place, access),
         };
         let path = make(&path).map_err(|error| {
-            Error::outside(format!("the directory cannot be made: {error}"))
+            Error::outside(format!("the directory cannot be created: {error}"))
                 .at(place.to_owned())
-                .remedy("use a directory that can be written")
+                .remedy("use a writable directory")
         })?;
         Ok(Store::on_disk(Arc::new(OsDisk), path))
     }
 
-    /// The place that a text names, to look at what is there: nothing is made.
+    /// The store at a place, for reading: nothing is created.
     pub fn open_existing(place: &str, access: &Access) -> Result<Store> {
         match Place::parse(place)? {
             Place::Bucket(bucket) => bucket.open(place, access),
@@ -91,7 +91,7 @@ impl Store {
     }
 }
 
-/// Makes a directory that a power failure leaves there, if there is none. Its absolute path.
+/// Creates a directory durably, if it does not exist. Returns its absolute path.
 fn make(path: &Path) -> std::io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let there = path.ancestors().find(|folder| folder.is_dir()).unwrap_or(&path).to_owned();
@@ -108,7 +108,7 @@ enum Place {
 /// A prefix in a bucket.
 #[derive(Debug, PartialEq)]
 struct Bucket {
-    /// Scheme, host and port, if they stand in the place.
+    /// Scheme, host and port, if the place contains them.
     endpoint: Option<String>,
     name: String,
     prefix: String,
@@ -116,7 +116,7 @@ struct Bucket {
 
 impl Place {
     fn parse(place: &str) -> Result<Place> {
-        // What stands before an @ may be a secret: such a place is in no message.
+        // The text before an @ may be a secret: messages never contain such a place.
         let Some((scheme, rest)) = place.split_once("://") else { return Ok(Place::Directory(place.into())) };
         let (head, path) = rest.split_once('/').unwrap_or((rest, ""));
         if head.contains('@') {
@@ -138,7 +138,7 @@ impl Place {
                 bucket(Some(format!("{scheme}://{head}")), name, prefix)
             }
             _ => {
-                Err(Error::user(format!("checkpoints cannot be kept at {place}: '{scheme}' is not known"))
+                Err(Error::user(format!("checkpoints cannot be kept at {place}: unknown scheme '{scheme}'"))
                     .remedy(PLACES))
             }
         }
@@ -158,7 +158,7 @@ impl Bucket {
         builder =
             builder.with_bucket_name(self.name).with_retry(retry).with_conditional_put(S3ConditionalPut::ETagMatch);
         if let Some(endpoint) = self.endpoint {
-            // Whoever writes http:// means it; for endpoints from elsewhere AWS_ALLOW_HTTP=true says so.
+            // An http:// endpoint in the place is allowed; for endpoints from elsewhere AWS_ALLOW_HTTP=true is needed.
             if endpoint.starts_with("http://") {
                 builder = builder.with_allow_http(true);
             }
@@ -194,7 +194,7 @@ mod tests {
             assert_eq!(Place::parse(text).expect(text), expected, "{text}");
         }
         for (text, said) in [
-            ("ftp://there", "'ftp' is not known"),
+            ("ftp://there", "unknown scheme 'ftp'"),
             ("s3://", "does not name a bucket"),
             ("s3:///prefix", "does not name a bucket"),
             ("http://h:9000", "does not name a bucket"),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_a_place_makes_nothing() {
+    fn reading_a_place_creates_nothing() {
         let folder = tempfile::tempdir().expect("folder");
         let missing = folder.path().join("missing");
         let error =

@@ -1,5 +1,5 @@
-//! How a thread that may wait runs the object store's requests: local files on the thread itself, remote ones on a small
-//! runtime of the store's own, because the client of S3 needs one.
+//! Runs the object store's requests for a thread that may wait: local files on the thread itself, remote requests on a
+//! small runtime of the store, because the S3 client needs one.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use tokio::runtime::{Builder, Runtime};
 
-/// Objects above this size are written and read in parts of this size, so many at once. S3 takes 10,000 parts.
+/// Objects above this size are written and read in parts of this size, several at once. S3 accepts 10,000 parts.
 const PART_BYTES: usize = 16 << 20;
 const PARTS_AT_ONCE: usize = 4;
 
@@ -44,7 +44,7 @@ impl Requests {
     }
 }
 
-/// Writes a large object. It is there when all parts are, and not before.
+/// Writes a large object. It appears when all parts are written, and not before.
 pub(super) async fn put_parts(objects: &dyn ObjectStore, path: &Path, content: &Bytes) -> object_store::Result<()> {
     let mut upload = objects.put_multipart(path).await?;
     let parts = (0..content.len()).step_by(PART_BYTES);

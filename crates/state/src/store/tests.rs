@@ -27,7 +27,7 @@ fn one_caller_at_most_writes_a_new_object() {
 }
 
 #[test]
-fn damage_is_told_from_absence() {
+fn damage_is_distinguished_from_absence() {
     let folder = tempfile::tempdir().expect("folder");
     let store = local(&format!("file://{}", folder.path().display()));
     let blob = store.put("state/a", Bytes::from_static(b"content")).expect("put");
@@ -52,7 +52,7 @@ impl Copied {
         Copied { remote: tempfile::tempdir().expect("folder"), nearby: tempfile::tempdir().expect("folder") }
     }
 
-    /// A directory that passes for an object store far away.
+    /// A directory in the role of a remote object store.
     fn store(&self, place: &str) -> Store {
         let objects = object_store::local::LocalFileSystem::new_with_prefix(self.remote.path()).expect("directory");
         Store::new(Arc::new(objects), place).with_copies(self.nearby.path()).expect("copies")
@@ -68,7 +68,7 @@ impl Copied {
 }
 
 #[test]
-fn an_intact_copy_stands_in_for_the_remote_file_and_a_damaged_one_does_not() {
+fn an_intact_copy_replaces_the_remote_file_and_a_damaged_one_does_not() {
     let copied = Copied::new();
     let store = copied.store("s3://far/away");
     let blob = store.put("state/a", Bytes::from_static(b"content")).expect("put");
@@ -88,7 +88,7 @@ fn an_intact_copy_stands_in_for_the_remote_file_and_a_damaged_one_does_not() {
 }
 
 #[test]
-fn copies_go_when_they_are_not_needed() {
+fn copies_are_removed_when_they_are_not_needed() {
     let copied = Copied::new();
     let store = copied.store("s3://far/away");
     for name in ["state/a", "state/b", "state/c"] {
@@ -120,7 +120,7 @@ fn a_directory_needs_no_copies() {
 }
 
 #[test]
-fn of_a_refused_request_only_the_code_is_told() {
+fn of_a_refused_request_only_the_code_is_reported() {
     let message = |status: &str, code: &str| {
         let body = format!("<Error><Code>{code}</Code><AWSAccessKeyId>AKIA1</AWSAccessKeyId></Error>");
         let long = "x".repeat(600);

@@ -6,16 +6,16 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A running server. It dies with this process, however that ends, and its data with it.
+/// A running server. It ends with this process, however that ends, and its data is removed.
 pub(crate) struct Server {
     dir: PathBuf,
     url: String,
 }
 
-/// The one server that all tests of this process share, each under a prefix of its own.
+/// The one server that all tests of this process share, each under its own prefix.
 ///
 /// # Panics
-/// When there can be no server (no Java, no jars): tests against S3 fail then, they are not skipped.
+/// If no server can run (no Java, no jars): tests against S3 fail then, they are not skipped.
 pub(crate) fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
     SHARED.get_or_init(Server::start)
@@ -37,12 +37,12 @@ fn run(arguments: &[&str]) -> String {
 
 #[allow(dead_code, reason = "each test file that includes this uses what it needs")]
 impl Server {
-    /// Starts a server of one's own.
+    /// Starts a separate server.
     pub(crate) fn start() -> Server {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("anabranch-s3-{}-{number}", std::process::id()));
-        // What a killed process of the same number may have left behind is not ours.
+        // A killed process with the same number may have left files behind.
         let _ = std::fs::remove_dir_all(&dir);
         let url = run(&["start", &dir.display().to_string()]);
         Server { dir, url }
