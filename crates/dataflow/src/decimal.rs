@@ -6,7 +6,7 @@ use crate::BinaryOp;
 
 /// Most digits of a DECIMAL.
 pub const DECIMAL_DIGITS_MAX: u8 = 38;
-/// Digits after the point that a result keeps, if it has them, where digits before the point need the room.
+/// Digits after the point that a result keeps, if it has them, when the digits before the point need the space.
 const SCALE_KEPT: i32 = 6;
 
 /// Digits and scale of a whole or decimal number.
@@ -54,7 +54,7 @@ pub fn decimal_result(op: BinaryOp, left: &DataType, right: &DataType) -> Option
     Some(decimal(precision, scale))
 }
 
-/// A DECIMAL of so many digits; if these are too many, digits after the point give way.
+/// A DECIMAL of this many digits; if these are too many, digits after the point are dropped.
 fn decimal(precision: i32, scale: i32) -> DataType {
     let most = i32::from(DECIMAL_DIGITS_MAX);
     let (precision, scale) = if precision <= most {
@@ -65,8 +65,8 @@ fn decimal(precision: i32, scale: i32) -> DataType {
     DataType::Decimal128(u8::try_from(precision).unwrap_or(DECIMAL_DIGITS_MAX), i8::try_from(scale).unwrap_or(0))
 }
 
-/// What `SUM` and `AVG` of an exact number give, and the columns of a partial result: the sum over everything so far,
-/// which cannot overflow, and for `AVG` the number of values. `None`: the aggregate is not exact.
+/// The result type of `SUM` and `AVG` of an exact number, and the columns of a partial result: the sum so far, which
+/// cannot overflow, and for `AVG` the number of values. `None`: the aggregate is not exact.
 #[must_use]
 pub fn exact_aggregate(function: &str, argument: &DataType) -> Option<(DataType, Vec<DataType>)> {
     match (function, argument) {

@@ -5,8 +5,8 @@ use std::fmt;
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
-/// An expression that gives one value per row. Types are resolved: operands of a binary operator have equal types
-/// (or types that the operator takes together, like timestamp and interval), and every cast is explicit.
+/// An expression with one value per row. Types are resolved: operands of a binary operator have equal types (or types
+/// that the operator combines, such as timestamp and interval), and every cast is explicit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Expr {
     /// Input column by index.
@@ -117,7 +117,7 @@ pub enum BinaryOp {
     StringConcat,
 }
 
-/// An expression with the name and type of the column that it makes.
+/// An expression with the name and type of its output column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NamedExpr {
     /// Output column.
@@ -130,7 +130,7 @@ pub struct NamedExpr {
     pub nullable: bool,
 }
 
-/// Functions that give a value or NULL for all arguments.
+/// Functions that return a value or NULL for all arguments.
 const NEVER_FAIL: [&str; 34] = [
     "ascii",
     "btrim",
@@ -195,8 +195,9 @@ impl Expr {
         }
     }
 
-    /// Whether a value of a column may make the expression fail: a division, a number that does not fit, a function that is
-    /// not known never to. Such an expression is evaluated only on the rows that the conditions around it leave.
+    /// Whether a value of a column may make the expression fail: a division, a number that does not fit, or a function
+    /// that is not in the list of those that never fail. Such an expression is evaluated only for rows that pass the
+    /// conditions around it.
     #[must_use]
     pub fn may_fail(&self) -> bool {
         let fails = match self {
@@ -209,7 +210,7 @@ impl Expr {
         fails || self.children().into_iter().any(Expr::may_fail)
     }
 
-    /// Whether the expression is certainly a number with a floating point, whose arithmetic always has a result.
+    /// Whether the expression is certainly a floating-point number, whose arithmetic always has a result.
     fn is_float(&self) -> bool {
         match self {
             Expr::Literal(Literal { data_type, .. }) | Expr::Cast { to: data_type, .. } => data_type.is_floating(),
@@ -218,13 +219,13 @@ impl Expr {
         }
     }
 
-    /// The conjunction of these conditions, as a tree of little depth; `None` of none.
+    /// The conjunction of these conditions, as a shallow tree; `None` if there are none.
     #[must_use]
     pub fn all(conditions: Vec<Expr>) -> Option<Expr> {
         Expr::balanced(BinaryOp::And, conditions)
     }
 
-    /// The operands connected by one associative operator, as a tree of little depth; `None` of none.
+    /// The operands connected by one associative operator, as a shallow tree; `None` if there are none.
     #[must_use]
     pub fn balanced(op: BinaryOp, mut operands: Vec<Expr>) -> Option<Expr> {
         while operands.len() > 1 {

@@ -5,48 +5,49 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Options that hold for the whole job. Each has a name for `SET`, given in its description.
+/// Options for the whole job. Each description begins with the option's name for `SET`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobOptions {
-    /// `job-name`: how the name of a new job begins.
+    /// `job-name`: the first part of the name of a new job.
     pub job_name: String,
     /// `epoch-interval`: time between two markers at a source.
     pub epoch_interval: Duration,
-    /// How many epochs are granted at a time.
+    /// The number of epochs granted at once.
     #[serde(default)]
     pub group: GroupOptions,
-    /// `buffer-timeout`: the longest time that rows wait in an exchange's buffer for company. 0 sends at once.
+    /// `buffer-timeout`: the longest time that rows are buffered in an exchange. 0 sends at once.
     pub buffer_timeout: Duration,
-    /// `batch-rows`: rows that a source reads, and that an exchange gathers, at most in one batch.
+    /// `batch-rows`: the largest number of rows in a batch that a source reads or an exchange gathers.
     pub batch_rows: usize,
-    /// `channel-bytes`: bytes in flight at most on one channel between two tasks (one batch always passes).
+    /// `channel-bytes`: the largest number of bytes buffered on a channel between two tasks (one batch always passes).
     pub channel_bytes: usize,
-    /// `state-backend`: where the state of operators lies.
+    /// `state-backend`: where operators keep state.
     pub state_backend: StateBackendKind,
-    /// `state-bytes`: bytes of state that one operator of one task may hold in memory. Beyond it the job stops with an error,
-    /// or state goes to the local disk, as the backend says.
+    /// `state-bytes`: bytes of state that one operator of one task may hold in memory. Beyond it, the job stops with an
+    /// error or flushes state to the local disk, depending on the backend.
     pub state_bytes: usize,
-    /// `state-directory`: local directory for state, and for copies of state whose checkpoints lie far away. `None`: a
-    /// folder of the system's for temporary files, and no copies.
+    /// `state-directory`: local directory for state, and for local copies of state whose checkpoints are in an object
+    /// store. `None`: a folder for temporary files, and no copies.
     pub state_directory: Option<PathBuf>,
-    /// Where the job keeps checkpoints, and when. `None`: it keeps none, and begins anew at every start.
+    /// The job's checkpoints. `None`: the job takes none, and starts from the beginning at every start.
     pub checkpoints: Option<CheckpointOptions>,
     /// Sizes that results do not depend on.
     #[serde(default)]
     pub thresholds: Thresholds,
 }
 
-/// Sizes at which operators give out what they hold, and at which files end. They have no names for `SET`: results do not
-/// depend on them, and tests draw them small to show that.
+/// Sizes at which operators emit what they hold, and at which files end. `SET` has no names for them: results do not
+/// depend on them, and tests draw small ones to show that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thresholds {
-    /// Groups that a partial aggregate holds at most.
+    /// Largest number of groups that a partial aggregate holds.
     pub partial_groups: usize,
-    /// Changed rows of an aggregate, since its last complete snapshot, that are not worth the next complete one.
+    /// Number of changed rows of an aggregate, since its last complete snapshot, below which the next one is not
+    /// complete.
     pub snapshot_changed_rows: usize,
-    /// Bytes of rows beyond which a task's changes continue in another file of the checkpoint, about.
+    /// Approximate number of bytes after which a task's changes continue in another file of the checkpoint.
     pub state_file_bytes: usize,
-    /// Bytes beyond which a run on the local disk continues in another file.
+    /// Number of bytes after which a run on the local disk continues in another file.
     pub run_file_bytes: u64,
 }
 
@@ -80,10 +81,11 @@ impl Default for JobOptions {
     }
 }
 
-/// Groups of epochs, which the coordinator grants at a time.
+/// Groups of epochs, which the coordinator grants at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GroupOptions {
-    /// `group-epochs`: epochs of a group; `None` ('auto'): as few as keep the share of coordination within the bounds.
+    /// `group-epochs`: epochs of a group; `None` ('auto'): the smallest number that keeps the share of coordination
+    /// within the bounds.
     pub epochs: Option<u64>,
     /// `coordination-percent-min`: share of the time of a group below which groups shrink.
     pub overhead_percent_min: f64,
@@ -97,31 +99,31 @@ impl Default for GroupOptions {
     }
 }
 
-/// Where the state of operators lies.
+/// Where operators keep state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StateBackendKind {
     /// `memory`: all of it in memory.
     Memory,
-    /// `disk`: what does not fit into `state-bytes` on a local disk.
+    /// `disk`: what does not fit into `state-bytes` is on a local disk.
     Disk,
 }
 
 /// Checkpoints of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointOptions {
-    /// A directory of the job's own, or a place in an object store.
+    /// A directory for this job only, or a place in an object store.
     pub directory: String,
-    /// Time between the beginnings of two checkpoints.
+    /// Time between the starts of two checkpoints.
     pub interval: Duration,
-    /// Time that one may take before it is given up.
+    /// Time after which a checkpoint is abandoned.
     pub timeout: Duration,
-    /// How often in a row the job is started again after a failure that may pass.
+    /// Number of consecutive failures after which the job restarts itself.
     pub restart_attempts: u32,
 }
 
 impl CheckpointOptions {
-    /// In this directory, every second, with ten attempts.
+    /// In this directory, every second, with ten restarts.
     #[must_use]
     pub fn new(directory: impl Into<String>) -> Self {
         let (interval, timeout) = (Duration::from_secs(1), Duration::from_secs(600));

@@ -44,7 +44,7 @@ pub struct Stage {
     pub operators: Vec<OperatorSpec>,
     /// Where rows go, if not to exchanges.
     pub sink: Option<SinkSpec>,
-    /// The query whose rows go there, in words that do not depend on how it is run.
+    /// The query of the rows for the sink, as text that does not depend on how it is run.
     pub query: Option<String>,
     /// Schema of the rows that leave the chain.
     pub schema: SchemaRef,
@@ -79,12 +79,12 @@ pub enum ExchangeKind {
     Forward,
     /// By the key group of these columns.
     Hash {
-        /// Indexes of the key columns in the sender's schema. Empty: everything goes to task 0.
+        /// Indexes of the key columns in the sender's schema. Empty: all rows go to task 0.
         keys: Vec<usize>,
     },
     /// Every row to every task.
     Broadcast,
-    /// Whole batches in turn.
+    /// Whole batches, round-robin.
     Rebalance,
 }
 
@@ -95,12 +95,12 @@ impl Plan {
         &self.stages[id.0 as usize]
     }
 
-    /// Exchanges that leave a stage.
+    /// Exchanges from a stage.
     pub fn outputs(&self, id: StageId) -> impl Iterator<Item = &Exchange> {
         self.exchanges.iter().filter(move |e| e.from == id)
     }
 
-    /// Exchanges that enter a stage.
+    /// Exchanges into a stage.
     pub fn inputs(&self, id: StageId) -> impl Iterator<Item = &Exchange> {
         self.exchanges.iter().filter(move |e| e.to == id)
     }

@@ -13,7 +13,7 @@ use crate::{ConnectorSpec, Expr, NamedExpr};
 pub struct SourceSpec {
     /// Name of the table.
     pub table: String,
-    /// Where its records are.
+    /// The location of its records.
     pub connector: ConnectorSpec,
     /// Physical columns, as declared.
     pub declared: SchemaRef,
@@ -27,7 +27,8 @@ pub struct SourceSpec {
     pub on_malformed: OnMalformed,
 }
 
-/// Watermark of a partition: 1 ms before the largest `time` seen less `delay_ms`, since a row just at that bound may come.
+/// Watermark of a partition: 1 ms before the largest `time` so far minus `delay_ms`, since a row exactly at that bound
+/// may come.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WatermarkSpec {
     /// Event time over the decoded columns, of a timestamp type.
@@ -45,10 +46,10 @@ pub struct WatermarkSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lateness {
-    /// The job's event time where the row's window is: a row is late if all of its windows have fired.
+    /// The job's event time at the row's window: a row is late if all of its windows have fired.
     #[default]
     Job,
-    /// The records before it in its partition: a row is late if it is further behind the latest of them than `delay_ms`. The
+    /// The earlier records of its partition: a row is late if it is more than `delay_ms` behind the latest of them. The
     /// source drops it.
     Partition,
 }
@@ -69,7 +70,7 @@ pub enum OnMalformed {
 pub struct SinkSpec {
     /// Name of the table.
     pub table: String,
-    /// Where its records go.
+    /// The location of its records.
     pub connector: ConnectorSpec,
     /// Columns, in the order of the rows that arrive.
     pub schema: SchemaRef,
@@ -110,8 +111,8 @@ pub struct NotNullSpec {
 }
 
 impl OperatorSpec {
-    /// The specification of the state that the operator keeps from batch to batch, which belongs into every checkpoint. `None` if it
-    /// keeps none. A static join's table is read again at every start.
+    /// The specification of the state that the operator keeps between batches, which belongs into every checkpoint.
+    /// `None` if it keeps none. A static join's table is read again at every start.
     #[must_use]
     pub fn state(&self) -> Option<&WindowAggregateSpec> {
         match self {
@@ -126,7 +127,7 @@ impl OperatorSpec {
     }
 }
 
-/// Join of the main input (probe) with a static table (build) that was read to its end before.
+/// Join of the main input (probe) with a static table (build) that is read to its end first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StaticJoinSpec {
     /// Kind.

@@ -1,4 +1,4 @@
-//! Tables as the plan sees them: a connector and its options, and what the connector says about them.
+//! Tables as the plan sees them: a connector and its options, and the connector's description of the table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ pub struct ConnectorSpec {
     pub options: BTreeMap<String, String>,
 }
 
-/// What a connector says about a table when it is declared.
+/// A connector's description of a declared table.
 #[derive(Clone, Debug)]
 pub struct TableTraits {
     /// The table ends: it can be joined as a static table and aggregated without a window.
@@ -25,7 +25,7 @@ pub struct TableTraits {
     pub readable: bool,
     /// The table can be written.
     pub writable: bool,
-    /// Readers that the table can keep busy at most, if known.
+    /// Largest number of readers that the table can keep busy, if known.
     pub max_readers: Option<u32>,
     /// Columns, for connectors that know them; a declaration without columns takes these.
     pub schema: Option<SchemaRef>,

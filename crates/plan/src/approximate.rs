@@ -1,5 +1,6 @@
-//! DECIMAL beside floating point is floating point, as in Flink: a number literal with a point is a DECIMAL, and the library
-//! would compare `x > 0.5` by converting every `x` to a DECIMAL, which loses small values and fails for large ones.
+//! DECIMAL beside floating point is floating point, as in Flink. A number literal with a point is a DECIMAL, and the
+//! library would compare `x > 0.5` by converting every `x` to a DECIMAL, which loses small values and fails for large
+//! ones.
 
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType};
 use datafusion_common::tree_node::Transformed;
@@ -8,11 +9,11 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast};
 
 use crate::rewrite::rewrite_expressions;
 
-/// Functions whose arguments are made to have one type.
+/// Functions whose arguments are converted to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
 
-/// Makes DOUBLE of each DECIMAL that meets floating point in a comparison, `BETWEEN`, `IN`, `CASE`, or a function whose
-/// arguments have one type. Comes before the library makes types fit.
+/// Converts each DECIMAL that meets floating point to DOUBLE in a comparison, `BETWEEN`, `IN`, `CASE`, or a function
+/// whose arguments have one type. Runs before the library's type coercion.
 pub(crate) fn approximate_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite_expressions(plan, approximate)
 }
@@ -43,7 +44,7 @@ fn is_comparison(op: Operator) -> bool {
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-/// If one of these is floating point, makes DOUBLE of those that are DECIMAL. Whether there were any.
+/// If one of these is floating point, converts those that are DECIMAL to DOUBLE. Returns whether there were any.
 fn alike<'a>(expressions: impl IntoIterator<Item = &'a mut Expr>, schema: &DFSchema) -> bool {
     let typed: Vec<_> = expressions.into_iter().map(|expr| (expr.get_type(schema), expr)).collect();
     let is_float = |data_type: &Result<DataType>| data_type.as_ref().is_ok_and(DataType::is_floating);
@@ -60,7 +61,7 @@ fn alike<'a>(expressions: impl IntoIterator<Item = &'a mut Expr>, schema: &DFSch
 
 fn as_double(expr: Expr) -> Expr {
     match &expr {
-        // The nearest DOUBLE of the digits as they are written.
+        // The DOUBLE nearest to the written digits.
         Expr::Literal(ScalarValue::Decimal128(Some(number), digits, scale), metadata) => {
             match Decimal128Type::format_decimal(*number, *digits, *scale).parse::<f64>() {
                 Ok(number) => Expr::Literal(ScalarValue::Float64(Some(number)), metadata.clone()),

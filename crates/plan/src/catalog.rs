@@ -11,14 +11,14 @@ use crate::place::nearest;
 use crate::settings::Settings;
 use crate::table::{Declared, Table};
 
-/// Tables, views and options of a session. It grows by statements and is never written to disk.
+/// Tables, views and options of a session. Statements change it; it is never written to disk.
 pub struct Catalog {
     relations: BTreeMap<String, Relation>,
     pub(crate) settings: Settings,
     pub(crate) functions: Arc<Functions>,
 }
 
-/// A thing that FROM can name.
+/// A relation that FROM can name.
 #[derive(Clone)]
 pub(crate) enum Relation {
     Table(Arc<Declared>),
@@ -32,7 +32,7 @@ impl Catalog {
         Catalog { relations: BTreeMap::new(), settings: Settings::default(), functions: Arc::new(Functions::new()) }
     }
 
-    /// Names of tables and views with what they are, in alphabetical order.
+    /// Names of tables and views with their kinds, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = (&str, &'static str)> {
         self.relations.iter().map(|(name, relation)| (name.as_str(), relation.kind()))
     }

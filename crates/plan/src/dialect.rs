@@ -8,7 +8,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::Token;
 
-/// See the module.
+/// The dialect; see the module.
 #[derive(Debug)]
 pub(crate) struct AnabranchDialect;
 
@@ -46,7 +46,7 @@ impl Dialect for AnabranchDialect {
         true
     }
 
-    /// `TABLE t` as the argument of a window table function stands for the name `t`.
+    /// `TABLE t` as the argument of a window table function means the name `t`.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         if !parser.peek_keyword(Keyword::TABLE) || !matches!(parser.peek_nth_token(1).token, Token::Word(_)) {
             return None;

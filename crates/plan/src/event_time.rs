@@ -1,25 +1,24 @@
-//! Which columns of a query are still event times: columns that the watermark of their rows accompanies.
+//! Which columns of a query are event times: columns that the watermark of their rows accompanies.
 //!
-//! The planner carries the mark of a table's event-time column along with the column wherever it goes, also where rows
-//! stop being ordered by it: in the rows of a join's static side, and in the results of an aggregation, which come when
-//! their window ends and not at the time of one of their rows. So a marked column is followed down to where it comes
-//! from.
+//! The planner propagates the mark of a table's event-time column with the column, even where rows are no longer
+//! ordered by it: in the rows of a join's static side, and in the results of an aggregation, which are emitted when
+//! their window ends and not at the time of one of their rows. So a marked column is traced to its origin.
 
 use datafusion_expr::{Aggregate, Expr, Join, JoinType, LogicalPlan, Projection};
 
 use crate::table::is_static;
 use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS, WindowAssign};
 
-/// Where an event time comes from.
+/// The origin of an event time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventTime {
     /// The records, or the windows of earlier rows.
     Record,
-    /// `window_time` of the windows that the rows are in: it stays an event time when they are aggregated.
+    /// `window_time` of the rows' windows: it stays an event time when they are aggregated.
     Window,
 }
 
-/// What a column of a plan is as an event time; `None`: it is none.
+/// The kind of event time of a column; `None` if it is not one.
 pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTime> {
     match plan {
         LogicalPlan::Projection(projection) => of_projection(projection, index),
@@ -54,7 +53,7 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
 fn of_projection(projection: &Projection, index: usize) -> Option<EventTime> {
     let mut expr = projection.expr.get(index)?;
     while let Expr::Alias(alias) = expr {
-        // The projection of a declared table: here event times begin.
+        // The projection of a declared table: event times originate here.
         if alias.metadata.as_ref().is_some_and(|metadata| metadata.inner().contains_key(EVENT_TIME)) {
             return Some(EventTime::Record);
         }

@@ -1,7 +1,7 @@
 //! Exact numbers and text where SQL differs from DataFusion: arithmetic of DECIMAL, SUM and AVG of it, and values as text.
 //!
-//! The planner only needs their types. They are functions without an implementation, which keeps the optimizer from
-//! computing constants by the library's rules; lowering turns them into the plan's own expressions.
+//! The planner only needs the types. The functions have no implementation, so the optimizer cannot compute constants by
+//! the library's rules; lowering converts them to the plan's own expressions.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl ExprPlanner for ExactPlanner {
     }
 }
 
-/// A whole number that a query names is an INT if it is small enough, with the digits of one.
+/// A whole-number literal is an INT, with the digits of one, if it is small enough.
 fn narrowed(expr: Expr) -> Expr {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(number)), metadata) if i32::try_from(number).is_ok() => {
@@ -55,12 +55,12 @@ fn narrowed(expr: Expr) -> Expr {
     }
 }
 
-/// What a function without an implementation stands for.
+/// The meaning of a function without an implementation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Meaning {
     /// `left op right`.
     Arithmetic(BinaryOp),
-    /// `CAST(value AS STRING)`, in this type of string; `TRY_CAST` if `safe`.
+    /// `CAST(value AS STRING)`, to this type of string; `TRY_CAST` if `safe`.
     Text { to: DataType, safe: bool },
 }
 
@@ -76,7 +76,7 @@ impl Typed {
     }
 }
 
-/// What a function stands for, if it is one of these.
+/// The meaning of a function, if it is one of these.
 pub(crate) fn meaning(function: &ScalarUDF) -> Option<&Meaning> {
     function.inner().downcast_ref::<Typed>().map(|typed| &typed.meaning)
 }
@@ -118,7 +118,7 @@ impl ScalarUDFImpl for Typed {
         &self.signature
     }
 
-    /// Whole numbers stay what they are: their digits count.
+    /// Whole numbers keep their types: their digits count.
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         Ok(types.to_vec())
     }
@@ -128,7 +128,7 @@ impl ScalarUDFImpl for Typed {
             (Meaning::Text { to, .. }, [_]) => Ok(to.clone()),
             (Meaning::Arithmetic(op), [left, right]) => match decimal_result(*op, left, right) {
                 Some(result) => Ok(result),
-                // The optimizer may have taken a cast away.
+                // The optimizer may have removed a cast.
                 None if as_decimal(left).is_some() => plan_err!("{left} {} {right} is not exact", symbol(*op)),
                 None => plan_err!("{left} is not an exact number"),
             },
@@ -141,7 +141,7 @@ impl ScalarUDFImpl for Typed {
     }
 }
 
-/// Gives conversions to text, and arithmetic of constants, our meaning before the optimizer computes constants.
+/// Applies our meaning to conversions to text and to arithmetic of constants, before the optimizer computes constants.
 pub(crate) fn settle_constants(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite_expressions(plan, settle)
 }
@@ -190,7 +190,7 @@ pub(crate) struct ExactAggregate {
 }
 
 impl ExactAggregate {
-    /// The aggregate in the place of the library's `inner`.
+    /// Wraps the library's aggregate `inner`.
     pub(crate) fn over(inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
         Arc::new(AggregateUDF::new_from_impl(ExactAggregate { inner }))
     }

@@ -1,4 +1,4 @@
-//! `INSERT INTO`: a query's columns made to fit the columns of a table.
+//! `INSERT INTO`: converts a query's columns to the columns of a table.
 
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Error, Result};
@@ -49,7 +49,7 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     Ok(Output { plan, sink, parallelism: table.options.sink_parallelism, dead_letters })
 }
 
-/// For each column of the query the column of the table.
+/// For each column of the query, the column of the table.
 fn targets(insert: &Insert, table: &Table) -> Result<Vec<usize>> {
     if insert.columns.is_empty() {
         return Ok((0..table.physical.fields().len()).collect());
@@ -73,7 +73,7 @@ fn targets(insert: &Insert, table: &Table) -> Result<Vec<usize>> {
     Ok(targets)
 }
 
-/// Puts a projection on the query that gives the table's columns in its types.
+/// Adds a projection to the query that computes the table's columns in its types.
 fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<LogicalPlan> {
     let mut exprs: Vec<Expr> = Vec::new();
     for (index, field) in table.physical.fields().iter().enumerate() {
@@ -110,8 +110,8 @@ fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<Logical
     LogicalPlanBuilder::from(query).project(exprs).and_then(LogicalPlanBuilder::build).map_err(planning_error)
 }
 
-/// Conversions that need no CAST: within numbers, within times, within strings and within bytes. What would lose the
-/// fraction of a number or the time of a day is refused. A whole number that does not fit stops the job.
+/// Conversions that need no CAST: within numbers, within times, within strings and within bytes. A conversion that
+/// would lose the fraction of a number or the time of day is refused. A whole number that does not fit stops the job.
 fn is_assignable(from: &DataType, to: &DataType) -> bool {
     let is_bytes = |t: &DataType| matches!(t, DataType::Binary | DataType::BinaryView | DataType::LargeBinary);
     let is_clock = |t: &DataType| matches!(t, DataType::Time32(_) | DataType::Time64(_));
@@ -137,7 +137,7 @@ fn is_assignable_number(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether rows have assignable fields of the same names, as casts go by position.
+/// Whether rows have assignable fields of the same names, since casts go by position.
 fn same_shape(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::Struct(from), DataType::Struct(to)) => {

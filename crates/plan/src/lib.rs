@@ -1,12 +1,12 @@
 //! SQL in, [`anabranch_dataflow::Plan`] out.
 //!
-//! The only crate that knows SQL and DataFusion's planner. A script passes these stations:
+//! The only crate that knows SQL and DataFusion's planner. A script passes these steps:
 //!
-//! 1. [`split_statements`] cuts the text; `statement` parses each piece with DataFusion's parser in a dialect of our
-//!    own, and CREATE TABLE by hand, because Flink's grammar has watermarks, computed columns and other types.
+//! 1. [`split_statements`] divides the text. `statement` parses each piece with DataFusion's parser in our own dialect,
+//!    and CREATE TABLE by hand, because Flink's grammar has watermarks, computed columns and other types.
 //! 2. `catalog` keeps tables, views and options. A table is a small logical plan: its columns over a scan.
-//! 3. `query` resolves names and optimizes, with window table functions as a logical node of our own.
-//! 4. `lower` turns optimized logical plans into stages.
+//! 3. `query` resolves names and optimizes, with window table functions as our own logical node.
+//! 4. `lower` converts optimized logical plans to stages.
 //!
 //! Every error names the line and the column in the user's file, and what to write instead.
 
@@ -41,23 +41,23 @@ pub use catalog::Catalog;
 pub use script::{COLLECT, Outcome, Planned, execute, plan_script};
 pub use text::{StatementText, split_statements};
 
-/// What the planner needs to know of connectors; whoever has the connectors implements it.
+/// What the planner needs to know of connectors; the crate that has the connectors implements it.
 pub trait TableResolver: Sync {
-    /// Checks the options of a table and tells what it can do. `columns` are the declared physical columns, empty if
-    /// the declaration has none.
+    /// Checks the options of a table and returns what the table can do. `columns` are the declared physical columns,
+    /// empty if the declaration has none.
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> anabranch_model::Result<TableTraits>;
 }
 
-/// What the caller says about a plan beside its SQL.
+/// Settings for a plan besides its SQL.
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
-    /// Number of tasks of parallel stages; wins over `SET 'parallelism'`.
+    /// Number of tasks of parallel stages; overrides `SET 'parallelism'`.
     pub parallelism: Option<u32>,
-    /// Number of tasks if nobody says one.
+    /// Number of tasks if neither SQL nor the caller sets one.
     pub default_parallelism: u32,
     /// Number of key groups of the job.
     pub key_groups: u16,
-    /// Options by table that win over those of the table's `WITH` clause.
+    /// Options by table that override those of the table's `WITH` clause.
     pub table_options: BTreeMap<String, BTreeMap<String, String>>,
 }
 

@@ -1,13 +1,13 @@
-//! Optimized logical plans to stages.
+//! Converts optimized logical plans to stages.
 //!
-//! A query is lowered from its leaves. The open end of a chain is a [`Stream`]: operators so far, the *physical*
+//! A query is lowered from its leaves. The open end of a chain is a [`Stream`]: the operators so far, the *physical*
 //! columns of the rows that leave them, and the *logical* columns of the plan as expressions over these. Projections
-//! only rewrite the expressions: nothing is computed, renamed or reordered before a consumer needs rows of an exact
-//! shape (an exchange, a sink), so filters run before the casts that they do not need, and a join copies only the
-//! columns that somebody above reads. Every step is told which of its columns are needed.
+//! only rewrite the expressions. Nothing is computed, renamed or reordered before a consumer needs rows of an exact
+//! shape (an exchange, a sink). So filters run before casts that they do not need, and a join copies only the columns
+//! that are read above it. Every step receives the set of its columns that are needed.
 //!
-//! Windows are lazy in the same way. `TUMBLE` and `HOP` first only note how rows belong to windows; an aggregation
-//! that groups by the window takes the note, and only other uses of the window columns put an operator in the chain.
+//! Windows are lazy in the same way. `TUMBLE` and `HOP` first only record how rows belong to windows. An aggregation
+//! that groups by the window uses the record, and only other uses of the window columns add an operator to the chain.
 
 mod aggregate;
 mod expr;
@@ -34,7 +34,7 @@ use crate::place::planning_error;
 use crate::table::Table;
 use crate::window_assign::WindowAssign;
 
-/// A query with the place its rows go to.
+/// A query with the destination of its rows.
 pub(crate) struct Output {
     /// Optimized, with the sink's columns.
     pub(crate) plan: LogicalPlan,
@@ -75,10 +75,10 @@ pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions
     })
 }
 
-/// The stages made so far.
+/// The stages created so far.
 struct Lowering<'a> {
     dead_letters: &'a BTreeMap<String, Arc<Table>>,
-    /// Of stages that follow a hash exchange.
+    /// Parallelism of stages that follow a hash exchange.
     parallelism: u32,
     /// Whether a row with NULL for a NOT NULL column of a sink is dropped instead of stopping the job.
     drop_nulls: bool,
@@ -123,7 +123,7 @@ impl Lowering<'_> {
     fn project(&mut self, exprs: &[Expr], input: &LogicalPlan, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
         let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
         let mut stream = self.plan(input, &columns_of(used.iter().copied(), input)?)?;
-        // Before any column is taken: settling a window moves the columns.
+        // Before any column is used: settling a window moves the columns.
         let computed = used.iter().copied().filter(|e| stream.plain_column(e, input.schema()).is_none());
         let computed: Vec<&Expr> = computed.collect();
         stream.settle_window_for(&computed, input.schema())?;
@@ -155,8 +155,8 @@ impl Lowering<'_> {
         let own = below.clone();
         below.extend(needed);
         let mut stream = self.plan(input, &below)?;
-        // A column that the predicate reads and that is needed above is computed once, if it costs anything.
-        // Not if anything may fail on a row that the predicate drops.
+        // A costly column that the predicate reads and that is needed above is computed once, unless something may fail
+        // on a row that the predicate drops.
         if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) && !stream.may_fail() {
             stream.materialize();
         }
@@ -189,7 +189,7 @@ impl Lowering<'_> {
         next.fed_by(from, Port::Main, kind)
     }
 
-    /// Makes the chain a stage of the plan.
+    /// Adds the chain to the plan as a stage.
     fn close(&mut self, stream: Stream) -> StageId {
         let id = StageId(u32::try_from(self.stages.len()).unwrap_or(u32::MAX));
         let (stage, inputs) = stream.into_stage(id);
@@ -225,7 +225,7 @@ fn unsupported(plan: &LogicalPlan) -> Error {
             Error::user("SELECT without FROM is not supported yet").remedy("select from a table")
         }
         LogicalPlan::EmptyRelation(_) => {
-            Error::user("the query can never give a row: its condition is always false").remedy("check WHERE and ON")
+            Error::user("the query can never return a row: its condition is always false").remedy("check WHERE and ON")
         }
         LogicalPlan::Values(_) => Error::user("VALUES is not supported yet")
             .remedy("read the rows from a file: a table with 'connector' = 'filesystem'"),

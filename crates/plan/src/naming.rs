@@ -1,4 +1,4 @@
-//! Names of columns that a query gives none: a field of a row is called by its last name.
+//! Names of columns without an alias: a field of a row gets its last name.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;

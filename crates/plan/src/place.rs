@@ -1,11 +1,11 @@
-//! From the parser's and DataFusion's errors to errors with place and remedy.
+//! Converts the parser's and DataFusion's errors to errors with place and remedy.
 
 use anabranch_model::Error;
 use datafusion_common::{Column, DataFusionError, SchemaError};
 use datafusion_sql::sqlparser::parser::ParserError;
 use datafusion_sql::sqlparser::tokenizer::Location;
 
-/// `line 3, column 7`, as every error of a statement begins.
+/// `line 3, column 7`: the beginning of every error of a statement.
 pub(crate) fn place(line: u64, column: u64) -> String {
     format!("line {line}, column {column}")
 }
@@ -15,12 +15,12 @@ pub(crate) fn at(location: Location) -> String {
     place(location.line, location.column)
 }
 
-/// Adds the statement's place to an error that knows no nearer one.
+/// Adds the statement's place to an error without a more exact one.
 pub(crate) fn or_at(error: Error, line: u64, column: u64) -> Error {
     if error.to_string().starts_with("line ") { error } else { error.at(place(line, column)) }
 }
 
-/// An error of the parser: the place stands at the end of its message.
+/// An error of the parser: its message ends with the place.
 pub(crate) fn syntax_error(error: &ParserError) -> Error {
     let message = match error {
         ParserError::ParserError(message) | ParserError::TokenizerError(message) => message.clone(),
@@ -50,14 +50,14 @@ pub(crate) fn planning_error(error: DataFusionError) -> Error {
     }
 }
 
-/// The name of the function that a query calls and nobody knows, with the error's place.
+/// The name of an unknown function in a query, with the error's place.
 pub(crate) fn unknown_function(error: &DataFusionError) -> Option<(String, Option<String>)> {
     let name = error.message().split_once("Invalid function '")?.1.split_once('\'')?.0.to_string();
     let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
     Some((name, span.map(|span| place(span.start.line, span.start.column))))
 }
 
-/// Our own error on its way through DataFusion.
+/// Wraps our own error so that it passes through DataFusion.
 pub(crate) fn through(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
@@ -90,7 +90,7 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         return Error::user(format!("two columns have the name '{name}'")).remedy("give one another name with AS");
     }
     if let Some((what, candidates)) = message.split_once("\n\tCandidate functions:") {
-        // A function of our own says itself how it can be called.
+        // One of our own functions says how it can be called.
         if let Some((_, said)) = what.split_once("coercion failed with: Error during planning: ") {
             let said = said.split(". No function matches").next().unwrap_or(said);
             let (what, form) = said.split_once("; ").unwrap_or((said, ""));
@@ -105,7 +105,7 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         return Error::user(format!("column '{column}' is neither in GROUP BY nor in an aggregate"))
             .remedy("add it to GROUP BY, or aggregate it, for example MAX(...)");
     }
-    // Where both exist the diagnostic is written for people and the message for developers.
+    // If both exist, the diagnostic is written for users and the message for developers.
     match hint {
         Some(hint) if !hint.is_empty() => {
             Error::user(lower_first(hint)).remedy(message.lines().next().unwrap_or_default().to_string())
@@ -146,7 +146,7 @@ fn column_not_found(field: &Column, valid: &[Column]) -> Error {
     }
 }
 
-/// The candidate that a mistyped name most likely stands for.
+/// The candidate that a mistyped name most likely means.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     candidates
@@ -156,7 +156,7 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
-/// Number of letters to change, add, leave out, or swap with their neighbour.
+/// Number of letters to change, add, omit, or swap with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut table = vec![vec![0; b.len() + 1]; a.len() + 1];
@@ -184,7 +184,7 @@ fn tidy(message: &str) -> String {
     text
 }
 
-/// Types as the library writes them, and as users do.
+/// Types as the library and as users write them.
 const ARROW_NAMES: [(&str, &str); 12] = [
     ("Utf8View", "STRING"),
     ("Utf8", "STRING"),

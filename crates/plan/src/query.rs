@@ -1,4 +1,4 @@
-//! Queries to optimized logical plans: our catalog and functions behind DataFusion's planner and optimizer.
+//! Converts queries to optimized logical plans: our catalog and functions behind DataFusion's planner and optimizer.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -26,12 +26,11 @@ use crate::table::is_bounded;
 use crate::types::FlinkTypes;
 use crate::window_table::WindowTablePlanner;
 
-/// Rules that make plans we would not run: a distinct count becomes a second aggregation, which for windows is
-/// worse than keeping the distinct values as the state of one.
+/// Rules whose plans are worse here. A distinct count becomes a second aggregation; for windows it is better to keep
+/// the distinct values as the state of one aggregation.
 const DROPPED_RULES: [&str; 1] = ["single_distinct_aggregation_to_group_by"];
 
-/// Computes what several expressions have in common before them, also what only rows that pass an aggregate's FILTER can
-/// be computed for.
+/// Computes common subexpressions first, even those that can only be computed for rows that pass an aggregate's FILTER.
 const SHARING_RULE: &str = "common_sub_expression_eliminate";
 
 fn filters_aggregates(plan: &LogicalPlan) -> bool {
@@ -45,7 +44,7 @@ fn filters_aggregates(plan: &LogicalPlan) -> bool {
     found.unwrap_or(true)
 }
 
-/// Numbers with an exponent are DOUBLE; those with a point alone are DECIMAL.
+/// Numbers with an exponent are DOUBLE; those with only a point are DECIMAL.
 fn approximate_exponents(tree: &mut impl VisitMut) {
     let _: ControlFlow<()> = visit_expressions_mut(tree, |expr| {
         if let ast::Expr::Value(value) = expr
@@ -97,7 +96,7 @@ impl<'a> Planner<'a> {
         self.sql_to_rel().sql_to_expr(expr, schema, &mut PlannerContext::new()).map_err(|e| self.explain(e))
     }
 
-    /// Types made to fit, filters and projections pushed down.
+    /// Coerces types, and pushes filters and projections down.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let plan = approximate_decimals(plan).map_err(planning_error)?;
         let plan = Analyzer::new().execute_and_check(plan, &self.options, |_, _| {}).map_err(planning_error)?;
@@ -114,7 +113,7 @@ impl<'a> Planner<'a> {
     fn explain(&self, error: DataFusionError) -> Error {
         let Some((name, place)) = unknown_function(&error) else { return planning_error(error) };
         let names: Vec<String> = self.udf_names().into_iter().chain(self.udaf_names()).collect();
-        let error = Error::user(format!("there is no function {}", name.to_uppercase()));
+        let error = Error::user(format!("unknown function {}", name.to_uppercase()));
         let error = match nearest(&name, names.iter().map(String::as_str)) {
             Some(near) => error.remedy(format!("did you mean {}?", near.to_uppercase())),
             None => error,
@@ -194,7 +193,7 @@ impl ContextProvider for Planner<'_> {
     }
 }
 
-/// A table or view as the plan that stands for it.
+/// The plan that replaces a table or view.
 pub(crate) struct Inlined {
     plan: LogicalPlan,
 }

@@ -5,8 +5,8 @@ use datafusion_common::{DFSchema, Result};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{Expr, LogicalPlan};
 
-/// Rewrites every expression of the plan, operands first. `rewrite` is given the columns of the node's inputs. Results keep
-/// their names; their types may change.
+/// Rewrites every expression of the plan, operands first. `rewrite` receives the columns of the node's inputs. Results
+/// keep their names; their types may change.
 pub(crate) fn rewrite_expressions(
     plan: LogicalPlan,
     rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,

@@ -1,4 +1,4 @@
-//! Scripts and single statements: what each does to the catalog, and the jobs that come of them.
+//! Scripts and single statements: how each changes the catalog, and the resulting jobs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -25,25 +25,25 @@ use crate::{PlanOptions, TableResolver};
 /// Connector of the sink that an interactive SELECT writes to.
 pub const COLLECT: &str = "collect";
 
-/// What a script comes to.
+/// The result of a script.
 #[derive(Debug)]
 pub struct Planned {
     /// One job with all INSERTs of the script; `None` if it has none.
     pub plan: Option<Plan>,
     /// The optimized logical plans of the job, for `explain`.
     pub logical: String,
-    /// What EXPLAIN, DESCRIBE, SHOW TABLES and SET without arguments have to say, in order.
+    /// The output of EXPLAIN, DESCRIBE, SHOW TABLES and SET without arguments, in order.
     pub reports: Vec<String>,
 }
 
-/// What a statement comes to.
+/// The result of a statement.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The catalog or an option changed; what to tell the user.
+    /// The catalog or an option changed; with a text for the user.
     Done(String),
-    /// Something to read.
+    /// A text to show.
     Report(String),
-    /// A job that runs on its own.
+    /// A job that runs by itself.
     Insert(Box<Plan>),
     /// A job whose rows the caller collects.
     Query {
@@ -58,11 +58,11 @@ pub enum Outcome {
     },
 }
 
-/// Stack of the thread that plans: the library's passes go as deep as the longest chain of conditions. Only what is used of
-/// it takes memory.
+/// Stack of the planning thread: the library's passes recurse as deep as the longest chain of conditions. Only the used
+/// part takes memory.
 const STACK_BYTES: usize = 512 << 20;
 
-/// Runs what plans on a thread with a large stack.
+/// Runs planning on a thread with a large stack.
 fn on_large_stack<T: Send>(plan: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("planner".into()).stack_size(STACK_BYTES);
@@ -104,14 +104,14 @@ fn plan_statements(
                     let start = insert.start;
                     let output = plan_insert(insert, catalog);
                     let output = output.map_err(|e| or_at(e, start.line, start.column))?;
-                    // Lowered here once for the errors that only lowering finds, so that they name this statement.
+                    // Lowered here once, so that errors of lowering name this statement.
                     lower(std::slice::from_ref(&output), catalog, options)
                         .map_err(|e| or_at(e, start.line, start.column))?;
                     outputs.push(output);
                 }
             }
             Statement::Query(_) => {
-                return Err(place(Error::user("a SELECT in a script has no place to write to").remedy(
+                return Err(place(Error::user("a SELECT in a script has no table to write to").remedy(
                     "write INSERT INTO t SELECT ..., for example into a table WITH ('connector' = 'print'); a bare \
                      SELECT is for interactive use",
                 )));
@@ -138,7 +138,7 @@ fn plan_statements(
 /// An option for a table that the script does not declare would have no effect.
 fn check_overridden(options: &PlanOptions, declared: &BTreeSet<String>) -> Result<()> {
     let Some(table) = options.table_options.keys().find(|table| !declared.contains(*table)) else { return Ok(()) };
-    let error = Error::user(format!("the script declares no table '{table}' to set an option of"));
+    let error = Error::user(format!("an option is set for table '{table}', which the script does not declare"));
     let names: Vec<&str> = declared.iter().map(String::as_str).collect();
     Err(match names.as_slice() {
         [] => error.remedy("declare it with CREATE TABLE"),
@@ -283,7 +283,7 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
         }
         plan = top.input.as_ref().clone();
     }
-    // Names need not be unique where people read them, but they must be where plans do.
+    // Result columns may share names, but columns of a plan must not.
     let mut names: Vec<String> = Vec::new();
     let mut exprs = Vec::new();
     for (qualifier, field) in plan.schema().iter() {

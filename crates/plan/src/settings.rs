@@ -8,14 +8,14 @@ use anabranch_model::{Error, Result};
 
 use crate::place::nearest;
 
-/// What `SET` has set.
+/// The values of `SET`.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) job: JobOptions,
     pub(crate) parallelism: Option<u32>,
     /// Whether rows with NULL for a NOT NULL column of a sink are dropped instead of stopping the job.
     pub(crate) drop_nulls: bool,
-    /// In force once there is a directory.
+    /// Used only with a directory.
     checkpoints: CheckpointOptions,
 }
 
@@ -30,7 +30,7 @@ impl Default for Settings {
     }
 }
 
-/// More epochs than anybody waits for.
+/// Larger groups would take longer than any job.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
 const NAMES: [&str; 17] = [
@@ -54,7 +54,7 @@ const NAMES: [&str; 17] = [
 ];
 
 impl Settings {
-    /// Sets one for a job of so many key groups.
+    /// Sets an option for a job with this number of key groups.
     pub(crate) fn set(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         let of = |error: Error| error.at(format!("option '{name}'"));
         match name {
@@ -113,7 +113,7 @@ impl Settings {
             _ => {
                 let near = nearest(name, NAMES.into_iter());
                 let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
-                return Err(Error::user(format!("there is no option '{name}'"))
+                return Err(Error::user(format!("unknown option '{name}'"))
                     .remedy(format!("{help}The options are: {}", NAMES.join(", "))));
             }
         }
@@ -213,7 +213,7 @@ fn parse_percent(text: &str, allowed: RangeInclusive<f64>) -> Result<f64> {
     }
 }
 
-/// `memory` or `disk`, and what those who know other systems call them.
+/// `memory` or `disk`, and their names in other systems.
 fn parse_backend(text: &str) -> Result<StateBackendKind> {
     match text.trim().to_lowercase().as_str() {
         "memory" | "hashmap" => Ok(StateBackendKind::Memory),

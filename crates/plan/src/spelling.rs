@@ -1,4 +1,4 @@
-//! Rewrites of parsed queries: Flink's special forms of calls to calls of plain functions, and casts.
+//! Rewrites parsed queries: Flink's special forms of calls become calls of plain functions; also casts.
 
 mod forms;
 
@@ -13,7 +13,7 @@ use datafusion_sql::sqlparser::ast::{
 
 use crate::place::at;
 
-/// Functions whose value would be frozen at the moment of planning.
+/// Functions whose value would be fixed at planning time.
 const CLOCKS: [&str; 11] = [
     "CURRENT_TIMESTAMP",
     "NOW",
@@ -40,8 +40,8 @@ pub(crate) fn rewrite(tree: &mut impl VisitMut) -> Result<()> {
     }
 }
 
-/// Gives each unnamed column of a SELECT the text that the user wrote as its name, and tells repeated ones apart:
-/// `SELECT a, a` and `SELECT CAST(t AS DATE), CAST(t AS TIME)` are fine for users, but not for the planner.
+/// Gives each unnamed column of a SELECT the user's text as its name, and makes repeated names unique: users may write
+/// `SELECT a, a` and `SELECT CAST(t AS DATE), CAST(t AS TIME)`, but the planner refuses them.
 pub(crate) fn name_columns(query: &mut Query) {
     let mut body = query.body.as_mut();
     while let SetExpr::SetOperation { left, .. } = body {
@@ -66,7 +66,7 @@ pub(crate) fn name_columns(query: &mut Query) {
     }
 }
 
-/// Functions of Flink whose answers nobody has compared with those of a library's function of the same name.
+/// Flink's functions whose answers have not been compared with those of the library's function of the same name.
 const UNVERIFIED: [&str; 7] = ["DECODE", "ENCODE", "RAND", "RAND_INTEGER", "REGEXP_INSTR", "REGEXP_SUBSTR", "UUID"];
 
 fn rewrite_call(expr: &mut Expr) -> Result<()> {
@@ -78,14 +78,16 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     let name = function.name.to_string().to_uppercase();
     let place = at(function.span().start);
     if CLOCKS.contains(&name.as_str()) {
-        return Err(Error::user(format!("{name} is not supported: it would be read once, when the job is planned"))
-            .at(place)
-            .remedy("use a time column of the records"));
+        return Err(Error::user(format!(
+            "{name} is not supported: it would be evaluated once, when the job is planned"
+        ))
+        .at(place)
+        .remedy("use a time column of the records"));
     }
     if UNVERIFIED.contains(&name.as_str()) {
         return Err(Error::user(format!("{name} is not supported yet: its answers are not compared with Flink's"))
             .at(place)
-            .remedy("compute the value before it gets here, or use another function of docs/sql.md"));
+            .remedy("compute the value before it is written to the source, or use another function of docs/sql.md"));
     }
     if function.over.is_some() {
         return Err(Error::user(format!("{name}(...) OVER is not supported yet"))
@@ -192,7 +194,7 @@ fn timestamp_ltz(precision: &str) -> DataType {
     DataType::Custom(name, vec![precision.to_string()])
 }
 
-/// The conversion; NULL for what does not fit, as Flink's functions have it.
+/// The conversion; NULL for a value that does not fit, as in Flink's functions.
 fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::TryCast, expr: Box::new(expr), data_type, array: false, format: None }
 }

@@ -1,4 +1,4 @@
-//! Statements as parsed: what users write, before anything is looked up.
+//! Parsed statements, before any name is resolved.
 
 mod create_table;
 mod limits;
@@ -30,7 +30,7 @@ pub(crate) enum Statement {
         name: Ident,
         if_exists: bool,
     },
-    /// Several if they are a statement set.
+    /// Several for a statement set.
     Insert(Vec<Insert>),
     Set {
         name: String,
@@ -185,9 +185,12 @@ fn statement_set(parser: &mut Parser) -> Result<Statement> {
     while !parser.parse_keyword(Keyword::END) {
         let token = parser.peek_token();
         if !parser.peek_keyword(Keyword::INSERT) {
-            return Err(Error::user(format!("syntax error: a statement set holds INSERT INTO, not {}", token.token))
-                .at(at(token.span.start))
-                .remedy("end the statement set with END;"));
+            return Err(Error::user(format!(
+                "syntax error: a statement set contains INSERT INTO, not {}",
+                token.token
+            ))
+            .at(at(token.span.start))
+            .remedy("end the statement set with END;"));
         }
         inserts.push(insert(parser)?);
         let _ = parser.consume_token(&Token::SemiColon);

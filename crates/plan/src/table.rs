@@ -22,8 +22,8 @@ use crate::window_assign::EVENT_TIME;
 use crate::window_table::literal_interval_ms;
 use crate::{PlanOptions, TableResolver};
 
-/// A declared table. It is the leaf of the plans that read it, so that a plan keeps its tables whatever statements do to
-/// their names afterwards.
+/// A declared table. It is the leaf of the plans that read it, so a plan keeps its tables even if later statements
+/// redeclare their names.
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) spec: ConnectorSpec,
@@ -50,7 +50,7 @@ pub(crate) struct Watermark {
     pub(crate) delay_ms: i64,
 }
 
-/// Options of WITH that are ours and not the connector's.
+/// Options of WITH for the engine, not the connector.
 #[derive(Debug, Default)]
 pub(crate) struct TableOptions {
     pub(crate) idle_timeout_ms: Option<u64>,
@@ -176,7 +176,7 @@ fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> 
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
 
-/// Splits WITH into the connector's options and ours.
+/// Splits WITH into the connector's options and the engine's.
 fn split_options(mut all: BTreeMap<String, String>, key_groups: u16) -> Result<(ConnectorSpec, TableOptions)> {
     let Some(connector) = all.remove("connector") else {
         return Err(Error::user("the table has no connector").remedy("add WITH ('connector' = '...', ...)"));
@@ -214,23 +214,23 @@ fn split_options(mut all: BTreeMap<String, String>, key_groups: u16) -> Result<(
         }
         (_, Some(_)) => {
             return Err(Error::user("'dead-letter.table' has no effect here")
-                .remedy("add 'on-malformed' = 'dead-letter', or leave it out"));
+                .remedy("add 'on-malformed' = 'dead-letter', or omit it"));
         }
         (Some(other), None) => {
-            return Err(Error::user(format!("'on-malformed' = '{other}' is not known"))
+            return Err(Error::user(format!("unknown value '{other}' of option 'on-malformed'"))
                 .remedy("use 'fail', 'skip' or 'dead-letter'"));
         }
     };
     Ok((ConnectorSpec { connector, options: all }, options))
 }
 
-/// Rows of physical columns. A name is taken as it is: from a text the library would make lower case, and parts of what
-/// dots separate.
+/// Rows of physical columns. The name is taken literally: the library would convert a text to lower case and divide it
+/// at dots.
 fn scan_of(name: &str, source: Arc<dyn TableSource>) -> Result<LogicalPlanBuilder> {
     LogicalPlanBuilder::scan(TableReference::bare(name), source, None).map_err(planning_error)
 }
 
-/// The expressions that make the table's columns from the physical ones, and its event time.
+/// The expressions that compute the table's columns from the physical ones, and its event time.
 fn plan_columns(
     name: &str,
     physical: &SchemaRef,
@@ -248,7 +248,7 @@ fn plan_columns(
         };
         exprs.push((definition.name.value.clone(), expr));
     }
-    // Columns that the connector knows stand before computed ones.
+    // Columns that the connector knows come before computed ones.
     if columns.iter().all(|c| matches!(c.kind, ColumnKind::Computed(_))) {
         let known = physical.fields().iter().map(|f| (f.name().clone(), column(f.name())));
         exprs.splice(0..0, known.collect::<Vec<_>>());
@@ -294,7 +294,7 @@ fn plan_columns(
     Ok((exprs.collect(), event_time))
 }
 
-/// Peels `column - INTERVAL ..` or `column`.
+/// Strips `- INTERVAL ..` from `column - INTERVAL ..`.
 fn watermark_delay_ms(watermark: &WatermarkDefinition, planner: &Planner) -> Result<i64> {
     let column = &watermark.column.value;
     let wrong = || {

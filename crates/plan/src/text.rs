@@ -97,7 +97,7 @@ pub(crate) fn tokenize(text: &str, line: u64, column: u64) -> Result<Vec<TokenWi
     Ok(split_closing_brackets(tokens))
 }
 
-/// `ARRAY<ROW<a INT>>` ends in two brackets, not in a shift.
+/// Splits the end of `ARRAY<ROW<a INT>>`, which is two brackets and not a shift.
 fn split_closing_brackets(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut depth = 0_u32;
     let mut type_word = false;

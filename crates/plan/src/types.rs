@@ -1,4 +1,4 @@
-//! SQL types in Flink's spelling to Arrow types.
+//! Converts SQL types in Flink's notation to Arrow types.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
         other => {
             let near = nearest(other, TYPES.into_iter());
             let help = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
-            return Err(Error::user(format!("there is no type {}", word.value))
+            return Err(Error::user(format!("unknown type {}", word.value))
                 .at(place())
                 .remedy(format!("{help}The types are: {}", TYPES.join(", "))));
         }
@@ -161,7 +161,7 @@ fn decimal(numbers: &[u64]) -> Result<DataType> {
     let precision = numbers.first().copied().unwrap_or(10);
     let scale = numbers.get(1).copied().unwrap_or(0);
     if !(1..=38).contains(&precision) || scale > precision {
-        return Err(Error::user(format!("DECIMAL({precision}, {scale}) does not exist"))
+        return Err(Error::user(format!("DECIMAL({precision}, {scale}) is not a valid type"))
             .remedy("give a precision of 1 to 38 and a scale of at most the precision"));
     }
     Ok(DataType::Decimal128(u8::try_from(precision).unwrap_or(38), i8::try_from(scale).unwrap_or(0)))

@@ -17,7 +17,7 @@ pub(crate) const EVENT_TIME: &str = "anabranch.event_time";
 /// The columns that a window table function adds, in order.
 pub(crate) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
 
-/// See the module.
+/// The node; see the module.
 #[derive(Debug)]
 pub(crate) struct WindowAssign {
     pub(crate) window: Window,
@@ -106,7 +106,7 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        // The time column comes in by `expressions`.
+        // The time column is one of `expressions`.
         let inputs = self.input.schema().fields().len();
         Some(vec![output_columns.iter().copied().filter(|index| *index < inputs).collect()])
     }

@@ -1,5 +1,5 @@
 //! Window table functions in FROM: `TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND))`, also with named
-//! arguments and without the outer `TABLE( )`. Also refuses what may stand beside a table's name and has no effect.
+//! arguments and without the outer `TABLE( )`. Also refuses what may follow a table's name without effect.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::query::Inlined;
 use crate::types::sql_name;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
 
-/// More windows than this of one row take longer to write than anybody waits.
+/// Writing more windows than this for one row would take too long.
 const WINDOWS_PER_ROW_MAX: i64 = 100_000;
 
-/// See the module.
+/// Plans window table functions; see the module.
 #[derive(Debug)]
 pub(crate) struct WindowTablePlanner;
 
@@ -51,7 +51,7 @@ impl RelationPlanner for WindowTablePlanner {
     }
 }
 
-/// What the planner would pass over in silence: samples, and versions of tables that are not static.
+/// Refuses what the planner would silently ignore: samples, and versions of tables that are not static.
 fn check_qualifiers(relation: &TableFactor, context: &dyn RelationPlannerContext) -> Result<()> {
     let (TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. }) = relation else { return Ok(()) };
     if sample.is_some() {
@@ -79,8 +79,9 @@ fn plan_call(name: &ObjectName, args: &[FunctionArg], context: &mut dyn Relation
             return Err(Error::user(format!("{function} windows are not supported yet")).remedy("use TUMBLE or HOP"));
         }
         _ => {
-            return Err(Error::user(format!("there is no table function {name}"))
-                .remedy("the table functions are TUMBLE and HOP"));
+            return Err(
+                Error::user(format!("unknown table function {name}")).remedy("the table functions are TUMBLE and HOP")
+            );
         }
     };
     let mut bound = bind(&function, parameters, args)?;

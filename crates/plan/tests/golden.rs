@@ -47,7 +47,7 @@ impl TableResolver for Connectors {
                 TableTraits { schema: Some(Arc::new(Schema::new(columns))), ..traits(false, true, false, Some(1)) }
             }
             other => {
-                return Err(Error::user(format!("there is no connector '{other}'")).remedy("use one of: kafka, print"));
+                return Err(Error::user(format!("unknown connector '{other}'")).remedy("use one of: kafka, print"));
             }
         })
     }

@@ -13,7 +13,7 @@ use super::stream::{LogicalColumn, Stream, WindowColumn, Windowed, minus_ms};
 use super::{Lowering, Needed, columns_of};
 use crate::window_assign::WINDOW_COLUMNS;
 
-/// What a column of the aggregation's logical output is.
+/// The kind of a column of the aggregation's logical output.
 #[derive(Clone, Copy)]
 enum Output {
     Key(usize),
@@ -93,7 +93,8 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    /// Sends rows to the tasks of their keys: keys first, then what the aggregates read, then the event time.
+    /// Sends rows to the tasks of their keys: keys first, then the columns that the aggregates read, then the event
+    /// time.
     fn shuffle_rows(&mut self, mut stream: Stream, grouping: &mut Grouping, target: u32) -> Stream {
         let schema = stream.physical.clone();
         let mut columns = Columns { exprs: grouping.keys.clone(), schema: &schema };
@@ -117,7 +118,7 @@ impl Lowering<'_> {
         self.exchange_as_is(stream, ExchangeKind::Hash { keys }, target, "aggregate")
     }
 
-    /// An exchange of the physical columns, whatever the logical ones are.
+    /// An exchange of the physical columns, independent of the logical ones.
     fn exchange_as_is(&mut self, stream: Stream, kind: ExchangeKind, parallelism: u32, name: &str) -> Stream {
         let next = stream.continued(name.to_string(), parallelism);
         let from = self.close(stream);
@@ -125,14 +126,14 @@ impl Lowering<'_> {
     }
 }
 
-/// The columns of a shuffled row, gathered one by one.
+/// The columns of a shuffled row, collected one by one.
 struct Columns<'a> {
     exprs: Vec<NamedExpr>,
     schema: &'a [Field],
 }
 
 impl Columns<'_> {
-    /// The place of `expr`, added if it is new. Without a type it must be a column.
+    /// The index of `expr`, which is added if it is new. Without a type it must be a column.
     fn add(&mut self, name: &str, expr: &Expr, data_type: Option<DataType>) -> Expr {
         if let Some(position) = self.exprs.iter().position(|e| e.expr == *expr) {
             return Expr::Column(position);
@@ -148,7 +149,7 @@ impl Columns<'_> {
         Expr::Column(self.exprs.len() - 1)
     }
 
-    /// The expression over the shuffled row, which carries every column that it reads.
+    /// The expression over the shuffled row, to which every column that it reads is added.
     fn carry(&mut self, expr: &Expr) -> Expr {
         let mut reads = Vec::new();
         expr.for_each_column(&mut |index| reads.push(index));
@@ -173,7 +174,7 @@ fn grouping<'a>(aggregate: &'a Aggregate, needed: &Needed, stream: &mut Stream) 
     if !windowed {
         stream.settle_window()?;
     }
-    // Expressions first: one over a window column settles the window, after which columns have moved.
+    // Expressions first: one over a window column settles the window, which moves the columns.
     for expr in aggregate.group_expr.iter().chain(&aggregate.aggr_expr) {
         if window_column(stream, expr).is_none() && !matches!(strip(expr), Logical::AggregateFunction(_)) {
             stream.expr(expr, input.schema())?;
@@ -242,7 +243,7 @@ fn aggregate_spec(
     let function = call.func.name().to_string();
     if !call.params.order_by.is_empty() || call.params.null_treatment.is_some() {
         return Err(Error::user(format!("ORDER BY and IGNORE NULLS in {function}(...) are not supported yet"))
-            .remedy("leave them out"));
+            .remedy("omit them"));
     }
     let mut over = |expr: &Logical| stream.expr(expr, input.schema());
     Ok(AggregateSpec {
@@ -256,7 +257,7 @@ fn aggregate_spec(
     })
 }
 
-/// Results come when the window or the input ends; one of both must.
+/// Results are emitted when the window or the input ends; one of them must end.
 fn check_ends(grouping: &Grouping, stream: &Stream) -> Result<()> {
     if grouping.windowed.is_some() || stream.bounded {
         return Ok(());

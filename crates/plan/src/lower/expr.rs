@@ -1,4 +1,4 @@
-//! DataFusion's logical expressions to ours.
+//! Converts DataFusion's logical expressions to ours.
 
 use anabranch_dataflow::{BinaryOp, Expr, Literal};
 use anabranch_model::{Error, Result};
@@ -10,7 +10,7 @@ use super::literal::literal;
 use crate::exact::{Meaning, meaning};
 use crate::place::planning_error;
 
-/// Converts an expression over `schema`; `column` gives the value of each column by its index.
+/// Converts an expression over `schema`; `column` returns the value of each column by its index.
 pub(super) fn convert(expr: &Logical, schema: &DFSchema, column: &dyn Fn(usize) -> Result<Expr>) -> Result<Expr> {
     let sub = |expr: &Logical| convert(expr, schema, column);
     let boxed = |expr: &Logical| sub(expr).map(Box::new);
@@ -98,7 +98,8 @@ fn unsupported(expr: &Logical) -> Error {
     Error::user(format!("the expression {expr} is not supported"))
 }
 
-/// A cast. Between kinds of strings, constants take the type themselves, also as the results of CASE: no cast per row.
+/// A cast. Between kinds of strings, constants take the type themselves, including constant results of CASE: no cast
+/// per row.
 fn cast_to(expr: Expr, to: &DataType, safe: bool) -> Expr {
     match expr {
         Expr::Literal(literal) if to.is_string() && literal.data_type.is_string() => {

@@ -1,4 +1,4 @@
-//! Joins with static tables. The static side becomes stages of its own whose rows are broadcast into the chain of the
+//! Joins with static tables. The static side becomes separate stages, whose rows are broadcast into the chain of the
 //! other side before that side reads its first row.
 
 use std::collections::BTreeSet;
@@ -69,13 +69,13 @@ impl Lowering<'_> {
             build.settle_window()?;
         }
         build.window = None;
-        // Read by one task: the rows go to every task anyway.
+        // One task reads it: the rows go to every task anyway.
         build.narrow();
         build.materialize();
         Ok(build)
     }
 
-    /// Puts the join at the end of the probe's chain.
+    /// Adds the join to the end of the probe's chain.
     fn fuse(
         &mut self,
         join: &Join,
@@ -84,7 +84,7 @@ impl Lowering<'_> {
         build: Stream,
         output_needed: &[Needed; 2],
     ) -> Result<Stream> {
-        // Before any key is taken: settling a window moves the columns.
+        // Before any key is used: settling a window moves the columns.
         let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(&join.filter).collect();
         probe.settle_window_for(&read, sides.probe.schema())?;
         let mut probe_keys = Vec::new();
@@ -136,7 +136,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Decides which side is read first and kept.
+/// Decides which side is read first and kept in memory.
 fn sides<'a>(join: &'a Join) -> Result<Sides<'a>> {
     let (left, right) = (join.left.as_ref(), join.right.as_ref());
     let (left_static, right_static) = (is_static(left), is_static(right));
@@ -220,7 +220,7 @@ fn keep_read_columns(
     output
 }
 
-/// Columns whose values are wanted above.
+/// Columns whose values are needed above.
 fn keep_values(columns: &[LogicalColumn], needed: &Needed) -> Vec<LogicalColumn> {
     let mut columns = columns.to_vec();
     for (index, column) in columns.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Constants to text that Arrow casts back to the same value.
+//! Converts constants to text that Arrow casts back to the same value.
 
 use anabranch_dataflow::Literal;
 use anabranch_model::{Error, Result};
@@ -15,7 +15,7 @@ pub(super) fn literal(value: &ScalarValue) -> Result<Literal> {
     }
     let text = match value {
         ScalarValue::IntervalMonthDayNano(Some(i)) => interval_text(i.months, i.days, i.nanoseconds),
-        // Arrow writes no other interval that it reads: carry them in the widest unit.
+        // Arrow cannot parse other intervals that it writes: convert them to the widest unit.
         ScalarValue::IntervalDayTime(Some(i)) => interval_text(0, i.days, i64::from(i.milliseconds) * 1_000_000),
         ScalarValue::IntervalYearMonth(Some(months)) => interval_text(*months, 0, 0),
         _ => text_of(value)?,
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_of_literal_comes_back() {
+    fn every_type_of_literal_is_read_back() {
         let values = [
             ScalarValue::Boolean(Some(true)),
             ScalarValue::Int8(Some(-8)),

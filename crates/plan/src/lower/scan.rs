@@ -1,4 +1,4 @@
-//! Scans to sources: which columns to decode, and event time over them.
+//! Converts scans to sources: which columns to decode, and event time over them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Lowering<'_> {
             return Err(Error::internal("a scan with filters or a limit"));
         }
         let table = Table::of_scan(scan)?;
-        // Index in the scan to index in the record.
+        // From index in the scan to index in the record.
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         let event_time = event_time(table)?;
         let mut projection: Needed = needed.iter().map(|index| declared_index(*index)).collect();
@@ -30,7 +30,7 @@ impl Lowering<'_> {
             projection.extend(reads);
         }
         if projection.is_empty() {
-            // A count of rows still needs a column to carry their number: the cheapest.
+            // A count of rows still needs one column for the number of rows: the cheapest.
             projection.insert(narrowest(table));
         }
         let projection: Vec<usize> = projection.into_iter().collect();
@@ -90,8 +90,8 @@ impl Lowering<'_> {
     }
 }
 
-/// The tables, by name, that a query's tables write to what they cannot decode. Like the query's own tables they are
-/// those of the moment of the statement.
+/// The tables, by name, to which a query's tables write records that they cannot decode. Like the query's own tables,
+/// they are those at the time of the statement.
 pub(crate) fn dead_letters(plan: &LogicalPlan, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Table>>> {
     let mut found = BTreeMap::new();
     let walked = plan.apply(|node| {
@@ -128,7 +128,7 @@ fn check_dead_letter(target: &Table) -> Result<()> {
     )))
 }
 
-/// The event time of a table: its expression, the scan it is over, and the physical columns that it reads.
+/// The event time of a table: its expression, the scan below it, and the physical columns that it reads.
 fn event_time(table: &Table) -> Result<Option<(LogicalExpr, &LogicalPlan, Needed)>> {
     let Some(watermark) = &table.watermark else { return Ok(None) };
     let (expr, input) = match &watermark.plan {

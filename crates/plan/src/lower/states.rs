@@ -1,4 +1,4 @@
-//! Which aggregates may run in two phases, and the columns in which their partial states travel.
+//! Which aggregates may run in two phases, and the columns of their partial states.
 
 use std::sync::Arc;
 
@@ -42,12 +42,12 @@ const MERGEABLE: [&str; 26] = [
     "approx_percentile_cont",
 ];
 
-/// Whether an aggregate may run in two phases. Distinct ones keep values, ordered ones an order: they take rows.
+/// Whether an aggregate may run in two phases. Aggregates with DISTINCT or an order cannot, because they need the rows.
 pub(super) fn is_mergeable(spec: &AggregateSpec) -> bool {
     !spec.distinct && MERGEABLE.contains(&spec.function.as_str())
 }
 
-/// Columns of an aggregate's partial state, named as the aggregate's implementation names them.
+/// Columns of an aggregate's partial state, with the names of the aggregate's implementation.
 pub(super) fn state_fields(spec: &AggregateSpec, call: &AggregateFunction, schema: &DFSchema) -> Result<Vec<Field>> {
     let input_fields: Vec<FieldRef> = call
         .params
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::functions::Functions;
 
-    /// The columns planned for a partial state are those that the operator's implementation makes.
+    /// The planned columns of a partial state are those of the operator's implementation.
     fn check(function: &str, column: &str) {
         let schema = Arc::new(Schema::new(vec![
             Field::new("i", DataType::Int64, true),

@@ -43,7 +43,7 @@ pub(super) struct LogicalColumn {
     pub(super) name: String,
     pub(super) data_type: DataType,
     pub(super) nullable: bool,
-    /// Over the physical columns; `None` if nobody needs it, or if it is a window column not computed yet.
+    /// Over the physical columns; `None` if it is not needed, or if it is a window column that is not computed yet.
     pub(super) value: Option<Expr>,
     /// Which column of the stream's window it is, if it is one.
     pub(super) window: Option<WindowColumn>,
@@ -60,25 +60,25 @@ pub(super) enum WindowColumn {
 /// How rows belong to windows.
 #[derive(Clone, Debug)]
 pub(super) struct Windowed {
-    /// Windows of `time` that tell the windows of the rows apart.
+    /// Windows of `time` that distinguish the windows of the rows.
     pub(super) window: Window,
     /// Over the physical columns.
     pub(super) time: Expr,
     /// Type of `time` and of the window columns.
     pub(super) time_type: DataType,
-    /// How much earlier the rows' window begins than `window` says.
+    /// How much earlier than in `window` the rows' window begins.
     pub(super) earlier_ms: i64,
-    /// Whether the window columns have values: rows are results of a window already.
+    /// Whether the window columns have values: the rows are already results of a window.
     settled: bool,
 }
 
 impl Windowed {
-    /// Rows that shall belong to windows.
+    /// Rows that are assigned to windows when needed.
     pub(super) fn lazily(window: Window, time: Expr, time_type: DataType) -> Self {
         Windowed { window, time, time_type, earlier_ms: 0, settled: false }
     }
 
-    /// Rows that carry their window's columns. They are told apart by `window_time`, in steps of the slide.
+    /// Rows that contain their window's columns. `window_time`, in steps of the slide, distinguishes the windows.
     pub(super) fn settled(window: Window, window_time: Expr, time_type: DataType) -> Self {
         let (window, earlier_ms) = match window {
             Window::Hop { size_ms, slide_ms, offset_ms } => {
@@ -106,7 +106,7 @@ impl LogicalColumn {
         }
     }
 
-    /// Whether computing it twice would cost.
+    /// Whether computing it twice would be costly.
     pub(super) fn is_costly(&self) -> bool {
         self.value.as_ref().is_some_and(is_costly)
     }
@@ -139,7 +139,7 @@ fn is_costly(expr: &Expr) -> bool {
 }
 
 impl Stream {
-    /// A chain that begins with a source of these columns.
+    /// A chain that starts with a source of these columns.
     pub(super) fn of_source(source: SourceSpec, physical: Vec<Field>, columns: Vec<LogicalColumn>) -> Self {
         Stream {
             name: format!("source {}", source.table),
@@ -179,7 +179,7 @@ impl Stream {
         self
     }
 
-    /// Makes a source be read by one task.
+    /// Lets a single task read a source.
     pub(super) fn narrow(&mut self) {
         if self.source.is_some() {
             self.parallelism = 1;
@@ -206,9 +206,9 @@ impl Stream {
         Arc::new(Schema::new(self.physical.clone()))
     }
 
-    /// A logical expression over the physical columns. Window columns get values if the expression reads them, which
-    /// moves the physical columns: expressions made before are not valid after. Whoever makes several calls
-    /// [`Stream::settle_window_for`] with all of them first.
+    /// Converts a logical expression to one over the physical columns. If the expression reads window columns, they get
+    /// values, which moves the physical columns: expressions converted before are not valid after. For several
+    /// expressions, first call [`Stream::settle_window_for`] with all of them.
     pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &DFSchema) -> Result<Expr> {
         self.settle_window_for(&[expr], schema)?;
         convert(expr, schema, &|index| {
@@ -219,8 +219,8 @@ impl Stream {
         })
     }
 
-    /// Gives the window columns values if one of the expressions reads one that has none. The expressions may also read
-    /// columns that are not of this stream.
+    /// Computes the window columns if one of the expressions reads one without a value. The expressions may also read
+    /// columns of other streams.
     pub(super) fn settle_window_for(&mut self, exprs: &[&logical::Expr], schema: &DFSchema) -> Result<()> {
         let is_lazy = |index: usize| self.columns[index].window.is_some() && self.columns[index].value.is_none();
         let mut read = exprs.iter().flat_map(|e| e.column_refs());
@@ -230,7 +230,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The logical column that an expression merely names.
+    /// The logical column that an expression names, if it is only a name.
     pub(super) fn plain_column(&self, expr: &logical::Expr, schema: &DFSchema) -> Option<usize> {
         match expr {
             logical::Expr::Alias(alias) => self.plain_column(&alias.expr, schema),
@@ -239,8 +239,8 @@ impl Stream {
         }
     }
 
-    /// Computes costly columns now if the expressions read one of them more than once, and read those that may fail for every
-    /// row.
+    /// Computes costly columns now if the expressions read one of them more than once, and read those that may fail for
+    /// every row.
     pub(super) fn share(&mut self, exprs: &[&logical::Expr], schema: &DFSchema) -> Result<()> {
         let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
         for expr in exprs {
@@ -276,7 +276,7 @@ impl Stream {
         self.operators.extend(Expr::all(conditions).map(|predicate| OperatorSpec::Filter { predicate }));
     }
 
-    /// Notes the windows of rows; their columns follow the logical ones.
+    /// Records the windows of rows; their columns follow the logical ones.
     pub(super) fn set_window(&mut self, windowed: Windowed, assign: &WindowAssign) {
         let fields = logical::UserDefinedLogicalNodeCore::schema(assign).fields();
         let names = &fields[fields.len() - WINDOW_COLUMNS.len()..];
@@ -290,7 +290,7 @@ impl Stream {
         self.waits = true;
     }
 
-    /// Gives the window columns values: puts an operator in the chain if they have none.
+    /// Computes the window columns: adds an operator to the chain if they have no values.
     pub(super) fn settle_window(&mut self) -> Result<()> {
         let Some(windowed) = self.window.clone().filter(|w| !w.settled) else { return Ok(()) };
         self.materialize();
@@ -357,7 +357,7 @@ impl Stream {
         self.project(exprs, exactly);
     }
 
-    /// Adds a projection, unless it would change nothing; `exactly`: names and nullability neither.
+    /// Adds a projection, unless it would change nothing; with `exactly`, names and nullability count as changes.
     pub(super) fn project(&mut self, exprs: Vec<NamedExpr>, exactly: bool) {
         let same = exprs.len() == self.physical.len()
             && exprs.iter().zip(&self.physical).enumerate().all(|(i, (e, field))| {
@@ -371,9 +371,9 @@ impl Stream {
         self.operators.push(OperatorSpec::Project { columns: exprs });
     }
 
-    /// Gives rows exactly the columns of a sink.
+    /// Computes exactly the columns of a sink.
     pub(super) fn shape_for_sink(&mut self, schema: &SchemaRef) -> Result<()> {
-        // Also if no window column is among them: a row is there once for each of its windows.
+        // Even if no window column is among them: a row appears once for each of its windows.
         self.settle_window()?;
         let mut exprs = Vec::with_capacity(self.columns.len());
         for (column, field) in self.columns.iter().zip(schema.fields()) {
@@ -392,8 +392,8 @@ impl Stream {
     }
 }
 
-/// Adds the columns that an expression reads whatever the row: not only in a branch of CASE, behind AND or OR, as an
-/// argument of a function that may leave it out, or of an aggregate with a FILTER.
+/// Adds the columns that an expression reads for every row. Columns read only in a branch of CASE, after AND or OR, as
+/// an argument that a function may skip, or in an aggregate with FILTER are not added.
 fn certain_columns(expr: &logical::Expr, schema: &DFSchema, found: &mut BTreeSet<usize>) -> Result<()> {
     let walked = expr.apply(|expr| {
         Ok(match expr {
@@ -427,7 +427,7 @@ impl Stream {
     }
 }
 
-/// `time - ms`, for a window's start that lies before the aggregate's.
+/// `time - ms`, for a window that starts before the aggregate's.
 pub(super) fn minus_ms(time: Expr, ms: i64) -> Expr {
     if ms == 0 {
         return time;

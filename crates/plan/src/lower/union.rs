@@ -1,4 +1,4 @@
-//! `UNION ALL`: each branch is a chain of its own, and all feed one next chain.
+//! `UNION ALL`: each branch is a separate chain, and all feed the same next chain.
 
 use anabranch_dataflow::{ExchangeKind, Expr, Port};
 use anabranch_model::{Error, Result};
@@ -28,7 +28,7 @@ impl Lowering<'_> {
                 ..column.clone()
             });
             branch.columns = valued.collect();
-            // Branches meet in rows of the same shape.
+            // The rows of all branches need the same columns.
             branch.materialize_as(true);
         }
         let parallelism = branches.iter().map(|b| b.parallelism).max().unwrap_or(1);

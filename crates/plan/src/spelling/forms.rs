@@ -1,4 +1,4 @@
-//! Calls with a grammar of their own, such as `TRIM(LEADING 'x' FROM s)`, as calls of plain functions.
+//! Converts calls with special syntax, such as `TRIM(LEADING 'x' FROM s)`, to calls of plain functions.
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
@@ -9,7 +9,7 @@ use datafusion_sql::sqlparser::ast::{
 use super::text;
 use crate::place::at;
 
-/// The plain call that stands for `expr`, if it is such a form.
+/// The plain call for `expr`, if it is such a form.
 pub(super) fn plain_call(expr: &Expr) -> Result<Option<Expr>> {
     let (name, args) = match expr {
         Expr::Substring { expr, substring_from, substring_for, .. } => {

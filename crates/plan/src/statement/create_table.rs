@@ -34,7 +34,7 @@ pub(crate) struct ColumnDefinition {
     pub(crate) kind: ColumnKind,
 }
 
-/// Whether a column is in the records or computed from them.
+/// Whether a column is part of the records or computed from them.
 #[derive(Debug)]
 pub(crate) enum ColumnKind {
     Physical { data_type: DataType, nullable: bool },
@@ -138,7 +138,7 @@ fn column(parser: &mut Parser, table: &mut CreateTable) -> Result<()> {
     if is_word(&next.token, "METADATA") {
         return Err(Error::user("METADATA columns are not supported yet")
             .at(at(next.span.start))
-            .remedy("leave the column out"));
+            .remedy("omit the column"));
     }
     comment(parser)?;
     table.columns.push(ColumnDefinition { name, kind });

@@ -1,7 +1,7 @@
-//! Bounds of what a statement may nest, so that no input exhausts a stack.
+//! Limits of the nesting of a statement, so that no input exhausts a stack.
 //!
-//! The parser bounds what is within brackets. Chains of operators are what remains: it makes a tree of them that is as deep
-//! as the chain is long. Chains of AND, OR and `||` become trees of little depth; other chains are bounded.
+//! The parser limits nesting in brackets, but not chains of operators: it parses them to a tree as deep as the chain is
+//! long. Chains of AND, OR and `||` become shallow trees; the length of other chains is limited.
 
 use std::ops::ControlFlow;
 
@@ -25,10 +25,10 @@ fn too_much(what: &str, token: &TokenWithSpan) -> Error {
     Error::user(what).at(at(token.span.start)).remedy("divide it among several views, or shorten it with IN (...)")
 }
 
-/// Refuses, before anything is parsed, what would nest too deeply.
+/// Refuses, before parsing, tokens that would nest too deeply.
 pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut sets = 0;
-    // Of each open bracket: the length of the chain so far, and of the run since its last member.
+    // For each open bracket: the length of the chain so far, and of the run since its last member.
     let mut open = vec![(0, 0)];
     for token in tokens {
         let keyword = if let Token::Word(word) = &token.token { word.keyword } else { Keyword::NoKeyword };
@@ -60,7 +60,7 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// Makes chains of AND, OR and `||` trees of little depth, and refuses expressions that are nested too deeply all the same.
+/// Converts chains of AND, OR and `||` to shallow trees, and refuses expressions that still nest too deeply.
 pub(super) fn flatten<T: VisitMut>(mut tree: T) -> Result<T> {
     let mut flattening = Flattening { depth: 0 };
     match tree.visit(&mut flattening) {
@@ -110,7 +110,7 @@ fn operands(chain: Expr, of: &BinaryOperator) -> Vec<Expr> {
     operands
 }
 
-/// Pairs neighbours until one tree is left. Few operands stay the chain that they were.
+/// Pairs neighbours until one tree is left. A short chain is left as it is.
 fn balanced(op: &BinaryOperator, operands: Vec<Expr>) -> Expr {
     const FEW: usize = 8;
     let join =
