@@ -14,7 +14,7 @@ use crate::definition::failure;
 
 /// The arguments of one call.
 pub(crate) struct Arguments<'a> {
-    /// Values, and how far the value of the next row is: 0 for a constant, which has one value.
+    /// Values, and the distance to the value of the next row: 0 for a constant, which has one value.
     columns: Vec<(ArrayRef, usize)>,
     /// Rows to compute.
     pub(crate) rows: usize,
@@ -41,7 +41,7 @@ impl<'a> Arguments<'a> {
         self.columns.len()
     }
 
-    /// The argument as it is, with one value if it is a constant.
+    /// The argument, with one value if it is a constant.
     pub(crate) fn array(&self, index: usize) -> &ArrayRef {
         &self.columns[index].0
     }
@@ -82,7 +82,7 @@ impl<'a> Arguments<'a> {
         Column { array: array.as_primitive::<T>().clone(), step: *step }
     }
 
-    /// A whole number that is given, or `default` where the call leaves it out.
+    /// A whole number, or `default` if the call omits the argument.
     pub(crate) fn integer_or(&self, index: usize, default: i64) -> Column<PrimitiveArray<Int64Type>> {
         if index < self.len() {
             return self.integer(index);
@@ -112,12 +112,12 @@ impl<T: ArrowPrimitiveType> Column<PrimitiveArray<T>> {
     }
 }
 
-/// A column of texts: `write` gives the text of a row, or `None` for NULL.
+/// A column of text: `write` returns the text of a row, or `None` for NULL.
 pub(crate) fn texts(rows: usize, mut write: impl FnMut(usize, &mut String) -> Option<()>) -> Result<ArrayRef> {
     try_texts(rows, |row, out| Ok(write(row, out)))
 }
 
-/// A column of texts whose computation may fail.
+/// A column of text whose computation may fail.
 pub(crate) fn try_texts(
     rows: usize,
     mut write: impl FnMut(usize, &mut String) -> Result<Option<()>>,
@@ -134,7 +134,7 @@ pub(crate) fn try_texts(
     Ok(Arc::new(texts.finish()))
 }
 
-/// A column of texts that are parts of the arguments.
+/// A column of text whose values are parts of the arguments.
 pub(crate) fn slices<'a>(rows: usize, slice: impl Fn(usize) -> Option<&'a str>) -> Result<ArrayRef> {
     let mut texts = StringViewBuilder::with_capacity(rows);
     for row in 0..rows {

@@ -74,13 +74,13 @@ impl Unit {
             "YEAR" => Unit::Year,
             other => {
                 return Err(failure(format!(
-                    "{other} is no unit of time; use one of: SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR"
+                    "unknown unit of time {other}; use one of: SECOND, MINUTE, HOUR, DAY, WEEK, MONTH, QUARTER, YEAR"
                 )));
             }
         })
     }
 
-    /// Of an argument that the planner has written.
+    /// From an argument that the planner has written.
     fn argument(arguments: &Arguments, index: usize) -> Result<Self> {
         Unit::parse(arguments.text(index).get(0).unwrap_or_default())
     }
@@ -134,7 +134,7 @@ impl Unit {
         if months < 0 { time.checked_sub_months(size) } else { time.checked_add_months(size) }
     }
 
-    /// Whole units from `start` to `end`.
+    /// Number of whole units from `start` to `end`.
     fn between(self, start: NaiveDateTime, end: NaiveDateTime) -> Option<i64> {
         if self < Unit::Month {
             // Rounds towards zero.
@@ -159,7 +159,7 @@ fn to_unit(arguments: &Arguments, round: fn(Unit, NaiveDateTime) -> Option<Naive
     })
 }
 
-/// A date remains one unless a unit is shorter than a day.
+/// The type stays DATE unless the unit is shorter than a day.
 fn sum(args: &ReturnFieldArgs) -> Result<DataType> {
     let unit = match args.scalar_arguments.first() {
         Some(Some(ScalarValue::Utf8View(Some(unit)))) => Unit::parse(unit)?,

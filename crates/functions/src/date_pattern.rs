@@ -23,14 +23,14 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
 
-/// A pattern ready for use.
+/// A parsed pattern.
 pub(crate) struct Pattern {
     parts: Vec<Part>,
 }
 
 enum Part {
     Text(String),
-    /// A letter of the pattern and how often it stands there.
+    /// A letter of the pattern and its number of repetitions.
     Field(char, usize),
 }
 
@@ -68,8 +68,8 @@ impl Pattern {
         }
     }
 
-    /// The time that a text shows; fields that the pattern lacks are those of 1970-01-01 00:00:00. A day that the month
-    /// does not have is its last.
+    /// The time in a text; fields that the pattern lacks are those of 1970-01-01 00:00:00. A day that the month does
+    /// not have becomes its last.
     pub(crate) fn read(&self, text: &str) -> Option<NaiveDateTime> {
         let mut fields = Fields { year: 1970, month: 1, day: 1, ..Fields::default() };
         let mut rest = text;
@@ -157,7 +157,7 @@ struct Fields {
 }
 
 impl Fields {
-    /// Reads a field from the start of a text and gives what follows.
+    /// Reads a field from the start of a text and returns the rest.
     fn read<'a>(&mut self, letter: char, count: usize, adjacent: bool, text: &'a str) -> Option<&'a str> {
         if letter == 'S' {
             let (digits, rest) = digits(text, count, count)?;
@@ -226,7 +226,7 @@ fn date_in_month(year: i32, month: u32, day: u32) -> Option<NaiveDate> {
     (day.saturating_sub(3)..=day).rev().find_map(|day| NaiveDate::from_ymd_opt(year, month, day))
 }
 
-/// A time as SQL writes it: a date, and perhaps a time of day with a fraction of a second.
+/// A time in SQL's form: a date, and optionally a time of day with a fraction of a second.
 pub(crate) fn read_sql(text: &str) -> Option<NaiveDateTime> {
     let (date, time) = match text.trim().split_once(' ') {
         Some((date, time)) => (date, Some(time)),
@@ -247,7 +247,7 @@ pub(crate) fn read_sql(text: &str) -> Option<NaiveDateTime> {
     Some(date.and_time(NaiveTime::from_hms_nano_opt(hour, minute, second, nanosecond)?))
 }
 
-/// A date as SQL writes it; one that does not exist is none if `strict`, or the last of its month.
+/// A date in SQL's form. One that does not exist is `None` if `strict`, else the last day of its month.
 pub(crate) fn read_date(text: &str, strict: bool) -> Option<NaiveDate> {
     let mut parts = text.split('-');
     let (year, month, day) = (number(parts.next()?, 4)?, number(parts.next()?, 2)?, number(parts.next()?, 2)?);

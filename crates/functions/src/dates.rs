@@ -72,7 +72,7 @@ fn date_format(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// The time that each text shows by its pattern, or in SQL's form; NULL where it shows none.
+/// The time in each text by its pattern, or in SQL's form; NULL if the text does not match.
 fn read(arguments: &Arguments) -> impl FnMut(usize) -> Result<Option<NaiveDateTime>> {
     let (text, mut patterns) = (arguments.text(0), Patterns::new(arguments, 1, ""));
     move |row| {
@@ -124,9 +124,8 @@ fn from_unixtime(arguments: &Arguments) -> Result<ArrayRef> {
 
 fn zone(name: &str) -> Result<Tz> {
     let offset = name.strip_prefix("GMT").filter(|offset| !offset.is_empty()).unwrap_or(name);
-    Tz::from_str(offset).map_err(|_| {
-        failure(format!("CONVERT_TZ: there is no time zone '{name}'; use one like Europe/Berlin or +02:00"))
-    })
+    Tz::from_str(offset)
+        .map_err(|_| failure(format!("CONVERT_TZ: unknown time zone '{name}'; use one like Europe/Berlin or +02:00")))
 }
 
 fn convert_tz(arguments: &Arguments) -> Result<ArrayRef> {
@@ -135,7 +134,7 @@ fn convert_tz(arguments: &Arguments) -> Result<ArrayRef> {
     try_texts(arguments.rows, |row, out| {
         let (Some(text), Some(from), Some(to)) = (text.get(row), from.get(row), to.get(row)) else { return Ok(None) };
         let Some(time) = read_sql(text).filter(|_| text.contains(' ')) else { return Ok(None) };
-        // A time that a change of the clock skips is taken as before the change.
+        // A time that a change of the clock skips uses the offset before the change.
         let Some(moment) = zone(from)?.from_local_datetime(&time).earliest() else { return Ok(None) };
         pattern.write(moment.with_timezone(&zone(to)?).naive_local(), out);
         Ok(Some(()))

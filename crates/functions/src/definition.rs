@@ -1,4 +1,4 @@
-//! What a function is: its names, its arguments, its result, and how it is evaluated.
+//! The definition of a function: its names, its arguments, its result, and its evaluation.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, FieldRef};
@@ -8,24 +8,24 @@ use datafusion_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, Scalar
 
 use crate::arguments::Arguments;
 
-/// Kinds of arguments: which types one takes, and as which type the function sees it.
+/// Kinds of arguments: the types that an argument may have, and the type that the function receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// A string, seen as `Utf8View`.
+    /// A string, received as `Utf8View`.
     Text,
-    /// A string or bytes, seen as `Binary`.
+    /// A string or bytes, received as `Binary`.
     TextOrBytes,
-    /// A whole number, seen as `Int64`.
+    /// A whole number, received as `Int64`.
     Integer,
-    /// Any number, seen as `Float64`.
+    /// Any number, received as `Float64`.
     Double,
-    /// Any number, seen as it is.
+    /// Any number, received as it is.
     Number,
-    /// A date or a timestamp, seen as it is.
+    /// A date or a timestamp, received as it is.
     Moment,
-    /// A timestamp or a time of day, or a date, seen as it is.
+    /// A timestamp, a time of day or a date, received as it is.
     Clock,
-    /// Anything, seen as the type that all arguments of this kind have in common.
+    /// Any type, received as the common type of all arguments of this kind.
     Alike,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Returns {
     Double,
     /// The type of the first argument.
     First,
-    /// By the arguments' types and the values of constants.
+    /// Derived from the arguments' types and the values of constants.
     Of(fn(&ReturnFieldArgs) -> Result<DataType>),
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Definition {
     /// Whether the last argument of the longest list may be repeated.
     pub(crate) variadic: bool,
     pub(crate) returns: Returns,
-    /// Gives one value per row; one row if all arguments are constants.
+    /// Returns one value per row; one row if all arguments are constants.
     pub(crate) evaluate: fn(&Arguments) -> Result<ArrayRef>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn failure(message: impl Into<String>) -> DataFusionError {
 }
 
 impl Kind {
-    /// The type as which the function sees an argument of type `given`.
+    /// The type in which the function receives an argument of type `given`.
     fn accept(self, given: &DataType) -> Option<DataType> {
         let is_bytes = matches!(given, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
         let is_moment = matches!(given, DataType::Date32 | DataType::Timestamp(..));

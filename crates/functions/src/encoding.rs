@@ -78,7 +78,7 @@ fn to_base64(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// Padding may be left out; bytes that are no text are shown as U+FFFD.
+/// Padding may be omitted; bytes that are not text are shown as U+FFFD.
 fn from_base64(arguments: &Arguments) -> Result<ArrayRef> {
     const LENIENT: GeneralPurpose = GeneralPurpose::new(
         &base64::alphabet::STANDARD,
@@ -101,7 +101,7 @@ fn from_base64(arguments: &Arguments) -> Result<ArrayRef> {
     wrong.map_or(Ok(values), |message| Err(failure(message)))
 }
 
-/// Of a number, without leading zeros; of a text, of the bytes of its UTF-8.
+/// For a number, without leading zeros; for text, of its UTF-8 bytes.
 fn hex(arguments: &Arguments) -> Result<ArrayRef> {
     if arguments.array(0).data_type().is_integer() {
         let number = arguments.integer(0);
@@ -114,7 +114,7 @@ fn hex(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// NULL where a digit is not hexadecimal.
+/// NULL if a digit is not hexadecimal.
 fn unhex(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
     bytes(arguments.rows, |row, out| {

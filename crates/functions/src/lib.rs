@@ -1,4 +1,4 @@
-//! The scalar functions of SQL. Functions that have Flink's names give Flink's answers; the rest is DataFusion's library.
+//! The scalar functions of SQL. Functions with Flink's names give Flink's answers; the rest is DataFusion's library.
 //!
 //! A function is a [`Definition`](definition::Definition): its name, the kinds of its arguments, its result's type, and
 //! one function over whole columns. There is one file per family.
@@ -42,7 +42,8 @@ const FAMILIES: [&[Definition]; 12] = [
     trim::DEFINITIONS,
 ];
 
-/// Every scalar function by its names in lower case. A name of Flink's hides DataFusion's function of that name.
+/// All scalar functions by name in lower case. A function with Flink's name replaces DataFusion's function of that
+/// name.
 #[must_use]
 pub fn scalar_functions() -> BTreeMap<String, Arc<ScalarUDF>> {
     let mut functions = BTreeMap::new();

@@ -21,7 +21,7 @@ pub(crate) struct Moments {
 #[derive(Clone, Copy)]
 enum Unit {
     Days,
-    /// So many to a second.
+    /// Number of units per second.
     PerSecond(i64),
 }
 
@@ -29,7 +29,7 @@ fn unit_of(data_type: &DataType) -> Result<Unit> {
     let unit = match data_type {
         DataType::Date32 => return Ok(Unit::Days),
         DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => unit,
-        other => return Err(failure(format!("{other} is no date or time; cast it to TIMESTAMP"))),
+        other => return Err(failure(format!("{other} is not a date or time; cast it to TIMESTAMP"))),
     };
     Ok(Unit::PerSecond(match unit {
         TimeUnit::Second => 1,
@@ -43,7 +43,7 @@ impl Moments {
     pub(crate) fn new(arguments: &Arguments, index: usize) -> Result<Self> {
         let array = arguments.array(index);
         let unit = unit_of(array.data_type())?;
-        // Dates and times of 32 bits have no direct way to 64.
+        // Arrow has no direct cast from 32-bit dates and times to 64 bits.
         let array = match array.data_type() {
             DataType::Date32 | DataType::Time32(_) => cast(array, &DataType::Int32)?,
             _ => ArrayRef::clone(array),
@@ -66,7 +66,7 @@ impl Moments {
     }
 }
 
-/// A column of the type that the call returns; what is finer than the type is cut off.
+/// A column of the type that the call returns; digits finer than the type are truncated.
 pub(crate) fn moments(
     arguments: &Arguments,
     mut value: impl FnMut(usize) -> Result<Option<NaiveDateTime>>,

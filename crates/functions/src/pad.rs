@@ -7,7 +7,7 @@ use datafusion_common::Result;
 use crate::arguments::{Arguments, texts, try_texts};
 use crate::definition::{Definition, Kind, Returns, failure, function};
 
-/// Of the results of functions that make texts longer.
+/// Limit of the results of functions that make texts longer.
 pub(crate) const LONGEST_TEXT: usize = 16 << 20;
 
 const PAD: &[&[Kind]] = &[&[Kind::Text, Kind::Integer, Kind::Text]];
@@ -36,7 +36,7 @@ fn pad(arguments: &Arguments, left: bool) -> Result<ArrayRef> {
         }
         if length > LONGEST_TEXT {
             let name = if left { "LPAD" } else { "RPAD" };
-            return Err(failure(format!("{name} to a length of {length}: {LONGEST_TEXT} is the most")));
+            return Err(failure(format!("{name} to a length of {length}: the limit is {LONGEST_TEXT}")));
         }
         let own = text.encode_utf16().count();
         let missing = length.saturating_sub(own);
@@ -50,8 +50,8 @@ fn pad(arguments: &Arguments, left: bool) -> Result<ArrayRef> {
     })
 }
 
-/// A start outside of the text leaves it as it is. A length that does not end within the text, or that is not
-/// positive, replaces all of the rest.
+/// A start outside of the text leaves it unchanged. A length that ends outside of the text, or that is not positive,
+/// replaces the whole rest.
 fn overlay(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, new, start) = (arguments.text(0), arguments.text(1), arguments.integer(2));
     let length = (arguments.len() > 3).then(|| arguments.integer(3));

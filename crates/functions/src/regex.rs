@@ -1,5 +1,5 @@
-//! Regular expressions in Java's dialect. What the library lacks (look-around, back references, possessive quantifiers)
-//! is refused; `$` matches at the very end only, also where a line break is last.
+//! Regular expressions in Java's dialect. Constructs that the library lacks (look-around, back references, possessive
+//! quantifiers) are refused. `$` matches at the very end only, even if a line break is last.
 
 mod java;
 
@@ -23,11 +23,11 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function("regexp_count", &[&[Kind::Text, Kind::Text]], Returns::Int, count),
 ];
 
-/// Patterns that a thread keeps compiled.
+/// Number of compiled patterns that a thread keeps.
 const PATTERNS: usize = 64;
 
 thread_local! {
-    /// Compiled patterns by their texts. A pattern is mostly a constant, and compiling one costs more than a batch.
+    /// Compiled patterns by their texts. A pattern is usually a constant, and compiling one costs more than a batch.
     static COMPILED: RefCell<BTreeMap<String, Rc<Regex>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -52,7 +52,7 @@ fn compile(pattern: &str) -> Result<Rc<Regex>> {
     Ok(regex)
 }
 
-/// The pattern of the last row, which is mostly that of the next.
+/// The pattern of the last row, which is usually that of the next row.
 #[derive(Default)]
 struct Last(Option<(String, Rc<Regex>)>);
 
@@ -76,7 +76,7 @@ fn regexp(arguments: &Arguments) -> Result<ArrayRef> {
     Ok(std::sync::Arc::new(values.collect::<Result<arrow::array::BooleanArray>>()?))
 }
 
-/// A group of the first match, or all of it; NULL where there is none.
+/// A group of the first match, or the whole match; NULL if there is none.
 fn extract(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
     let group = arguments.integer_or(2, 0);
@@ -90,7 +90,7 @@ fn extract(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// Calls `found` with the bounds of each match. An empty match may follow another one at once, as in Java.
+/// Calls `found` with the bounds of each match. An empty match may directly follow another match, as in Java.
 fn each_match(regex: &Regex, text: &str, mut found: impl FnMut(usize, usize)) {
     let mut from = 0;
     while let Some(hit) = regex.find_at(text, from) {
@@ -103,7 +103,7 @@ fn each_match(regex: &Regex, text: &str, mut found: impl FnMut(usize, usize)) {
     }
 }
 
-/// Every match is replaced, by the replacement as it is written.
+/// Replaces every match by the literal replacement.
 fn replace(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, new) = (arguments.text(0), arguments.text(1), arguments.text(2));
     let mut last = Last::default();

@@ -1,7 +1,7 @@
 //! Rounding, signs and absolute values, of every type of number.
 //!
-//! A floating point number is rounded as the shortest decimal number that stands for it: 2.675 to 2.68, though its exact
-//! value is a little less.
+//! A floating-point number is rounded as its shortest decimal form: 2.675 to 2.68, though its exact value is a little
+//! less.
 
 use std::fmt::{Display, LowerExp, Write};
 use std::str::FromStr;
@@ -49,7 +49,7 @@ fn of_type<T: ArrowPrimitiveType>(arguments: &Arguments) -> PrimitiveArray<T> {
     arguments.array(0).as_primitive::<T>().clone()
 }
 
-/// With the type of the argument, which a decimal's precision and scale belong to.
+/// Sets the type of the argument, with a decimal's precision and scale.
 fn typed<T: ArrowPrimitiveType>(values: PrimitiveArray<T>, arguments: &Arguments) -> Result<ArrayRef> {
     Ok(Arc::new(values.with_data_type(arguments.returns.clone())))
 }
@@ -109,7 +109,7 @@ fn sign(arguments: &Arguments) -> Result<ArrayRef> {
     }
 }
 
-/// `FLOOR` and `CEIL` of a decimal keep its precision and lose its scale.
+/// `FLOOR` and `CEIL` of a decimal keep its precision and drop its scale.
 fn to_whole(args: &ReturnFieldArgs) -> Result<DataType> {
     Ok(match args.arg_fields[0].data_type() {
         DataType::Decimal128(precision, _) => DataType::Decimal128(*precision, 0),
@@ -134,7 +134,7 @@ fn whole(arguments: &Arguments, of_float: fn(f64) -> f64, of_ratio: fn(i128, i12
     }
 }
 
-/// The type of a decimal with the given number of places; a number of places that differs by row keeps the type.
+/// The type of a decimal with the given number of places; if the number differs by row, the type is unchanged.
 fn to_places(args: &ReturnFieldArgs) -> Result<DataType> {
     let places = match args.scalar_arguments.get(1) {
         None => Some(0),
@@ -197,7 +197,7 @@ fn overflow(value: &str) -> datafusion_common::DataFusionError {
     failure(format!("the number {value} rounded does not fit into its type; cast it to a wider type"))
 }
 
-/// A whole number without its last `digits` digits, which become zeros.
+/// Replaces the last `digits` digits of a whole number with zeros, rounding by `mode`.
 fn round_ratio(value: i128, digits: i64, mode: Mode) -> i128 {
     if digits <= 0 {
         return value;
@@ -212,7 +212,7 @@ fn power_of_ten(exponent: i64) -> Option<i128> {
     10_i128.checked_pow(u32::try_from(exponent).ok()?)
 }
 
-/// Enough for a sign, 17 digits, a point and an exponent.
+/// Space for a sign, 17 digits, a point and an exponent.
 struct Digits {
     bytes: [u8; 48],
     len: usize,
@@ -237,7 +237,7 @@ impl Digits {
     }
 }
 
-/// A number with at most `places` decimal places, by the digits of its shortest decimal form.
+/// A number with at most `places` decimal places, rounded by the digits of its shortest decimal form.
 fn round_float<F: Copy + Default + LowerExp + Display + FromStr>(value: F, places: i64, mode: Mode) -> F {
     let mut written = Digits::new();
     if write!(written, "{value:e}").is_err() {

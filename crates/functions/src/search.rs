@@ -1,4 +1,4 @@
-//! Where one text is in another. Positions count characters from 1; 0 says that it is not there.
+//! Positions of one text in another. Positions count characters from 1; 0 means not found.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Int32Type;
@@ -45,7 +45,7 @@ fn locate(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// The `nth` place at or after a position, or at or before one that counts from the end.
+/// The `nth` match at or after a position, or at or before one that counts from the end.
 fn instr(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, part) = (arguments.text(0), arguments.text(1));
     let (from, nth) = (arguments.integer_or(2, 1), arguments.integer_or(3, 1));
@@ -72,7 +72,7 @@ fn nth_place(text: &str, part: &str, from: i64, nth: i64) -> Option<usize> {
             start = at + part.chars().next()?.len_utf8();
         }
     }
-    // The place may begin at the last character that counts, and end after it.
+    // The match may begin at the last character that counts, and end after it.
     let (begin, _) = text.char_indices().nth_back(count)?;
     let mut end = (begin + part.len()).min(text.len());
     while !text.is_char_boundary(end) {

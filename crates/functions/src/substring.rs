@@ -32,7 +32,7 @@ fn last(text: &str, count: i64) -> &str {
     &text[offset_from_end(text, count).unwrap_or(0)..]
 }
 
-/// The byte where the character number `count` (from 0) begins; the end if there are not so many.
+/// The byte where the character number `count` (from 0) begins; the end if the text is shorter.
 pub(crate) fn offset(text: &str, count: usize) -> usize {
     if text.is_ascii() {
         return count.min(text.len());
@@ -40,7 +40,7 @@ pub(crate) fn offset(text: &str, count: usize) -> usize {
     text.char_indices().nth(count).map_or(text.len(), |(at, _)| at)
 }
 
-/// The byte where the last `count` characters begin, if there are so many.
+/// The byte where the last `count` characters begin, if the text has as many.
 fn offset_from_end(text: &str, count: usize) -> Option<usize> {
     match count {
         0 => Some(text.len()),
@@ -59,7 +59,7 @@ fn substr(arguments: &Arguments) -> Result<ArrayRef> {
     slices(arguments.rows, |row| substring(text.get(row)?, start.get(row)?, length.get(row)?))
 }
 
-/// A position of 0 is that of the first character; a negative length gives NULL, a start before the text nothing.
+/// Position 0 is the first character; a negative length gives NULL, a start before the text gives empty text.
 fn substring(text: &str, start: i64, length: i64) -> Option<&str> {
     if length < 0 {
         return None;
@@ -74,8 +74,8 @@ fn substring(text: &str, start: i64, length: i64) -> Option<&str> {
     Some(first(rest, length))
 }
 
-/// The part of a text at an index that counts from 0; NULL where there is no such part. An empty separator stands for
-/// each blank character, a number for the character of that code.
+/// The part of a text at an index that counts from 0; NULL if there is none. An empty separator means each blank
+/// character, a number means the character with that code.
 fn split_index(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, index) = (arguments.text(0), arguments.integer(2));
     if !arguments.array(1).data_type().is_string() {

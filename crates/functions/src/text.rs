@@ -1,4 +1,4 @@
-//! Functions that make texts of texts, and measure them.
+//! Functions that convert and measure text.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Int32Type;
@@ -24,14 +24,14 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     Definition { variadic: true, ..function("elt", &[&[Kind::Integer, Kind::Text]], Returns::Text, elt) },
 ];
 
-/// Characters, as in Unicode's code points.
+/// Counts characters: Unicode code points.
 fn char_length(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
     primitives::<Int32Type>(arguments.rows, |row| i32::try_from(text.get(row)?.chars().count()).ok())
 }
 
-/// The first letter of each word in upper case, the others in lower case. Letters are those of ASCII; all others stand
-/// between words and remain as they are.
+/// The first letter of each word in upper case, the others in lower case. Letters are ASCII letters; all other
+/// characters separate words and are unchanged.
 fn initcap(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
     texts(arguments.rows, |row, out| {
@@ -51,7 +51,7 @@ fn repeat(arguments: &Arguments) -> Result<ArrayRef> {
         let times = usize::try_from(times).unwrap_or(0);
         if text.len().saturating_mul(times) > LONGEST_TEXT {
             return Err(failure(format!(
-                "REPEAT of {} bytes, {times} times: {LONGEST_TEXT} bytes is the most",
+                "REPEAT of {} bytes, {times} times: the limit is {LONGEST_TEXT} bytes",
                 text.len()
             )));
         }
@@ -75,7 +75,7 @@ fn replace(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// Each character of the second text becomes the one at its place in the third, or nothing.
+/// Replaces each character of the second text by the character at the same place in the third, or removes it.
 fn translate(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, from, to) = (arguments.text(0), arguments.text(1), arguments.text(2));
     texts(arguments.rows, |row, out| {
@@ -96,7 +96,7 @@ fn ascii(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// The character of a code from 0 to 255, of which greater numbers are taken modulo; nothing for negative ones.
+/// The character of a code from 0 to 255; greater codes are taken modulo 256; negative ones give empty text.
 fn chr(arguments: &Arguments) -> Result<ArrayRef> {
     let code = arguments.integer(0);
     texts(arguments.rows, |row, out| {
@@ -117,7 +117,7 @@ fn concat(arguments: &Arguments) -> Result<ArrayRef> {
     texts(arguments.rows, |row, out| parts.iter().try_for_each(|part| part.get(row).map(|part| out.push_str(part))))
 }
 
-/// NULL parts are left out.
+/// NULL parts are omitted.
 fn concat_ws(arguments: &Arguments) -> Result<ArrayRef> {
     let (separator, parts) = (arguments.text(0), all_texts(arguments, 1));
     texts(arguments.rows, |row, out| {
@@ -132,7 +132,7 @@ fn concat_ws(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// The argument of that number, from 1.
+/// The argument with this number, from 1.
 fn elt(arguments: &Arguments) -> Result<ArrayRef> {
     let (index, parts) = (arguments.integer(0), all_texts(arguments, 1));
     slices(arguments.rows, |row| parts.get(usize::try_from(index.get(row)? - 1).ok()?)?.get(row))

@@ -1,7 +1,7 @@
-//! Java's regular expressions in the library's dialect: classes like `\w` are those of ASCII, `.` stops at every line
-//! break, and what has another meaning, or none, is refused.
+//! Translates Java's regular expressions to the library's dialect: classes such as `\w` are ASCII, `.` stops at every
+//! line break, and constructs that the library lacks, or to which it gives another meaning, are refused.
 
-/// The same pattern for the library, or what stands against it.
+/// The same pattern for the library, or what is not supported.
 pub(super) fn translate(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut chars = pattern.chars().peekable();
@@ -30,7 +30,7 @@ pub(super) fn translate(pattern: &str) -> Result<String, String> {
             }
             _ => {}
         }
-        // A group's `(?` is no quantifier.
+        // A group's `(?` is not a quantifier.
         previous = if c == '?' && previous == '(' { '(' } else { c };
         out.push(c);
     }
@@ -60,7 +60,7 @@ fn escape(
     Ok(())
 }
 
-/// `\p{Lu}` and the like. Names of POSIX stand for ASCII.
+/// `\p{Lu}` and similar classes. POSIX names mean ASCII.
 fn property(
     letter: char,
     chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
