@@ -1,4 +1,4 @@
-//! Blackhole: counts rows and drops them. For measurements, and for queries whose output is not wanted.
+//! Blackhole: counts rows and drops them, for measurements and for queries whose output is not needed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use arrow::datatypes::SchemaRef;
 use crate::Options;
 use crate::ownership::not_readable;
 
-/// A table that takes every row and keeps none.
+/// A table that accepts every row and keeps none.
 #[derive(Debug, Default)]
 pub struct BlackholeConnector {
     rows: Arc<AtomicU64>,

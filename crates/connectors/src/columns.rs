@@ -1,4 +1,4 @@
-//! Columns as declared, for connectors that know their own: a declaration may name some of them in any order.
+//! Declared columns of connectors that know their columns: a declaration may name some of them in any order.
 
 use anabranch_model::{Error, Result};
 use arrow::array::ArrayRef;
@@ -17,7 +17,7 @@ fn match_column(known: &Schema, declared: &Field, connector: &str) -> Result<usi
     let Some((index, column)) = known.column_with_name(name) else {
         let names: Vec<_> = known.fields().iter().map(|f| f.name().as_str()).collect();
         return Err(Error::user(format!("connector '{connector}' has no column '{name}'"))
-            .remedy(format!("its columns are: {}; a declaration without columns takes them all", names.join(", "))));
+            .remedy(format!("its columns are: {}; a declaration without columns has them all", names.join(", "))));
     };
     if !compatible(column.data_type(), declared.data_type()) {
         let (is, declared) = (sql_type(column.data_type()), sql_type(declared.data_type()));
@@ -31,8 +31,8 @@ fn match_column(known: &Schema, declared: &Field, connector: &str) -> Result<usi
     Ok(index)
 }
 
-/// Whether values of the known type are given in the declared type: the same, another form of text, or another form
-/// of milliseconds since the Unix epoch.
+/// Whether values of the known type can be converted to the declared type: the same type, another type of text, or
+/// another type of milliseconds since the Unix epoch.
 fn compatible(known: &DataType, declared: &DataType) -> bool {
     let is_time = |t: &DataType| matches!(t, DataType::Int64 | DataType::Timestamp(TimeUnit::Millisecond, _));
     match (known, declared) {
@@ -48,7 +48,7 @@ fn compatible(known: &DataType, declared: &DataType) -> bool {
     }
 }
 
-/// The column in the type that its declaration asks for.
+/// The column in its declared type.
 pub(crate) fn conform(column: ArrayRef, declared: &Field) -> Result<ArrayRef> {
     if column.data_type() == declared.data_type() { Ok(column) } else { Ok(cast(&column, declared.data_type())?) }
 }

@@ -20,7 +20,7 @@ use raw::{LineEnd, RawDecoder, RawEncoder};
 /// Decodes raw records into the columns that the query needs.
 pub trait Decode: Send {
     /// Decodes one record per element of `records` (null or blank elements are malformed). A record may end in white
-    /// space, as lines of a file do. Rows that cannot be decoded are left out of the batch and reported. The batch may
+    /// space, as lines of a file do. Rows that cannot be decoded are omitted from the batch and reported. The batch may
     /// share the memory of `records`.
     fn decode(&mut self, records: &BinaryArray) -> Result<Decoded>;
 }
@@ -30,7 +30,7 @@ pub trait Decode: Send {
 pub struct Decoded {
     /// Rows that could be decoded, in order.
     pub batch: RecordBatch,
-    /// Records that could not: index in the input, and what is wrong.
+    /// Records that could not be decoded: index in the input, and the error.
     pub malformed: Vec<(usize, String)>,
 }
 
@@ -51,25 +51,25 @@ pub enum Format {
     Raw,
 }
 
-/// The decoder that a table's options ask for: `'format'` with the options of that format. It produces the columns
+/// The decoder that a table's options choose: `'format'` with the options of that format. It produces the columns
 /// `projection` of `declared`.
 pub fn decoder(options: &mut Options<'_>, declared: &SchemaRef, projection: &[usize]) -> Result<Box<dyn Decode>> {
     Format::required(options, "format")?.decoder(declared, projection)
 }
 
-/// The encoder that a table's options ask for.
+/// The encoder that a table's options choose.
 pub fn encoder(options: &mut Options<'_>, schema: &SchemaRef) -> Result<Box<dyn Encode>> {
     Format::required(options, "format")?.encoder(schema)
 }
 
 impl Format {
-    /// Reads the format that the option `name` (`format`, `value.format`) chooses, and its own options.
+    /// Reads the format in the option `name` (`format`, `value.format`), and the format's options.
     pub fn optional(options: &mut Options<'_>, name: &'static str) -> Result<Option<Format>> {
         let Some(word) = options.string(name) else { return Ok(None) };
         Self::by_word(word, options, name).map(Some)
     }
 
-    /// Like [`Format::optional`] for tables that cannot do without.
+    /// Like [`Format::optional`] for tables that need a format.
     pub fn required(options: &mut Options<'_>, name: &'static str) -> Result<Format> {
         let word = options.required(name)?;
         Self::by_word(word, options, name)
@@ -87,12 +87,12 @@ impl Format {
             }
             "csv" => CsvOptions::read(options).map(Format::Csv),
             "raw" => Ok(Format::Raw),
-            other => Err(Error::user(format!("option '{name}' is '{other}', which is no format of this connector"))
-                .remedy("use 'json', 'csv' or 'raw'")),
+            other => Err(Error::user(format!("unknown format '{other}' in option '{name}'"))
+                .remedy("use one of: json, csv, raw")),
         }
     }
 
-    /// A decoder of records that hold nothing but themselves, as messages of a log do.
+    /// A decoder of records without a line end, such as the messages of a log.
     pub fn decoder(&self, declared: &SchemaRef, projection: &[usize]) -> Result<Box<dyn Decode>> {
         self.decoder_with(declared, projection, LineEnd::Keep)
     }
@@ -132,14 +132,14 @@ pub(crate) fn source_schema(spec: &SourceSpec) -> Result<SchemaRef> {
     projected(&spec.declared, &spec.projection)
 }
 
-/// A batch of columns that may have none: a query that only counts rows needs no column.
+/// A batch with these columns, possibly none: a query that only counts rows needs no column.
 pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
         .map_err(|e| Error::internal(format!("a batch of a connector: {e}")))
 }
 
-/// Text from data for a message: characters that would change how a terminal shows it are escaped.
+/// Text from data, for a message: characters that would change how a terminal shows it are escaped.
 pub(crate) fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! Where records come from and go to: Kafka, files, generators, memory; and the formats between bytes and columns.
+//! Connectors: Kafka, files, generators, memory; and the formats between bytes and columns.
 
 mod blackhole;
 mod columns;

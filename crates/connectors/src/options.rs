@@ -1,5 +1,5 @@
-//! Options of a table, read with their types. A connector asks for every option that it knows; what nobody asked for
-//! is an error that lists the known ones, so that a misspelt option never passes unnoticed.
+//! Options of a table, read with their types. A connector reads every option that it knows; any other option is an
+//! error that lists the known ones, so that a misspelt option is always noticed.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ const PLAN_OPTIONS: [&str; 6] = [
     "sink.parallelism",
 ];
 
-/// Reads a table's options with their types; what nobody asked for is an error that lists the known options.
+/// Reads a table's options with their types; options that were not read are errors that list the known ones.
 pub struct Options<'a> {
     spec: &'a ConnectorSpec,
     known: BTreeSet<&'static str>,
@@ -47,7 +47,7 @@ impl<'a> Options<'a> {
         })
     }
 
-    /// A number of any type that parses.
+    /// A number of any type that can be parsed.
     pub fn number<T: FromStr>(&mut self, name: &'static str) -> Result<Option<T>> {
         self.parsed(name, "a number in its range, such as '10'", |text| text.parse().ok())
     }
@@ -86,12 +86,12 @@ impl<'a> Options<'a> {
         options.filter_map(|(name, value)| Some((name.strip_prefix(prefix)?, value.as_str()))).collect()
     }
 
-    /// Declares options as known that have no meaning here: those of the writer when the table is read.
+    /// Declares options as known that have no effect here: those of the writer when the table is read.
     pub fn ignore(&mut self, names: &[&'static str]) {
         self.known.extend(names);
     }
 
-    /// Fails on the first option that nobody asked for.
+    /// Fails on the first option that was not read.
     pub fn finish(self) -> Result<()> {
         let is_known = |name: &str| self.known.contains(name) || self.prefixes.iter().any(|p| name.starts_with(p));
         let Some(unknown) = self.spec.options.keys().find(|name| !is_known(name)) else { return Ok(()) };

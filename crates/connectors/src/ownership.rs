@@ -10,19 +10,19 @@ pub(crate) fn owned_partitions(count: u32, context: &TaskContext) -> impl Iterat
     (context.index..count).step_by(context.parallelism.max(1) as usize)
 }
 
-/// Announcements that a source owes before it gives out more rows.
+/// Announcements that a source must make before it returns more rows.
 #[derive(Debug, Default)]
 pub(crate) struct Announcements {
     queue: VecDeque<Polled>,
 }
 
 impl Announcements {
-    /// A partition has become this task's.
+    /// A partition now belongs to this task.
     pub(crate) fn open(&mut self, partition: u32, name: String) {
         self.queue.push_back(Polled::Opened { partition: PartitionId(partition), name });
     }
 
-    /// What is owed next.
+    /// The next announcement.
     pub(crate) fn next(&mut self) -> Option<Polled> {
         self.queue.pop_front()
     }

@@ -1,8 +1,8 @@
-//! Positions as text: what the sources share to write and read them.
+//! Positions as text: the parts that sources share to write and read them.
 //!
-//! Positions are stored for as long as a job lives and are read by people, so they are words and numbers: `byte 1733 line
-//! 18`, `end`. A position that does not fit the table is an error, never a guess: reading from the wrong place loses rows
-//! or repeats them.
+//! Positions are stored for as long as a job lives and are read by people, so they consist of words and numbers: `byte
+//! 1733 line 18`, `end`. A position that does not fit the table is an error, never a guess: reading from the wrong
+//! place loses or repeats rows.
 
 use std::str::FromStr;
 
@@ -25,13 +25,13 @@ pub(crate) fn numbers<T: FromStr, const N: usize>(text: &str, words: [&str; N]) 
     if parts.next().is_some() { None } else { found.try_into().ok() }
 }
 
-/// A number as it is written in positions: digits only.
+/// A number in the form of positions: digits only.
 pub(crate) fn number<T: FromStr>(text: &str) -> Option<T> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }
 
-/// The name of a partition of a table whose partitions are numbered. It tells their number, because what the partitions of such
-/// a table hold depends on it.
+/// The name of a numbered partition. It contains the number of partitions, because the partitions' contents depend on
+/// it.
 pub(crate) fn numbered(partition: u32, partitions: u32) -> String {
     format!("partition {partition} of {partitions}")
 }
@@ -51,17 +51,17 @@ pub(crate) fn check_numbered(from: Option<&Positions>, table: &str, partitions: 
 
 /// The error of a position that cannot be read.
 pub(crate) fn unreadable(table: &str, partition: &str, position: &str, expected: &str) -> Error {
-    Error::user(format!("the position '{position}' cannot be read: expected is {expected}"))
+    Error::user(format!("the position '{position}' cannot be read; expected: {expected}"))
         .at(partition)
         .at(format!("table {table}"))
-        .remedy("start the job without this checkpoint, or from one that was made for this table")
+        .remedy("start the job without this checkpoint, or from one that was taken with this table")
 }
 
 /// The error of a position of a partition that the table does not have.
 pub(crate) fn foreign(table: &str, partition: &str, reason: &str) -> Error {
-    Error::user(format!("there is a position of '{partition}', which is no partition of the table: {reason}"))
+    Error::user(format!("there is a position of '{partition}', which is not a partition of the table: {reason}"))
         .at(format!("table {table}"))
-        .remedy("declare the table as it was when the checkpoint was made, or start the job without the checkpoint")
+        .remedy("declare the table as it was when the checkpoint was taken, or start the job without the checkpoint")
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
         check("partition 3 of 4").unwrap();
         for foreign in ["partition 4 of 4", "partition 3 of 5", "3", "ads/3", "partition x of 4"] {
             let error = check(foreign).unwrap_err().to_string();
-            assert!(error.contains(&format!("'{foreign}', which is no partition of the table")), "{error}");
+            assert!(error.contains(&format!("'{foreign}', which is not a partition of the table")), "{error}");
             assert!(error.contains("table t"), "{error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Print: rows on standard output for people to read, one line each: the table's name and comma-separated values.
+//! Print: rows on standard output, one line each: the table's name and comma-separated values.
 
 use std::io::{self, Write};
 
@@ -13,17 +13,17 @@ use crate::format::Encode;
 use crate::format::csv::{CsvEncoder, CsvOptions};
 use crate::ownership::not_readable;
 
-/// Tables that show their rows on standard output. `'print-identifier'` replaces the table's name before each row.
+/// Tables that write their rows to standard output. `'print-identifier'` replaces the table's name before each row.
 #[derive(Debug, Default)]
 pub struct PrintConnector;
 
-/// Print tables whose lines go to writers of the embedder, one per task, instead of to standard output.
+/// Print tables whose lines go to writers of the embedding program, one per task, instead of to standard output.
 pub struct PrintToConnector {
     writer: Box<dyn Fn() -> Box<dyn Write + Send> + Send + Sync>,
 }
 
 impl PrintToConnector {
-    /// Lines go to what `writer` makes. Each call of `write_all` brings whole lines.
+    /// Lines go to the writers that `writer` creates. Each call of `write_all` has whole lines.
     pub fn new(writer: impl Fn() -> Box<dyn Write + Send> + Send + Sync + 'static) -> Self {
         PrintToConnector { writer: Box::new(writer) }
     }

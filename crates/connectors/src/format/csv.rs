@@ -1,10 +1,10 @@
 //! CSV (RFC 4180): fields in the order of the declared columns, separated by a delimiter, quoted with `"` where they
-//! hold delimiters, quotes or line ends.
+//! contain delimiters, quotes or line ends.
 //!
 //! Text is not copied: fields become views into the bytes that were read, and other types are cast from those views a
-//! column at a time. A field that is not quoted and equals `csv.null` (by default: is empty) is NULL; a quoted one
-//! never is. A line without a character is no row, so a single column that may be NULL can only be written if something
-//! stands for NULL. So every row can be read back as it was written; dates and times within the years 0 to 9999.
+//! column at a time. An unquoted field that equals `csv.null` (by default: is empty) is NULL; a quoted one never is. A
+//! line without a character is not a row, so a single column that may be NULL can only be written if `csv.null` is not
+//! empty. So every row can be read back as it was written; dates and times within the years 0 to 9999.
 
 mod decode;
 mod encode;
@@ -28,7 +28,7 @@ pub struct CsvOptions {
     pub delimiter: u8,
     /// `csv.header`: the first line of each file names its columns.
     pub header: bool,
-    /// `csv.null`: what stands for NULL.
+    /// `csv.null`: the text for NULL.
     pub null: String,
 }
 
@@ -61,7 +61,7 @@ impl CsvOptions {
     }
 }
 
-/// Refuses types that have no form as a field.
+/// Refuses types without a text form.
 fn check(field: &Field) -> Result<()> {
     let data_type = field.data_type();
     let fits = match data_type {

@@ -1,7 +1,8 @@
-//! Thirty-two bytes at a time: the questions that reading text formats asks of a run of bytes, answered as bit masks.
+//! Compares thirty-two bytes at a time: the questions of text formats about a run of bytes, answered as bit masks.
 //!
-//! Each question has one answer per byte, bit `i` of the mask for byte `i`. The implementations give identical masks;
-//! they differ in the instructions they need. A caller picks one for a whole array, so that everything inlines.
+//! Each question has one answer per byte: bit `i` of the mask is for byte `i`. The implementations give identical
+//! masks; they differ in the instructions that they need. A caller chooses one for a whole array, so that everything is
+//! inlined.
 
 /// Whether the processor has the instructions of [`Avx2`] and of the code compiled around it: AVX2, BMI1 and BMI2.
 #[cfg(target_arch = "x86_64")]
@@ -12,8 +13,8 @@ pub(super) fn has_avx2() -> bool {
 /// Bytes that one question covers.
 pub(super) const WIDTH: usize = 32;
 
-/// Asks the processor to fetch the memory `ahead` of `at`. Records are read once, from the first byte to the last, but in
-/// small steps: without being told, the processor falls behind at each page.
+/// Prefetches the memory `ahead` bytes after `at`. Records are read once, from the first byte to the last, but in small
+/// steps; without this hint the processor falls behind at each page.
 #[inline(always)]
 pub(super) fn prefetch(at: *const u8, ahead: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -28,8 +29,8 @@ pub(super) fn prefetch(at: *const u8, ahead: usize) {
 
 /// Questions about the 32 bytes at an address.
 pub(super) trait Lanes {
-    /// Which bytes cannot be passed over inside a plain string: the quote, the backslash, control characters and bytes
-    /// outside of ASCII.
+    /// Which bytes end a plain run of a string: the quote, the backslash, control characters and bytes outside of
+    /// ASCII.
     ///
     /// # Safety
     /// 32 bytes at `at` must be readable, and the processor must have the instructions of the implementation.
@@ -133,10 +134,10 @@ impl Lanes for Portable {
     }
 }
 
-/// What every processor of the target has.
+/// The implementation for every processor of the target.
 #[cfg(target_arch = "x86_64")]
 pub(super) type Baseline = x86::Sse2;
-/// What every processor of the target has.
+/// The implementation for every processor of the target.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) type Baseline = Portable;
 
@@ -227,7 +228,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn wide(at: *const u8) -> u32 {
-            // The highest bit of each byte is what a mask is made of.
+            // A mask consists of the highest bit of each byte.
             // SAFETY: same contract; SSE2 belongs to the target.
             unsafe { Self::halves(at, |x| x) }
         }
@@ -294,7 +295,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn wide(at: *const u8) -> u32 {
-            // The highest bit of each byte is what a mask is made of.
+            // A mask consists of the highest bit of each byte.
             // SAFETY: same contract.
             unsafe { _mm256_movemask_epi8(Self::load(at)) as u32 }
         }
@@ -314,7 +315,7 @@ mod tests {
     use super::{Baseline, Lanes, Portable, WIDTH};
 
     fn masks<L: Lanes>(bytes: &[u8; WIDTH], to: &[u8; WIDTH]) -> [u32; 6] {
-        // SAFETY: arrays of 32 bytes; the tests ask the processor before they use what is not in the baseline.
+        // SAFETY: arrays of 32 bytes; the tests check the processor before they use instructions beyond the baseline.
         unsafe {
             let at = bytes.as_ptr();
             [L::special(at), L::non_digits(at), L::equal(at, to), L::either(at, b',', b'"'), L::wide(at), L::filled(at)]

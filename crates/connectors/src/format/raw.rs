@@ -1,4 +1,4 @@
-//! Raw: the whole record is the only column of the table. Text columns point into the bytes that were read.
+//! Raw: the whole record is the table's only column. Text columns point into the bytes that were read.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use super::{Decode, Decoded, Encode, batch, projected, sql_type};
 
-/// Whether a record's line end belongs to it.
+/// Whether a record includes its line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineEnd {
     /// Records are messages: every byte counts.
@@ -19,7 +19,7 @@ pub(crate) enum LineEnd {
     Strip,
 }
 
-/// Decodes records that are values.
+/// Decodes records that are single values.
 pub(crate) struct RawDecoder {
     schema: SchemaRef,
     line_end: LineEnd,
@@ -62,7 +62,7 @@ impl Decode for RawDecoder {
                 malformed.push((index, "the record is null".to_owned()));
                 continue;
             }
-            // The text as a whole may be valid although a record's edge cuts a character of it in two.
+            // The whole text may be valid although a boundary between records divides a character.
             let valid = match text {
                 _ if !is_text => true,
                 Some(text) => text.is_char_boundary(start - first) && text.is_char_boundary(end - first),
@@ -102,7 +102,7 @@ impl RawEncoder {
         Ok(RawEncoder { with_nulls: false })
     }
 
-    /// An encoder for records that may be absent: where the column is NULL, so is the record.
+    /// An encoder for records that may be absent: if the column is NULL, there is no record.
     pub(crate) fn with_nulls(schema: &SchemaRef) -> Result<Self> {
         check(schema)?;
         Ok(RawEncoder { with_nulls: true })

@@ -1,8 +1,8 @@
-//! Views: how Arrow refers to a string in a buffer, with short ones held in the view itself.
+//! Views: Arrow's references to strings in a buffer; short strings are in the view itself.
 
 /// The buffer of a column's strings that point into the input.
 pub(super) const INPUT: u32 = 0;
-/// The buffer of those that do not.
+/// The buffer of the other strings.
 pub(super) const EXTRA: u32 = 1;
 
 /// The view of a string at `offset` of buffer `buffer`.
@@ -19,8 +19,8 @@ pub(super) fn view(text: &[u8], buffer: u32, offset: u32) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
-/// The view of the string of `len` bytes that `bytes`, its first sixteen with what follows them, begin with. It is at `offset`
-/// of the input.
+/// The view of a string of `len` bytes. `bytes` are the sixteen bytes from its beginning, which may include bytes after
+/// it. The string is at `offset` of the input.
 #[inline(always)]
 pub(super) fn view_of(bytes: [u8; 16], len: usize, offset: usize) -> u128 {
     let bytes = u128::from_le_bytes(bytes);

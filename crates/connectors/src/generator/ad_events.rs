@@ -1,8 +1,8 @@
 //! Advertisement events as in the Yahoo streaming benchmark: 100 campaigns of 10 advertisements each, and a stream of
 //! views, clicks and purchases of them.
 //!
-//! With `'format' = 'json'` the events are written as JSON and decoded again, so that a job over them does the work of
-//! a job over a log. Without, only the columns that the query needs are made.
+//! With `'format' = 'json'` the events are encoded as JSON and decoded again, so that a job over them does the same
+//! work as a job over a log. Without, only the columns that the query needs are generated.
 
 mod catalog;
 mod events;
@@ -31,7 +31,7 @@ use events::{AdEvents, Damage};
 #[derive(Debug, Default)]
 pub struct AdEventsConnector;
 
-/// The bounded table that tells the campaign of each advertisement. Columns: `ad_id`, `campaign_id`.
+/// The bounded table of each advertisement's campaign. Columns: `ad_id`, `campaign_id`.
 #[derive(Debug, Default)]
 pub struct AdCampaignsConnector;
 
@@ -68,15 +68,15 @@ impl AdEventsOptions {
         let damage = Damage { every: options.number("malformed-every")? };
         let format = Format::optional(&mut options, "format")?;
         if !matches!(format, None | Some(Format::Json(_))) {
-            return Err(Error::user("connector 'ad_events' writes its events as JSON or not at all")
-                .remedy("use 'format' = 'json', or leave the option out"));
+            return Err(Error::user("connector 'ad_events' supports only the format 'json'")
+                .remedy("use 'format' = 'json', or omit the option"));
         }
         if damage.every.is_some() && format.is_none() {
             return Err(Error::user("option 'malformed-every' damages JSON records, and the table has no format")
                 .remedy("add 'format' = 'json'"));
         }
         if damage.every == Some(0) {
-            return Err(Error::user("option 'malformed-every' is 0").remedy("give at least 1, or leave it out"));
+            return Err(Error::user("option 'malformed-every' is 0").remedy("give at least 1, or omit it"));
         }
         options.finish()?;
         // The jitter is drawn from 32 bits, which are 49 days.

@@ -1,4 +1,4 @@
-//! How many rows a generator makes, how fast, and at which event times.
+//! How many rows a generator makes, at which rate, and with which event times.
 
 use anabranch_dataflow::TableTraits;
 use anabranch_model::{Error, Result};
@@ -9,15 +9,15 @@ use crate::Options;
 
 /// Event time passes at this many events per second of a table whose rate is unlimited.
 const NOMINAL_RATE: u64 = 100_000;
-/// 2024-01-01 00:00:00 UTC: where event time starts if nothing else is said and the table must be repeatable.
+/// 2024-01-01 00:00:00 UTC: the default start of event time if the table must be repeatable.
 const DEFAULT_START_MS: i64 = 1_704_067_200_000;
 
 /// Options that all generators share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Load {
-    /// Events per second over all partitions; `None`: as fast as they are taken.
+    /// Events per second over all partitions; `None`: as fast as they are polled.
     pub(super) rate: Option<u64>,
-    /// Events in all; `None`: without end.
+    /// Total number of events; `None`: unlimited.
     pub(super) events: Option<u64>,
     pub(super) seed: u64,
     pub(super) partitions: u32,
@@ -44,7 +44,7 @@ impl Load {
         Ok(Load { rate, events, seed: seed.unwrap_or(1), partitions, start_ms })
     }
 
-    /// What a table of this load can do.
+    /// The traits of a table with this load.
     pub(super) fn traits(&self, schema: SchemaRef) -> TableTraits {
         TableTraits {
             bounded: self.events.is_some(),
@@ -55,7 +55,7 @@ impl Load {
         }
     }
 
-    /// Whether the rows' times are counted from the moment at which the table was first read.
+    /// Whether the rows' times count from the time at which the table was first read.
     pub(super) fn follows_clock(&self) -> bool {
         self.start_ms.is_none() && self.rate.is_some()
     }
@@ -99,7 +99,7 @@ fn start_time(text: &str) -> Result<i64> {
     let ms = ms.or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|t| t.timestamp_millis()));
     let ms = ms.or_else(|| naive("%Y-%m-%d %H:%M:%S%.f")).or_else(|| naive("%Y-%m-%dT%H:%M:%S%.f"));
     ms.or_else(|| date().map(|t| t.and_utc().timestamp_millis())).ok_or_else(|| {
-        Error::user(format!("option 'start-time' is '{text}', which cannot be read"))
+        Error::user(format!("invalid value '{text}' of option 'start-time'"))
             .remedy("give milliseconds since 1970 or a UTC time such as '2024-01-01 00:00:00'")
     })
 }

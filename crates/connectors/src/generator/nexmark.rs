@@ -1,10 +1,11 @@
 //! Nexmark: an auction site's persons, auctions and bids, with the proportions, the skew and the identifiers of the
-//! benchmark's usual generator. Of 50 events in a row the first is a person, the next 3 are auctions, 46 are bids.
+//! benchmark's usual generator. Of 50 consecutive events the first is a person, the next 3 are auctions, and 46 are
+//! bids.
 //!
 //! Without `'table'` the events are rows of one table whose columns `person`, `auction` and `bid` are structs, one of
-//! them set. With `'table' = 'bid'` and so on a table holds the events of one kind, flat. `'rows-per-second'` and
-//! `'number-of-rows'` count events of all kinds in either case, so that tables with the same options belong together:
-//! a bid of one refers to an auction of another, at a time that fits.
+//! which is set. With `'table' = 'bid'` and so on a table has the events of one kind, as flat columns.
+//! `'rows-per-second'` and `'number-of-rows'` always count events of all kinds, so that tables with the same options
+//! belong together: a bid of one refers to an auction of another, at a matching time.
 
 mod events;
 mod names;
@@ -30,7 +31,7 @@ use tables::{Kind, all_kinds_column, all_kinds_schema};
 #[derive(Debug, Default)]
 pub struct NexmarkConnector;
 
-/// The load, and the kind of event that the table shows if it shows only one.
+/// The load, and the kind of event if the table has only one.
 fn read(spec: &ConnectorSpec) -> Result<(Load, Option<Kind>)> {
     let mut options = Options::new(spec);
     let load = Load::read(&mut options)?;

@@ -1,9 +1,9 @@
-//! Gives out a generator's rows when they are due.
+//! Returns a generator's rows when they are due.
 //!
-//! A partition's position is the number of rows it has given, because a row follows from its number; and, where event time
-//! follows the wall clock, the moment at which the partition began, from which the rows' times are counted. After a
-//! restart such a table is at once as far as the wall clock, like a log that filled up meanwhile. A table with a start
-//! time of its own goes on at its rate from where it stopped.
+//! A partition's position is the number of rows that it has returned, because a row follows from its number. If event
+//! time follows the wall clock, the position also has the time at which the partition began, from which the rows' times
+//! are counted. After a restart such a table is at once as far as the wall clock, like a log that was written
+//! meanwhile. A table with a start time continues at its rate from where it stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) struct PacedSource<G> {
     opened: Nanos,
     announcements: Announcements,
     partitions: Vec<Partition>,
-    /// Where the partitions stand that have ended.
+    /// Positions of the partitions that have ended.
     ended: Positions,
 }
 
@@ -41,13 +41,13 @@ struct Partition {
     end: u64,
     /// When its next batch is due.
     due: Nanos,
-    /// What the wall clock showed when the partition began.
+    /// The wall clock when the partition began.
     since_ms: i64,
     /// How long before this source was opened event 0 was due.
     head_start_ns: u64,
 }
 
-/// Where a partition begins or goes on.
+/// Where a partition begins or resumes.
 #[derive(Default)]
 struct Start {
     goes_on: bool,
@@ -56,7 +56,7 @@ struct Start {
 }
 
 impl Start {
-    /// Reads `17`, or `17 since 1704067200000` of a table whose event time follows the wall clock.
+    /// Parses `17`, or `17 since 1704067200000` for a table whose event time follows the wall clock.
     fn parse(text: &str, follows_clock: bool) -> Option<Self> {
         let (next, since_ms) = match text.split_once(" since ") {
             Some((next, since)) => (next, Some(number(since)?)),
@@ -144,12 +144,12 @@ impl<G: Generate> PacedSource<G> {
         if self.load.follows_clock() { format!("{next} since {since_ms}") } else { next.to_string() }
     }
 
-    /// How many of the table's first `rows` rows are those of a partition.
+    /// How many of the table's first `rows` rows belong to a partition.
     fn share(&self, rows: u64, partition: u32) -> u64 {
         rows.saturating_sub(u64::from(partition)).div_ceil(u64::from(self.load.partitions))
     }
 
-    /// When the next batch of a partition is due: when the last of the rows that are gathered for it is.
+    /// When the next batch of a partition is due: when the last of the rows gathered for it is.
     fn due(&self, partition: &Partition) -> Nanos {
         let Some(rate) = self.load.rate else { return self.opened };
         if partition.next >= partition.end {
@@ -176,7 +176,7 @@ impl<G: Generate> PacedSource<G> {
         until.saturating_sub(partition.next).min(self.batch_rows)
     }
 
-    /// Takes what is due of the partition at `index`.
+    /// Takes the rows that are due of the partition at `index`.
     fn take(&mut self, index: usize, now: Nanos) -> Result<Polled> {
         let count = self.rows_due(&self.partitions[index], now);
         let partition = &mut self.partitions[index];
@@ -217,7 +217,7 @@ impl<G: Generate> Source for PacedSource<G> {
             if self.load.events.is_some() {
                 return Ok(Polled::End);
             }
-            // A task without partitions of a table without end.
+            // A task without partitions, of an unbounded table.
             wait(wait_at_most);
             return Ok(Polled::Pending);
         };

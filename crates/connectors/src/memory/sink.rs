@@ -1,4 +1,4 @@
-//! Rows handed to the embedder: through a channel as they come, or collected.
+//! Rows for the embedding program: through a channel as they arrive, or collected.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,14 +12,14 @@ use arrow::datatypes::SchemaRef;
 use crate::Options;
 use crate::ownership::not_readable;
 
-/// A table whose rows the embedder receives.
+/// A table whose rows the embedding program receives.
 pub struct MemorySink {
     target: Mutex<Target>,
 }
 
 enum Target {
-    /// The channel of one job: the sender that tasks clone, and how many still may. After the last one it is dropped,
-    /// so that the receiver sees the end when the job's tasks are gone.
+    /// The channel of one job: the sender that tasks clone, and how many tasks may still do so. It is dropped after the
+    /// last one, so that the receiver sees the end when the job's tasks are gone.
     Channel {
         sender: Option<SyncSender<RecordBatch>>,
         opened: u32,
@@ -28,7 +28,7 @@ enum Target {
 }
 
 impl MemorySink {
-    /// A table whose batches arrive at the receiver. At most `batches` are under way, then the job waits; the receiver
+    /// A table whose batches arrive at the receiver. At most `batches` are buffered, then the job waits. The receiver
     /// sees the end when the job that writes the table has ended. The table serves one job.
     #[must_use]
     pub fn channel(batches: usize) -> (Self, Receiver<RecordBatch>) {
@@ -85,7 +85,7 @@ impl Sink for ChannelSink {
         }
         self.sender
             .send(batch.clone())
-            .map_err(|_| Error::outside(format!("nobody receives the rows of table '{}' any more", self.table)))
+            .map_err(|_| Error::outside(format!("the receiver of the rows of table '{}' is gone", self.table)))
     }
 
     fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {

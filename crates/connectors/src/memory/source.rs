@@ -1,5 +1,4 @@
-//! Rows given by the embedder. Blocks are cut to size as they are read, and text into records, by the task
-//! that reads it.
+//! Rows from the embedding program. The task that reads a block divides it into batches, and text into records.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::format::{Decode, Format, batch, source_schema};
 use crate::ownership::{Announcements, not_writable, owned_partitions};
 use crate::positions::{END, check_numbered, numbered, numbers, unreadable};
 
-/// A bounded table of batches, or of records to decode. Blocks are dealt to the partitions in turn.
+/// A bounded table of batches, or of records to decode. Blocks are assigned to the partitions round-robin.
 #[derive(Clone, Debug)]
 pub struct MemorySource {
     content: Content,
@@ -38,27 +37,27 @@ impl MemorySource {
         MemorySource { content: Content::Batches(batches), repeat: 1, partitions: 1 }
     }
 
-    /// A table of the rows that these records decode to. A table's own option `'format'` takes precedence.
+    /// A table of the decoded rows of these records. A table's own option `'format'` takes precedence.
     #[must_use]
     pub fn records(blocks: Vec<BinaryArray>, format: Format) -> Self {
         MemorySource { content: Content::Records(blocks, format), repeat: 1, partitions: 1 }
     }
 
-    /// A table of the rows that these pieces of text decode to, one record per line; a piece ends with a line. A table's own
-    /// option `'format'` takes precedence.
+    /// A table of the decoded rows of these pieces of text, one record per line; a piece ends with a line. A table's
+    /// own option `'format'` takes precedence.
     #[must_use]
     pub fn text(pieces: Vec<Buffer>, format: Format) -> Self {
         MemorySource { content: Content::Text(pieces, format), repeat: 1, partitions: 1 }
     }
 
-    /// Gives everything `times` times.
+    /// Returns everything `times` times.
     #[must_use]
     pub fn repeat(mut self, times: u64) -> Self {
         self.repeat = times;
         self
     }
 
-    /// Deals the blocks to this many partitions: block `i` to partition `i % partitions`.
+    /// Assigns the blocks to this number of partitions: block `i` to partition `i % partitions`.
     #[must_use]
     pub fn partitions(mut self, partitions: u32) -> Self {
         self.partitions = partitions.max(1);
@@ -134,7 +133,7 @@ impl Connector for MemorySource {
 }
 
 impl MemorySource {
-    /// What one partition gives out in one pass.
+    /// The blocks of a partition in one pass.
     fn blocks(&self, partition: usize, spec: &SourceSpec) -> Result<Vec<Block>> {
         let step = self.partitions as usize;
         let block = |number, content| Block { number, content };
@@ -155,7 +154,7 @@ impl MemorySource {
     }
 }
 
-/// The columns of the query, in the types of the declaration.
+/// The columns of the query, in their declared types.
 fn select(rows: &RecordBatch, spec: &SourceSpec) -> Result<RecordBatch> {
     let schema = source_schema(spec)?;
     let indexes = match_columns(rows.schema_ref(), &schema, &spec.connector.connector)?;
@@ -164,7 +163,7 @@ fn select(rows: &RecordBatch, spec: &SourceSpec) -> Result<RecordBatch> {
     batch(&schema, columns.collect::<Result<_>>()?, rows.num_rows())
 }
 
-/// One of the embedder's blocks, by its number among all of them.
+/// One of the embedding program's blocks, by its number among all of them.
 struct Block {
     number: usize,
     content: BlockContent,
@@ -186,7 +185,7 @@ impl BlockContent {
         }
     }
 
-    /// What `len` counts.
+    /// The unit of `len`.
     fn unit(&self) -> &'static str {
         match self {
             BlockContent::Rows(_) => "row",
@@ -200,24 +199,24 @@ struct Partition {
     id: u32,
     name: String,
     blocks: Vec<Block>,
-    /// The pass being made, from 1.
+    /// The current pass, from 1.
     pass: u64,
-    /// Passes to make.
+    /// Total number of passes.
     passes: u64,
     /// Next block of this pass.
     next: usize,
-    /// Rows, records or bytes of it already given.
+    /// Rows, records or bytes of it that were already returned.
     at: usize,
 }
 
-/// What a poll found.
+/// The result of a poll.
 enum Piece {
     Rows(RecordBatch),
-    /// Records, and where they lie.
+    /// Records, and their place.
     Records(BinaryArray, Place),
 }
 
-/// Where records lie: in a block, from the record or the byte at `first` on.
+/// The place of records: in a block, from the record or the byte at `first` on.
 struct Place {
     block: usize,
     unit: &'static str,
@@ -225,7 +224,7 @@ struct Place {
 }
 
 impl Partition {
-    /// Passes over blocks that have been given, and those that hold nothing.
+    /// Skips blocks that were returned, and empty ones.
     fn settle(&mut self) {
         while self.pass <= self.passes {
             match self.blocks.get(self.next) {
@@ -264,7 +263,7 @@ impl Partition {
         Ok(Some(piece))
     }
 
-    /// Where the next rows are, in a way that depends neither on the number of tasks nor on the size of batches.
+    /// The position of the next rows, independent of the number of tasks and the size of batches.
     fn position(&self) -> String {
         match self.blocks.get(self.next) {
             Some(Block { number, content }) if !self.has_ended() => {
@@ -274,7 +273,7 @@ impl Partition {
         }
     }
 
-    /// Goes to a position.
+    /// Moves to a position.
     fn go_on(&mut self, position: &str, table: &str) -> Result<()> {
         if position == END {
             self.pass = self.passes + 1;

@@ -1,7 +1,7 @@
-//! Records to columns: fields become views into the records first, which are then converted a column at a time.
+//! Decodes records to columns: fields first become views into the records, which are then converted a column at a time.
 //!
-//! What makes a record malformed without regard to types (its quotes, its number of fields, bytes that are no UTF-8) is judged
-//! by the whole record, also by fields that no column of the query reads.
+//! Errors that do not depend on types (quotes, the number of fields, bytes that are not UTF-8) are found in the whole
+//! record, including fields that no column of the query reads.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ struct Texts {
     nulls: NullBufferBuilder,
 }
 
-/// The texts of the projected columns, and what they share: fields that held doubled quotes.
+/// The texts of the projected columns, and their shared buffer for fields that contained doubled quotes.
 struct Building {
     columns: Vec<Texts>,
     extra: Vec<u8>,
@@ -55,7 +55,7 @@ impl CsvDecoder {
         })
     }
 
-    /// Splits the record `bytes[start..end]`, and says what is wrong with it.
+    /// Splits the record `bytes[start..end]`, or returns the error.
     #[inline(always)]
     fn split(&mut self, bytes: &[u8], start: usize, end: usize, is_utf8: bool) -> Result<(), String> {
         self.marks.split(bytes, start, end, &mut self.fields)?;
@@ -99,7 +99,7 @@ impl CsvDecoder {
         }
     }
 
-    /// Reads all records; gives the indexes of those that could be read.
+    /// Reads all records; returns the indexes of those that could be read.
     fn read(
         &mut self,
         records: &BinaryArray,
@@ -118,7 +118,7 @@ impl CsvDecoder {
                 malformed.push((index, "the record is null".to_owned()));
                 continue;
             }
-            // The text as a whole may be valid although a record's edge cuts a character of it in two.
+            // The whole text may be valid although a boundary between records divides a character.
             let is_utf8 =
                 text.is_some_and(|text| text.is_char_boundary(start - first) && text.is_char_boundary(end - first));
             match self.split(bytes, start, end, is_utf8) {
@@ -146,8 +146,9 @@ impl Building {
         };
         self.columns.into_iter().map(move |mut texts| {
             let views = ScalarBuffer::from(texts.views);
-            // SAFETY: each view was made of a field of a record, all of whose fields were found to be UTF-8: of its range in
-            // the input, or of the text in the extra buffer with its quotes made single. Views of NULL are empty.
+            // SAFETY: each view was made from a field of a record, all of whose fields were found to be UTF-8: from its
+            // range in the input, or from the text in the extra buffer with its quotes undoubled. Views of NULL are
+            // empty.
             unsafe { StringViewArray::new_unchecked(views, Arc::clone(&buffers), texts.nulls.finish()) }
         })
     }
@@ -157,7 +158,7 @@ impl Decode for CsvDecoder {
     fn decode(&mut self, records: &BinaryArray) -> Result<Decoded> {
         let mut building = Building::new(self.projection.len(), records.len());
         let mut malformed = Vec::new();
-        // Of each row that could be split: its index among the records.
+        // For each row that could be split: its index among the records.
         let rows = self.read(records, &mut building, &mut malformed);
         let mut keep = vec![true; rows.len()];
         let mut columns = Vec::with_capacity(self.projection.len());
@@ -181,8 +182,8 @@ impl Decode for CsvDecoder {
     }
 }
 
-/// Converts a column of text, and tells which rows have no such value. In those rows the column may hold a NULL that
-/// its field excludes: they are filtered out before a batch is made.
+/// Converts a column of text, and returns which rows have no valid value. In those rows the column may contain a NULL
+/// that its field excludes: they are filtered out before a batch is made.
 fn convert(text: StringViewArray, field: &FieldRef) -> Result<(ArrayRef, Vec<(usize, String)>)> {
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let text: ArrayRef = Arc::new(text);

@@ -1,4 +1,4 @@
-//! Columns to records.
+//! Encodes columns to records.
 
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, BinaryArray, RecordBatch};
@@ -12,7 +12,7 @@ use crate::format::Encode;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Times as SQL writes them, with every digit that the unit has.
+/// The text form of times in SQL, with every digit of the unit.
 fn text_format(data_type: &DataType) -> FormatOptions<'static> {
     let (time, time_with_zone) = match data_type {
         DataType::Timestamp(TimeUnit::Second, _) => ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S%:z"),
@@ -20,7 +20,7 @@ fn text_format(data_type: &DataType) -> FormatOptions<'static> {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => ("%Y-%m-%d %H:%M:%S%.9f", "%Y-%m-%d %H:%M:%S%.9f%:z"),
         _ => ("%Y-%m-%d %H:%M:%S%.3f", "%Y-%m-%d %H:%M:%S%.3f%:z"),
     };
-    // A value that cannot be written is an error, not the error's text.
+    // A value without a text form is an error; the error's text must not become a value.
     FormatOptions::new()
         .with_display_error(false)
         .with_timestamp_format(Some(time))
@@ -30,7 +30,7 @@ fn text_format(data_type: &DataType) -> FormatOptions<'static> {
 /// Encodes rows as lines of delimited fields.
 pub(crate) struct CsvEncoder {
     options: CsvOptions,
-    /// A record is one field: it must not be empty.
+    /// A record consists of one field, which must not be empty.
     alone: bool,
     text: String,
 }
@@ -45,14 +45,14 @@ impl CsvEncoder {
         {
             let name = field.name();
             return Err(Error::user(format!(
-                "NULL in '{name}', the only column, would be a blank line, which is no row"
+                "NULL in '{name}', the only column, would be a blank line, which is not a row"
             ))
-            .remedy("set 'csv.null' to what stands for NULL, for example 'NULL', or declare the column NOT NULL"));
+            .remedy("set 'csv.null' to a text for NULL, for example 'NULL', or declare the column NOT NULL"));
         }
         Ok(CsvEncoder { alone: schema.fields().len() == 1, ..Self::for_people(options) })
     }
 
-    /// An encoder that also writes nested columns, in a form for people to read.
+    /// An encoder that also writes nested columns, in a readable form.
     pub(crate) fn for_people(options: &CsvOptions) -> Self {
         CsvEncoder { options: options.clone(), alone: false, text: String::new() }
     }
@@ -69,8 +69,9 @@ impl CsvEncoder {
         line
     }
 
-    /// Writes text in quotes if it could be misread without: it holds a delimiter, a quote or a line end, it is what
-    /// stands for NULL, it begins with what is no text at the beginning of a file, or it would leave the line blank.
+    /// Writes text in quotes if it could be misread without: if it contains a delimiter, a quote or a line end, equals
+    /// the text for NULL, begins with bytes that are not text at the beginning of a file, or would leave the line
+    /// blank.
     fn write_text(&self, text: &[u8], line: &mut Vec<u8>) {
         let special = memchr3(self.options.delimiter, b'"', b'\n', text).is_some() || memchr(b'\r', text).is_some();
         let unclear = text.starts_with(BYTE_ORDER_MARK) || (self.alone && text.is_empty());
@@ -113,7 +114,7 @@ impl Encode for CsvEncoder {
                 formatter.value(row).write(&mut self.text).map_err(|error| {
                     let name = batch.schema_ref().field(index).name();
                     Error::user(format!("a value of column '{name}' cannot be written as text: {error}"))
-                        .remedy("leave out such rows, for example times beyond the year 9999")
+                        .remedy("exclude such rows, for example times beyond the year 9999")
                 })?;
                 self.write_text(self.text.as_bytes(), &mut values);
             }

@@ -10,9 +10,9 @@ use crate::format::json::Fixed;
 /// Digits of the longest number that is read here: their value fits 64 bits.
 const DIGITS_MAX: usize = 18;
 
-/// The column as numbers, if all of its texts are plain: an optional minus sign and a few digits, for floating-point numbers
-/// with a point among them, and a value that can be given exactly or rounded once. Whatever else may mean a number is
-/// left to the general conversion.
+/// The column as numbers, if all of its texts are plain: an optional minus sign and a few digits, with a point among
+/// them for floating-point numbers, and a value that is exact or rounded once. All other texts are left to the general
+/// conversion.
 pub(super) fn numbers(text: &StringViewArray, data_type: &DataType) -> Option<ArrayRef> {
     match data_type {
         DataType::Int8 => column::<Int8Type>(text, |number| i8::try_from(number.integer()?).ok()),

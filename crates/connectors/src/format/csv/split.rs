@@ -1,18 +1,18 @@
-//! Where the fields of a record are.
+//! Finds the fields of a record.
 //!
-//! The delimiters and quotes of all records are found at once, by wide comparisons; then each record is split by walking
-//! over those marks.
+//! The delimiters and quotes of all records are found at once, by wide comparisons. Then each record is split at those
+//! marks.
 
 use crate::format::lanes::{Baseline, Lanes, WIDTH};
 
-/// A field within a record: the bytes between its quotes if it has any.
+/// A field within a record: the bytes between its quotes, if it has any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldRange {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// The field stands in quotes.
+    /// The field is quoted.
     pub(crate) quoted: bool,
-    /// The field holds doubled quotes that stand for single ones.
+    /// The field contains doubled quotes.
     pub(crate) escaped: bool,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct FieldRange {
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     positions: Vec<u32>,
-    /// The first that no record has passed.
+    /// The first mark after the records that were split.
     next: usize,
 }
 
@@ -31,11 +31,11 @@ impl Marks {
         self.next = 0;
         #[cfg(target_arch = "x86_64")]
         if crate::format::lanes::has_avx2() {
-            // SAFETY: the processor was asked.
+            // SAFETY: the processor was checked for these instructions.
             unsafe { self.find_avx2(bytes, from, delimiter) };
             return;
         }
-        // SAFETY: the baseline is on every processor.
+        // SAFETY: every processor has the baseline.
         unsafe { self.find_by::<Baseline>(bytes, from, delimiter) };
     }
 
@@ -89,8 +89,8 @@ impl Marks {
         }
     }
 
-    /// Splits the record `bytes[start..end]` into `fields`; line ends after it do not count. Records are split in the order
-    /// of their places.
+    /// Splits the record `bytes[start..end]` into `fields`, without the line ends after it. Records are split in their
+    /// order.
     pub(super) fn split(
         &mut self,
         bytes: &[u8],
@@ -119,7 +119,8 @@ impl Marks {
         }
     }
 
-    /// The field without quotes that begins at `start`, and where its delimiter is. A quote within it is a letter.
+    /// The unquoted field that begins at `start`, and the position of its delimiter. A quote within it is an ordinary
+    /// character.
     #[inline(always)]
     fn plain(&mut self, bytes: &[u8], start: usize, end: usize) -> (FieldRange, usize) {
         let next = loop {
@@ -131,7 +132,7 @@ impl Marks {
         (FieldRange { start, end: next, quoted: false, escaped: false }, next)
     }
 
-    /// The field whose opening quote is at `open`, and where its delimiter is.
+    /// The field with its opening quote at `open`, and the position of its delimiter.
     fn quoted(&mut self, bytes: &[u8], record: usize, open: usize, end: usize) -> Result<(FieldRange, usize), String> {
         let mut escaped = false;
         self.next += 1;
@@ -147,22 +148,22 @@ impl Marks {
                 continue;
             }
             if after < end && self.peek(end) != Some(after) {
-                return Err(format!("byte {}: a delimiter should follow the closing quote", after - record));
+                return Err(format!("byte {}: expected a delimiter after the closing quote", after - record));
             }
             return Ok((FieldRange { start: open + 1, end: mark, quoted: true, escaped }, after));
         }
-        Err(format!("byte {}: the quote is not closed", open - record))
+        Err(format!("byte {}: unterminated quote", open - record))
     }
 }
 
-/// Splits one record into `fields`; line ends after it do not count.
+/// Splits one record into `fields`, without the line ends after it.
 pub(crate) fn split_fields(record: &[u8], delimiter: u8, fields: &mut Vec<FieldRange>) -> Result<(), String> {
     let mut marks = Marks::default();
     marks.find(record, 0, delimiter);
     marks.split(record, 0, record.len(), fields)
 }
 
-/// A field's bytes with its doubled quotes made single.
+/// A field's bytes with its quotes undoubled.
 pub(crate) fn unquote(field: &[u8], into: &mut Vec<u8>) {
     into.clear();
     let mut rest = field;

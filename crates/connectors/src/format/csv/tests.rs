@@ -65,8 +65,8 @@ fn a_malformed_record_leaves_the_others_alone() {
     check(b"x,b,yesterday", "column 'id': 'x' is not a BIGINT");
     check(b"2,b", "the record has 2 fields, 3 are declared");
     check(b"2,b,,", "the record has 4 fields, 3 are declared");
-    check(b"2,\"b,", "byte 2: the quote is not closed");
-    check(b"2,\"b\"x,", "byte 5: a delimiter should follow the closing quote");
+    check(b"2,\"b,", "byte 2: unterminated quote");
+    check(b"2,\"b\"x,", "byte 5: expected a delimiter after the closing quote");
     check(b"2,\xff,", "column 'name': not valid UTF-8");
     check(b"99999999999999999999,b,", "column 'id': '99999999999999999999' is not a BIGINT");
     check(b"\n", "the record is empty");
@@ -120,7 +120,7 @@ fn every_text_can_be_read_back() {
 }
 
 #[test]
-fn a_single_column_is_written_only_if_its_null_is_no_blank_line() {
+fn a_single_column_is_written_only_if_its_null_is_not_a_blank_line() {
     let names: ArrayRef = Arc::new(StringViewArray::from(vec![Some(""), Some("NULL"), None, Some("a")]));
     let schema = |nullable| Arc::new(Schema::new(vec![Field::new("name", DataType::Utf8View, nullable)]));
     let error = CsvEncoder::new(&schema(true), &CsvOptions::default()).err().unwrap().to_string();
@@ -139,7 +139,7 @@ fn nested_columns_are_refused() {
     assert!(error.contains("column 'tags'") && error.contains("use the format 'json'"), "{error}");
 }
 
-/// Encodes the columns, and checks that decoding gives them again.
+/// Encodes the columns, and checks that decoding restores them.
 fn check_back(columns: Vec<ArrayRef>, options: &CsvOptions) -> Vec<String> {
     let fields = columns.iter().map(|column| Field::new("c", column.data_type().clone(), true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -186,7 +186,7 @@ fn every_value_of_other_types_can_be_read_back() {
         Arc::new(StringViewArray::from(vec!["\u{feff}mark", " ", "-", "inf", "0", "'", "\t"])),
     ];
     check_back(columns.clone(), &CsvOptions::default());
-    // Whatever delimits fields or stands for NULL may be part of a value.
+    // A delimiter or the text for NULL may be part of a value.
     check_back(columns.clone(), &CsvOptions { delimiter: b'-', ..CsvOptions::default() });
     check_back(columns, &CsvOptions { null: "true".into(), delimiter: b'.', header: false });
     check_back(

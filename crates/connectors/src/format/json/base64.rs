@@ -24,7 +24,7 @@ pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the bytes of `text`; the padding may be missing. Gives the position of what is wrong.
+/// Appends the bytes of `text`; the padding may be missing. Returns the position of an error.
 pub(super) fn decode(text: &[u8], out: &mut Vec<u8>) -> Result<(), usize> {
     let mut letters = text;
     if text.len().is_multiple_of(4) {

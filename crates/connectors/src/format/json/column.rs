@@ -1,8 +1,8 @@
 //! Columns under construction: a tree of nodes, filled slot by slot.
 //!
-//! A value is written to the slot of its row (of its element, below a list) and may be written again: the last of two
-//! equal keys wins by overwriting, and a record that turns out to be malformed costs nothing, because the next one
-//! takes its slot. Nothing is ever undone.
+//! A value is written to the slot of its row (or of its element, in a list) and may be overwritten. So the last of two
+//! equal keys wins, and a malformed record costs nothing, because the next record takes its slot. Nothing is ever
+//! undone.
 
 mod finish;
 
@@ -23,7 +23,7 @@ pub(super) const ROOT: ColumnId = 0;
 /// All nodes of a schema, and the text they share.
 pub(super) struct Columns {
     nodes: Vec<Column>,
-    /// Text that is not in the input as it is: strings that had escapes, decoded binary.
+    /// Text that the input does not contain literally: strings with escapes, decoded binary.
     extra: Vec<u8>,
 }
 
@@ -43,11 +43,11 @@ pub(super) struct Column {
 enum Values {
     /// Views of strings or binary: buffer 0 is the input, buffer 1 the extra text.
     Views(Vec<u128>),
-    /// Everything that fits an `i64`: booleans, integers (`u64` by its bits), dates, timestamps.
+    /// All types that fit into an `i64`: booleans, integers (`u64` by its bits), dates, timestamps.
     Integers(Vec<i64>),
     Floats(Vec<f64>),
     Decimals(Vec<i128>),
-    /// Strings or binary one after the other.
+    /// Strings or binary stored consecutively.
     Bytes {
         ends: Ends,
         data: Vec<u8>,
@@ -70,7 +70,7 @@ struct Object {
     number: u64,
 }
 
-/// Where the elements of each slot end in what all slots share; they start where those of the slot before end.
+/// The end of each slot's elements in the shared list; they start at the end of the slot before.
 struct Ends(Vec<i32>);
 
 impl Default for Ends {
@@ -90,7 +90,7 @@ impl Ends {
     }
 }
 
-/// Which slots hold a value. No memory until the first null.
+/// Which slots have a value. Takes no memory until the first null.
 #[derive(Default)]
 struct Validity {
     bits: Vec<u8>,
@@ -219,7 +219,7 @@ impl Columns {
         unsafe { self.nodes[id].object.as_ref()?.keys.find_short::<L>(key, len) }
     }
 
-    /// Marks a field of `id` as seen, or not; gives its node and whether it had been seen in this object.
+    /// Marks a field of `id` as seen or not; returns its node and whether it was seen in this object before.
     #[inline(always)]
     pub(super) fn see(&mut self, id: ColumnId, field: usize, seen: bool) -> Option<(ColumnId, bool)> {
         let object = self.nodes[id].object.as_mut()?;
@@ -227,15 +227,15 @@ impl Columns {
         Some((object.fields[field], before == object.number))
     }
 
-    /// Node of field `field` of `id`, and whether it has been seen in this object; nothing after the last field.
+    /// Node of field `field` of `id`, and whether it has been seen in this object; `None` after the last field.
     pub(super) fn seen(&self, id: ColumnId, field: usize) -> Option<(ColumnId, bool)> {
         let object = self.nodes[id].object.as_ref()?;
         let child = object.fields.get(field)?;
         Some((*child, object.seen[field] == object.number))
     }
 
-    /// Ends the object read into `slot` of `id`, which had `count` of its fields: the others are null. False if one of
-    /// them must not be.
+    /// Ends the object in `slot` of `id`, which had `count` of its fields: the others become null. False if one of them
+    /// must not be null.
     #[inline(always)]
     pub(super) fn end_object(&mut self, id: ColumnId, slot: usize, count: usize) -> bool {
         let complete = self.nodes[id].object.as_ref().is_some_and(|object| object.fields.len() == count);
@@ -323,7 +323,7 @@ impl Columns {
         }
     }
 
-    /// Writes bytes that `fill` appends to a buffer: for a view column to the extra text, else to the column's own.
+    /// Writes bytes that `fill` appends to a buffer: the extra text for a view column, otherwise the column's buffer.
     pub(super) fn set_bytes<E>(
         &mut self,
         id: ColumnId,
@@ -348,7 +348,7 @@ impl Columns {
         Ok(())
     }
 
-    /// The list `id`'s elements node and the slot of the first element of `slot`.
+    /// The node of the list `id`'s elements, and the slot of the first element of `slot`.
     pub(super) fn list(&self, id: ColumnId, slot: usize) -> Option<(ColumnId, usize)> {
         match &self.nodes[id].values {
             Values::List { ends, element } => Some((*element, ends.start(slot))),

@@ -1,7 +1,7 @@
 //! Dates and timestamps as text.
 //!
-//! Years have four digits; others carry a sign and up to nine, so that every timestamp can be written and read again.
-//! A fraction finer than the column's unit is cut off. A timestamp with a time zone is written in UTC.
+//! Years have four digits; others have a sign and up to nine digits, so that every timestamp can be written and read
+//! back. A fraction finer than the column's unit is truncated. A timestamp with a time zone is written in UTC.
 
 use std::str::FromStr;
 
@@ -10,10 +10,10 @@ use arrow::array::timezone::Tz;
 use arrow::datatypes::TimeUnit;
 use chrono::{DateTime, TimeZone};
 
-/// How timestamps are written as text. Numbers are epoch milliseconds in either.
+/// The text form of timestamps. In both forms a number means epoch milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimestampFormat {
-    /// `2020-01-31 10:20:30.123`; when reading, the `T` of ISO 8601 is as good as the space.
+    /// `2020-01-31 10:20:30.123`; reading also accepts the `T` of ISO 8601 instead of the space.
     #[default]
     Sql,
     /// `2020-01-31T10:20:30.123`.
@@ -30,7 +30,7 @@ pub(super) struct Timestamp {
 
 #[derive(Clone, Copy, Debug)]
 enum Zone {
-    /// The type has none: text is taken and written as it is.
+    /// The type has no time zone: text is read and written without one.
     None,
     Utc,
     Named(Tz),
@@ -44,7 +44,7 @@ impl Timestamp {
             None => Zone::None,
             Some("UTC" | "Z" | "+00:00") => Zone::Utc,
             Some(name) => Zone::Named(Tz::from_str(name).map_err(|_| {
-                Error::user(format!("there is no time zone '{name}'"))
+                Error::user(format!("unknown time zone '{name}'"))
                     .remedy("use a name like 'Europe/Berlin' or an offset like '+01:00'")
             })?),
         };
@@ -153,7 +153,7 @@ fn write_padded(value: i64, digits: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// What is left of a text that is read from the left.
+/// The rest of a text that is read from the left.
 struct Text<'a>(&'a [u8]);
 
 impl Text<'_> {
@@ -214,7 +214,7 @@ impl Text<'_> {
         Some((hour * 3_600 + minute * 60 + second, nanos))
     }
 
-    /// Seconds east of UTC, `Some(None)` if the text does not say.
+    /// Seconds east of UTC; `Some(None)` if the text has no offset.
     fn offset(&mut self) -> Option<Option<i64>> {
         if self.skip(b'Z') {
             return Some(Some(0));

@@ -1,4 +1,4 @@
-//! The decoder: an array of records at a time, each by a known layout or, failing that, by the general parser.
+//! The decoder: an array of records at a time, each by a known layout or, if none fits, by the general parser.
 
 use anabranch_model::Result;
 use arrow::array::{Array, BinaryArray, RecordBatch, RecordBatchOptions};
@@ -18,15 +18,15 @@ use crate::format::{Decode, Decoded};
 
 /// Decodes JSON objects, one per record.
 ///
-/// A key that is missing is null, of two equal keys the last one wins, and keys that no column needs are passed over. A
-/// number may stand in quotes. A record is malformed if it is not JSON, or if a value does not fit its column.
+/// A missing key is null, of two equal keys the last one wins, and keys that no column needs are skipped. A number may
+/// be in quotes. A record is malformed if it is not JSON, or if a value does not fit its column.
 pub struct JsonDecoder {
     schema: SchemaRef,
     columns: Columns,
     layouts: Layouts,
     format: TimestampFormat,
     instructions: Instructions,
-    /// A record that ends too close to its buffer's end, with room after it.
+    /// A copy, with padding, of a record that ends too close to its buffer's end.
     scratch: Vec<u8>,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Instructions {
     #[cfg(target_arch = "x86_64")]
     Avx2,
     Baseline,
-    /// For tests: other processors' code.
+    /// For tests: code for other processors.
     #[cfg(test)]
     Portable,
     /// For tests: no fast path.
@@ -55,10 +55,10 @@ impl Instructions {
 }
 
 const CACHE_LINE: usize = 64;
-/// How far ahead memory is fetched: far enough for it to arrive in time, near enough to stay.
+/// How far ahead memory is prefetched: far enough to arrive in time, near enough to stay in the cache.
 const AHEAD: usize = 2_048;
 
-/// What was made of an array so far.
+/// The progress in decoding an array.
 #[derive(Default)]
 struct Progress {
     rows: usize,
@@ -66,7 +66,7 @@ struct Progress {
 }
 
 impl JsonDecoder {
-    /// A decoder for the columns of `schema`, in its order. A type that JSON has no form for is an error.
+    /// A decoder for the columns of `schema`, in its order. A type without a JSON form is an error.
     pub fn new(schema: SchemaRef, options: &JsonOptions) -> Result<Self> {
         Ok(JsonDecoder {
             columns: Columns::new(schema.fields())?,
@@ -118,7 +118,7 @@ impl JsonDecoder {
                 Some(record) => Some(record),
                 None => pad(&memory[start..end], start, &mut scratch),
             };
-            // No closures here: compiled as functions of their own, they would lack the instructions of `L`.
+            // No closures here: the compiler would build them as functions without the instructions of `L`.
             if let Some(record) = record {
                 // SAFETY: same contract.
                 if unsafe { self.by_layout::<L>(record, progress.rows) } {
@@ -171,7 +171,7 @@ impl JsonDecoder {
         false
     }
 
-    /// Reads record `index` with the general parser, and learns its layout if that is asked for.
+    /// Reads record `index` with the general parser, and learns its layout if `learns`.
     #[inline(never)]
     fn row(&mut self, records: &BinaryArray, index: usize, progress: &mut Progress, learns: bool) {
         if records.is_null(index) {
@@ -201,7 +201,7 @@ impl JsonDecoder {
     }
 }
 
-/// A copy of `record` with room after it.
+/// A copy of `record` with padding.
 #[cold]
 fn pad<'a>(record: &[u8], offset: usize, scratch: &'a mut Vec<u8>) -> Option<Padded<'a>> {
     scratch.clear();
@@ -215,9 +215,9 @@ impl Decode for JsonDecoder {
         self.columns.begin(records.len());
         let Progress { rows, malformed } = match self.instructions {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the processor was asked.
+            // SAFETY: the processor was checked for these instructions.
             Instructions::Avx2 => unsafe { self.rows_avx2(records) },
-            // SAFETY: the baseline is on every processor.
+            // SAFETY: every processor has the baseline.
             Instructions::Baseline => unsafe { self.rows::<Baseline>(records) },
             #[cfg(test)]
             // SAFETY: portable code needs no instructions.

@@ -1,7 +1,7 @@
 //! The encoder: rows to JSON objects.
 //!
-//! Whatever is the same for every row, the keys with their quotes and commas and the arrays' types, is settled once per
-//! encoder or batch. Rows are written one after the other into a single buffer; a row allocates nothing.
+//! Everything that is the same for all rows (the keys with their quotes and commas, the arrays' types) is prepared once
+//! per encoder or batch. Rows are written consecutively into a single buffer; a row allocates nothing.
 
 use anabranch_model::{Error, Result};
 use arrow::array::{BinaryArray, RecordBatch};
@@ -20,26 +20,26 @@ use scalar::write_string;
 
 /// Encodes rows as JSON objects with all columns in their order.
 ///
-/// Nulls are written as `null`, decimals as numbers, binary as base64, floating-point numbers that JSON does not know as
-/// the strings `"NaN"`, `"Infinity"` and `"-Infinity"`. [`super::JsonDecoder`] reads all of it back.
+/// Nulls are written as `null`, decimals as numbers, binary as base64, and floating-point numbers without a JSON form
+/// as the strings `"NaN"`, `"Infinity"` and `"-Infinity"`. [`super::JsonDecoder`] reads all of it back.
 pub struct JsonEncoder {
     schema: SchemaRef,
     fields: Vec<Field>,
     format: TimestampFormat,
-    /// Bytes that the rows of the last batch took, to make room for the next.
+    /// Bytes per row of the last batch, to reserve space for the next.
     row_bytes: usize,
 }
 
 /// A column, a field of a struct or the elements of a list.
 struct Field {
-    /// What stands before its value: the brace or comma, the key and the colon.
+    /// The text before its value: the brace or comma, the key and the colon.
     before: Vec<u8>,
     kind: Kind,
     children: Vec<Field>,
 }
 
 impl JsonEncoder {
-    /// An encoder for batches of `schema`. A type that JSON has no form for is an error.
+    /// An encoder for batches of `schema`. A type without a JSON form is an error.
     pub fn new(schema: &SchemaRef) -> Result<Self> {
         Ok(JsonEncoder {
             fields: Field::all("", schema.fields())?,

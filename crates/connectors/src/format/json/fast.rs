@@ -1,8 +1,8 @@
-//! Reading a record of a known layout: compare what must be there, look only at the values.
+//! Reads a record of a known layout: compares the bytes that must be there, and reads only the values.
 //!
-//! The fast path recognizes; it never judges. Whatever it does not recognize, for whatever reason, is read again from its
-//! beginning, at last by the general parser, so the two cannot disagree about what is malformed. Slots that it wrote
-//! before it gave up are written again.
+//! The fast path only recognizes records. A record that it does not recognize, for any reason, is read again from its
+//! beginning, finally by the general parser, so the two cannot disagree about which records are malformed. Slots that
+//! the fast path wrote before are overwritten.
 
 use super::layout::{Action, Layout, Literal, Step};
 use super::scan::{Scan, Scanner};
@@ -20,7 +20,7 @@ pub(super) unsafe fn read<L: Scan>(layout: &Layout, scanner: &mut Scanner<'_>, s
     for step in &layout.steps {
         // SAFETY: `pos` is at most `len` here and at the top of each step.
         let (at, same) = unsafe { literal::<L>(&step.literal, record, pos) };
-        // The opening quote alone may differ: then the value is something else than a string.
+        // Only the opening quote may differ: then the value is not a string.
         if same | step.quote != u32::MAX {
             if !may_be_loose(&step.literal, record, at, same) {
                 return false;
@@ -61,7 +61,7 @@ pub(super) unsafe fn read<L: Scan>(layout: &Layout, scanner: &mut Scanner<'_>, s
     true
 }
 
-/// Compares a literal with what is at `pos`: where it ends, and a mask of the bytes that are the same.
+/// Compares a literal with the bytes at `pos`. Returns where it ends, and a mask of the equal bytes.
 ///
 /// # Safety
 /// As for [`read`]; `pos` must be at most the record's length.
@@ -77,8 +77,8 @@ unsafe fn literal<L: Scan>(literal: &Literal, record: Padded<'_>, mut pos: usize
     (pos + literal.tail_len, unsafe { L::equal(record.at(pos), &literal.tail) } | literal.beyond)
 }
 
-/// Whether the literal that was compared may be there with other white space: where the first difference is, one of the two
-/// has white space.
+/// Whether the compared literal may be there with other white space: at the first difference, one of the two has white
+/// space.
 #[inline(always)]
 fn may_be_loose(literal: &Literal, record: Padded<'_>, end: usize, same: u32) -> bool {
     let is_space = |byte: u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
@@ -87,7 +87,7 @@ fn may_be_loose(literal: &Literal, record: Padded<'_>, end: usize, same: u32) ->
     !literal.head.is_empty() || is_space(expected) || is_space(record.byte(end - literal.tail_len + differs))
 }
 
-/// A step whose literal differs in its white space, if in nothing else.
+/// A step whose literal differs at most in its white space.
 ///
 /// # Safety
 /// As for [`read`].
@@ -125,7 +125,7 @@ unsafe fn ends<L: Scan>(last: &Literal, record: Padded<'_>, pos: usize) -> bool 
     }
 }
 
-/// The value at `at` of a step, whatever it is; gives where it ends.
+/// Reads the value at `at` of a step, of any kind; returns where it ends.
 ///
 /// # Safety
 /// As for [`read`].
@@ -140,7 +140,7 @@ unsafe fn any<L: Scan>(step: &Step, scanner: &mut Scanner<'_>, slot: usize, at: 
     }
 }
 
-/// The plain string whose content begins at `at` into the step's column.
+/// Reads the plain string with its content at `at` into the step's column.
 ///
 /// # Safety
 /// As for [`text_end`].
@@ -156,7 +156,7 @@ unsafe fn text<L: Scan>(step: &Step, scanner: &mut Scanner<'_>, slot: usize, at:
     end
 }
 
-/// The integer at `at` into the step's column.
+/// Reads the integer at `at` into the step's column.
 ///
 /// # Safety
 /// As for [`text_end`].

@@ -1,9 +1,9 @@
-//! What is wrong with a record.
+//! Errors of a record.
 
 use super::column::{ColumnId, Columns};
 use crate::format::printable;
 
-/// The first thing found wrong with a record, and where.
+/// The first error of a record, with its position.
 #[derive(Debug)]
 pub(super) struct Fault {
     /// Offset in the record.
@@ -20,13 +20,13 @@ impl Fault {
         Box::new(Fault { at, what: what.into(), column: None })
     }
 
-    /// Says in which column it is; the innermost stays.
+    /// Adds the column; the innermost column stays.
     pub(super) fn in_column(mut self: Box<Self>, column: ColumnId) -> Box<Self> {
         self.column.get_or_insert(column);
         self
     }
 
-    /// The message for people.
+    /// The message for the user.
     pub(super) fn message(&self, columns: &Columns) -> String {
         match self.column {
             Some(column) => format!("column '{}': {} at byte {}", columns.column(column).path, self.what, self.at),
@@ -35,7 +35,7 @@ impl Fault {
     }
 }
 
-/// Shows what stands at `at`, shortened.
+/// The bytes at `at`, shortened, for a message.
 pub(super) fn shown(bytes: &[u8], at: usize) -> String {
     const LONGEST: usize = 32;
     let rest = bytes.get(at..).unwrap_or_default();

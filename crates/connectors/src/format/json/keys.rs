@@ -1,7 +1,7 @@
-//! Which field a key stands for.
+//! Finds the field of a key.
 //!
-//! A key is hashed by its length and by its first and its last eight bytes, which two loads bring whatever the length, and
-//! compared by one wide comparison. Keys of one object differ in those bytes almost always; those that do not share a
+//! A key is hashed by its length and its first and last eight bytes, which two loads read for any length. It is then
+//! compared by one wide comparison. Keys of one object almost always differ in those bytes; those that do not share a
 //! run of slots.
 
 use crate::format::lanes::{Lanes, WIDTH};
@@ -104,7 +104,7 @@ impl Keys {
         self.slot_of(word(&key[..few]), word(&key[key.len() - few..]), key.len())
     }
 
-    /// The slot at which a key belongs; of its first and last eight bytes, those beyond the key do not count.
+    /// The first slot for a key. Of its first and last eight bytes, those beyond the key are ignored.
     #[inline(always)]
     fn slot_of(&self, first: u64, last: u64, len: usize) -> usize {
         let mask = u64::MAX.checked_shr(64 - 8 * len.min(8) as u32).unwrap_or(0);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn names_with_the_same_ends_are_told_apart() {
+    fn names_with_the_same_ends_are_distinguished() {
         let names = ["beginning_1_ends_here", "beginning_2_ends_here", "beginning_3_ends_here"];
         let keys = Keys::new(names[..2].iter().map(|name| name.as_bytes()));
         assert_eq!(names.map(|name| keys.find(name.as_bytes())), [Some(0), Some(1), None]);

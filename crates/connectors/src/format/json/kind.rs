@@ -1,11 +1,11 @@
-//! How the values of a column are read and written, from its Arrow type.
+//! How a column's values are read and written, by its Arrow type.
 
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 
 use super::datetime::Timestamp;
 
-/// What a column's values are.
+/// The kind of a column's values.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Boolean,
@@ -73,7 +73,7 @@ impl Kind {
         })
     }
 
-    /// The type in a user's words.
+    /// The type in the user's terms.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Boolean => "a boolean",

@@ -1,11 +1,12 @@
-//! Layouts: what the records of a stream have in common, learned from one of them.
+//! Layouts: the parts that the records of a stream have in common, learned from one of them.
 //!
-//! Between the values of look-alike records stand the same bytes: brackets, keys, colons, commas, white space. A layout
-//! is those bytes and, between them, what to do with the values. Objects are taken apart, so that a nested field costs
-//! as much as one of the record.
+//! Similar records have the same bytes between their values: brackets, keys, colons, commas, white space. A layout
+//! consists of those bytes and, between them, what to do with the values. Nested objects are flattened, so a nested
+//! field costs as much as one of the record.
 //!
 //! A stream may have several layouts, one for each kind of event. A few are kept; the last one that fitted is tried
-//! first. Where layouts hardly ever fit, trying and learning would cost more than they bring: then they rest.
+//! first. If layouts hardly ever fit, trying and learning them would cost more than they save; then they are disabled
+//! for a while.
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::kind::Kind;
@@ -16,35 +17,35 @@ use crate::format::lanes::{Lanes, WIDTH};
 /// What to do with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Pass over a string.
+    /// Skip a string.
     SkipText,
     /// A string's view.
     Text,
-    /// Pass over an integer.
+    /// Skip an integer.
     SkipInteger,
     /// An integer of at most 64 bits.
     Integer,
-    /// Whatever it is, by the general parser.
+    /// Skip any value, by the general parser.
     Skip,
-    /// Whatever it is, by the general parser.
+    /// Read any value, by the general parser.
     Read,
 }
 
-/// Bytes that must be there, as one wide comparison sees them.
+/// Bytes that must be there, in the form of one wide comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Literal {
     /// The last bytes, at most as many as one comparison covers.
     pub(super) tail: [u8; WIDTH],
     pub(super) tail_len: usize,
-    /// The bits of the comparison that do not count.
+    /// The bits of the comparison that are ignored.
     pub(super) beyond: u32,
-    /// The bytes before; almost always none.
+    /// The bytes before the tail; almost always none.
     pub(super) head: Box<[u8]>,
-    /// All of its bytes but the white space between tokens; nothing if a key has escapes.
+    /// All of its bytes except the white space between tokens; `None` if a key has escapes.
     tokens: Option<Box<[u8]>>,
 }
 
-/// A value and the bytes before it, up to and with a string's opening quote.
+/// A value and the bytes before it, including a string's opening quote.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) literal: Literal,
@@ -55,7 +56,7 @@ pub(super) struct Step {
     /// The range of an integer.
     pub(super) min: i64,
     pub(super) max: i64,
-    /// How many objects the value is in.
+    /// Number of objects around the value.
     pub(super) depth: usize,
 }
 
@@ -64,9 +65,9 @@ pub(super) struct Step {
 pub(super) struct Layout {
     pub(super) steps: Vec<Step>,
     pub(super) last: Literal,
-    /// Objects that are there, to be made valid.
+    /// Objects that are present, to be made valid.
     pub(super) present: Vec<ColumnId>,
-    /// Columns that are not, to be made null.
+    /// Columns that are absent, to be made null.
     pub(super) absent: Vec<ColumnId>,
 }
 
@@ -79,7 +80,7 @@ impl Literal {
         Literal { tail: wide, tail_len: tail.len(), beyond, head: head.into(), tokens: tokens(bytes) }
     }
 
-    /// Where the literal ends if it begins at `pos` of `record`, whatever the white space between its tokens.
+    /// Where the literal ends if it begins at `pos` of `record`, with any white space between its tokens.
     ///
     /// # Safety
     /// The processor must have the instructions of `L`.
@@ -119,7 +120,7 @@ fn tokens(bytes: &[u8]) -> Option<Box<[u8]>> {
 }
 
 impl Layout {
-    /// The layout of the record `bytes`, of which `trace` tells the values.
+    /// The layout of the record `bytes`, whose values are in `trace`.
     pub(super) fn new(bytes: &[u8], trace: &Trace, columns: &Columns) -> Self {
         let mut from = 0;
         let steps = trace.leaves.iter().map(|leaf| {
@@ -171,7 +172,7 @@ pub(super) struct Layouts {
     /// The one that fitted last.
     current: usize,
     clock: u64,
-    /// What may still be spent on attempts that fail; below zero, layouts rest.
+    /// The remaining budget for failed attempts; below zero, layouts are disabled.
     attempts: i32,
     /// How many layouts may still be learned.
     lessons: u32,
@@ -203,23 +204,23 @@ impl Default for Layouts {
 impl Layouts {
     const KEPT: usize = 8;
     const ATTEMPTS_MAX: i32 = 256;
-    /// What a failed attempt costs, in attempts that fit.
+    /// The cost of a failed attempt, in attempts that fit.
     const FAILURE: i32 = 2;
     const LESSONS_MAX: u32 = 16;
     /// Records that must fit for one more lesson.
     const FITTED_PER_LESSON: usize = 64;
-    /// Records without layouts before they are tried again.
+    /// Number of records read without layouts before they are tried again.
     const REST: u32 = 4_096;
-    /// Attempts and lessons after a rest.
+    /// Attempts and lessons after that.
     const AFTER_REST: u32 = 8;
 
-    /// Layouts that rest: the next records are read without.
+    /// Disabled layouts: the next records are read without.
     #[cfg(test)]
     pub(super) fn resting() -> Self {
         Layouts { attempts: -1, lessons: 0, ..Layouts::default() }
     }
 
-    /// Whether layouts are used for the next record. To be asked once a record.
+    /// Whether layouts are used for the next record. Must be called once per record.
     #[inline(always)]
     pub(super) fn active(&mut self) -> bool {
         self.attempts >= 0 || self.wait()
@@ -236,7 +237,7 @@ impl Layouts {
         false
     }
 
-    /// The layout that a record is to be tried with after `attempt` others: first the one that fitted last.
+    /// The layout to try after `attempt` others: first the one that fitted last.
     #[inline(always)]
     pub(super) fn candidate(&self, attempt: usize) -> Option<(usize, &Layout)> {
         let index = match attempt {
@@ -247,7 +248,7 @@ impl Layouts {
         self.known.get(index).map(|known| (index, &known.layout))
     }
 
-    /// Layout `index` fitted, which did not fit the record before.
+    /// Layout `index` fitted, after another one fitted the record before.
     #[cold]
     pub(super) fn switch(&mut self, index: usize) {
         self.clock += 1;
@@ -255,7 +256,7 @@ impl Layouts {
         self.current = index;
     }
 
-    /// So many records fitted.
+    /// This number of records fitted.
     pub(super) fn fitted(&mut self, records: usize) {
         self.attempts = self.attempts.saturating_add(records.min(i32::MAX as usize) as i32).min(Self::ATTEMPTS_MAX);
         self.fitted += records;
@@ -273,12 +274,12 @@ impl Layouts {
         }
     }
 
-    /// Whether the layout of the next record that does not fit is to be learned.
+    /// Whether to learn the layout of the next record that does not fit.
     pub(super) fn learning(&self) -> bool {
         self.lessons > 0 && self.attempts >= 0
     }
 
-    /// Keeps a layout, if need be in place of the one that was not used for longest.
+    /// Keeps a layout, replacing the least recently used one if necessary.
     pub(super) fn learn(&mut self, layout: Layout) {
         self.lessons -= 1;
         self.clock += 1;

@@ -1,6 +1,6 @@
 //! Numbers: their grammar, integers eight digits at a time, exact decimals.
 
-/// A number as it stands in the record.
+/// A number in the record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number {
     /// Offset of the byte after it.
@@ -9,7 +9,7 @@ pub(super) struct Number {
     pub(super) integer: bool,
 }
 
-/// Reads the number at `at`, or nothing if there is none by the grammar of JSON.
+/// Reads the number at `at`; `None` if there is none by the grammar of JSON.
 pub(super) fn number(bytes: &[u8], at: usize) -> Option<Number> {
     let digits = |from: usize| {
         let rest = bytes.get(from..).unwrap_or_default();
@@ -40,7 +40,8 @@ pub(super) fn number(bytes: &[u8], at: usize) -> Option<Number> {
     Some(Number { end, integer })
 }
 
-/// The value of eight digits, the first of which is the lowest byte: pairs, then fours, then all, each by one multiplication.
+/// The value of eight digits, the first of which is the lowest byte: pairs, then fours, then all, each with one
+/// multiplication.
 #[inline(always)]
 pub(super) fn eight_digits(bytes: u64) -> u64 {
     let digits = bytes & 0x0f0f_0f0f_0f0f_0f0f;
@@ -83,7 +84,7 @@ impl Fixed {
         Some(if self.negative { -value } else { value })
     }
 
-    /// Its value, if one division of two numbers that 64-bit floating-point holds exactly gives the nearest one.
+    /// Its value, if dividing two numbers that are exact in 64-bit floating point gives the nearest one.
     #[inline]
     pub(in crate::format) fn float(self) -> Option<f64> {
         const EXACT: u64 = 1 << 53;
@@ -92,7 +93,7 @@ impl Fixed {
         Some(if self.negative { -value } else { value })
     }
 
-    /// Its value times `10^scale`, if nothing has to be rounded and it is less than `10^precision`.
+    /// Its value times `10^scale`, if no rounding is needed and it is less than `10^precision`.
     #[inline]
     pub(super) fn decimal(self, precision: u8, scale: i8) -> Option<i128> {
         let zeros = u32::try_from(scale).ok()?.checked_sub(self.fraction)?;
@@ -102,7 +103,7 @@ impl Fixed {
     }
 }
 
-/// The powers of ten that 64-bit floating-point holds exactly.
+/// The powers of ten that are exact in 64-bit floating point.
 const FLOAT_POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20,
     1e21, 1e22,
@@ -113,11 +114,11 @@ const FLOAT_POWERS: [f64; 23] = [
 pub(super) struct Scaled {
     /// Rounded half away from zero.
     pub(super) value: i128,
-    /// Whether nothing had to be rounded.
+    /// Whether no rounding was needed.
     pub(super) exact: bool,
 }
 
-/// The number `text` times `10^scale`, or nothing if that has more than 38 digits. `text` is a number by the grammar.
+/// The number `text` times `10^scale`; `None` if that has more than 38 digits. `text` must be a number by the grammar.
 pub(super) fn scaled(text: &[u8], scale: i8) -> Option<Scaled> {
     let (negative, text) = match text.strip_prefix(b"-") {
         Some(text) => (true, text),
@@ -132,7 +133,7 @@ pub(super) fn scaled(text: &[u8], scale: i8) -> Option<Scaled> {
     if digits().all(|digit| digit == 0) {
         return Some(Scaled { value: 0, exact: true });
     }
-    // Of the digits, those before this position make the value; the point moves by exponent and scale.
+    // The digits before this position give the value; exponent and scale move the point.
     let point = whole as i64 + exponent + i64::from(scale);
     let count = mantissa.len() as i64 - i64::from(whole < mantissa.len());
     let mut value = 0_i128;
@@ -154,7 +155,7 @@ pub(super) fn scaled(text: &[u8], scale: i8) -> Option<Scaled> {
     Some(Scaled { value: if negative { -value } else { value }, exact })
 }
 
-/// The value of an exponent, cut to what any number of digits in memory could make up for.
+/// The value of an exponent, limited to what any number of digits in memory could compensate.
 fn exponent(text: &[u8]) -> i64 {
     const LARGEST: i64 = 1 << 40;
     let digits = text.strip_prefix(b"+").or_else(|| text.strip_prefix(b"-")).unwrap_or(text);

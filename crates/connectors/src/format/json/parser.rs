@@ -1,8 +1,8 @@
 //! The general parser: any record, one value after the other.
 //!
-//! It decides alone what is malformed; the fast path only ever recognizes. Everything is checked by the grammar of
-//! JSON, also what the query does not need, so that which records are malformed does not depend on the columns that a
-//! query reads.
+//! It alone decides which records are malformed; the fast path only recognizes. It checks everything by the grammar of
+//! JSON, including values that the query does not need, so that the malformed records do not depend on the columns that
+//! a query reads.
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::datetime::TimestampFormat;
@@ -11,7 +11,7 @@ use super::number::number;
 use super::text::{string, unescape};
 use super::trace::{Leaf, Shape, Trace};
 
-/// How deep objects and arrays may be nested: each level takes some of the thread's stack.
+/// How deep objects and arrays may nest: each level takes some of the thread's stack.
 pub(super) const DEPTH_MAX: usize = 128;
 
 /// A record being read.
@@ -22,12 +22,12 @@ pub(super) struct Parser<'a> {
     pub(super) offset: usize,
     pub(super) columns: &'a mut Columns,
     pub(super) format: TimestampFormat,
-    /// Notes where the values are, if the layout is to be learned.
+    /// Records where the values are, if the layout is to be learned.
     pub(super) trace: Option<&'a mut Trace>,
     pub(super) depth: usize,
 }
 
-/// Whether a value was there or null.
+/// Whether a value was present or null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     Value,
@@ -81,7 +81,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Makes the fields of `id` null that the object just read did not have.
+    /// Sets the fields of `id` to null that the object just read did not have.
     fn absent(&mut self, id: ColumnId, slot: usize) -> Read<()> {
         let mut field = 0;
         while let Some((child, seen)) = self.columns.seen(id, field) {
@@ -132,7 +132,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Passes over a value that no column needs.
+    /// Skips a value that no column needs.
     pub(super) fn skip(&mut self) -> Read<()> {
         let start = self.pos;
         let shape = match self.peek() {
@@ -196,14 +196,14 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Notes a value that ends at the position.
+    /// Records a value that ends at the current position.
     pub(super) fn note(&mut self, start: usize, target: Option<ColumnId>, shape: Shape) {
         if let Some(trace) = &mut self.trace {
             trace.note(Leaf { place: start..self.pos, target, shape, depth: self.depth });
         }
     }
 
-    /// Reads `true`, `false` or `null`, of which the first letter is there.
+    /// Reads `true`, `false` or `null`, whose first letter was seen.
     pub(super) fn word(&mut self, word: &'static [u8]) -> Read<Shape> {
         let rest = &self.bytes[self.pos..];
         if !rest.starts_with(word) || rest.get(word.len()).is_some_and(|byte| byte.is_ascii_alphanumeric()) {
@@ -221,7 +221,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// After an opening bracket: whether there is an element before `close`, which else is passed over.
+    /// After an opening bracket: returns whether there is an element before `close`, and skips `close` otherwise.
     pub(super) fn first(&mut self, close: u8) -> Read<bool> {
         self.pos += 1;
         self.skip_space();
@@ -232,7 +232,7 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// After an element: whether there is another; `close` is passed over.
+    /// After an element: returns whether there is another, and skips `close` otherwise.
     pub(super) fn next(&mut self, close: u8) -> Read<bool> {
         self.skip_space();
         match self.peek() {

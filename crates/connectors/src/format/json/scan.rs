@@ -1,8 +1,8 @@
-//! Reading a record of unknown layout: key by key, value by value, each with a few wide comparisons.
+//! Reads a record of unknown layout: key by key, value by value, each with a few wide comparisons.
 //!
-//! The scanner serves streams whose records do not look alike, and the values of known layouts that are not plain. It
-//! checks the grammar of everything, also of what no column needs. Like the reading by layout, it recognizes and never
-//! judges: whatever it does not recognize goes to the general parser from the record's beginning.
+//! The scanner serves streams with dissimilar records, and the values of known layouts that are not plain. It checks
+//! the grammar of everything, including values that no column needs. Like reading by layout, it only recognizes: a
+//! record that it does not recognize goes to the general parser from its beginning.
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::datetime::TimestampFormat;
@@ -28,33 +28,33 @@ pub(super) trait Scan: Lanes {
     /// The processor must have the instructions of the implementation.
     unsafe fn record(scanner: &mut Scanner<'_>, slot: usize) -> bool;
 
-    /// Reads the object whose content begins at `pos` into the fields of `id`; gives where it ends. It is in `depth`
-    /// objects and arrays, itself included.
+    /// Reads the object with its content at `pos` into the fields of `id`; returns where it ends. It is nested in
+    /// `depth` objects and arrays, itself included.
     ///
     /// # Safety
     /// As for [`Scan::record`].
     unsafe fn object(scanner: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: usize, depth: usize) -> usize;
 
-    /// Reads the value at `pos` into `slot` of `id`; gives where it ends.
+    /// Reads the value at `pos` into `slot` of `id`; returns where it ends.
     ///
     /// # Safety
     /// As for [`Scan::record`].
     unsafe fn value(scanner: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: usize, depth: usize) -> usize;
 
-    /// Passes over the value at `pos`; gives where it ends.
+    /// Skips the value at `pos`; returns where it ends.
     ///
     /// # Safety
     /// As for [`Scan::record`].
     unsafe fn skip(record: Padded<'_>, pos: usize, depth: usize) -> usize;
 
-    /// Reads the string whose content begins at `at`, and that is not plain, into `slot` of the text column `id`.
+    /// Reads the string with its content at `at`, which is not plain, into `slot` of the text column `id`.
     ///
     /// # Safety
     /// As for [`Scan::record`].
     unsafe fn rich(scanner: &mut Scanner<'_>, id: ColumnId, slot: usize, at: usize) -> usize;
 }
 
-/// Implements [`Scan`] by the functions of this module, compiled with the features that are given.
+/// Implements [`Scan`] with the functions of this module, compiled with the given features.
 macro_rules! scan {
     ($lanes:ty $(, $feature:meta)?) => {
         impl Scan for $lanes {
@@ -151,7 +151,8 @@ unsafe fn object<L: Scan>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: u
     if s.columns.end_object(id, slot, count) { pos } else { OTHER }
 }
 
-/// What follows a value that ends at `pos`: whether there is another, and where that begins; else where `close` ends.
+/// Reads what follows a value that ends at `pos`: returns whether there is another value, and where that begins, or
+/// where `close` ends.
 ///
 /// # Safety
 /// The processor must have the instructions of `L`.
@@ -187,7 +188,7 @@ unsafe fn key<L: Lanes>(s: &Scanner<'_>, id: ColumnId, pos: usize) -> (Option<us
     // SAFETY: as above.
     let Some(span) = (unsafe { rich_text::<L, true>(record, at) }) else { return (None, OTHER) };
     if span.escaped {
-        // It may be a field's name in other letters.
+        // It may be a field's name with escapes.
         return (None, OTHER);
     }
     // SAFETY: same contract.
@@ -368,7 +369,7 @@ unsafe fn skip<L: Lanes>(record: Padded<'_>, pos: usize, depth: usize) -> usize 
     }
 }
 
-/// Passes over a string, a number or a word.
+/// Skips a string, a number or a word.
 ///
 /// # Safety
 /// The processor must have the instructions of `L`; `pos` must be in the record.
@@ -403,13 +404,13 @@ unsafe fn skip_text<L: Lanes>(record: Padded<'_>, at: usize) -> usize {
     }
 }
 
-/// Passes over the object or array at `pos`, which is in `depth` others.
+/// Skips the object or array at `pos`, which is nested in `depth` others.
 ///
 /// # Safety
 /// The processor must have the instructions of `L`.
 #[inline(always)]
 unsafe fn skip_nested<L: Lanes>(record: Padded<'_>, mut pos: usize, depth: usize) -> usize {
-    // Bit 0 tells whether the innermost is an object.
+    // Bit 0: whether the innermost is an object.
     let mut objects = 0_u128;
     let mut level = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Tests of the format as a whole. Every check runs with every set of instructions, with and without layouts, and by the
+//! Tests of the whole format. Every check runs with every set of instructions, with and without layouts, and with the
 //! general parser alone: all must give the same rows and the same malformed records.
 
 mod differential;
@@ -31,7 +31,7 @@ fn list(element: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(element, true)))
 }
 
-/// Records one after the other in a buffer without a byte to spare.
+/// Records stored consecutively in a buffer without a spare byte.
 fn records<T: AsRef<[u8]>>(records: &[T]) -> BinaryArray {
     let bytes: Vec<u8> = records.iter().flat_map(|record| record.as_ref().iter().copied()).collect();
     let bytes: Box<[u8]> = bytes.into();
@@ -39,13 +39,13 @@ fn records<T: AsRef<[u8]>>(records: &[T]) -> BinaryArray {
     BinaryArray::new(offsets, Buffer::from_vec(bytes.into_vec()), None)
 }
 
-/// Every set of instructions, and whether with layouts.
+/// Every set of instructions, with and without layouts.
 fn all_ways() -> Vec<(Instructions, bool)> {
     let best = Instructions::detect();
     vec![(best, true), (best, false), (Instructions::Baseline, true), (Instructions::Portable, false)]
 }
 
-/// Decodes in every way, in one batch and in two, and gives what all of them agree on.
+/// Decodes in every way, in one batch and in two, and returns the common result.
 fn decode(schema: &SchemaRef, records: &BinaryArray, options: &JsonOptions) -> Decoded {
     let decoder = |instructions| JsonDecoder::new(schema.clone(), options).unwrap().with_instructions(instructions);
     let expected = decoder(Instructions::None).decode(records).unwrap();
@@ -71,14 +71,14 @@ fn decode(schema: &SchemaRef, records: &BinaryArray, options: &JsonOptions) -> D
     expected
 }
 
-/// Checks what the decoder promises Arrow without asking it.
+/// Verifies the guarantees that the decoder gives to Arrow without Arrow's own checks.
 fn validate(batch: &RecordBatch) {
     for column in batch.columns() {
         column.to_data().validate_full().unwrap();
     }
 }
 
-/// The rows of a batch, by way of the encoder.
+/// The rows of a batch, through the encoder.
 fn rows(batch: &RecordBatch) -> Vec<Value> {
     let encoded = JsonEncoder::new(&batch.schema()).unwrap().encode(batch).unwrap();
     encoded.iter().map(|row| serde_json::from_slice(row.unwrap()).unwrap()).collect()

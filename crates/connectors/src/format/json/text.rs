@@ -1,9 +1,9 @@
-//! Strings: where they end, what their escapes stand for.
+//! Strings: where they end, and what their escapes mean.
 
 use super::fault::{Fault, Read, shown};
 use crate::format::lanes::{Baseline, Lanes, WIDTH};
 
-/// A string as it stands in the record.
+/// A string in the record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     /// Offset of the first byte after the opening quote.
@@ -14,8 +14,8 @@ pub(super) struct Span {
     pub(super) escaped: bool,
 }
 
-/// Reads the string whose opening quote is at `at`: it is UTF-8 and has no control characters. Its escapes are not
-/// looked at.
+/// Reads the string with its opening quote at `at`: it is UTF-8 and has no control characters. Its escapes are not
+/// checked.
 pub(super) fn string(bytes: &[u8], at: usize) -> Read<Span> {
     let start = at + 1;
     let (mut escaped, mut ascii) = (false, true);
@@ -35,16 +35,16 @@ pub(super) fn string(bytes: &[u8], at: usize) -> Read<Span> {
             Some(control) => {
                 return Err(Fault::new(pos, format!("control character {control:#04x} in a string must be escaped")));
             }
-            None => return Err(Fault::new(at, "the string is not closed: it begins")),
+            None => return Err(Fault::new(at, "unterminated string starting")),
         }
     }
     if !ascii && let Err(error) = std::str::from_utf8(&bytes[start..pos]) {
-        return Err(Fault::new(start + error.valid_up_to(), "the string is not UTF-8: wrong byte"));
+        return Err(Fault::new(start + error.valid_up_to(), "the string is not UTF-8: invalid byte"));
     }
     Ok(Span { start, end: pos, escaped })
 }
 
-/// The first position from `pos` on that cannot be passed over in a string, or the end.
+/// The first position from `pos` on that needs attention in a string, or the end.
 #[inline]
 fn special(bytes: &[u8], mut pos: usize) -> usize {
     while let Some(block) = bytes.get(pos..pos + WIDTH) {
@@ -60,7 +60,7 @@ fn special(bytes: &[u8], mut pos: usize) -> usize {
     pos + rest.iter().position(|byte| !plain(byte)).unwrap_or(rest.len())
 }
 
-/// Appends what the string stands for. `bytes` is the record, for the places in messages.
+/// Appends the unescaped string. `bytes` is the record, for the positions in messages.
 pub(super) fn unescape(bytes: &[u8], span: Span, out: &mut Vec<u8>) -> Read<()> {
     let mut pos = span.start;
     while let Some(plain) = memchr::memchr(b'\\', &bytes[pos..span.end]) {
@@ -77,7 +77,7 @@ pub(super) fn unescape(bytes: &[u8], span: Span, out: &mut Vec<u8>) -> Read<()> 
     Ok(())
 }
 
-/// The character that the escape at `at` stands for, and the position after it.
+/// The character of the escape at `at`, and the position after it.
 #[inline]
 pub(super) fn escape(bytes: &[u8], at: usize) -> Read<(char, usize)> {
     let character = match bytes.get(at + 1) {
@@ -113,10 +113,10 @@ fn unicode(bytes: &[u8], at: usize) -> Read<(char, usize)> {
 fn wrong_escape(bytes: &[u8], at: usize) -> Box<Fault> {
     let end = bytes.len().min(at + 6);
     let text = shown(&bytes[..end], at);
-    Fault::new(at, format!("wrong escape {text}"))
+    Fault::new(at, format!("invalid escape {text}"))
 }
 
 #[cold]
 fn lone_surrogate(at: usize) -> Box<Fault> {
-    Fault::new(at, "half of a surrogate pair")
+    Fault::new(at, "unpaired surrogate")
 }

@@ -1,7 +1,8 @@
 //! The tokens of a record, by wide comparisons: where strings, numbers and white space end.
 //!
-//! What is not plain gives [`OTHER`]: the functions recognize, and leave every judgement to the general parser. They take
-//! positions up to one width after the record's end, which is readable, and give none beyond the record's end.
+//! A value that is not plain gives [`OTHER`]: the functions only recognize, and leave decisions to the general parser.
+//! They accept positions up to one width after the record's end, which is readable, and return none beyond the record's
+//! end.
 
 use super::number::{Fixed, eight_digits};
 use super::text::{Span, escape};
@@ -11,10 +12,10 @@ use crate::format::view::view_of;
 /// Bytes after a record that must be readable: a literal, and a load after it, may begin at the record's end.
 pub(super) const PADDING: usize = 3 * WIDTH;
 
-/// In place of the end of a value: it is not what was looked for.
+/// Returned instead of the end of a value: it is not of the expected kind.
 pub(super) const OTHER: usize = usize::MAX;
 
-/// A record with room to read beyond its end.
+/// A record with padding after its end.
 #[derive(Clone, Copy)]
 pub(super) struct Padded<'a> {
     /// The record.
@@ -94,7 +95,8 @@ pub(super) unsafe fn text_end<L: Lanes>(record: Padded<'_>, at: usize) -> usize 
     }
 }
 
-/// The string whose content begins at `at`, with whatever strings may hold. Its escapes are checked if `CHECKED`.
+/// Finds the string with its content at `at`, which may contain anything that strings may contain. Checks its escapes
+/// if `CHECKED`.
 ///
 /// # Safety
 /// As for [`text_end`].
@@ -109,7 +111,7 @@ pub(super) unsafe fn rich_text<L: Lanes, const CHECKED: bool>(record: Padded<'_>
         }
         // SAFETY: `pos` is in the record, and the padding after it is readable.
         let (special, here) = unsafe { (L::special(record.at(pos)), L::wide(record.at(pos))) };
-        // Bytes outside of ASCII are judged together, at the end.
+        // Bytes outside of ASCII are checked together, at the end.
         let mut stops = special & !here;
         loop {
             if stops == 0 {
@@ -128,7 +130,7 @@ pub(super) unsafe fn rich_text<L: Lanes, const CHECKED: bool>(record: Padded<'_>
             }
             escaped = true;
             let after = if CHECKED { escape(bytes, stop).ok()?.1 } else { stop + 2 };
-            // Bits of what the escape covers do not count.
+            // Bits covered by the escape are ignored.
             stops = match u32::MAX.checked_shl((after - pos) as u32) {
                 Some(rest) => stops & rest,
                 None => {
@@ -202,7 +204,7 @@ pub(super) unsafe fn integer_end<L: Lanes>(record: Padded<'_>, at: usize) -> usi
 unsafe fn digits_value(record: Padded<'_>, pos: usize, count: usize) -> u64 {
     // SAFETY: the digits are in the record, and the padding after it is readable.
     let eight = |pos: usize| u64::from_le(unsafe { record.at(pos).cast::<u64>().read_unaligned() });
-    // Fewer than eight digits are moved up, behind zeros.
+    // Fewer than eight digits are shifted, after leading zeros.
     let up_to_eight = |pos: usize, count: usize| match count {
         0 => 0,
         _ => eight_digits(eight(pos) << (64 - 8 * count)),

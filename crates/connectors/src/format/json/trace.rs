@@ -1,10 +1,10 @@
-//! What the general parser notes of a record, so that its layout can be learned.
+//! The general parser's record of values, from which a layout is learned.
 
 use std::ops::Range;
 
 use super::column::ColumnId;
 
-/// How a value looks.
+/// The appearance of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A string.
@@ -15,15 +15,15 @@ pub(super) enum Shape {
     Other,
 }
 
-/// A value that is not an object: objects are taken apart.
+/// A value that is not an object: objects are flattened.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     /// Where it is in the record, a string with its quotes.
     pub(super) place: Range<usize>,
-    /// The column that it goes to, if any needs it.
+    /// Its column, if a column needs it.
     pub(super) target: Option<ColumnId>,
     pub(super) shape: Shape,
-    /// How many objects it is in.
+    /// Number of objects around it.
     pub(super) depth: usize,
 }
 
@@ -31,26 +31,26 @@ pub(super) struct Leaf {
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     pub(super) leaves: Vec<Leaf>,
-    /// Objects that are there.
+    /// Objects that are present.
     pub(super) present: Vec<ColumnId>,
-    /// Columns of those objects that are not.
+    /// Columns of those objects that are absent.
     pub(super) absent: Vec<ColumnId>,
     /// Offset after the record's last bracket.
     pub(super) end: usize,
-    /// Whether records of this layout can be read from left to right: no key comes twice.
+    /// Whether records of this layout can be read from left to right: no key appears twice.
     pub(super) repeatable: bool,
 }
 
 impl Trace {
-    /// Layouts of more values are not learned: they would hardly stay in the processor's caches.
+    /// Layouts with more values are not learned: they would not stay in the processor's caches.
     const LEAVES_MAX: usize = 1_024;
 
-    /// Nothing noted yet.
+    /// An empty trace.
     pub(super) fn new() -> Self {
         Trace { leaves: Vec::new(), present: Vec::new(), absent: Vec::new(), end: 0, repeatable: true }
     }
 
-    /// Notes the next value.
+    /// Adds the next value.
     pub(super) fn note(&mut self, leaf: Leaf) {
         if self.leaves.len() < Self::LEAVES_MAX {
             self.leaves.push(leaf);

@@ -1,4 +1,4 @@
-//! One value into its column.
+//! Reads one value into its column.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::text::{Span, string, unescape};
 use super::trace::Shape;
 use crate::format::view::{INPUT, view};
 
-/// The text of a scalar: a number, a word, or what is in a string's quotes.
+/// The text of a scalar: a number, a word, or the content of a string.
 struct Scalar<'a> {
     text: Cow<'a, [u8]>,
     quoted: bool,
@@ -26,7 +26,7 @@ impl<'a> Parser<'a> {
         let start = self.pos;
         if self.peek() == Some(b'n') {
             self.word(b"null")?;
-            // Of a column that has no nulls, the caller makes the fault.
+            // If the column must not be null, the caller reports the fault.
             self.columns.set_null(id, slot);
             self.note(start, Some(id), Shape::Other);
             return Ok(Presence::Null);
@@ -37,7 +37,7 @@ impl<'a> Parser<'a> {
                 if self.peek() != Some(b'{') {
                     return Err(self.expected(kind.name()));
                 }
-                // Its fields are noted one by one.
+                // Its fields are recorded one by one.
                 self.object(id, slot)?;
                 return Ok(Presence::Value);
             }
@@ -115,13 +115,13 @@ impl<'a> Parser<'a> {
         self.columns.set_bytes(id, slot, |out| {
             base64::decode(text, out).map_err(|wrong| {
                 let at = if span.escaped { span.start } else { span.start + wrong };
-                Fault::new(at, format!("expected {}: wrong letter", kind.name()))
+                Fault::new(at, format!("expected {}: invalid character", kind.name()))
             })
         })?;
         Ok(Shape::Other)
     }
 
-    /// Reads a number, a word or a string whose text means one.
+    /// Reads a number, a word or a string that contains one.
     fn scalar(&mut self, kind: Kind) -> Read<Scalar<'a>> {
         let start = self.pos;
         match self.peek() {
@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
         Ok(scalar.shape)
     }
 
-    /// Whether the scalar is an integer; nothing if it is not a number at all.
+    /// Whether the scalar is an integer; `None` if it is not a number.
     fn number_in(&self, scalar: &Scalar<'_>) -> Option<bool> {
         number(&scalar.text, 0).filter(|number| number.end == scalar.text.len()).map(|number| number.integer)
     }
@@ -209,7 +209,7 @@ impl<'a> Parser<'a> {
         });
         let Some(value) = value else { return Err(self.wrong(start, kind)) };
         if value.is_infinite() {
-            return Err(self.out_of_range(start, "a floating-point number's"));
+            return Err(self.out_of_range(start, "of floating-point numbers"));
         }
         self.columns.set_float(id, slot, value);
         Ok(Shape::Other)
@@ -225,7 +225,7 @@ impl<'a> Parser<'a> {
         let limit = 10_u128.pow(u32::from(precision).min(38));
         match scaled(&scalar.text, scale).filter(|scaled| scaled.value.unsigned_abs() < limit) {
             Some(scaled) => self.columns.set_decimal(id, slot, scaled.value),
-            None => return Err(self.out_of_range(start, &format!("DECIMAL({precision}, {scale})"))),
+            None => return Err(self.out_of_range(start, &format!("of DECIMAL({precision}, {scale})"))),
         }
         Ok(Shape::Other)
     }
@@ -248,7 +248,7 @@ impl<'a> Parser<'a> {
             Some(true) => {
                 let epoch_ms = integer(&scalar.text).and_then(|value| i64::try_from(value).ok());
                 let Some(value) = epoch_ms.and_then(|epoch_ms| timestamp.of_epoch_ms(epoch_ms)) else {
-                    return Err(self.out_of_range(start, "a timestamp's"));
+                    return Err(self.out_of_range(start, "of timestamps"));
                 };
                 value
             }

@@ -1,4 +1,4 @@
-//! What the events are about: users, pages, advertisements and their campaigns, all from the seed.
+//! The data that events refer to: users, pages, advertisements and their campaigns, all from the seed.
 
 use std::fmt::Write;
 
@@ -20,7 +20,7 @@ pub(super) struct Catalog {
     pub(super) ads: Vec<String>,
     pub(super) users: Vec<String>,
     pub(super) pages: Vec<String>,
-    /// Of each user.
+    /// One per user.
     pub(super) addresses: Vec<String>,
     campaigns: Vec<String>,
 }

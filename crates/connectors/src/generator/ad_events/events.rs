@@ -1,4 +1,4 @@
-//! Makes the events: draws them first, then writes them as columns or as JSON.
+//! Generates the events: draws them first, then writes them as columns or as JSON.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::columns::conform;
 use crate::format::{Decode, batch};
 use crate::generator::{Generate, Request};
 
-/// Which JSON records are damaged: every so many rows of the table.
+/// Which JSON records are damaged: one in this number of rows of the table.
 pub(super) struct Damage {
     pub(super) every: Option<u64>,
 }
@@ -51,7 +51,7 @@ struct Event {
 }
 
 impl AdEvents {
-    /// The events asked for.
+    /// The requested events.
     fn draw(&self, request: &Request) -> impl Iterator<Item = Event> + '_ {
         let timeline = request.timeline;
         // Partitions and rows start their sequences of random numbers far apart.

@@ -5,7 +5,7 @@ use super::*;
 use crate::format::Decode;
 use crate::generator::load::Timeline;
 
-/// Keeps the records it is given.
+/// Keeps the records that it receives.
 struct Keep(Arc<std::sync::Mutex<Vec<String>>>);
 
 impl Decode for Keep {

@@ -1,4 +1,4 @@
-//! What each event says: a function of the seed and the event's number.
+//! The content of each event: a function of the seed and the event's number.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use anabranch_model::Rng;
 use super::names::{CITIES, FIRST_NAMES, HOT_CHANNELS, LAST_NAMES, STATES};
 use crate::generator::load::Timeline;
 
-/// Events in a row of which one is a person and three are auctions.
+/// Number of consecutive events of which one is a person and three are auctions.
 pub(super) const EVENTS_IN_TURN: u64 = 50;
 pub(super) const PERSONS_IN_TURN: u64 = 1;
 pub(super) const AUCTIONS_IN_TURN: u64 = 3;
@@ -16,14 +16,14 @@ pub(super) const BIDS_IN_TURN: u64 = EVENTS_IN_TURN - PERSONS_IN_TURN - AUCTIONS
 const FIRST_ID: u64 = 1000;
 const FIRST_CATEGORY: u64 = 10;
 const CATEGORIES: u64 = 5;
-/// Auctions open at a time, and persons who act at a time.
+/// Auctions that are open at the same time, and persons who act at the same time.
 const AUCTIONS_IN_FLIGHT: u64 = 100;
 const ACTIVE_PERSONS: u64 = 1000;
-/// How far an event may refer to auctions or persons that are still to come.
+/// How far an event may refer to future auctions or persons.
 const LEAD: u64 = 10;
-/// One of so many auctions, sellers or bidders is hot.
+/// One of this number of auctions, sellers or bidders is hot.
 const HOT_SPACING: u64 = 100;
-/// All but one of so many bids go to a hot auction.
+/// All but one of this number of bids are for a hot auction.
 const HOT_AUCTION_RATIO: u64 = 2;
 const HOT_SELLER_RATIO: u64 = 4;
 const HOT_BIDDER_RATIO: u64 = 4;
@@ -64,7 +64,7 @@ pub(super) struct Auction {
     pub(super) extra: String,
 }
 
-/// Bids are most of the stream, so their texts are made only where a query needs them.
+/// Bids are most of the stream, so their texts are generated only if a query needs them.
 pub(super) struct Bid {
     pub(super) auction: i64,
     pub(super) bidder: i64,
@@ -74,7 +74,7 @@ pub(super) struct Bid {
     texts: Rng,
 }
 
-/// Where a bid comes from.
+/// The channel of a bid.
 #[derive(Clone, Copy)]
 enum Channel {
     Hot(usize),
@@ -121,7 +121,7 @@ impl Events {
         let initial_bid = price(&mut rng);
         let reserve = initial_bid + price(&mut rng);
         let time_ms = self.timeline.time_ms(event);
-        // As many auctions as are in flight are made while this one is open, on average.
+        // On average, as many auctions as are in flight are created while this one is open.
         let future = self.timeline.time_ms(event + AUCTIONS_IN_FLIGHT * EVENTS_IN_TURN / AUCTIONS_IN_TURN);
         let length_ms = 1 + rng.below((2 * future.abs_diff(time_ms)).max(1)) as i64;
         let (mut item, mut description) = (String::new(), String::new());
@@ -209,7 +209,7 @@ impl Bid {
     }
 }
 
-/// A number that looks nothing like the channel's.
+/// A number without resemblance to the channel's.
 fn channel_id(number: u64) -> u32 {
     (number as u32).reverse_bits() & 0x7fff_ffff
 }
@@ -226,14 +226,14 @@ fn last_auction(event: u64) -> u64 {
     (turn * AUCTIONS_IN_TURN + begun).saturating_sub(1)
 }
 
-/// One of those who act now, or of the next to come.
+/// One of the persons who act now, or of the next ones.
 fn any_person(rng: &mut Rng, event: u64) -> u64 {
     let persons = last_person(event) + 1;
     let active = persons.min(ACTIVE_PERSONS);
     persons - active + rng.below(active + LEAD)
 }
 
-/// One of the auctions in flight, or of the next to come.
+/// One of the auctions in flight, or of the next ones.
 fn any_auction(rng: &mut Rng, event: u64) -> u64 {
     let last = last_auction(event);
     let first = last.saturating_sub(AUCTIONS_IN_FLIGHT);
@@ -263,7 +263,7 @@ fn letters(rng: &mut Rng, count: usize, text: &mut String) {
     }
 }
 
-/// From 3 to `most` letters, with a space here and there.
+/// From 3 to `most` letters, with occasional spaces.
 fn some_letters(rng: &mut Rng, most: u64, text: &mut String) {
     let count = 3 + rng.below(most - 2);
     let mut random = 0;
@@ -277,7 +277,7 @@ fn some_letters(rng: &mut Rng, most: u64, text: &mut String) {
     }
 }
 
-/// Letters that bring an event from `used` bytes to `desired`, give or take a fifth.
+/// Letters that extend an event from `used` bytes to about `desired`, within a fifth.
 fn padding(rng: &mut Rng, used: usize, desired: usize) -> String {
     let mut text = String::new();
     if used < desired {

@@ -31,7 +31,7 @@ impl Kind {
         }
     }
 
-    /// Where in a turn the kind's events begin, and how many there are.
+    /// The first event of the kind in a turn, and the number of its events.
     fn share(self) -> (u64, u64) {
         match self {
             Kind::Person => (0, PERSONS_IN_TURN),
@@ -91,7 +91,7 @@ impl Kind {
         columns.into_iter().map(|(name, data_type)| Field::new(name, data_type, nullable)).collect()
     }
 
-    /// Columns of the table of this kind alone.
+    /// Columns of a table of this kind alone.
     pub(super) fn schema(self) -> SchemaRef {
         Arc::new(Schema::new(self.fields(false)))
     }
@@ -104,7 +104,7 @@ impl Kind {
         }
     }
 
-    /// The columns `wanted` of events that are all of this kind.
+    /// The columns `wanted` of events of this kind.
     pub(super) fn columns(self, events: &Events, numbers: &[u64], wanted: &[usize]) -> Vec<ArrayRef> {
         match self {
             Kind::Person => {
@@ -191,7 +191,7 @@ fn texts<T>(rows: &[T], of: impl Fn(&T) -> &str) -> ArrayRef {
     Arc::new(StringViewArray::from_iter_values(rows.iter().map(of)))
 }
 
-/// A column of texts that are written anew for each row.
+/// A column of text that is written for each row.
 fn written<T>(rows: &[T], write: impl Fn(&T, &mut String)) -> ArrayRef {
     let mut column = StringViewBuilder::with_capacity(rows.len());
     let mut text = String::new();

@@ -31,7 +31,7 @@ fn context(index: u32, parallelism: u32, clock: &Arc<ManualClock>) -> TaskContex
     }
 }
 
-/// Rows of the batches given out until none is due.
+/// Rows of the batches that are due now.
 fn due(source: &mut PacedSource<Numbers>) -> Vec<(u32, usize)> {
     let mut batches = Vec::new();
     loop {
@@ -45,7 +45,7 @@ fn due(source: &mut PacedSource<Numbers>) -> Vec<(u32, usize)> {
 }
 
 #[test]
-fn a_low_rate_gives_out_each_row_when_it_is_due() {
+fn a_low_rate_returns_each_row_when_it_is_due() {
     let clock = Arc::new(ManualClock::default());
     let mut source = open(10, None, &clock);
     assert_eq!(due(&mut source), [(0, 1)]);
@@ -79,7 +79,7 @@ fn a_task_without_partitions_ends_with_a_bounded_table() {
     assert!(matches!(source.poll(Duration::ZERO).unwrap(), Polled::End));
 }
 
-/// Opens a table of one partition that goes on at a position.
+/// Opens a table of one partition that resumes at a position.
 fn go_on(load: Load, position: &str, clock: &Arc<ManualClock>) -> Result<PacedSource<Numbers>> {
     let from = [("partition 0 of 1".to_owned(), position.to_owned())].into();
     PacedSource::open(Numbers, load, "numbers", &context(0, 1, clock), Some(&from))
@@ -110,7 +110,7 @@ fn a_table_that_follows_the_clock_catches_up_with_it() {
 }
 
 #[test]
-fn a_table_with_a_start_time_goes_on_at_its_rate() {
+fn a_table_with_a_start_time_continues_at_its_rate() {
     let clock = Arc::new(ManualClock::default());
     clock.advance(Duration::from_secs(100));
     let mut source = go_on(load(Some(0)), "500", &clock).unwrap();

@@ -10,7 +10,7 @@ fn text_schema(columns: usize) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A field as it stands in the record.
+/// The text of a field in the record.
 fn field(rng: &mut Rng, delimiter: char) -> String {
     let longest = [3, 14, 70][rng.below(3) as usize];
     let quoted = rng.below(3) == 0;
@@ -20,7 +20,7 @@ fn field(rng: &mut Rng, delimiter: char) -> String {
             0..7 => text.push(char::from(b'a' + rng.below(26) as u8)),
             7 => text.push(['ä', '中', '\u{1d11e}', '\u{feff}'][rng.below(4) as usize]),
             8 => text.push([' ', '\t', ';', '|', '\''][rng.below(5) as usize]),
-            // In an unquoted field, a quote that is not the first letter is a letter.
+            // In an unquoted field, a quote that is not the first character is an ordinary character.
             9 if quoted || !text.is_empty() => text.push_str(if quoted { "\"\"" } else { "\"" }),
             10 | 11 => text.push(delimiter),
             12 => text.push_str(["\n", "\r\n", "\r"][rng.below(3) as usize]),
@@ -35,8 +35,8 @@ fn record(rng: &mut Rng, columns: usize, delimiter: char) -> String {
     format!("{}{}", fields.join(&delimiter.to_string()), ["", "\n", "\r\n"][rng.below(3) as usize])
 }
 
-/// The fields by the other parser; nothing if it sees no record, or more than one. The other parser drops a byte order mark
-/// at the beginning, which here is left to the source: so another line comes first.
+/// The fields by the other parser; `None` if it finds no record, or more than one. The other parser drops a byte order
+/// mark at the beginning, which here is the task of the source: so another line comes first.
 fn by_other_parser(record: &[u8], delimiter: u8) -> Option<Vec<Vec<u8>>> {
     let text = [b"first\n", record].concat();
     let mut reader =
@@ -47,7 +47,7 @@ fn by_other_parser(record: &[u8], delimiter: u8) -> Option<Vec<Vec<u8>>> {
 }
 
 fn decode_all(input: &[Vec<u8>], columns: usize, projection: &[usize], delimiter: u8) -> Decoded {
-    // A NULL of its own, so that empty fields stay texts.
+    // With a different text for NULL, empty fields stay text.
     let options = CsvOptions { delimiter, header: false, null: "\\N".into() };
     let records = BinaryArray::from_iter_values(input);
     let decoded = CsvDecoder::new(&text_schema(columns), projection, &options).unwrap().decode(&records).unwrap();
@@ -112,7 +112,7 @@ fn damaged_records_are_malformed_or_agree() {
                     _ => {}
                 }
             }
-            // A carriage return outside of quotes ends a record of the other parser.
+            // A carriage return outside of quotes ends a record for the other parser.
             record.retain(|byte| *byte != b'\r' && *byte != b'\n');
             record
         };

@@ -1,4 +1,4 @@
-//! From filled nodes to Arrow arrays.
+//! Converts filled nodes to Arrow arrays.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use arrow::datatypes::{
 use super::{ColumnId, Columns, Ends, ROOT, Validity, Values};
 
 impl Columns {
-    /// The columns of the rows so far; the nodes are empty afterwards. `input` is what views were made on.
+    /// The columns of the rows so far; the nodes are empty afterwards. Views point into `input`.
     pub(in super::super) fn finish(&mut self, rows: usize, input: Buffer) -> Result<Vec<ArrayRef>> {
         let extra = Buffer::from_vec(std::mem::take(&mut self.extra));
         let buffers: Arc<[Buffer]> = if extra.is_empty() { Arc::new([input]) } else { Arc::new([input, extra]) };

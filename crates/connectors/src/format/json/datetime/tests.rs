@@ -95,7 +95,7 @@ fn what_was_written_is_read() {
                 let timestamp = timestamp(unit, zone);
                 for _ in 0..2_000 {
                     let value = rng.next_u64().cast_signed() >> rng.below(64);
-                    // Beyond nine digits of years there is no text.
+                    // Years of more than nine digits have no text form.
                     if unit == TimeUnit::Second && value.unsigned_abs() > 1 << 54 {
                         continue;
                     }

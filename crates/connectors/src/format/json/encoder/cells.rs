@@ -24,7 +24,7 @@ pub(super) struct Cells<'a> {
     values: Values<'a>,
 }
 
-/// The column's array as what it is.
+/// The column's array by type.
 enum Values<'a> {
     Boolean(&'a BooleanArray),
     Int8(&'a [i8]),
@@ -53,7 +53,7 @@ fn slice<T: ArrowPrimitiveType>(array: &dyn Array) -> &[T::Native] {
 }
 
 impl<'a> Cells<'a> {
-    /// `array` has the type that the field was made for.
+    /// `array` must have the type of the field.
     pub(super) fn new(field: &'a Field, array: &'a ArrayRef, format: TimestampFormat) -> Self {
         Cells { before: &field.before, nulls: array.nulls(), values: Values::new(field, array, format) }
     }

@@ -16,7 +16,7 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// For each byte, how it is written in a string: 0 as it is, `u` as a number, else after a backslash.
+/// How each byte is written in a string: 0 unchanged, `u` as a number, otherwise after a backslash.
 const ESCAPES: [u8; 256] = {
     let mut escapes = [0; 256];
     let mut i = 0;
@@ -82,7 +82,7 @@ pub(super) fn write_unsigned(mut value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends a floating-point number with the fewest digits that give it back; in quotes what JSON has no number for.
+/// Appends a floating-point number with the fewest digits that restore it; in quotes if JSON has no number for it.
 pub(super) fn write_float<T: fmt::Debug + PartialOrd + Default + Copy>(value: T, finite: bool, out: &mut Vec<u8>) {
     if finite {
         // Writing to memory does not fail.

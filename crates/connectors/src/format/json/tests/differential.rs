@@ -97,7 +97,7 @@ impl Generator {
     }
 
     fn float(&mut self) -> String {
-        // At most thirteen digits: of more the other parser does not always give the nearest number.
+        // At most thirteen digits: with more, the other parser does not always give the nearest number.
         let value = (self.below(1 << 31) as f64 - (1_u64 << 30) as f64) / 8.0;
         if self.below(4) == 0 { format!("{value:e}") } else { format!("{value:?}") }
     }
@@ -133,7 +133,7 @@ fn columns() -> Vec<(&'static str, DataType)> {
     ]
 }
 
-/// What the columns are by the other parser.
+/// The expected columns, by the other parser.
 fn project(record: &Map<String, Value>, columns: &Fields) -> Value {
     let value = |field: &Arc<Field>| {
         let value = record.get(field.name()).cloned().unwrap_or(Value::Null);
@@ -160,7 +160,7 @@ fn random_records_agree_with_another_parser() {
                 input.push(generator.record(&shape));
             }
         }
-        // A random part of the columns in a random order, so that each is read and passed over.
+        // A random part of the columns in a random order, so that each is sometimes read and sometimes skipped.
         let mut wanted = columns();
         wanted.retain(|_| generator.below(3) > 0);
         for i in (1..wanted.len()).rev() {

@@ -34,7 +34,7 @@ fn text_is_as_expected() {
     assert_eq!(encoded(&mut encoder, &decoded.batch), expected);
     let mut encoder = encoder.with_timestamp_format(TimestampFormat::Iso8601);
     assert!(encoded(&mut encoder, &decoded.batch)[0].contains("\"1970-01-01T00:00:00.000\""));
-    // Of a part of a batch, the same rows.
+    // For a part of a batch, the same rows.
     assert_eq!(encoded(&mut encoder, &decoded.batch.slice(1, 1)), &expected[1..]);
     assert_eq!(encoded(&mut encoder, &decoded.batch.slice(0, 0)), [""; 0]);
 }

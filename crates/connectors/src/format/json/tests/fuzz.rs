@@ -1,4 +1,4 @@
-//! Damaged records: never a panic, never a wrong judgement.
+//! Damaged records: never a panic, never a wrong result.
 
 use anabranch_model::Rng;
 
@@ -76,7 +76,7 @@ fn damaged_records() {
                 record
             })
             .collect();
-        // Agreement of all paths, and Arrow's own validation, are checked within.
+        // This checks that all paths agree, and runs Arrow's validation.
         let decoded = decode(&schema(&columns()), &records(&input), &JsonOptions::default());
         assert_eq!(decoded.batch.num_rows() + decoded.malformed.len(), input.len());
         for (index, record) in input.iter().enumerate() {
@@ -91,7 +91,8 @@ fn damaged_records() {
                     assert_eq!(wrong, None, "{text}");
                 }
                 Ok(_) => assert!(malformed, "{text}"),
-                // The other parser takes no numbers beyond its range; we do where no column needs them.
+                // The other parser refuses numbers beyond its range; the decoder accepts them where no column needs
+                // them.
                 Err(error) if error.to_string().contains("out of range") => {}
                 Err(error) => assert!(malformed, "{error}: {text}"),
             }

@@ -21,7 +21,7 @@ fn columns() -> Vec<(&'static str, DataType)> {
     ]
 }
 
-/// The record is malformed with this message, wherever it stands among good ones.
+/// The record is malformed with this message, at any place among good ones.
 fn check(record: &[u8], message: &str) {
     let good = br#"{"n":1,"t":"text","other":"more"}"#.as_slice();
     for input in [vec![record], vec![good, record, good], vec![record, record, good], vec![good, good, record]] {
@@ -45,7 +45,7 @@ fn structure() {
         ("{", "expected a key in quotes, found the end of the record at byte 1"),
         ("{\"n\":1", "expected ',' or '}', found the end of the record at byte 6"),
         ("{\"n\":1,}", "expected a key in quotes, found } at byte 7"),
-        ("{\"n\":1,\"t\":\"te", "column 't': the string is not closed: it begins at byte 11"),
+        ("{\"n\":1,\"t\":\"te", "column 't': unterminated string starting at byte 11"),
         ("{\"n\":1 \"t\":2}", "expected ',' or '}', found \"t\" at byte 7"),
         ("{\"n\":\u{1b}}", "column 'n': expected an integer, found \\u{1b} at byte 5"),
         ("{\"n\" 1}", "expected ':', found 1 at byte 5"),
@@ -60,16 +60,16 @@ fn structure() {
         ("{\"other\":[1 2]}", "expected ',' or ']', found 2 at byte 12"),
         ("{\"other\":{\"a\":1]}", "expected ',' or '}', found ] at byte 15"),
         ("{\"other\":\"a\nb\"}", "control character 0x0a in a string must be escaped at byte 11"),
-        ("{\"other\":\"\\x\"}", "wrong escape \\x at byte 10"),
-        ("{\"other\":\"\\u12\"}", "wrong escape \\u12 at byte 10"),
-        ("{\"other\":\"\\ud834 x\"}", "half of a surrogate pair at byte 10"),
-        ("{\"other\":\"\\udd1e\"}", "half of a surrogate pair at byte 10"),
-        ("{\"\\q\":1}", "wrong escape \\q at byte 2"),
+        ("{\"other\":\"\\x\"}", "invalid escape \\x at byte 10"),
+        ("{\"other\":\"\\u12\"}", "invalid escape \\u12 at byte 10"),
+        ("{\"other\":\"\\ud834 x\"}", "unpaired surrogate at byte 10"),
+        ("{\"other\":\"\\udd1e\"}", "unpaired surrogate at byte 10"),
+        ("{\"\\q\":1}", "invalid escape \\q at byte 2"),
     ] {
         check(record.as_bytes(), message);
     }
-    check(b"{\"other\":\"ab\xff\"}", "the string is not UTF-8: wrong byte at byte 12");
-    check(b"{\"t\":\"ab\xc3\"}", "column 't': the string is not UTF-8: wrong byte at byte 8");
+    check(b"{\"other\":\"ab\xff\"}", "the string is not UTF-8: invalid byte at byte 12");
+    check(b"{\"t\":\"ab\xc3\"}", "column 't': the string is not UTF-8: invalid byte at byte 8");
     for (open, close) in [("[", "]"), ("{\"a\":", "}"), ("[{\"n\":", "}]")] {
         let brackets = open.len() - if open.len() > 1 { 4 } else { 0 };
         for levels in [127, 128, 100_000] {
@@ -99,14 +99,14 @@ fn values() {
         ("\"i8\":128", "column 'i8': 128 is out of the range -128 to 127 at byte 6"),
         ("\"i8\":1e99", "column 'i8': 1e99 is out of the range -128 to 127 at byte 6"),
         ("\"t\":1", "column 't': expected a string, found 1 at byte 5"),
-        ("\"t\":\"\\uzzzz\"", "column 't': wrong escape \\uzzzz at byte 6"),
-        ("\"f\":1e999", "column 'f': 1e999 is out of the range a floating-point number's at byte 5"),
+        ("\"t\":\"\\uzzzz\"", "column 't': invalid escape \\uzzzz at byte 6"),
+        ("\"f\":1e999", "column 'f': 1e999 is out of the range of floating-point numbers at byte 5"),
         ("\"f\":NaN", "column 'f': expected a number, found NaN at byte 5"),
         ("\"f\":\"inf\"", "column 'f': expected a number, found \"inf\" at byte 5"),
         ("\"b\":1", "column 'b': expected a boolean, found 1 at byte 5"),
         ("\"b\":\"TRUE\"", "column 'b': expected a boolean, found \"TRUE\" at byte 5"),
-        ("\"d\":1000", "column 'd': 1000 is out of the range DECIMAL(4, 1) at byte 5"),
-        ("\"d\":999.95", "column 'd': 999.95 is out of the range DECIMAL(4, 1) at byte 5"),
+        ("\"d\":1000", "column 'd': 1000 is out of the range of DECIMAL(4, 1) at byte 5"),
+        ("\"d\":999.95", "column 'd': 999.95 is out of the range of DECIMAL(4, 1) at byte 5"),
         (
             "\"ts\":\"2020\\u002d01\"",
             "column 'ts': expected a timestamp or epoch milliseconds, found \"2020\\u002d01\" at byte 6",
@@ -117,7 +117,7 @@ fn values() {
             "\"date\":\"2021-02-29\"",
             "column 'date': expected a date like \"2020-01-31\", found \"2021-02-29\" at byte 8",
         ),
-        ("\"bytes\":\"QUJ!\"", "column 'bytes': expected a string of base64: wrong letter at byte 13"),
+        ("\"bytes\":\"QUJ!\"", "column 'bytes': expected a string of base64: invalid character at byte 13"),
         ("\"s\":1", "column 's': expected an object, found 1 at byte 5"),
         ("\"s\":{\"x\":\"y\"}", "column 's.x': expected an integer, found \"y\" at byte 10"),
         ("\"l\":{}", "column 'l': expected an array, found an object at byte 5"),

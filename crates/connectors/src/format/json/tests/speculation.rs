@@ -1,4 +1,4 @@
-//! Records that look alike, and those that only seem to.
+//! Records that look alike, and records that only seem to.
 
 use super::*;
 
@@ -116,7 +116,7 @@ fn a_record_is_not_read_into_the_next() {
 }
 
 #[test]
-fn streams_without_order_stop_to_be_learned_and_start_again() {
+fn layouts_of_streams_without_order_are_disabled_and_enabled_again() {
     let any = |i: usize| {
         let mut keys = ["user_id", "page_id", "ad_id", "kind", "time"];
         keys.rotate_left(i % 5);
