@@ -1,4 +1,4 @@
-//! The engine: connectors and a clock, from which plans and jobs are made.
+//! The engine: plans SQL and starts jobs, with a set of connectors and a clock.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ pub struct Engine {
 /// The caller's settings for a script, in addition to the script's own SET statements.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Number of tasks of parallel stages; wins over `SET 'parallelism'`. `None`: the script's, else one per core.
+    /// Number of tasks of parallel stages; overrides `SET 'parallelism'`. `None`: the script's, else one per core.
     pub parallelism: Option<u32>,
-    /// Options as by `SET`, in force before the script's first statement.
+    /// Options as by `SET`, which apply before the script's first statement.
     pub set: Vec<(String, String)>,
-    /// Options of tables that win over their `WITH` clauses.
+    /// Options of tables that override their `WITH` clauses.
     pub table_options: Vec<TableOption>,
 }
 
@@ -68,7 +68,7 @@ impl Engine {
         self.access = access;
     }
 
-    /// Makes a connector known to SQL under a name: tables of the embedder's own, in memory or elsewhere.
+    /// Registers a connector under a name for SQL: for the embedding program's own tables, in memory or elsewhere.
     pub fn register(&mut self, name: impl Into<String>, connector: Arc<dyn Connector>) {
         self.connectors.register(name, connector);
     }
@@ -83,16 +83,16 @@ impl Engine {
         plan_script(sql, &mut catalog, self, &options)
     }
 
-    /// Starts a plan. If its options name a checkpoint directory, the job resumes from the newest checkpoint there, and does so
-    /// again after failures that may pass.
+    /// Starts a plan. If its options name a checkpoint directory, the job resumes from the newest checkpoint there, and
+    /// again after failures that may be temporary.
     pub fn start(&self, plan: &Plan) -> Result<Job> {
         self.start_with(plan, None)
     }
 
-    /// Starts a plan as a new job that begins with a savepoint: with its state and its positions, as far as the plan has a place
-    /// for them. If it has not for all, that is an error unless `allow_lost_state`. A job that keeps checkpoints needs a place
-    /// for them that has none yet; if it has some of a job that began with this savepoint, that job goes on, as with
-    /// [`Engine::start`].
+    /// Starts a plan as a new job from a savepoint: with its state and its positions, as far as the plan has a place
+    /// for them. If something has no place, that is an error unless `allow_lost_state`. A job that takes checkpoints
+    /// needs an empty place for them. If that place has checkpoints of a job that started from this savepoint, that job
+    /// resumes, as with [`Engine::start`].
     pub fn start_from(&self, plan: &Plan, savepoint: &Origin, allow_lost_state: bool) -> Result<Job> {
         if self.goes_on_behind(plan, savepoint)? {
             return self.start_with(plan, Some(savepoint));
@@ -100,17 +100,14 @@ impl Engine {
         let lost = savepoint.compare(plan)?.into_iter().filter(|change| change.fate == Fate::Lost);
         let lost: Vec<String> = lost.map(|change| change.what).collect();
         if !lost.is_empty() && !allow_lost_state {
-            return Err(Error::user(format!(
-                "the query has no place for all that the savepoint holds: {}",
-                lost.join("; ")
-            ))
-            .remedy("change the query so that it has, or allow it to be lost (--allow-lost-state)"));
+            return Err(Error::user(format!("the query has no place for parts of the savepoint: {}", lost.join("; ")))
+                .remedy("change the query so that it keeps them, or allow their loss (--allow-lost-state)"));
         }
         self.start_with(plan, Some(savepoint))
     }
 
-    /// Whether a job that began with this savepoint has checkpoints at the plan's place for them, from which it goes on. An error
-    /// if another job has.
+    /// Whether the plan's place has checkpoints of a job that started from this savepoint, so that the job resumes from
+    /// them. An error if they belong to another job.
     pub fn goes_on_behind(&self, plan: &Plan, savepoint: &Origin) -> Result<bool> {
         let Some(options) = &plan.options.checkpoints else { return Ok(false) };
         savepoint.is_behind(&self.store(plan, options)?).map_err(|e| e.at("option 'checkpoint-directory'"))
@@ -175,7 +172,8 @@ impl Engine {
     }
 }
 
-/// A name that no other job has: of letters, digits and hyphens, because places outside are named after it.
+/// A name that no other job has. It consists of letters, digits and hyphens, because it is part of names in external
+/// systems.
 fn new_job_name(name: &str) -> String {
     let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let since_1970 = std::time::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64);

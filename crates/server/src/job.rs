@@ -1,4 +1,4 @@
-//! A running job as its user sees it: one life, though its tasks may be started several times.
+//! A running job as its user sees it, across restarts of its tasks.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ impl Job {
         Job { handle: job.handle(), job }
     }
 
-    /// Whether the job had ended before it was started this time, as its checkpoints say: then nothing is done.
+    /// Whether the job had ended before it was started this time, according to its checkpoints: then it does nothing.
     #[must_use]
     pub fn had_ended(&self) -> bool {
         self.job.had_ended()
     }
 
-    /// Asks the job to stop at the end of an epoch: what was read is processed, open windows stay open.
+    /// Stops the job at the end of an epoch: what was read is processed, open windows stay open.
     pub fn stop(&self) {
         self.handle.stop();
     }
@@ -32,13 +32,13 @@ impl Job {
         self.handle.checkpoint_now()
     }
 
-    /// Waits until the job has ended, at most for `timeout`. Whether it has.
+    /// Waits until the job has ended, at most for `timeout`. Returns whether it has.
     #[must_use]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
         self.handle.wait_timeout(timeout)
     }
 
-    /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure that is not to be repaired.
+    /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure without restart.
     pub fn wait(self) -> Result<Summary> {
         self.job.wait()
     }
@@ -49,24 +49,24 @@ impl Job {
         self.handle.metrics()
     }
 
-    /// The coordination so far: groups granted, their size now, what it costs.
+    /// The coordination so far: groups granted, their current size, their cost.
     #[must_use]
     pub fn coordination(&self) -> Coordination {
         self.handle.coordination()
     }
 
-    /// Forgets the latencies recorded so far: what a measurement calls after its warm-up.
+    /// Removes the latencies recorded so far: for measurements, after the warm-up.
     pub fn reset_latencies(&self) {
         self.handle.reset_latencies();
     }
 
-    /// What the job has to say to its user while it runs: failures that it survived, what it waits for.
+    /// The job's notices for its user: failures that it survived, what it waits for.
     #[must_use]
     pub fn notices(&self) -> &Notices {
         self.handle.notices()
     }
 
-    /// Failures after which the job was started again, oldest first.
+    /// Failures after which the job restarted, oldest first.
     #[must_use]
     pub fn restarts(&self) -> Vec<String> {
         self.handle.restarts()

@@ -1,4 +1,4 @@
-//! A session: statements one by one, as a person at a prompt gives them.
+//! A session: single statements, as a user enters them at a prompt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use arrow::datatypes::SchemaRef;
 
 use crate::{Engine, Job, Settings};
 
-/// Batches of a result that wait for the reader at most.
+/// Largest number of buffered batches of a result.
 const RESULT_BATCHES: usize = 16;
 
-/// Tables, views and options that statements have made so far.
+/// Tables, views and options that statements have created so far.
 pub struct Session {
     engine: Engine,
     catalog: Catalog,
     options: PlanOptions,
 }
 
-/// What a statement came to.
+/// The result of a statement.
 pub enum Reply {
-    /// It is done; what to tell the user.
+    /// It is done; with a text for the user.
     Done(String),
-    /// Something to read.
+    /// A text to show.
     Report(String),
-    /// A job that writes into a table runs.
+    /// A job that writes to a table is running.
     Job(Job),
-    /// A query runs.
+    /// A query is running.
     Query(Query),
 }
 
@@ -49,11 +49,11 @@ pub struct Query {
     pub job: Job,
     /// Columns of the result.
     pub schema: SchemaRef,
-    /// Batches as they come; ends when the job does. The job waits while nobody reads.
+    /// Batches as they arrive; ends when the job does. The job waits for the reader.
     pub rows: Receiver<RecordBatch>,
-    /// Rows to leave out first.
+    /// Rows to skip first.
     pub skip: usize,
-    /// Rows to take before the job is to be stopped; `None`: all.
+    /// Rows to take before the caller stops the job; `None`: all.
     pub limit: Option<usize>,
 }
 
@@ -76,7 +76,7 @@ impl Session {
         Vocabulary { relations, functions: self.catalog.function_names() }
     }
 
-    /// Carries a statement out.
+    /// Executes a statement.
     pub fn execute(&mut self, statement: &StatementText) -> Result<Reply> {
         let outcome = execute(statement, &mut self.catalog, &self.engine, &self.options, "result")?;
         Ok(match outcome {
@@ -84,7 +84,7 @@ impl Session {
             Outcome::Report(text) => Reply::Report(text),
             Outcome::Insert(plan) => Reply::Job(self.engine.start(&plan)?),
             Outcome::Query { plan, schema, skip, limit } => {
-                // The sink of one query: known to a copy of the engine that lives as long as it takes to start.
+                // The sink of one query: registered in a copy of the engine that lives only while the job starts.
                 let (sink, rows) = MemorySink::channel(RESULT_BATCHES);
                 let mut engine = self.engine.clone();
                 engine.register(COLLECT, Arc::new(sink));

@@ -1,4 +1,4 @@
-//! What the coordinator does for a job as its user sees it: groups of epochs, checkpoints on demand, the end that is remembered.
+//! The coordinator's effects for a user's job: groups of epochs, checkpoints on request, the recorded end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use arrow::datatypes::SchemaRef;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Events that do not end by themselves, or after so many rows.
+/// Events that do not end, or end after a number of rows.
 fn events(rows: Option<u32>) -> String {
     let rows = rows.map(|rows| format!(", 'number-of-rows' = '{rows}'")).unwrap_or_default();
     format!(
@@ -30,7 +30,7 @@ fn start(sql: &str, set: &[(&str, &str)]) -> Job {
     Engine::default().run(sql, &Settings { parallelism: Some(2), set, ..Settings::default() }).expect("a job")
 }
 
-/// A table to which nothing can be written, now or later, however often it is tried.
+/// A table that refuses every write.
 #[derive(Clone, Default)]
 struct Broken {
     tried: Arc<AtomicU32>,
@@ -65,7 +65,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("text")
 }
 
-/// Waits until something is so.
+/// Waits for a condition.
 fn wait_for(job: &Job, what: &str, so: impl Fn(&Job) -> bool) {
     let slice = Duration::from_millis(5);
     for _ in 0..LIMIT.as_millis() / slice.as_millis() {
@@ -108,7 +108,7 @@ fn a_job_that_has_ended_is_not_started_again() {
 }
 
 #[test]
-fn a_job_that_was_stopped_goes_on() {
+fn a_job_that_was_stopped_resumes() {
     let folder = tempfile::tempdir().expect("folder");
     let set = [("checkpoint-directory", text(folder.path())), ("epoch-interval", "5 ms")];
     let mut epochs = Vec::new();
@@ -121,11 +121,11 @@ fn a_job_that_was_stopped_goes_on() {
         epochs.extend(summary.tasks.iter().map(|task| task.epoch).max());
         assert!(log_entries(folder.path()).len() <= 4, "{:?}", log_entries(folder.path()));
     }
-    assert!(epochs.is_sorted_by(|a, b| a < b), "each goes on behind the one before: {epochs:?}");
+    assert!(epochs.is_sorted_by(|a, b| a < b), "each resumes after the one before: {epochs:?}");
 }
 
 #[test]
-fn a_checkpoint_is_taken_when_it_is_asked_for() {
+fn a_checkpoint_is_taken_on_request() {
     let folder = tempfile::tempdir().expect("folder");
     let directory = ("checkpoint-directory", text(folder.path()));
     let job = start(&events(None), &[directory, ("checkpoint-interval", "1 h"), ("epoch-interval", "10 ms")]);
@@ -143,7 +143,7 @@ fn a_checkpoint_is_taken_when_it_is_asked_for() {
 }
 
 #[test]
-fn groups_have_the_size_that_is_asked_for_or_as_few_epochs_as_the_bounds_allow() {
+fn groups_have_the_requested_size_or_as_few_epochs_as_the_bounds_allow() {
     let fixed = start(&events(None), &[("group-epochs", "7"), ("epoch-interval", "2 ms")]);
     wait_for(&fixed, "a measured group", |job| job.coordination().overhead.is_some());
     assert_eq!(fixed.coordination().group_epochs, 7);
@@ -151,7 +151,7 @@ fn groups_have_the_size_that_is_asked_for_or_as_few_epochs_as_the_bounds_allow()
     let bounds = [("coordination-percent-min", "0"), ("coordination-percent-max", "0")];
     let growing = start(&events(None), &[&bounds[..], &[("epoch-interval", "1 ms")]].concat());
     wait_for(&growing, "a large group", |job| job.coordination().group_epochs >= 16);
-    // No coordination is too much, so they stay as small as they begin.
+    // No coordination is too much, so groups keep their first size.
     let bounds = [("coordination-percent-max", "100"), ("coordination-percent-min", "100")];
     let small = start(&events(None), &[&bounds[..], &[("epoch-interval", "1 ms")]].concat());
     wait_for(&small, "some groups", |job| job.coordination().groups > 20);
@@ -163,7 +163,7 @@ fn groups_have_the_size_that_is_asked_for_or_as_few_epochs_as_the_bounds_allow()
 }
 
 #[test]
-fn a_store_that_cannot_be_written_for_too_long_ends_the_job_with_its_own_words() {
+fn a_store_that_cannot_be_written_for_too_long_ends_the_job_with_its_error() {
     let folder = tempfile::tempdir().expect("folder");
     let set = [
         ("checkpoint-directory", text(folder.path())),

@@ -1,5 +1,5 @@
-//! Event time against the definition: which rows are late, and what the windows hold, whatever the size of batches and
-//! epochs, the number of tasks, and the order in which partitions are read.
+//! Event time against the definition: which rows are late, and what the windows contain, for any size of batches and
+//! epochs, any number of tasks, and any order of partitions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ type Record = (i64, Option<i64>);
 /// Rows of each key and window.
 type Counts = BTreeMap<(i64, i64), i64>;
 
-/// Partitions, which each task reads in an order of its own.
+/// Partitions, which each task reads in a different order.
 #[derive(Clone)]
 struct Partitions {
     records: Arc<Vec<Vec<Record>>>,
-    /// What the order is drawn from.
+    /// The seed of the order.
     seed: u64,
 }
 
 struct Reader {
     /// Partitions that have not been announced.
     unopened: Vec<u32>,
-    /// What is left of each open partition.
+    /// The remaining records of each open partition.
     open: BTreeMap<u32, std::vec::IntoIter<Record>>,
     batch_rows: usize,
     rng: Rng,
@@ -88,7 +88,7 @@ impl Connector for Partitions {
     }
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     counts: Counts,
@@ -104,7 +104,7 @@ struct Declared {
 
 const SIZE_MS: i64 = 10;
 
-/// Runs a count by key and window once, with everything that must not matter drawn from `seed`.
+/// Runs a count by key and window once; everything that must not matter is drawn from `seed`.
 fn run(records: &[Vec<Record>], declared: &Declared, seed: u64) -> Outcome {
     let Declared { delay_ms, options } = declared;
     let sql = format!(
@@ -148,7 +148,7 @@ fn run(records: &[Vec<Record>], declared: &Declared, seed: u64) -> Outcome {
     }
 }
 
-/// Records whose times grow, each up to `disorder_ms` earlier than it should come.
+/// Records with growing times, each up to `disorder_ms` earlier than in order.
 fn records(rng: &mut Rng, disorder_ms: i64, nulls: bool) -> Vec<Vec<Record>> {
     let partitions = 1 + rng.below(5);
     let partition = |_| {
@@ -164,7 +164,7 @@ fn records(rng: &mut Rng, disorder_ms: i64, nulls: bool) -> Vec<Vec<Record>> {
     (0..partitions).map(partition).collect()
 }
 
-/// What the definition says: a row is late if it is further behind a row before it in its partition than the bound.
+/// The definition: a row is late if it is further behind an earlier row of its partition than the bound.
 fn expected(records: &[Vec<Record>], delay_ms: i64) -> Outcome {
     let mut outcome = Outcome { counts: Counts::new(), late: 0, without_event_time: 0 };
     for partition in records {
@@ -213,7 +213,7 @@ fn lateness_by_partition_repeats_exactly() {
     assert!(late > 1000, "{late} late rows are too few to test with");
 }
 
-/// Which rows make it beyond the bound depends on timing, but each row is either in a result or counted.
+/// Which rows beyond the bound count depends on timing, but each row is either in a result or counted as late.
 #[test]
 fn every_row_is_in_a_result_or_counted_once() {
     for (seed, options) in (0..40).zip(["", ", 'scan.idle-timeout' = '1 ms'"].into_iter().cycle()) {

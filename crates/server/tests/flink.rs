@@ -1,9 +1,9 @@
-//! Expressions against the answers of real Flink: `tests/flink/answers.tsv` has the type of each expression and its value
-//! in every row of the table `input`.
+//! Expressions against the answers of real Flink: `tests/flink/answers.tsv` has the type of each expression and its
+//! value in every row of the table `input`.
 //!
-//! An expression that is refused is no difference, and neither is one that Flink refuses. Every other difference must
-//! be listed, with the reason, in `tests/flink/differences.tsv`; a listed expression must differ, unless its reason
-//! begins with `open:`, which marks what is to be mended.
+//! An expression that is refused, here or by Flink, is not a difference. Every other difference must be listed, with
+//! the reason, in `tests/flink/differences.tsv`. A listed expression must differ, unless its reason begins with
+//! `open:`, which marks a difference that should be removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -19,7 +19,7 @@ use arrow::util::display::array_value_to_string;
 /// Expressions in one query.
 const BATCH: usize = 40;
 
-/// What an expression gives: its type, and its value by row.
+/// The answer to an expression: its type, and its value by row.
 #[derive(Clone, Debug, Default)]
 struct Answer {
     data_type: String,
@@ -69,7 +69,7 @@ impl Ours {
         execute(&mut self.session, &format!("EXPLAIN SELECT {expression} AS c FROM input")).is_ok()
     }
 
-    /// The answers of all expressions, one by one where they fail together.
+    /// The answers to all expressions, one by one if they fail together.
     fn answer(&mut self, expressions: &[String], answers: &mut BTreeMap<String, Answer>) {
         if let Ok(columns) = self.query(expressions, "") {
             answers.extend(expressions.iter().cloned().zip(columns));
@@ -123,7 +123,7 @@ fn execute(session: &mut Session, sql: &str) -> Result<Reply, String> {
     replies.next().unwrap_or_else(|| Err("no statement".into()))
 }
 
-/// A value as `Record.java` writes it.
+/// A value in the notation of `Record.java`.
 fn text(array: &ArrayRef, row: usize) -> String {
     if array.is_null(row) {
         return "NULL".into();
@@ -185,7 +185,7 @@ fn sql_type(data_type: &DataType) -> String {
     }
 }
 
-/// Flink's name of a type without what our types do not have: lengths of strings, and NOT NULL.
+/// Flink's name of a type, without lengths of strings and NOT NULL, which our types do not have.
 fn without_lengths(data_type: &str) -> String {
     let plain = data_type.trim_end_matches(" NOT NULL");
     if plain.starts_with("CHAR(") || plain.starts_with("VARCHAR(") { "STRING".into() } else { plain.to_owned() }
@@ -209,7 +209,7 @@ fn equal(flink: &str, ours: &str, data_type: &str) -> bool {
     }
 }
 
-/// What differs, if anything.
+/// The difference, if any.
 fn difference(flink: &Answer, ours: &Answer) -> Option<String> {
     let data_type = without_lengths(&flink.data_type);
     for (row, (flink, ours)) in flink.values.iter().zip(&ours.values).enumerate() {
@@ -217,7 +217,7 @@ fn difference(flink: &Answer, ours: &Answer) -> Option<String> {
             return Some(format!("row {row}: Flink {flink}, ours {ours}"));
         }
     }
-    // The type of an expression that fails in every row is not known.
+    // The type of an expression that fails in every row is unknown.
     let known = data_type != "?" && ours.data_type != "?";
     (known && data_type != ours.data_type).then(|| format!("Flink's type {data_type}, ours {}", ours.data_type))
 }
@@ -250,7 +250,7 @@ fn expressions_give_the_answers_of_flink() {
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A function that Flink has too, by its name, must have been compared with Flink.
+/// A function whose name Flink has too must be compared with Flink.
 #[test]
 fn functions_of_flink_are_compared() {
     let plain = |name: &str| name.to_lowercase().replace('_', "");

@@ -1,4 +1,4 @@
-//! A folder that is followed: its files come in any order, and none makes another one's rows late, whatever happens.
+//! A followed folder: its files are found in any order, and none makes the rows of another one late.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -72,7 +72,7 @@ fn files_that_came_in_another_order_keep_their_event_times_over_a_restart() {
     append(&events, "b", 5);
     wait_for_rows(&job, 2);
     let late: u64 = stop(job).tasks.iter().map(|task| task.late_rows).sum();
-    assert_eq!(late, 0, "the row of the file that stands behind came late");
+    assert_eq!(late, 0, "the row of the file that is behind was late");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_file_that_nobody_writes_to_holds_event_time_no_longer_than_the_idle_timeout
     append(&events, "app.log", 1);
     let job = start_with(folder.path(), ", 'scan.idle-timeout' = '100 ms'");
     wait_for_rows(&job, 1);
-    // A rotation: the old file stays, and has no more rows.
+    // A rotation: the old file stays, without further rows.
     fs::rename(events.join("app.log"), events.join("app.log.1")).expect("renamed");
     append(&events, "app.log", 100);
     wait_for_rows(&job, 2);

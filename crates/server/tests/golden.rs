@@ -36,7 +36,7 @@ fn settings(parallelism: u32, set: &[(&str, &str)]) -> Settings {
     Settings { parallelism: Some(parallelism), set, ..Settings::default() }
 }
 
-/// Runs a script and gives its rows as sorted lines.
+/// Runs a script and returns its rows as sorted lines.
 fn run(sql: &str, settings: &Settings) -> Result<String> {
     let mut engine = Engine::default();
     let (sink, batches) = MemorySink::collected();
@@ -65,7 +65,7 @@ fn plan(sql: &str) -> Result<String> {
     Ok(engine.plan(sql, &settings(2, &[]))?.plan.map(|plan| plan.to_string()).unwrap_or_default())
 }
 
-/// Holds a text against its golden file, or writes the file if asked to.
+/// Compares a text with its golden file, or writes the file if requested.
 fn compare(path: &Path, actual: &str) -> Option<String> {
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         fs::write(path, actual).expect("writable");
@@ -74,7 +74,7 @@ fn compare(path: &Path, actual: &str) -> Option<String> {
     (expected != actual).then(|| format!("-- expected in {}\n{expected}-- actual\n{actual}", path.display()))
 }
 
-/// What is wrong with a golden query, one text per way.
+/// The failures of a golden query, one text per way of running it.
 fn check(path: &Path) -> Vec<String> {
     let data = golden().join("data");
     let sql = fs::read_to_string(path).expect("readable").replace("$DATA", &data.display().to_string());
@@ -93,7 +93,7 @@ fn check(path: &Path) -> Vec<String> {
             continue;
         }
         let failure = match run(&sql, &settings(*parallelism, set)) {
-            // The first way may write the golden file, the others are held against it.
+            // The first way may write the golden file; the others are compared with it.
             Ok(rows) if way == 0 => compare(&path.with_extension("out"), &rows),
             Ok(rows) => {
                 let expected = fs::read_to_string(path.with_extension("out")).unwrap_or_default();

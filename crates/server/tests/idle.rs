@@ -1,4 +1,4 @@
-//! A partition that is idle holds event time back no longer, and loses nothing by it.
+//! An idle partition no longer holds event time back, and loses nothing.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -24,8 +24,8 @@ GROUP BY id, window_start, window_end;";
 const LOOKS: u32 = 20;
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Partition 0 has early rows and then nothing more; partition 1 waits for that and has late ones. Each step says what
-/// has to have happened before.
+/// Partition 0 has early rows and then none; partition 1 waits for that and has late ones. Each step names its
+/// precondition.
 #[derive(Clone, Default)]
 struct TwoPartitions {
     step: Arc<AtomicU32>,
@@ -52,7 +52,7 @@ impl Source for Reader {
             self.looks = 0;
             return Ok(self.script.remove(0).1);
         }
-        // Whoever has nothing left to do at this step lets the other one go on, after a while.
+        // A partition with nothing left to do at this step lets the other one continue, after a while.
         self.looks += 1;
         if step % 2 == self.index && self.looks == LOOKS {
             self.step.store(step + 1, SeqCst);
@@ -96,7 +96,7 @@ fn rows_of_a_partition_that_became_idle_are_not_late() {
     let mut engine = Engine::default();
     engine.register("two_partitions", Arc::new(TwoPartitions::default()));
     engine.register("results", Arc::new(sink));
-    // No epoch may end meanwhile, for at its end nothing is held back either.
+    // No epoch may end meanwhile, because at its end operators flush.
     let set = vec![("epoch-interval".to_owned(), "1 min".to_owned())];
     let settings = Settings { parallelism: Some(2), set, ..Settings::default() };
     let plan = engine.plan(SQL, &settings).expect("a plan").plan.expect("an insert");
@@ -110,7 +110,7 @@ fn rows_of_a_partition_that_became_idle_are_not_late() {
     assert_eq!(counted, 100);
 }
 
-/// Tables that stay open until a result has been seen: of a quiet one, which becomes idle, and a lively one.
+/// Tables that stay open until a result was seen: a quiet one, which becomes idle, and an active one.
 #[derive(Clone)]
 struct UntilResult {
     results: Arc<Mutex<Vec<RecordBatch>>>,
@@ -163,7 +163,7 @@ impl Connector for UntilResult {
     }
 }
 
-/// Runs a query until it has had a result while every source was still open.
+/// Runs a query until it has a result while every source is still open.
 fn fires_while_open(tables: &[&str], query: &str) {
     let table = |name: &&str| {
         format!(

@@ -1,4 +1,4 @@
-//! A folder that is read once, and changes while the job starts: all tasks read the files of one listing.
+//! A folder that is read once, and changes while the job starts: all tasks read the files of the same listing.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use anabranch_server::{Engine, Settings};
 use arrow::datatypes::SchemaRef;
 
-/// Tables of files. Whenever a task has opened one, a file appears that comes before all others.
+/// Tables of files. Whenever a task has opened one, a new file appears that comes before all others.
 #[derive(Default)]
 struct Growing(AtomicU32);
 
@@ -45,7 +45,7 @@ fn numbers(folder: &Path) -> Vec<u32> {
 }
 
 #[test]
-fn no_file_is_read_twice_or_left_out_when_others_appear_meanwhile() {
+fn no_file_is_read_twice_or_missed_when_others_appear_meanwhile() {
     let folder = tempfile::tempdir().expect("folder");
     let (input, out) = (folder.path().join("in"), folder.path().join("out"));
     fs::create_dir(&input).expect("folder");

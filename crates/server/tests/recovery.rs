@@ -1,5 +1,5 @@
-//! Golden queries killed and restored: at random moments, again and again, at another parallelism each time, until they
-//! come to their end. What is visible then is what a run without failures gives.
+//! Golden queries killed and restored: at random times, again and again, at another parallelism each time, until they
+//! end. The visible results must be those of a run without failures.
 
 #[path = "../../state/tests/support/s3.rs"]
 mod s3;
@@ -19,7 +19,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// Every golden query but those of errors.
+/// Every golden query except those with errors.
 fn queries() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
@@ -31,11 +31,11 @@ fn queries() -> Vec<PathBuf> {
     paths
 }
 
-/// A table outside: what has been committed survives every job, and nothing else does.
+/// An external table: committed rows survive every job, and nothing else does.
 #[derive(Clone, Default)]
 struct Outside {
     visible: Arc<Mutex<Visible>>,
-    /// Writes that still fail, for a reason that may pass.
+    /// Number of writes that still fail, for a temporary reason.
     failures: Arc<AtomicU32>,
 }
 
@@ -90,7 +90,7 @@ impl Sink for OutsideSink {
     }
 
     fn epoch_end(&mut self, _: Epoch) -> Result<()> {
-        Err(Error::internal("an epoch's end hands over what only a checkpoint may"))
+        Err(Error::internal("an epoch's end writes what only a checkpoint may make visible"))
     }
 
     fn prepare_commit(&mut self, epoch: Epoch) -> Result<Option<Committable>> {
@@ -108,14 +108,14 @@ impl Sink for OutsideSink {
     }
 }
 
-/// Where a job that is killed keeps its checkpoints, and how long it lives at most.
+/// The checkpoints of a job that is killed, and the longest time that it lives.
 struct Kept {
     directory: String,
     state_directory: String,
     life: Duration,
 }
 
-/// Runs until the query ends by itself, killing it meanwhile. Returns the visible rows and how often it was killed.
+/// Runs until the query ends by itself, killing it meanwhile. Returns the visible rows and the number of kills.
 fn run(sql: &str, seed: u64, kept: &Kept) -> (String, u32) {
     let mut rng = Rng::new(seed);
     let outside = Outside::default();
@@ -132,7 +132,7 @@ fn run(sql: &str, seed: u64, kept: &Kept) -> (String, u32) {
             ("channel-bytes", "300".to_owned()),
         ];
         let mut set = set.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        // What either backend has written, the other one goes on with. Static tables have to fit into memory.
+        // Each backend continues with what the other has written. Static tables must fit into memory.
         if rng.below(2) == 0 && !sql.contains("JOIN") {
             let bytes = ["3 kb", "20 kb"][rng.below(2) as usize];
             set.push(("state-backend".into(), "disk".into()));
@@ -176,7 +176,7 @@ fn golden_queries_survive_being_killed_anywhere() {
     assert!(kills > 20, "nothing was killed: {kills}");
 }
 
-/// As above, in an object store with copies nearby.
+/// The same in an object store with local copies.
 #[test]
 fn a_golden_query_survives_with_its_checkpoints_in_s3() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
@@ -261,7 +261,7 @@ fn engine(outside: &Outside) -> Engine {
     engine
 }
 
-/// Waits until the directory has seen this many checkpoints since it was made.
+/// Waits until the directory has had this many checkpoints since its creation.
 fn wait_for_checkpoints(directory: &Path, count: u64) {
     for _ in 0..600 {
         let entries = fs::read_dir(directory.join("log")).into_iter().flatten();
@@ -281,22 +281,22 @@ fn newest_manifest(directory: &Path) -> PathBuf {
 }
 
 #[test]
-fn of_two_processes_on_one_directory_the_later_one_has_the_job() {
+fn of_two_processes_on_one_directory_the_later_one_owns_the_job() {
     let folder = tempfile::tempdir().expect("folder");
     let outside = Outside::default();
     let first = engine(&outside).run(UNENDING, &unending(folder.path())).expect("a job");
     wait_for_checkpoints(folder.path(), 2);
     let second = engine(&outside).run(UNENDING, &unending(folder.path())).expect("a job");
-    assert!(first.wait_timeout(Duration::from_secs(30)), "the first one goes on");
+    assert!(first.wait_timeout(Duration::from_secs(30)), "the first one continues");
     let error = first.wait().expect_err("it has lost the job").to_string();
     assert!(error.contains("another process has taken the job over"), "{error}");
     second.stop();
     assert!(second.wait_timeout(Duration::from_secs(30)), "the job hangs");
-    second.wait().expect("the second one has the job");
+    second.wait().expect("the second one owns the job");
 }
 
 #[test]
-fn a_damaged_checkpoint_is_passed_over_and_without_a_whole_one_the_job_says_so() {
+fn a_damaged_checkpoint_is_skipped_and_without_an_undamaged_one_the_job_says_so() {
     let folder = tempfile::tempdir().expect("folder");
     let outside = Outside::default();
     let job = engine(&outside).run(UNENDING, &unending(folder.path())).expect("a job");
@@ -306,7 +306,7 @@ fn a_damaged_checkpoint_is_passed_over_and_without_a_whole_one_the_job_says_so()
     let middle = content.len() / 2;
     content[middle] ^= 1;
     fs::write(newest_manifest(folder.path()), content).expect("damaged");
-    let job = engine(&outside).run(UNENDING, &unending(folder.path())).expect("the one before it is whole");
+    let job = engine(&outside).run(UNENDING, &unending(folder.path())).expect("the one before it is undamaged");
     job.stop();
     job.wait().expect("a stop is not a failure");
 
@@ -314,12 +314,12 @@ fn a_damaged_checkpoint_is_passed_over_and_without_a_whole_one_the_job_says_so()
         fs::write(entry.expect("readable").path(), "nothing").expect("damaged");
     }
     let error =
-        engine(&outside).run(UNENDING, &unending(folder.path())).err().expect("nothing to go on from").to_string();
+        engine(&outside).run(UNENDING, &unending(folder.path())).err().expect("nothing to resume from").to_string();
     assert!(error.contains("damaged") && error.contains("manifests/") && error.contains("help:"), "{error}");
 }
 
 #[test]
-fn another_query_does_not_take_up_a_checkpoint() {
+fn another_query_does_not_restore_a_checkpoint() {
     let folder = tempfile::tempdir().expect("folder");
     let outside = Outside::default();
     let job = engine(&outside).run(UNENDING, &unending(folder.path())).expect("a job");

@@ -1,4 +1,4 @@
-//! Savepoints of running jobs, and jobs that begin with them: at another parallelism, with a query that has changed.
+//! Savepoints of running jobs, and jobs that start from them: at another parallelism, with a changed query.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,7 +39,7 @@ fn settings(checkpoints: Option<&Path>, parallelism: u32) -> Settings {
     Settings { parallelism: Some(parallelism), set, ..Settings::default() }
 }
 
-/// The rows that are visible in a table's folder; none is there twice.
+/// The visible rows in a table's folder; none appears twice.
 fn rows(folder: &Path, table: &str) -> BTreeSet<String> {
     let files = fs::read_dir(folder.join(table)).into_iter().flatten().map(|entry| entry.expect("entry").path());
     let visible = files.filter(|path| !path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with('.')));
@@ -56,7 +56,7 @@ fn finish(job: Job) {
     assert!(job.wait_timeout(LIMIT), "the job hangs");
     let summary = job.wait().expect("it ends well");
     let late: u64 = summary.tasks.iter().map(|task| task.late_rows).sum();
-    assert_eq!(late, 0, "rows came late");
+    assert_eq!(late, 0, "rows were late");
 }
 
 fn plan_of(engine: &Engine, sql: &str, settings: &Settings) -> Plan {
@@ -81,7 +81,7 @@ fn wait_for(what: &str, condition: &dyn Fn() -> bool) {
     panic!("{what} in vain");
 }
 
-/// Asks the running job for a savepoint once some results are visible, as the command does.
+/// Requests a savepoint of the running job once some results are visible, as the command does.
 fn take_savepoint(checkpoints: &Path, visible: impl Fn() -> bool, to: &Path) -> Savepoint {
     wait_for("waited for results", &visible);
     let from = store(checkpoints);
@@ -93,7 +93,8 @@ fn take_savepoint(checkpoints: &Path, visible: impl Fn() -> bool, to: &Path) -> 
     savepoint
 }
 
-/// `rest` is the end of `all`, and neither of them nor what is left is empty: of a window that was open, it has the whole.
+/// `rest` is the end of `all`; both of them and the difference are not empty. Of a window that was open, `rest` has the
+/// complete result.
 fn check_rest(all: &BTreeSet<String>, rest: &BTreeSet<String>) {
     let start = |row: &String| row.split(',').next().expect("a window").to_owned();
     let before: Vec<&String> = all.difference(rest).collect();
@@ -106,7 +107,7 @@ fn check_rest(all: &BTreeSet<String>, rest: &BTreeSet<String>) {
 }
 
 #[test]
-fn a_job_that_begins_with_a_savepoint_gives_exactly_the_rest() {
+fn a_job_that_starts_from_a_savepoint_gives_exactly_the_rest() {
     let folder = tempfile::tempdir().expect("folder");
     let at = |name: &str| folder.path().join(name);
     let engine = Engine::default();
@@ -114,8 +115,8 @@ fn a_job_that_begins_with_a_savepoint_gives_exactly_the_rest() {
     let job = engine.run(&sql, &settings(Some(&at("checkpoints")), 2)).expect("a job");
     let visible = || !rows(&at("first"), "results").is_empty();
     let savepoint = take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
-    // If this has changed, the planner words queries otherwise than before: raise the number that is in front, with which what
-    // earlier versions have written says nothing of what this one plans (`HOW`, in the outline of a plan).
+    // If this has changed, the planner words queries differently than before. Then raise the number before the hash
+    // (`HOW`, in the outline of a plan), so that hashes of earlier versions are not compared with those of this one.
     assert_eq!(savepoint.manifest.lineage[0].how, "2-700ce8039ddb0fb1");
     assert!(savepoint.manifest.tasks.iter().all(|task| task.sink.iter().all(|sink| sink.prepared.is_empty())));
     finish(job);
@@ -162,9 +163,10 @@ fn a_stopped_job_is_replaced_without_a_result_lost_or_doubled() {
     assert_eq!(rows(&at("both"), "results"), all);
 }
 
-/// The watermark of a task is that of its slowest partition from its first word on, in whichever order they are opened.
+/// From its first watermark on, a task's watermark is that of its slowest partition, in whichever order they are
+/// opened.
 #[test]
-fn partitions_that_stand_at_different_times_do_not_make_each_other_late() {
+fn partitions_at_different_times_do_not_make_each_other_late() {
     let folder = tempfile::tempdir().expect("folder");
     let at = |name: &str| folder.path().join(name);
     let engine = Engine::default();
@@ -187,7 +189,7 @@ fn partitions_that_stand_at_different_times_do_not_make_each_other_late() {
 }
 
 #[test]
-fn a_job_that_crashes_before_its_first_checkpoint_begins_with_the_savepoint_again() {
+fn a_job_that_crashes_before_its_first_checkpoint_starts_from_the_savepoint_again() {
     let folder = tempfile::tempdir().expect("folder");
     let at = |name: &str| folder.path().join(name);
     let engine = Engine::default();
@@ -203,14 +205,14 @@ fn a_job_that_crashes_before_its_first_checkpoint_begins_with_the_savepoint_agai
     drop(engine.start_from(&plan, &origin, false).expect("a job"));
     assert!(store(&at("own")).list("manifests").expect("list").is_empty(), "it has a checkpoint");
     interval(&mut plan, Duration::from_millis(50));
-    let error = engine.start(&plan).err().expect("it would begin with nothing").to_string();
+    let error = engine.start(&plan).err().expect("it would start with nothing").to_string();
     assert!(error.contains("started from savepoint job-") && error.contains("(--from PATH) again"), "{error}");
     let job = engine.start_from(&plan, &origin, false).expect("a job");
     wait_for("waited for results", &|| !rows(&at("second"), "results").is_empty());
     job.stop();
     finish(job);
 
-    // Now it has checkpoints. The same command goes on from them, and so does the one without the savepoint.
+    // Now it has checkpoints. The same command resumes from them, and so does the command without the savepoint.
     let job = engine.start_from(&plan, &origin, false).expect("a job");
     job.stop();
     finish(job);
@@ -222,8 +224,8 @@ fn a_job_that_crashes_before_its_first_checkpoint_begins_with_the_savepoint_agai
     Savepoint::copy(&store(&at("own")), &newest, &store(&at("later")), &mut || Ok(())).expect("copied");
     let later = origin_at(&engine, &at("later"));
     let error = engine.start_from(&plan, &later, false).err().expect("refused").to_string();
-    assert!(error.contains("not of a job that began with") && error.contains("checkpoint-directory"), "{error}");
-    // Nor is the savepoint itself a place for checkpoints.
+    assert!(error.contains("did not start from savepoint") && error.contains("checkpoint-directory"), "{error}");
+    // The savepoint itself is not a place for checkpoints either.
     let error = engine.run(&sql("third"), &settings(Some(&at("savepoint")), 2)).err().expect("refused").to_string();
     assert!(error.contains("this is a savepoint") && error.contains("--from"), "{error}");
     let error = engine.savepoint(at("own").to_str().expect("text")).expect_err("none").to_string();
@@ -231,7 +233,7 @@ fn a_job_that_crashes_before_its_first_checkpoint_begins_with_the_savepoint_agai
 }
 
 #[test]
-fn statements_that_are_alike_are_known_by_what_they_compute() {
+fn identical_statements_are_distinguished_by_what_they_compute() {
     let folder = tempfile::tempdir().expect("folder");
     let at = |name: &str| folder.path().join(name);
     let engine = Engine::default();
@@ -241,7 +243,7 @@ fn statements_that_are_alike_are_known_by_what_they_compute() {
         let statement = |result: &str, filter: &str| {
             format!("INSERT{}", insert.replace("COUNT(*)", result).replace("WHERE TRUE", &format!("WHERE {filter}")))
         };
-        // Alike are their states: what they count, and of which rows, is not in these.
+        // Their states are identical: those do not contain what is counted, and of which rows.
         let both = [
             statement("COUNT(DISTINCT ad_id)", "ad_id <= '5'"),
             statement("COUNT(DISTINCT page_id) + 1000000", "ad_id > '5'"),
@@ -298,7 +300,7 @@ fn aggregates_come_and_go_and_nothing_is_lost_unnoticed() {
         engine.start_from(&plan.plan.expect("a plan"), &origin, allowed)
     };
 
-    // Another order, and one more that is alike.
+    // Another order, and one more identical statement.
     let inserts = [
         counts(&at("second"), "more", "event_type", "ad_id > '5'"),
         counts(&at("second"), "some", "event_type", "ad_id > '8'"),
@@ -317,13 +319,13 @@ fn aggregates_come_and_go_and_nothing_is_lost_unnoticed() {
         counts(&at("third"), "by_type", "event_type", "TRUE"),
     ];
     let error = start(&inserts, false).err().expect("refused").to_string();
-    assert!(error.contains("no place for all") && error.contains("--allow-lost-state"), "{error}");
+    assert!(error.contains("has no place for") && error.contains("--allow-lost-state"), "{error}");
     assert_eq!(error.matches("state of aggregate").count(), 1, "{error}");
     finish(start(&inserts, true).expect("allowed"));
     check_rest(&rows(&at("first"), "by_type"), &rows(&at("third"), "by_type"));
     check_rest(&rows(&at("first"), "by_ad"), &rows(&at("third"), "renamed"));
 
-    // Another source: positions and all that they led to.
+    // Another source: the positions and all states that depend on them.
     let inserts = [counts(&at("fourth"), "by_type", "event_type", "TRUE")];
     let sql =
         format!("{EVENTS}{}", inserts.concat()).replace("events", "occurrences").replace("ad_occurrences", "ad_events");
@@ -332,7 +334,7 @@ fn aggregates_come_and_go_and_nothing_is_lost_unnoticed() {
     assert!(error.contains("source events (ad_events): positions in"), "{error}");
 }
 
-/// Whoever copies a checkpoint does not notice that the job's process ends and another one goes on.
+/// A process that copies a checkpoint does not notice that the job's process ends and another one takes over.
 #[test]
 fn a_checkpoint_that_is_being_copied_is_kept_by_the_next_process_too() {
     let folder = tempfile::tempdir().expect("folder");

@@ -1,4 +1,4 @@
-//! A job that is asked to stop while it still reads its static tables stops, whatever waits for whom.
+//! A job that is stopped while it still reads its static tables stops, whichever task waits for which.
 
 use std::sync::Arc;
 use std::time::Duration;

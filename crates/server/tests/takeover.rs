@@ -1,4 +1,5 @@
-//! Two processes have one job after the other, and the first one goes on where it was: the results in files are whole.
+//! Two processes own one job, one after the other, and the first one continues where it was: the results in files are
+//! complete.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +16,7 @@ use arrow::datatypes::SchemaRef;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Lets the sinks of a process commit what they prepared themselves, or makes them wait.
+/// Lets the sinks of a process commit what they prepared, or blocks them.
 #[derive(Default)]
 struct Gate {
     state: Mutex<GateState>,
@@ -143,13 +144,13 @@ fn a_process_that_commits_late_takes_no_files_from_the_one_that_has_taken_over()
     // A checkpoint of the second one is complete, and its files are still hidden.
     gates[1].wait_for_a_commit();
     gates[0].open();
-    assert!(first.wait_timeout(LIMIT), "the first one goes on");
+    assert!(first.wait_timeout(LIMIT), "the first one continues");
     let error = first.wait().expect_err("it has lost the job").to_string();
     assert!(error.contains("another process has taken the job over"), "{error}");
     gates[1].open();
     assert!(second.wait_timeout(LIMIT), "the job hangs");
     assert_eq!(second.restarts(), Vec::<String>::new());
-    second.wait().expect("the second one has the job");
+    second.wait().expect("the second one owns the job");
 
     let alone = folder.path().join("alone");
     let job = Engine::default().run(&sql("filesystem", &alone), &Settings::default()).expect("a job");
