@@ -1,7 +1,7 @@
 //! Checks of this repository that the compiler and clippy do not make. Run them with `cargo xtask tidy`.
 //!
-//! A rule that nothing checks decays. Each check here reads the repository as it is, names the place of what it
-//! does not like and says what to do about it.
+//! A rule that nothing checks decays. Each check reads the repository as it is, names the place of a problem and says
+//! what to do about it.
 
 mod tidy;
 
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         }
     };
     let Some(root) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() else {
-        eprintln!("xtask lies in no repository");
+        eprintln!("xtask is not in a repository");
         return ExitCode::FAILURE;
     };
     match tidy::run(root, bless) {

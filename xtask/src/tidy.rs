@@ -1,4 +1,4 @@
-//! The checks, and what they have in common: the repository's files and the problems found in them.
+//! The checks, and what they share: the repository's files and the problems found in them.
 
 mod code_map;
 mod dependencies;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Something that a check does not like: where, and what to do about it.
+/// A problem that a check found: where, and what to do about it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     place: String,
@@ -54,7 +54,7 @@ impl File {
     }
 }
 
-/// Folders that hold nothing of ours.
+/// Folders without files of the repository.
 const FOREIGN_FOLDERS: [&str; 4] = [".git", ".cache", "target", "node_modules"];
 /// Endings (or whole names) of the files that the checks read.
 const TEXT_FILES: [&str; 10] =
@@ -128,7 +128,7 @@ fn relative(root: &Path, path: &Path) -> String {
     inside.to_string_lossy().replace('\\', "/")
 }
 
-/// What cargo knows of the workspace's packages, without looking at the network.
+/// The metadata of the workspace's packages, without network access.
 fn cargo_metadata(root: &Path) -> Result<serde_json::Value, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

@@ -1,9 +1,9 @@
-//! The hash of an answer: the sum over its rows of each row's hash. A sum, because programs give their rows out in
-//! different orders and in several parts; rows of an answer are distinct, so nothing cancels out.
+//! The hash of an answer: the sum of its rows' hashes. It is a sum because programs return their rows in different
+//! orders and in several parts. The rows of an answer are distinct, so none cancel out.
 
 use anabranch_model::{HASH_SEED, hash_bytes, hash_u64};
 
-/// Hash of the rows given so far.
+/// Hash of the rows so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     sum: u64,
@@ -37,7 +37,7 @@ impl Answer {
         self.sum = self.sum.wrapping_add(hash_u64(hash, count));
     }
 
-    /// A line that matched. Equal lines are rows of their own: the sum counts them.
+    /// A line that matched. Equal lines are separate rows: the sum counts them.
     pub(crate) fn add_line(&mut self, line: &[u8]) {
         self.sum = self.sum.wrapping_add(hash_bytes(HASH_SEED, line));
     }

@@ -1,4 +1,4 @@
-//! Which programs are compared on which workload.
+//! Which programs are compared for which workload.
 
 pub(crate) mod shapes;
 pub(crate) mod state;
@@ -40,7 +40,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// What results are published from: about a minute. Runs are short and many, because the machine's speed varies.
+    /// The scale of published results: about a minute. Runs are short and many, because the machine's speed varies.
     pub(crate) fn full(seed: u64) -> Self {
         Scale {
             events: 2_000_000,
@@ -54,7 +54,7 @@ impl Scale {
         }
     }
 
-    /// A quick look: some seconds.
+    /// A quick run of some seconds.
     pub(crate) fn quick(seed: u64) -> Self {
         Scale {
             events: 100_000,
@@ -180,7 +180,7 @@ pub(crate) fn latency(scale: Scale) -> Result<Section> {
     ];
     Ok(Section {
         title: "Latency: noise floor of the machine".into(),
-        note: "What the operating system needs to pass a word between two threads, and to wake one by a timer.".into(),
+        note: "The time that the operating system needs to pass a message between two threads, and to wake one by a timer.".into(),
         table: Table::Latencies(latencies),
     })
 }
@@ -206,7 +206,7 @@ pub(crate) fn grouping_latency(scale: Scale) -> Result<Section> {
     Ok(Section {
         title: "Latency of grouping".into(),
         note: format!(
-            "From a key's reading to its counting behind the exchange, parallelism {PARALLELISM}, {} distinct keys, at \
+            "From a key's reading to its counting after the exchange, parallelism {PARALLELISM}, {} distinct keys, at \
              half of {:.2} million rows per second. Keys come every 0.5 ms; a reader that is scheduled late reads late.",
             keys.distinct,
             most_per_s / 1e6
@@ -215,7 +215,7 @@ pub(crate) fn grouping_latency(scale: Scale) -> Result<Section> {
     })
 }
 
-/// What checkpoints cost.
+/// The cost of checkpoints.
 pub(crate) fn checkpoints(scale: Scale) -> Result<Vec<Section>> {
     let repetitions = scale.repetitions.min(5);
     let scale = Scale { repetitions, ..scale };
@@ -257,7 +257,7 @@ pub(crate) fn memory(scale: Scale) -> Result<Section> {
     let bytes = engine::memory(&events, PARALLELISM)?;
     Ok(Section {
         title: "Memory".into(),
-        note: "Largest resident memory while the main job runs over JSON, less that before it started.".into(),
+        note: "Largest resident memory while the main job runs over JSON, minus that before it started.".into(),
         table: Table::Values(vec![(
             format!("main job, parallelism {PARALLELISM}"),
             format!("{:.1} MB", bytes as f64 / 1e6),
@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    /// All programs answered, and (as [`measure`] checks) alike; the answers are not empty ones.
+    /// All programs answered, and (as [`measure`] checks) equally; the answers are not empty.
     fn check(section: &Section, programs: usize, answers: usize) {
         let measurements = measurements(section);
         assert_eq!(measurements.len(), programs, "{section}");
@@ -362,7 +362,7 @@ mod tests {
         assert!(checkpoint.contains(" % of the whole") && !checkpoint.contains("p50 0 "), "{checkpoint}");
     }
 
-    /// Where the program has been built, as it is when all tests run.
+    /// Where the program has been built, as in a run of all tests.
     #[test]
     fn a_killed_job_comes_back() {
         if engine::program().is_ok() {

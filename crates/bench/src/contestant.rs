@@ -1,4 +1,4 @@
-//! What is measured: a program that works through a workload once and says what came out.
+//! What is measured: a program that processes a workload once and returns the answer.
 
 use anabranch_model::Result;
 
@@ -16,7 +16,7 @@ pub(crate) trait Contestant {
     /// Name in the table: `limit: ...`, `peer: ...`, `engine: ...`.
     fn name(&self) -> String;
 
-    /// Works through the whole workload once. Everything in here is measured, so the workload is made before.
+    /// Processes the whole workload once. Everything in here is measured, so the workload is generated before.
     fn run(&mut self) -> Result<RunResult>;
 }
 
@@ -35,7 +35,7 @@ impl<F: FnMut() -> Result<RunResult>> Contestant for Program<F> {
     }
 }
 
-/// A contestant that is nothing but a function.
+/// A contestant that consists of a function.
 pub(crate) fn program(
     name: impl Into<String>,
     body: impl FnMut() -> Result<RunResult> + 'static,

@@ -1,5 +1,5 @@
-//! The engine as a contestant: the workloads as SQL over tables in memory, planned once and run as often as asked.
-//! What a run does is what a user's job does, except that nothing is read from or written to the outside.
+//! The engine as a contestant: the workloads as SQL over tables in memory, planned once and run repeatedly. A run does
+//! what a user's job does, but reads and writes nothing outside of the process.
 
 mod durable;
 mod grep;
@@ -37,7 +37,7 @@ pub(crate) use startup::startup;
 /// Connector of the table that a query writes.
 const RESULTS: &str = "bench_results";
 
-/// A planned script. The tables it reads are given anew for each run.
+/// A planned script. Each run gets the tables that it reads.
 #[derive(Clone)]
 struct Query {
     engine: Engine,
@@ -60,7 +60,8 @@ impl Query {
         Ok(Query { engine, plan })
     }
 
-    /// Runs to the end of the tables: number of rows read from the table `events`, and the rows of the result.
+    /// Runs to the end of the tables. Returns the number of rows read from the table `events`, and the rows of the
+    /// result.
     fn run(&self, tables: Vec<Table>) -> Result<(u64, Vec<RecordBatch>)> {
         let mut engine = self.engine.clone();
         register(&mut engine, tables);

@@ -1,6 +1,6 @@
-//! Measures workloads against what the machine can do: limit programs written by hand, and a peer. All programs of a
-//! workload must give the same answer, which is checked in every run. Results are a table of processor time per
-//! million records and its ratio to the limit.
+//! Compares workloads with the limits of the machine (hand-written programs) and with peers. All programs of a workload
+//! must give the same answer, which every run checks. The result is a table of processor time per million records, and
+//! its ratio to the limit.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
@@ -38,14 +38,14 @@ struct Args {
     /// Seed of the workloads.
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
-    /// Writes the report to this file too.
+    /// Also writes the report to this file.
     #[arg(long, global = true, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 enum Command {
-    /// Everything below.
+    /// All of the following.
     All,
     /// JSON events: filter, join, windowed count.
     MainJob,

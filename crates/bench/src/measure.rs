@@ -1,9 +1,9 @@
-//! Measuring contestants side by side: A B C, A B C, ... so that what else happens on the machine meets all of them
-//! alike. The processor time of the whole process is the measure, wall time is shown beside it.
+//! Measures contestants side by side: A B C, A B C, ... so that other load on the machine affects all of them equally.
+//! The measure is the processor time of the whole process; wall time is shown beside it.
 //!
-//! Processor time is not immune to neighbours: on a shared machine the same instructions take up to twice as long when
-//! the core's other half is busy. So contestants are compared within a round, where they met about the same machine,
-//! and a loop of fixed work in every round tells how much the machine's speed varied.
+//! Processor time depends on neighbours too: on a shared machine the same instructions take up to twice as long when
+//! the core's other half is busy. So contestants are compared within a round, when the machine was in about the same
+//! state, and a loop of fixed work in every round shows how much the machine's speed varied.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ pub(crate) struct Comparison {
 pub(crate) struct Measurement {
     /// Name of the contestant.
     pub(crate) name: String,
-    /// What each run gave.
+    /// The result of each run.
     pub(crate) result: RunResult,
     samples: Vec<Sample>,
 }
@@ -70,7 +70,7 @@ impl Measurement {
     }
 }
 
-/// Runs every contestant once unmeasured and then `repetitions` times in turn. Fails if answers differ.
+/// Runs every contestant once unmeasured and then `repetitions` times, alternating. Fails if answers differ.
 pub(crate) fn measure(contestants: &mut [Box<dyn Contestant>], repetitions: u32) -> Result<Comparison> {
     let mut measurements: Vec<Measurement> = Vec::with_capacity(contestants.len());
     for contestant in contestants.iter_mut() {
@@ -97,7 +97,7 @@ pub(crate) fn measure(contestants: &mut [Box<dyn Contestant>], repetitions: u32)
     Ok(Comparison { measurements, machine_spread: slowest_s / fastest_s })
 }
 
-/// Processor time of a loop that nothing but the core's speed changes: some milliseconds.
+/// Processor time of a loop that depends only on the core's speed: some milliseconds.
 fn fixed_work_cpu_s() -> Result<f64> {
     let before_s = process_cpu_s()?;
     std::hint::black_box((0..2_000_000).fold(HASH_SEED, hash_u64));

@@ -1,4 +1,4 @@
-//! Peers: the same workloads in another stream processor, written as its users would write them.
+//! Peers: the same workloads in other systems, written as their users would write them.
 
 pub(crate) mod fjall;
 pub(crate) mod timely;

@@ -1,5 +1,5 @@
-//! The noise floor of latency on this machine: how long two threads take to hand each other a word, and how late a
-//! timer wakes a thread. No engine of several threads can do better than this.
+//! The noise floor of latency on this machine: how long two threads take to exchange a message, and how late a timer
+//! wakes a thread. No engine with several threads can be faster.
 
 use std::sync::mpsc::sync_channel;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) struct Latency {
 impl Latency {
     /// No samples yet.
     pub(crate) fn new(name: impl Into<String>) -> Result<Self> {
-        // A histogram without bounds grows only by `record`, which can fail; recording beyond bounds clamps.
+        // A histogram without bounds can fail to grow in `record`; with bounds, larger values are clamped.
         let nanos = Histogram::new_with_bounds(1, NANOS_MAX, 3)
             .map_err(|error| Error::internal(format!("histogram: {error}")))?;
         Ok(Latency { name: name.into(), nanos })
@@ -90,7 +90,7 @@ pub(crate) fn condition(rounds: u32) -> Result<Latency> {
     })
 }
 
-/// How much later than asked for a thread is woken that waits with a timeout.
+/// How late a thread wakes that waits with a timeout.
 pub(crate) fn timer(rounds: u32, timeout: Duration) -> Result<Latency> {
     let mut latency = Latency::new(format!("timer of {} ms, time overslept", timeout.as_millis()))?;
     let (lock, never) = (Mutex::new(()), Condvar::new());

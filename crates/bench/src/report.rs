@@ -1,11 +1,11 @@
-//! Results as Markdown: readable on a terminal, and kept in a file.
+//! Results as Markdown: readable on a terminal and kept in a file.
 
 use std::fmt::{self, Write as _};
 
 use crate::measure::{Comparison, Measurement};
 use crate::pingpong::Latency;
 
-/// Results of a call of the program.
+/// The results of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Report {
     /// Where and how it was measured.
@@ -19,7 +19,7 @@ pub(crate) struct Report {
 pub(crate) struct Section {
     /// Title.
     pub(crate) title: String,
-    /// What the table says and what to think of when reading it.
+    /// What the table shows, and what to consider when reading it.
     pub(crate) note: String,
     /// The table.
     pub(crate) table: Table,
@@ -28,7 +28,7 @@ pub(crate) struct Section {
 /// Rows of a section.
 #[derive(Debug)]
 pub(crate) enum Table {
-    /// Contestants; the first `limits` of them are what the others are compared with.
+    /// Contestants; the others are compared with the first `limits` of them.
     Contestants { comparison: Comparison, limits: usize },
     /// Single values: name, and value with its unit.
     Values(Vec<(String, String)>),
@@ -114,7 +114,7 @@ fn table(f: &mut fmt::Formatter<'_>, columns: &[&str], rows: impl Iterator<Item 
     Ok(())
 }
 
-/// A whole number with its thousands set apart: `1,234,567`.
+/// A whole number with separated thousands: `1,234,567`.
 fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();

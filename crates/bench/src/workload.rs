@@ -1,4 +1,4 @@
-//! Workloads, made in memory before anything is measured. The same seed and size give the same bytes on every
+//! Workloads, generated in memory before anything is measured. The same seed and size give the same bytes on every
 //! machine, so the hashes of answers can be compared between machines too.
 
 mod ad_events;
@@ -13,5 +13,5 @@ pub(crate) use lines::Lines;
 pub(crate) use log::{LogLines, PATTERN};
 pub(crate) use shapes::{Shape, generate as shaped};
 
-/// Rows of a block: what the programs hand around at a time.
+/// Rows of a block: the unit in which programs process rows.
 pub(crate) const BLOCK_ROWS: usize = 8192;

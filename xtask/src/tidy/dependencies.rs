@@ -1,6 +1,6 @@
-//! Direction of dependencies between the workspace's crates, read from the arrows in ARCHITECTURE.md: a crate may
-//! depend on what its arrow leads to, directly or through others, and on no other crate of the workspace. Tests may
-//! use what they like. Besides, a few crates keep whole families of libraries to themselves.
+//! Direction of dependencies between the workspace's crates, from the arrows in ARCHITECTURE.md: a crate may depend on
+//! the crates to which its arrow leads, directly or through others, and on no other crate of the workspace. Tests may
+//! use any crate. In addition, some families of libraries are reserved for a few crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ const PREFIX: &str = "anabranch-";
 /// Programs for development: they may use every crate, and no crate may use them.
 const DEVELOPMENT: [&str; 2] = ["bench", "sim"];
 
-/// Libraries that only some crates may use: start of the name, the crates, why.
+/// Libraries that only some crates may use: start of the name, the crates, the reason.
 const RESERVED: [(&str, &[&str], &str); 3] = [
     ("datafusion-sql", &["plan"], "only `plan` knows SQL"),
     ("datafusion-optimizer", &["plan"], "only `plan` knows DataFusion's planner"),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn accepts_the_direction_and_what_lies_behind_it() {
+    fn accepts_the_direction_and_indirect_dependencies() {
         let runtime = ["anabranch-operators", "anabranch-protocol", "anabranch-dataflow", "anabranch-model", "arrow"];
         assert_eq!(problems_of("anabranch-runtime", &runtime.map(|n| (n, None))), [""; 0]);
         assert_eq!(problems_of("anabranch-model", &[("arrow", None)]), [""; 0]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_what_they_like() {
+    fn tests_may_use_any_crate() {
         assert_eq!(problems_of("anabranch-model", &[("anabranch-cli", Some("dev"))]), [""; 0]);
     }
 

@@ -1,10 +1,10 @@
-//! What must not stay behind: notes to oneself, paths of one machine, output of libraries to the terminal, tabs and
-//! white space at the end of lines.
+//! Leftovers: notes to oneself, paths of one machine, output of libraries to the terminal, tabs, and white space at the
+//! end of lines.
 
 use super::source::{line_of, mask, without_tests, words};
 use super::{File, Problem};
 
-// In pieces, so that this file does not find itself.
+// In pieces, so that the check does not find this file.
 const NOTES: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 const UNFINISHED: [&str; 2] = [concat!("unimple", "mented!"), concat!("to", "do!")];
 const MACHINE_FOLDERS: [&str; 3] = [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/wo", "rk/")];
@@ -37,7 +37,7 @@ fn notes(file: &File, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A folder counts where an absolute path begins: not after a name, `.`, `~` or another path.
+/// A folder counts only at the beginning of an absolute path: not after a name, `.`, `~` or another path.
 fn machine_folders(file: &File, problems: &mut Vec<Problem>) {
     for folder in MACHINE_FOLDERS {
         for (at, _) in file.text.match_indices(folder) {

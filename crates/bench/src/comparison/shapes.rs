@@ -1,4 +1,4 @@
-//! Records that do not look alike, beside general parsers.
+//! Records of dissimilar shapes, compared with general parsers.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! State: what lies on the disk costs and saves, what a checkpoint of much state costs, how soon a killed job is back.
+//! State: the cost and benefit of state on disk, the cost of a checkpoint of much state, and the recovery time of a
+//! killed job.
 
 use std::sync::Arc;
 
@@ -11,18 +12,18 @@ use crate::report::{Section, Table};
 use crate::workload::Keys;
 use crate::{engine, peer};
 
-/// Bound of the memory of an operator whose state goes to the disk: a tenth of the state, or less.
+/// Memory limit of an operator whose state goes to disk: a tenth of the state, or less.
 const BOUND: &str = "32 mb";
 const BOUND_BYTES: u64 = 32 << 20;
 const ON_DISK: [(&str, &str); 2] = [("state-backend", "disk"), ("state-bytes", BOUND)];
-/// How often a key comes while it is in use, where keys are in use for a while.
+/// How often a key appears while it is in use, in the workload whose keys are in use for a while.
 const TIMES: u64 = 5;
-/// The general store is given this part of the keys to count: it takes its time.
+/// The general store counts this part of the keys only, because it is slow.
 const STORE_SHARE: usize = 1000;
 /// Share of the keys that change between two checkpoints.
 const HOT_SHARE: u64 = 100;
 
-/// State ten times as large as the memory that it may take.
+/// State ten times as large as its memory limit.
 pub(crate) fn memory(scale: Scale) -> Result<Section> {
     let few = Keys::generate(scale.keys * 2, 100, scale.seed);
     let many = Keys::generate(scale.keys * 2, scale.keys, scale.seed);
@@ -50,7 +51,7 @@ pub(crate) fn memory(scale: Scale) -> Result<Section> {
     })
 }
 
-/// State on a local disk beside state in memory, and beside a general store.
+/// State on a local disk, compared with state in memory and with a general store.
 pub(crate) fn on_disk(scale: Scale) -> Result<Vec<Section>> {
     let scale = Scale { repetitions: scale.repetitions.min(3), ..scale };
     let near = Arc::new(Keys::moving(scale.keys * 2, scale.distinct_keys / 10, TIMES, scale.seed));
@@ -83,7 +84,7 @@ pub(crate) fn on_disk(scale: Scale) -> Result<Vec<Section>> {
     Ok(sections)
 }
 
-/// A checkpoint of much state of which little has changed.
+/// A checkpoint of much state that has changed little.
 pub(crate) fn large_checkpoint(scale: Scale) -> Result<Section> {
     let keys = Keys::each(scale.keys);
     let hot = Keys::generate(scale.keys / 10, scale.keys / HOT_SHARE, scale.seed);

@@ -1,4 +1,4 @@
-//! What checkpoints cost: the same query over the same rows, with and without.
+//! The cost of checkpoints: the same query over the same rows, with and without.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use super::{Query, Table, grouping, main_job};
 use crate::contestant::{Contestant, RunResult, program};
 use crate::workload::{Keys, LogLines};
 
-/// Time between two checkpoints, as `SET` writes it.
+/// Time between two checkpoints, in the notation of `SET`.
 pub(crate) const INTERVAL: &str = "1 s";
 
-/// A workload without and with checkpoints, large enough that there is time for some.
+/// A workload without and with checkpoints, large enough that it takes some.
 fn pair(sql: &str, tables: &[Table], parallelism: u32) -> Result<Vec<Box<dyn Contestant>>> {
     let plain = Query::new(sql, tables.to_vec(), parallelism, &[("checkpoint-interval", INTERVAL)])?;
     let durable = Query::new(sql, tables.to_vec(), parallelism, &[("checkpoint-interval", INTERVAL)])?;
@@ -34,7 +34,7 @@ fn pair(sql: &str, tables: &[Table], parallelism: u32) -> Result<Vec<Box<dyn Con
     ])
 }
 
-/// The main job over JSON that is generated on the way: repeated events would be late.
+/// The main job over JSON that is generated during the run: repeated events would be late.
 pub(crate) fn durable_main_job(rows: u64, parallelism: u32) -> Result<Vec<Box<dyn Contestant>>> {
     let generator = format!(
         "'connector' = 'ad_events', 'format' = 'json', 'rows-per-second' = 'unlimited', 'number-of-rows' = '{rows}', \

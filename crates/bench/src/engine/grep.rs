@@ -13,7 +13,7 @@ use crate::answer::Answer;
 use crate::contestant::{Contestant, RunResult, program};
 use crate::workload::{LogLines, PATTERN};
 
-/// Lines that match. Each run cuts the text into records in its readers, as the other programs do.
+/// Lines that match. The readers of each run divide the text into records, as the other programs do.
 pub(crate) fn grep(log: &Arc<LogLines>, parallelism: u32) -> Result<Box<dyn Contestant>> {
     let query = Query::new(&sql(), tables(log, parallelism), parallelism, &[])?;
     let tables = tables(log, parallelism);

@@ -1,4 +1,4 @@
-//! The keyed count as a user writes it, over a bounded table; and over one that is given out at a steady rate, for latency.
+//! The keyed count as a user writes it, over a bounded table; and over a table with a steady rate, for latency.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,15 +51,15 @@ pub(crate) fn grouping_as(
 
 /// What [`latency`] measured.
 pub(crate) struct Paced {
-    /// From a key's reading to its counting behind the exchange.
+    /// From a key's reading to its counting after the exchange.
     pub(crate) latency: LatencySummary,
-    /// How late the 99th of a hundred helpings was read, in microseconds: the reader's share, which comes on top.
+    /// The 99th percentile of how late rows were read, in microseconds. It comes on top of the latency.
     pub(crate) read_late_p99_us: u64,
     /// Rows per second.
     pub(crate) rows_per_s: f64,
 }
 
-/// Counts keys that come at `rows_per_s` rows per second for `duration`. The first third is warm-up.
+/// Counts keys that arrive at `rows_per_s` rows per second for `duration`. The first third is warm-up.
 pub(crate) fn latency(
     keys: &Keys,
     parallelism: u32,

@@ -1,4 +1,4 @@
-//! State that is large: how much memory it takes, and what a checkpoint of it takes when little has changed.
+//! Large state: how much memory it takes, and how large a checkpoint of it is when little has changed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::pace::PacedSource;
 use super::{Query, RESULTS, Table, resident};
 use crate::workload::Keys;
 
-/// Resident memory that counting these keys takes on top of the keys, in bytes. The counts go nowhere.
+/// Resident memory for counting these keys, in addition to the keys, in bytes. The counts are dropped.
 pub(crate) fn memory(keys: &Keys, parallelism: u32, set: &[(&str, &str)]) -> Result<u64> {
     let source = MemorySource::batches(batches(keys)?).partitions(parallelism);
     let tables: Vec<Table> = vec![("bench_keys", Arc::new(source))];
@@ -25,14 +25,14 @@ pub(crate) fn memory(keys: &Keys, parallelism: u32, set: &[(&str, &str)]) -> Res
 
 /// What [`changing`] measured.
 pub(crate) struct Changing {
-    /// From a key's reading to its counting behind the exchange.
+    /// From a key's reading to its counting after the exchange.
     pub(crate) latency: LatencySummary,
     /// Bytes of state that the checkpoints wrote, by epoch.
     pub(crate) bytes: BTreeMap<u64, u64>,
 }
 
-/// Counts all of `keys`, then for `duration` those of `hot` at `rows_per_s` rows per second, with a checkpoint every second
-/// or with none. Latency is that of the second half of the time.
+/// Counts all of `keys`, then for `duration` those of `hot` at `rows_per_s` rows per second, with a checkpoint every
+/// second or without. The latency is that of the second half of the time.
 pub(crate) fn changing(
     keys: &Keys,
     hot: &Keys,

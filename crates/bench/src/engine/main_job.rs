@@ -28,7 +28,7 @@ FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) e JOIN ad
 WHERE e.event_type = 'view'
 GROUP BY a.campaign_id, window_start, window_end;";
 
-/// Over JSON. Each run cuts the text into records in its readers, as the other programs do.
+/// Over JSON. The readers of each run divide the text into records, as the other programs do.
 pub(crate) fn main_job(events: &Arc<AdEvents>, parallelism: u32) -> Result<Box<dyn Contestant>> {
     let tables = json_tables(events, parallelism)?;
     let query = Query::new(SQL, tables.clone(), parallelism, &[])?;
@@ -47,7 +47,7 @@ pub(crate) fn typed(events: &Arc<AdEvents>, parallelism: u32) -> Result<Box<dyn 
     Ok(program(name("columns", parallelism), move || result(query.run(tables.clone())?)))
 }
 
-/// Resident memory that the main job needs on top of its input, in bytes.
+/// Resident memory for the main job, in addition to its input, in bytes.
 pub(crate) fn memory(events: &Arc<AdEvents>, parallelism: u32) -> Result<u64> {
     let query = Query::new(SQL, json_tables(events, parallelism)?, parallelism, &[])?;
     resident::growth(&query, json_tables(events, parallelism)?)

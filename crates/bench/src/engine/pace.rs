@@ -1,4 +1,4 @@
-//! Rows from memory at a steady rate, as a network gives them: at every tick those that have come since the last one.
+//! Rows from memory at a steady rate, as from a network: at every tick the rows that have arrived since the last one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -13,16 +13,15 @@ use arrow::datatypes::SchemaRef;
 /// Time between two ticks.
 const TICK: Duration = Duration::from_micros(500);
 
-/// A table that gives its batches out in turn, again and again, until it has given its number of rows.
+/// A table that returns its batches round-robin until it has returned its number of rows.
 pub(super) struct PacedSource {
-    /// Given out before, as fast as they are taken, divided among the readers.
+    /// Returned before, as fast as they are polled, divided among the readers.
     first: Vec<RecordBatch>,
     batches: Vec<RecordBatch>,
     rows_per_s: u64,
     rows: u64,
     partitions: u32,
-    /// How long after its tick each helping was given out, in nanoseconds: what a latency that is
-    /// counted from the reading does not show.
+    /// How long after its tick each piece was returned, in nanoseconds: latency from the reading does not include this.
     late_ns: Arc<Mutex<Vec<u64>>>,
 }
 
@@ -37,7 +36,7 @@ impl PacedSource {
         PacedSource { first, ..self }
     }
 
-    /// How long after their ticks helpings have been given out since the last call.
+    /// How late the pieces since the last call were returned.
     pub(super) fn take_late_ns(&self) -> Vec<u64> {
         std::mem::take(&mut *self.late_ns.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -104,7 +103,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Rows that have come by `now` and have not been given out.
+    /// Rows that have arrived by `now` and have not been returned.
     fn due(&self, now: Nanos) -> u64 {
         let elapsed_ns = now.since(self.started) as f64;
         ((elapsed_ns / self.ns_per_row) as u64).min(self.rows) - self.given
@@ -137,7 +136,8 @@ impl Source for Reader {
         let batch = &self.batches[self.batch];
         let rows = due.min(self.rows_max).min(batch.num_rows() - self.offset);
         if rows == due {
-            // All that has come is given out now. Whoever was late does not hurry through the ticks that were missed.
+            // Everything that has arrived is returned now. A late reader does not catch up on the missed ticks one by
+            // one.
             self.late_ns.lock().unwrap_or_else(PoisonError::into_inner).push(now.since(self.tick));
             let missed = now.since(self.tick) / TICK.as_nanos() as u64;
             self.tick = Nanos(self.tick.0 + (missed + 1) * TICK.as_nanos() as u64);

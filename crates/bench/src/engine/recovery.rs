@@ -1,4 +1,4 @@
-//! How soon a killed job gives results again: the main job as a process of its own, killed and started again.
+//! How soon a killed job has results again: the main job as a separate process, killed and started again.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use anabranch_model::{Error, Result};
 use super::main_job;
 use crate::pingpong::Latency;
 
-/// Checkpoints that a job is given time for before it is killed.
+/// Number of checkpoints before a job is killed.
 const CHECKPOINTS: usize = 2;
 
-/// From the start of a process to its first result: of a job that is new, and of one that was killed.
+/// From the start of a process to its first result: of a new job, and of one that was killed.
 pub(crate) fn recovery(parallelism: u32, rounds: u32) -> Result<[Latency; 2]> {
     let outside = |error: std::io::Error| Error::outside(error.to_string());
     let folder = tempfile::tempdir().map_err(outside)?;
@@ -40,7 +40,7 @@ pub(crate) fn recovery(parallelism: u32, rounds: u32) -> Result<[Latency; 2]> {
     Ok([fresh, killed])
 }
 
-/// A job that has given a result. It is killed when dropped.
+/// A job that has had a result. It is killed when dropped.
 struct Process {
     child: Child,
     first_result: Duration,
@@ -61,7 +61,7 @@ impl Process {
         let mut lines = BufReader::new(child.stdout.take().ok_or_else(|| Error::internal("no output"))?);
         let read = lines.read_line(&mut String::new());
         let first_result = start.elapsed();
-        // What follows is read by somebody, so that the job is not held back.
+        // The rest is read too, so that the job is not blocked.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         let process = Process { child, first_result };
         match read.map_err(failed)? {

@@ -6,12 +6,12 @@ use anabranch_model::{Error, Result};
 
 use super::{Query, Table, register};
 
-/// Resident memory that a job needs on top of what the process has, in bytes: the largest of readings every 2 ms. What
-/// earlier work of this process has left to its allocator counts as there already, as far as it does not give it back.
+/// Resident memory that a job needs in addition to that of the process, in bytes: the largest of readings every 2 ms.
+/// Memory that earlier work of this process has left to its allocator, and that the allocator keeps, is not counted.
 pub(super) fn growth(query: &Query, tables: Vec<Table>) -> Result<u64> {
     let mut engine = query.engine.clone();
     register(&mut engine, tables);
-    // SAFETY: the call only gives memory back that nobody uses.
+    // SAFETY: the call only returns unused memory.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     unsafe {
         libc::malloc_trim(0);
@@ -31,7 +31,7 @@ fn resident_bytes() -> Result<u64> {
     let failed = |error: String| Error::outside(error).at(path);
     let statm = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    // SAFETY: the call takes and gives a number.
+    // SAFETY: the call takes and returns a number.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     let page_bytes = u64::try_from(page_bytes).map_err(|error| failed(error.to_string()))?;
     Ok(pages.ok_or_else(|| failed(format!("not understood: {statm}")))? * page_bytes)

@@ -1,4 +1,4 @@
-//! How soon a job is there: from SQL text to the first row of its result.
+//! The start of a job: from SQL text to the first row of its result.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -6,7 +6,7 @@ use crate::workload::Ad;
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// Compared before the identifier, so that a miss hardly ever reads one.
+    /// Compared before the identifier, so that a miss rarely reads one.
     hash: u64,
     ad: u32,
     campaign: u32,
@@ -23,7 +23,7 @@ pub(crate) struct AdTable {
 }
 
 impl AdTable {
-    /// A table of these ads; of several with one identifier the first counts.
+    /// A table of these ads; of several with the same identifier the first counts.
     pub(crate) fn new(ads: &[Ad]) -> Self {
         let size = (ads.len() * 4).next_power_of_two().max(4);
         let slots = vec![Slot { hash: 0, ad: EMPTY, campaign: 0 }; size];

@@ -1,4 +1,4 @@
-//! Search for a pattern by hand: line by line as a filter does it, and over the whole text as grep programs do.
+//! Searches for a pattern by hand: line by line like a filter, and over the whole text like grep programs.
 
 use anabranch_model::{Error, Result};
 use regex::bytes::Regex;
@@ -12,7 +12,7 @@ pub(crate) fn pattern() -> Result<Regex> {
     Regex::new(PATTERN).map_err(|error| Error::internal(format!("pattern: {error}")))
 }
 
-/// Each line by itself.
+/// Each line separately.
 pub(crate) fn by_line(log: &LogLines) -> Result<RunResult> {
     let regex = pattern()?;
     let text = log.text.bytes();
@@ -29,7 +29,7 @@ pub(crate) fn by_line(log: &LogLines) -> Result<RunResult> {
     Ok(RunResult { events, result_hash: Some(answer.hash()) })
 }
 
-/// The text as a whole: lines are looked for only around matches. The pattern matches no newline.
+/// The whole text: line ends are searched for only around matches. The pattern matches no newline.
 pub(crate) fn whole(log: &LogLines) -> Result<RunResult> {
     let regex = pattern()?;
     let text = log.text.bytes();

@@ -1,4 +1,4 @@
-//! What reading the text costs by itself: finding the line ends, and making arrays of records from them.
+//! The cost of reading the text alone: finding the line ends, and making arrays of records from them.
 
 use anabranch_model::Result;
 use arrow::array::Array;
@@ -12,7 +12,7 @@ pub(crate) fn scan(lines: &Lines) -> Result<RunResult> {
     Ok(RunResult { events, result_hash: None })
 }
 
-/// Cuts the text into Arrow arrays of records, as a source does.
+/// Divides the text into Arrow arrays of records, as a source does.
 pub(crate) fn cut(lines: &Lines) -> Result<RunResult> {
     let mut events = 0;
     for block in lines.blocks() {

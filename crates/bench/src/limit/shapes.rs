@@ -31,7 +31,7 @@ struct Group {
     price_max: Option<f64>,
 }
 
-/// Hashes of groups are hashed already.
+/// Hashes of groups need no further hashing.
 #[derive(Default)]
 struct Hashed(u64);
 
@@ -49,7 +49,7 @@ impl Hasher for Hashed {
     }
 }
 
-/// Groups by their hashes; of several with one hash, all.
+/// Groups by their hashes, several per hash if necessary.
 #[derive(Default)]
 struct Groups {
     by_hash: HashMap<u64, Vec<Group>, BuildHasherDefault<Hashed>>,
@@ -107,7 +107,7 @@ pub(crate) fn json(lines: &Lines) -> Result<RunResult> {
     Ok(groups.result(rows))
 }
 
-/// With the crate csv, in its fastest way: records of bytes, fields by position.
+/// With the crate csv, in its fastest mode: records of bytes, fields by position.
 pub(crate) fn csv(lines: &Lines) -> Result<RunResult> {
     let malformed = || Error::internal("the workload has a malformed record");
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(lines.bytes());

@@ -1,4 +1,4 @@
-//! The main job over columns: what is left of it when nothing has to be parsed.
+//! The main job over columns: its work without parsing.
 
 use anabranch_model::{Error, Result};
 use arrow::array::AsArray;
@@ -31,7 +31,7 @@ pub(crate) fn main_job(events: &AdEvents) -> Result<RunResult> {
     Ok(RunResult { events: rows, result_hash: Some(counts.answer(&events.campaigns).hash()) })
 }
 
-/// A short string as Arrow's view of it: equal strings have equal views, so one comparison of integers decides.
+/// A short string as Arrow's view of it: equal strings have equal views, so comparing integers is enough.
 fn inline_view(text: &str) -> Result<u128> {
     let array = arrow::array::StringViewArray::from_iter_values([text]);
     match array.views().as_ref() {

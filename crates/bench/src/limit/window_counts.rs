@@ -1,4 +1,4 @@
-//! Counts per campaign and window. Windows come nearly in order, so the row of the last one is kept at hand.
+//! Counts per campaign and window. Windows arrive nearly in order, so the row of the last one is cached.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ pub(crate) struct WindowCounts {
 }
 
 impl WindowCounts {
-    /// No views yet of `campaigns` campaigns.
+    /// Without views, for `campaigns` campaigns.
     pub(crate) fn new(campaigns: usize) -> Self {
         WindowCounts { campaigns, window: i64::MIN, row: vec![0; campaigns], others: BTreeMap::new() }
     }
 
-    /// The window that a point of event time lies in.
+    /// The window of an event time.
     #[inline]
     pub(crate) fn window_of(time_ms: i64) -> i64 {
         time_ms.div_euclid(WINDOW_MS)
@@ -43,7 +43,7 @@ impl WindowCounts {
         self.window = window;
     }
 
-    /// The rows that have views.
+    /// The rows with views.
     pub(crate) fn answer(&self, campaigns: &[String]) -> Answer {
         let mut answer = Answer::default();
         for (window, row) in self.others.iter().chain(std::iter::once((&self.window, &self.row))) {

@@ -17,7 +17,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Keys below `keys`, each at 0, in a store that takes about `bytes` of memory: half for blocks, half for what is new.
+    /// Keys below `keys`, each at 0, in a store with about `bytes` of memory: half for blocks, half for new data.
     pub(crate) fn new(keys: u64, bytes: u64) -> Result<Counters> {
         let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
         let database = Database::builder(folder.path()).cache_size(bytes / 2).open().map_err(failed)?;

@@ -1,5 +1,5 @@
 //! Timely dataflow, the fastest published stream processor that is a Rust library. Each worker reads its share of the
-//! input in batches of [`BLOCK_ROWS`] and lets a few of them be on their way at a time.
+//! input in batches of [`BLOCK_ROWS`] and has a few of them in flight.
 
 mod grep;
 mod keyed_count;
@@ -18,10 +18,10 @@ use crate::answer::Answer;
 use crate::contestant::RunResult;
 use crate::workload::{BLOCK_ROWS, Lines};
 
-/// Batches that a worker sends ahead of what has been processed.
+/// Number of batches that a worker sends before the first is processed.
 const BATCHES_AHEAD: u64 = 4;
 
-/// Place of a line in the text.
+/// Range of a line in the text.
 type Span = (usize, usize);
 type Input<D> = InputHandle<u64, CapacityContainerBuilder<Vec<D>>>;
 
@@ -71,7 +71,7 @@ fn feed<D: Clone + 'static>(
     rows
 }
 
-/// Sends the places of the worker's share of lines; returns the number of lines.
+/// Sends the ranges of the worker's share of lines; returns the number of lines.
 fn feed_lines(worker: &mut Worker, input: Input<Span>, probe: &ProbeHandle<u64>, lines: &Lines) -> u64 {
     let share = lines.split(worker.peers())[worker.index()].clone();
     let mut start = share.start;
@@ -84,7 +84,7 @@ fn feed_lines(worker: &mut Worker, input: Input<Span>, probe: &ProbeHandle<u64>,
     })
 }
 
-/// Hands the first error of an operator to the worker's body: an operator itself has no way to fail.
+/// Passes the first error of an operator to the worker's body: an operator cannot fail.
 type FirstError = std::rc::Rc<std::cell::Cell<Option<Error>>>;
 
 fn check(error: &FirstError) -> Result<()> {

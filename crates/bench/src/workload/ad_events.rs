@@ -25,7 +25,7 @@ const EVENTS_PER_MS: u64 = 10;
 /// Events are out of order by less than this.
 const DISORDER_MS: u64 = 50;
 
-/// An ad and the campaign it belongs to.
+/// An ad and its campaign.
 #[derive(Clone, Debug)]
 pub(crate) struct Ad {
     /// Identifier, a UUID.
@@ -57,7 +57,7 @@ struct Event<'a> {
 }
 
 impl AdEvents {
-    /// Makes `count` events.
+    /// Generates `count` events.
     pub(crate) fn generate(count: u64, seed: u64) -> Result<Self> {
         let mut rng = Rng::new(seed);
         let campaigns: Vec<String> = (0..CAMPAIGNS).map(|_| uuid(&mut rng)).collect();

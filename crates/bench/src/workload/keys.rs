@@ -1,4 +1,5 @@
-//! Integer keys for the keyed count: uniform over a number of distinct values, or over some that are in use for a while.
+//! Integer keys for the keyed count: uniform over a number of distinct values, or over values that are in use for a
+//! while.
 
 use anabranch_model::Rng;
 use arrow::array::Int64Array;
@@ -8,7 +9,7 @@ use super::BLOCK_ROWS;
 /// Blocks of keys.
 #[derive(Debug)]
 pub(crate) struct Keys {
-    /// Number of distinct values that keys are drawn from.
+    /// Number of distinct values of the keys.
     pub(crate) distinct: u64,
     /// The keys, in blocks of [`BLOCK_ROWS`].
     pub(crate) blocks: Vec<Int64Array>,
@@ -23,8 +24,8 @@ impl Keys {
         Keys { distinct, blocks: blocks(count, |_| rng.below(distinct)), count }
     }
 
-    /// Draws `count` keys, each from those values that are in use at its time: `near` values for so many keys as
-    /// `times` times their number, then the next ones.
+    /// Draws `count` keys, each from the values that are in use at its time: `near` values for `near * times` keys,
+    /// then the next ones.
     pub(crate) fn moving(count: u64, near: u64, times: u64, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let blocks = blocks(count, |at| at / (near * times) * near + rng.below(near));

@@ -1,4 +1,4 @@
-//! Newline-separated records in one piece of memory, as a file or a socket would give them.
+//! Newline-separated records in one piece of memory, as from a file or a socket.
 
 use anabranch_model::Result;
 use arrow::array::BinaryArray;
@@ -14,7 +14,7 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// `bytes` holds `count` lines, the last one ended too.
+    /// `bytes` has `count` lines; the last one ends in a newline too.
     pub(crate) fn new(bytes: Vec<u8>, count: u64) -> Self {
         Lines { bytes: Buffer::from_vec(bytes), count }
     }
@@ -29,7 +29,7 @@ impl Lines {
         self.count
     }
 
-    /// Cuts the lines into arrays of [`BLOCK_ROWS`], newlines included, without copying.
+    /// Divides the lines into arrays of [`BLOCK_ROWS`], newlines included, without copying.
     pub(crate) fn blocks(&self) -> Blocks<'_> {
         Blocks { lines: self, at: 0 }
     }
@@ -39,7 +39,7 @@ impl Lines {
         self.split(parts).into_iter().map(|range| self.bytes.slice_with_length(range.start, range.len())).collect()
     }
 
-    /// Byte ranges of `parts` pieces of about the same size, cut at line ends.
+    /// Byte ranges of `parts` pieces of about the same size, divided at line ends.
     pub(crate) fn split(&self, parts: usize) -> Vec<std::ops::Range<usize>> {
         let mut ranges = Vec::with_capacity(parts);
         let mut start = 0;

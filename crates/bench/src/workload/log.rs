@@ -6,7 +6,7 @@ use anabranch_model::Rng;
 
 use super::Lines;
 
-/// What is searched for. As many lines again have its literal part only: a search for the literal is not enough.
+/// The pattern. As many other lines contain only its literal part: a search for the literal is not enough.
 pub(crate) const PATTERN: &str = r"timeout after [0-9]+ ms";
 
 const METHODS: [&str; 4] = ["GET", "PUT", "POST", "DELETE"];
@@ -21,7 +21,7 @@ pub(crate) struct LogLines {
 }
 
 impl LogLines {
-    /// Makes `count` lines.
+    /// Generates `count` lines.
     pub(crate) fn generate(count: u64, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let mut text = Vec::with_capacity(usize::try_from(count).unwrap_or(0) * 105);

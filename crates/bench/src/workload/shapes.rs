@@ -1,4 +1,4 @@
-//! The same events in records of many shapes: what a decoder meets outside of streams whose records look alike.
+//! The same events in records of many shapes, for streams whose records are not similar.
 
 use std::io::Write as _;
 
@@ -6,7 +6,7 @@ use anabranch_model::Rng;
 
 use super::Lines;
 
-/// How the records look.
+/// The shape of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// JSON: keys in one order, no white space.
@@ -29,7 +29,7 @@ pub(crate) enum Shape {
     WideNumbers,
     /// CSV without quotes.
     Csv,
-    /// CSV whose texts stand in quotes, some with quotes in them.
+    /// CSV with quoted texts, some of which contain quotes.
     QuotedCsv,
 }
 
@@ -49,7 +49,7 @@ impl Shape {
         Shape::QuotedCsv,
     ];
 
-    /// For titles.
+    /// The name in titles.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Shape::Compact => "JSON, keys in one order, compact",
@@ -77,7 +77,7 @@ const START_MS: u64 = 1_760_000_003_217;
 const EVENTS_PER_MS: u64 = 10;
 const PADDED_LEN: usize = 240;
 
-/// Makes `count` events: seven fields, `id`, `user_id`, `page`, `kind`, `price`, `time` and `session`, of which the
+/// Generates `count` events with seven fields: `id`, `user_id`, `page`, `kind`, `price`, `time` and `session`. The
 /// programs read all but `user_id` and `session`.
 pub(crate) fn generate(shape: Shape, count: u64, seed: u64) -> Lines {
     let mut rng = Rng::new(seed);
@@ -156,7 +156,7 @@ fn fields(shape: Shape, number: u64, rng: &mut Rng) -> Fields {
     fields
 }
 
-/// Spreads further fields between the others, the same in each record.
+/// Spreads further fields between the others, in the same way in each record.
 fn place(i: usize, len: usize) -> usize {
     i * 7 % (len + 1)
 }

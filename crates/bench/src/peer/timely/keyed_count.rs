@@ -1,4 +1,4 @@
-//! Keyed count: keys are exchanged between workers, each worker counts its own in the limit program's table.
+//! Keyed count: keys are exchanged between workers; each worker counts its keys in the limit program's table.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,5 +1,5 @@
-//! The main job: parse and filter, join, exchange by campaign, count. Parser, join table and counts are the limit
-//! program's; what differs is what timely adds.
+//! The main job: parse and filter, join, exchange by campaign, count. Parser, join table and counts are those of the
+//! limit program, so the difference is timely's cost.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -55,7 +55,7 @@ pub(crate) fn main_job(events: &Arc<AdEvents>, workers: usize) -> Result<RunResu
     })
 }
 
-/// Place of the ad's identifier and time of the event, if it is a view.
+/// Range of the ad's identifier and time of the event, if it is a view.
 fn view(events: &AdEvents, span: Span, failed: &FirstError) -> Option<(Span, i64)> {
     let text = events.json.bytes();
     match json::serde_json(&text[span.0..span.1]) {
