@@ -127,5 +127,8 @@ fn options_of_the_caller_win_over_with_before_anything_is_planned() {
     assert_eq!((stage.parallelism, &source.on_malformed), (2, &OnMalformed::Skip));
     assert_eq!(source.connector.options.get("x").map(String::as_str), Some("1"));
     let error = plan_with(&[("u", "connector", "file"), ("w", "x", "1")]).expect_err("no such table").to_string();
-    assert!(error.contains("table 'w', which the script does not declare") && error.contains("its tables are: t, u"), "{error}");
+    assert!(
+        error.contains("table 'w', which the script does not declare") && error.contains("its tables are: t, u"),
+        "{error}"
+    );
 }
