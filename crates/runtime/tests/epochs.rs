@@ -1,4 +1,5 @@
-//! When sources cut epochs. Whoever has several inputs waits for the slowest, so they had better cut at the same time.
+//! When sources cut epochs. A task with several inputs waits for the slowest source, so sources should cut at the same
+//! time.
 
 mod support;
 
@@ -44,7 +45,7 @@ fn a_source_that_was_held_up_cuts_its_epochs_with_the_others_again() {
     assert_eq!(apart[0] - apart[1], 20, "{apart:?}");
     let again = turns(&[0, 1], 1, EPOCH);
     assert_eq!((again[0], again[1]), (apart[0] + 1, apart[0] + 1));
-    // It looks at the time at other moments than the other one.
+    // It reads the clock at other times than the other one.
     turns(&[0], 1, EPOCH / 2);
     for _ in 0..4 {
         turns(&[1], 1, EPOCH / 4);

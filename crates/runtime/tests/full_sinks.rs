@@ -18,7 +18,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use support::{Tables, plan};
 
-/// Rows at which a sink requests a checkpoint, and at which it is full.
+/// Number of rows at which a sink requests a checkpoint, and at which it is full.
 const REQUEST: usize = 500;
 const FULL: usize = 2_000;
 const ROWS: i64 = 60_000;
@@ -29,7 +29,7 @@ struct Holding {
     seen: Arc<Mutex<Seen>>,
 }
 
-/// What all sinks together did.
+/// What all sinks have done together.
 #[derive(Default)]
 struct Seen {
     held_max: usize,
@@ -137,7 +137,7 @@ fn options(epoch_interval: Duration, epochs: u64) -> JobOptions {
     JobOptions { epoch_interval, channel_bytes: 4 << 10, batch_rows: 50, group, ..JobOptions::default() }
 }
 
-/// Neither the interval of checkpoints, nor that of epochs, nor a group of many epochs keeps a full sink waiting.
+/// Neither the interval of checkpoints, nor that of epochs, nor a group of many epochs makes a full sink wait.
 #[test]
 fn sources_wait_for_a_full_sink_and_cut_the_checkpoint_that_empties_it_at_once() {
     for (epoch_interval, epochs) in [(Duration::from_millis(10), 1), (Duration::from_secs(600), 5)] {

@@ -1,5 +1,6 @@
-//! Interleavings of the threads of a job, where they meet: `inbox`, `control` and `mailbox` are compiled here over primitives that
-//! let a scheduler choose the next thread at each operation. A thread that waits for ever is a deadlock, which the scheduler sees.
+//! Interleavings of the threads of a job, where they meet: `inbox`, `control` and `mailbox` are compiled here with
+//! primitives that let a scheduler choose the next thread at each operation. A thread that waits forever is a deadlock,
+//! which the scheduler detects.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
@@ -12,7 +13,7 @@ mod inbox;
 #[path = "../src/mailbox.rs"]
 mod mailbox;
 
-/// What the files above take from their crate, and what of that matters here.
+/// The items that the files above import from their crate, as far as they matter here.
 mod sync {
     pub(crate) use shuttle::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic, mpsc};
     pub(crate) use shuttle::thread;
@@ -33,7 +34,7 @@ mod driver {
         Stop,
     }
 
-    /// Ends when it has so many messages.
+    /// Ends after this number of messages.
     pub(crate) struct Driver {
         pub(crate) messages: Receiver<Message>,
         pub(crate) expected: usize,
@@ -92,7 +93,7 @@ use job::Shared;
 use mailbox::Mailbox;
 use sync::{Arc, thread};
 
-/// Schedules of each test. What the tests are to find is found within some tens.
+/// Schedules of each test. Some tens are enough to find the bugs that the tests are for.
 const SCHEDULES: usize = 400;
 
 fn mailbox() -> (Arc<Mailbox>, Arc<Shared>, sync::mpsc::Receiver<Message>) {
@@ -124,7 +125,7 @@ fn a_reader_that_is_woken_returns_whether_it_waits_already_or_not() {
 }
 
 #[test]
-fn what_is_woken_for_is_seen_by_the_reader() {
+fn the_reader_sees_what_it_was_woken_for() {
     let interleave = || {
         let inbox = Arc::new(Inbox::new(1, 1));
         let control = control(vec![Arc::clone(&inbox)]);
@@ -144,7 +145,7 @@ fn what_is_woken_for_is_seen_by_the_reader() {
 }
 
 #[test]
-fn full_channels_pass_everything_in_order_and_nobody_waits_for_ever() {
+fn full_channels_pass_everything_in_order_and_no_thread_waits_forever() {
     let interleave = || {
         // Room for one envelope on each channel.
         let inbox = Arc::new(Inbox::new(2, 1));
@@ -158,7 +159,7 @@ fn full_channels_pass_everything_in_order_and_nobody_waits_for_ever() {
         });
         let (mut seen, mut first_only) = ([0, 0], true);
         while seen != [3, 3] {
-            // One channel is blocked until the other has given all, as in an alignment.
+            // One channel is blocked until the other has sent everything, as in an alignment.
             first_only &= seen[0] < 3;
             match inbox.receive(&[false, first_only], None, &ManualClock::default()) {
                 Received::Envelope(channel, Envelope::Watermark(watermark)) => {
@@ -174,7 +175,7 @@ fn full_channels_pass_everything_in_order_and_nobody_waits_for_ever() {
 }
 
 #[test]
-fn whoever_waits_at_an_inbox_goes_on_when_the_job_is_cancelled() {
+fn threads_that_wait_at_an_inbox_continue_when_the_job_is_cancelled() {
     let interleave = || {
         let inboxes = [0, 1].map(|_| Arc::new(Inbox::new(1, 1)));
         let control = control(inboxes.to_vec());
@@ -215,7 +216,7 @@ fn whether_an_epoch_is_a_checkpoint_is_known_before_it_may_be_cut() {
 }
 
 #[test]
-fn a_task_that_waits_for_an_epoch_hears_of_it() {
+fn a_task_that_waits_for_an_epoch_learns_of_it() {
     let interleave = || {
         let control = control(Vec::new());
         let waiters = [0, 1].map(|_| {

@@ -36,7 +36,7 @@ fn random_options(rng: &mut Rng) -> JobOptions {
     }
 }
 
-/// Invariant 2: what a sink has before the end of an epoch is exactly what the sources cut into it.
+/// Invariant 2: the rows of a sink before the end of an epoch are exactly those that the sources cut into it.
 fn check_epochs(tables: &Tables, copies: usize, what: &str) {
     let log = tables.log.lock().expect("no panic");
     let epochs: BTreeSet<u64> = log.written.keys().map(|(_, epoch)| *epoch).collect();
@@ -129,7 +129,7 @@ fn a_slow_sink_stops_the_source_within_the_bound_of_the_channels() {
     }
     tables.set_gate(true);
     assert!(!job.handle().wait_timeout(Duration::from_millis(300)));
-    assert!(rows_read(&job) > before, "the source goes on when the sink does");
+    assert!(rows_read(&job) > before, "the source continues when the sink does");
     assert!(job.handle().metrics().iter().any(|t| t.backpressured_ns > 0));
     job.handle().stop();
     finish(job).expect("the job stops");

@@ -1,4 +1,4 @@
-//! What tells the writers of one job from each other: their scopes.
+//! The scopes that distinguish the writers of one job.
 
 mod support;
 
@@ -17,7 +17,7 @@ use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
 use support::{Tables, plan, schema, sink_spec};
 
-/// Tables that remember which table was opened with which scope.
+/// Tables that record which table was opened with which scope.
 struct Remembering {
     tables: Tables,
     opened: Mutex<BTreeSet<(String, String)>>,
@@ -66,10 +66,10 @@ impl Connector for Remembering {
     }
 }
 
-/// The scope is what a sink knows its rows by after a crash: two tables of one must not share it, nor may it depend on how
-/// stages are cut.
+/// A sink identifies its rows by the scope after a crash: two tables of a job must not share it, and it must not depend
+/// on how stages are cut.
 #[test]
-fn dead_letters_have_a_name_of_their_own_also_in_a_stage_that_writes_a_table() {
+fn dead_letters_have_a_separate_scope_even_in_a_stage_that_writes_a_table() {
     let dead = || OnMalformed::DeadLetter(Box::new(sink_spec("dead_letters", schema())));
     let two_stages = plan(1, ExchangeKind::Forward, 1, JobOptions::default(), dead());
     let mut one_stage = two_stages.clone();

@@ -1,4 +1,4 @@
-//! The truth about a run, as no process in it knows it, and the checks against it.
+//! The truth about a run, which no process in it knows, and the checks against it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::store::Store;
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: `prefix`, `commit`, `fencing`, `progress`, `restore`.
+    /// Its name: `prefix`, `commit`, `fencing`, `progress`, `restore`.
     pub invariant: &'static str,
     /// What was wrong.
     pub message: String,
@@ -29,12 +29,12 @@ impl fmt::Display for Violation {
 
 type Acknowledgements = BTreeMap<Epoch, (Handle, bool)>;
 
-/// What is so.
+/// The true state of a run.
 #[derive(Debug)]
 pub(crate) struct Truth {
     /// Entries of the log as first written.
     log: BTreeMap<u64, Entry<Handle>>,
-    /// The job has ended, and its log says so.
+    /// The job has ended, and its log records that.
     ended: Option<Incarnation>,
     /// The newest incarnation in the log.
     pub(crate) newest: Incarnation,
@@ -82,7 +82,7 @@ impl Truth {
         self.acknowledged.entry((incarnation, task)).or_default().entry(epoch).or_insert((snapshot, finished));
     }
 
-    /// An entry has got into the log.
+    /// An entry was written to the log.
     pub(crate) fn logged(
         &mut self,
         sequence: u64,
@@ -155,7 +155,8 @@ impl Truth {
         Ok(())
     }
 
-    /// A sink has made visible what a checkpoint holds: its part of the table must be what the inputs up to the cuts give.
+    /// A sink has made visible what a checkpoint contains: its part of the table must be the result of the inputs up to
+    /// the cuts.
     pub(crate) fn published(
         &mut self,
         sink: u32,
@@ -178,9 +179,8 @@ impl Truth {
         compare(scenario, positions, Some(sink), store, &format!("sink {sink} after {}", checkpoint.1))
     }
 
-    /// An incarnation says that the job has ended: its last checkpoint is visible at every sink, and if the job was not
-    /// stopped, all that there is to come. (A stopped job may be taken up again by a coordinator that has not heard of the
-    /// stop.)
+    /// An incarnation reports that the job has ended: its last checkpoint is visible at every sink, and if the job was
+    /// not stopped, all results are. (A stopped job may be resumed by a coordinator that has not received the stop.)
     pub(crate) fn finished(
         &self,
         incarnation: Incarnation,
@@ -188,13 +188,13 @@ impl Truth {
         scenario: &Scenario,
         store: &Store,
     ) -> Checked {
-        // Of a job that had ended before, whoever brought it to its end.
+        // If the job had ended before, the incarnation that ended it.
         let incarnation = self.ended.filter(|_| incarnation == Incarnation(0)).unwrap_or(incarnation);
         let last = self.positions.range((incarnation, Epoch(0))..=(incarnation, Epoch(u64::MAX))).next_back();
         let Some(((_, epoch), positions)) = last else {
             return Err(("prefix", format!("incarnation {} ended without a checkpoint", incarnation.0)));
         };
-        // A rival may have shown more already.
+        // A rival may have made more visible already.
         for sink in (0..scenario.sinks).filter(|sink| self.shown.get(sink).is_none_or(|shown| shown <= epoch)) {
             compare(scenario, positions, Some(sink), store, &format!("sink {sink} at the end"))?;
         }
@@ -202,13 +202,13 @@ impl Truth {
         if stopped { Ok(()) } else { compare(scenario, &all, None, store, "the end") }
     }
 
-    /// Whether an incarnation is over for good.
+    /// Whether an incarnation is certainly over.
     pub(crate) fn is_old(&self, incarnation: Incarnation) -> bool {
         incarnation < self.newest
     }
 }
 
-/// Compares the visible rows, of one sink or of all, with what the records up to these positions give.
+/// Compares the visible rows, of one sink or of all, with the results of the records up to these positions.
 fn compare(scenario: &Scenario, positions: &[usize], sink: Option<u32>, store: &Store, place: &str) -> Checked {
     let of_sink = |key: u8| sink.is_none_or(|sink| u32::from(key) % scenario.sinks == sink);
     let mut expected: BTreeMap<u8, u64> = BTreeMap::new();

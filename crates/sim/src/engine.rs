@@ -1,18 +1,19 @@
 //! Tier 2 of the simulation: the real engine, stepped on one thread.
 //!
-//! Queries are planned from SQL; the tasks, operators, channels, snapshots, the recorder and the taking over are those of the
-//! product, driven by `anabranch_runtime::stepped`. Simulated is what lies outside: an object store, partitioned logs to read,
-//! tables to write, and processes that crash, sleep and are followed by others at another parallelism. One seed says
-//! which task does its next step, how much a source gives, on which channel something arrives, and what goes wrong.
+//! Queries are planned from SQL. The tasks, operators, channels, snapshots, the recorder and the takeover are those of
+//! the product, driven by `anabranch_runtime::stepped`. The surroundings are simulated: an object store, partitioned
+//! logs to read, tables to write, and processes that crash, are suspended, and are followed by others at another
+//! parallelism. One seed decides which task does its next step, how much a source returns, on which channel something
+//! arrives, and what fails.
 //!
 //! * `query`: the queries, and the contents of their tables.
-//! * `outside`: what outlives processes, and the faults on the way there; `store` and `tables` lead there.
-//! * `savepoint`: somebody who asks for savepoints, and sees whether they are kept until copied.
+//! * `outside`: what outlives processes, and the faults of accessing it; `store` and `tables` access it.
+//! * `savepoint`: a client that requests savepoints, and checks whether they are kept until copied.
 //! * `damage`: objects of a checkpoint that are lost or changed after they were written.
-//! * `scenario`: what a seed stands for.
+//! * `scenario`: what a seed decides.
 //! * `world`: the processes and the scheduler.
-//! * `planted`: bugs, to see that they are found.
-//! * `truth`: the checks, against the same query run straight.
+//! * `planted`: bugs, to verify that they are found.
+//! * `truth`: the checks, against the same query run without failures.
 
 mod damage;
 mod outside;
@@ -39,11 +40,11 @@ const TAIL: usize = 60;
 pub struct Options {
     /// A planted bug.
     pub mutation: Option<Mutation>,
-    /// Whether to write down what happens.
+    /// Whether to record what happens.
     pub trace: bool,
 }
 
-/// What a run has seen: a simulator whose faults never strike proves nothing.
+/// What has happened in runs: a simulator whose faults never occur proves nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Turns of the scheduler.
@@ -72,30 +73,30 @@ pub struct Seen {
     pub late_writes: u64,
     /// Commits repeated by sinks, without effect.
     pub repeated_commits: u64,
-    /// Stops on demand.
+    /// Stops on request.
     pub stops: u64,
-    /// Runs of state on disk that were taken along.
+    /// Runs of state on disk that checkpoints contained.
     pub runs: u64,
     /// Savepoints taken of the job while it ran.
     pub savepoints: u64,
     /// Of these, those copied after another process than the one that answered had taken the job over.
     pub inherited_savepoints: u64,
-    /// Jobs that began with a savepoint of another job that was running.
+    /// Jobs that started from a savepoint of another running job.
     pub begun_with_savepoint: u64,
     /// Checkpoints that were damaged.
     pub damaged: u64,
     /// Jobs without checkpoints.
     pub without_checkpoints: u64,
-    /// Of these, those that came to their end.
+    /// Of these, those that ended by themselves.
     pub without_checkpoints_ended: u64,
-    /// Checkpoints whose results event time brought forth that an idle partition would have held back.
+    /// Checkpoints with results of event time that an idle partition would have held back.
     pub past_idle: u64,
     /// Rows that were late.
     pub late_rows: u64,
 }
 
 impl Seen {
-    /// Adds up runs.
+    /// Adds the numbers of another run.
     pub fn add(&mut self, other: &Seen) {
         self.turns += other.turns;
         self.checkpoints += other.checkpoints;
@@ -126,24 +127,25 @@ impl Seen {
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: `prefix`, `commit`, `fencing`, `restore`, `give-up`, `savepoint`, `late`, `error`, `progress`, `panic`, `straight`.
+    /// Its name: `prefix`, `commit`, `fencing`, `restore`, `give-up`, `savepoint`, `late`, `error`, `progress`,
+    /// `panic`, `straight`.
     pub invariant: &'static str,
     /// What was wrong.
     pub message: String,
-    /// When: the turn.
+    /// The turn in which it happened.
     pub turn: u64,
 }
 
-/// A run, and what came of it.
+/// A run and its result.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// From which everything follows.
+    /// The seed that determines everything.
     pub seed: u64,
     /// What has happened in numbers.
     pub seen: Seen,
-    /// The invariant that was broken, if any was.
+    /// The violated invariant, if any.
     pub violation: Option<Violation>,
-    /// What has happened in words, if asked for.
+    /// What has happened in words, if requested.
     pub trace: Vec<String>,
 }
 

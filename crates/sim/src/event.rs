@@ -1,4 +1,4 @@
-//! What can happen at a point of virtual time.
+//! Events at a point of virtual time.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use anabranch_protocol::coordinator::{Answer, Checkpoint, Entry, Report};
 use crate::store::Committable;
 use crate::task::State;
 
-/// What a task's snapshot is known by: the number of an object.
+/// Identifies a task's snapshot: the number of an object.
 pub(crate) type Handle = u64;
 
-/// A life of a worker process: a restarted process is another one.
+/// One life of a worker process: a restarted process is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Process {
     pub(crate) worker: usize,
@@ -40,27 +40,27 @@ pub(crate) enum Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Written,
-    /// Written in part, and said to have failed.
+    /// Written in part, with a failure as the answer.
     Torn,
-    /// Written, but nobody says so.
+    /// Written, without an answer.
     Unanswered,
 }
 
 /// Rows that a sink has prepared.
 pub(crate) type Prepared = (Committable, Vec<(u8, u64)>);
 
-/// A snapshot on its way to the store.
+/// A snapshot that is being stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Upload {
     pub(crate) place: Place,
     pub(crate) epoch: Epoch,
     pub(crate) finished: bool,
     pub(crate) state: State,
-    /// A sink's rows that the state speaks of and that are not known to be safe yet.
+    /// A sink's rows that the state contains and that may not be durable yet.
     pub(crate) prepared: Vec<Prepared>,
 }
 
-/// A sink's commit on its way.
+/// A sink's commit in progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Publish {
     pub(crate) place: Place,
@@ -94,11 +94,11 @@ pub(crate) enum Event {
     Published(Publish),
     Fault,
     WorkerUp(usize),
-    Wish,
+    Request,
     Stop,
 }
 
-/// Events in the order of their times; those of one time in the order in which they were made.
+/// Events in the order of their times; those of the same time in the order of their creation.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     events: BTreeMap<(Nanos, u64), Event>,

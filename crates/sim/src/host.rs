@@ -1,4 +1,4 @@
-//! A coordinator's process: drives the real [`Coordinator`], carries out its commands, and watches over workers.
+//! A coordinator's process: drives the real [`Coordinator`], carries out its commands, and monitors workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,18 +21,18 @@ pub(crate) struct Host {
     coordinator: Option<Coordinator<Handle>>,
     pub(crate) up: bool,
     pub(crate) paused_until: Nanos,
-    /// When each worker was last heard of, and as which process.
+    /// When each worker last sent a message, and as which process.
     seen: BTreeMap<usize, (u64, Nanos)>,
     placement: BTreeMap<TaskId, Process>,
     ticks_at: Option<Nanos>,
-    wish: Wish,
+    request: Request,
     /// Checkpoints that were granted, and are neither committed nor aborted.
     under_way: BTreeSet<Epoch>,
 }
 
-/// What this driver has heard of a checkpoint that somebody wants.
+/// The state of a requested checkpoint, as this driver knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Request {
     None,
     Open,
     Granted(Epoch),
@@ -47,7 +47,7 @@ impl Host {
             seen: BTreeMap::new(),
             placement: BTreeMap::new(),
             ticks_at: None,
-            wish: Wish::None,
+            request: Request::None,
             under_way: BTreeSet::new(),
         }
     }
@@ -63,7 +63,7 @@ impl Host {
 }
 
 impl World {
-    /// Starts a coordinator: it reads the log, which takes a while in which others write.
+    /// Starts a coordinator: it reads the log, which takes some time in which others write.
     pub(crate) fn start_host(&mut self) {
         let host = self.hosts.len();
         self.hosts.push(Host::new());
@@ -86,7 +86,7 @@ impl World {
         self.later(CHECK_EVERY, Event::HostCheck(host));
     }
 
-    /// Gives an input to a coordinator and carries out what follows.
+    /// Gives an input to a coordinator and carries out the resulting commands.
     pub(crate) fn input(&mut self, host: usize, input: Input<Handle>) {
         let now = self.now;
         let Host { coordinator: Some(coordinator), up: true, .. } = &mut self.hosts[host] else { return };
@@ -113,47 +113,47 @@ impl World {
         }
     }
 
-    /// Somebody wants a checkpoint.
-    pub(crate) fn wish(&mut self, host: usize) {
+    /// A checkpoint is requested.
+    pub(crate) fn request_checkpoint(&mut self, host: usize) {
         if self.hosts[host].is_active() && self.hosts[host].coordinator.is_some() {
-            self.hosts[host].wish = Wish::Open;
-            if self.options.mutation != Some(Mutation::WishForgotten) {
+            self.hosts[host].request = Request::Open;
+            if self.options.mutation != Some(Mutation::RequestForgotten) {
                 self.input(host, Input::Checkpoint);
             }
         }
     }
 
-    /// Whoever wants a checkpoint gets one with the first group that is granted while none is under way.
-    fn watch_wish(&mut self, host: usize, command: &Command<Handle>) {
-        let Host { wish, under_way, .. } = &mut self.hosts[host];
+    /// A request gets a checkpoint with the first group that is granted while no checkpoint is pending.
+    fn watch_request(&mut self, host: usize, command: &Command<Handle>) {
+        let Host { request, under_way, .. } = &mut self.hosts[host];
         match command {
             Command::Grant { group, checkpoint: true, .. } => {
                 under_way.insert(group.last);
-                if *wish == Wish::Open {
-                    *wish = Wish::Granted(group.last);
+                if *request == Request::Open {
+                    *request = Request::Granted(group.last);
                 }
             }
-            Command::Grant { group, .. } if *wish == Wish::Open && under_way.is_empty() => {
-                let text = format!("{} ends without the checkpoint that is wished for", group.last);
-                self.violated("wish", text);
+            Command::Grant { group, .. } if *request == Request::Open && under_way.is_empty() => {
+                let text = format!("{} ends without the requested checkpoint", group.last);
+                self.violated("request", text);
             }
             Command::CheckpointDone(_, epoch) => {
                 under_way.retain(|granted| granted > epoch);
-                if matches!(*wish, Wish::Granted(granted) if granted <= *epoch) {
-                    *wish = Wish::None;
-                    self.seen.fulfilled_wishes += 1;
+                if matches!(*request, Request::Granted(granted) if granted <= *epoch) {
+                    *request = Request::None;
+                    self.seen.fulfilled_requests += 1;
                 }
             }
             Command::AbortCheckpoint(_, epoch) => {
                 under_way.remove(epoch);
-                if *wish == Wish::Granted(*epoch) {
-                    *wish = Wish::Open;
+                if *request == Request::Granted(*epoch) {
+                    *request = Request::Open;
                 }
             }
             Command::Start { .. } => {
                 under_way.clear();
-                if *wish != Wish::None {
-                    *wish = Wish::Open;
+                if *request != Request::None {
+                    *request = Request::Open;
                 }
             }
             _ => {}
@@ -161,7 +161,7 @@ impl World {
     }
 
     fn execute(&mut self, host: usize, command: Command<Handle>) {
-        self.watch_wish(host, &command);
+        self.watch_request(host, &command);
         match command {
             Command::Append(sequence, entry) => self.append(host, sequence, entry),
             Command::Remove(sequence) => self.maybe_late(Event::LogRemove(sequence)),
@@ -185,7 +185,7 @@ impl World {
                 self.tell_workers(host, incarnation, &Message::CheckpointDone(epoch));
             }
             Command::Cancel(incarnation) => self.tell_workers(host, incarnation, &Message::Cancel),
-            // Nothing here waits for an epoch alone or drops rows, and objects of no checkpoint are left to lie.
+            // This model waits for no epoch alone and drops no rows, and does not remove objects without a checkpoint.
             Command::EpochDone(..) | Command::NoneDone(_) => {}
             Command::AbortCheckpoint(..) => self.seen.aborted += 1,
             Command::Forget(epoch, incarnation) => self.maybe_late(Event::Forget(epoch, incarnation)),
@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// Chooses a process for each task among those that were heard of; tasks without one fail with the next check.
+    /// Chooses a process for each task among the known ones; tasks without one fail at the next check.
     fn place(&mut self, host: usize) {
         let now = self.now;
         let seen = self.hosts[host].seen.iter().filter(|(_, (_, at))| now.since(*at) < SILENCE);
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// Tasks whose process is silent, or is another one by now, have failed as far as this coordinator knows.
+    /// Tasks whose process is silent, or was replaced, have failed as far as this coordinator knows.
     pub(crate) fn host_check(&mut self, host: usize) {
         let Some(coordinator) = self.hosts[host].coordinator.as_ref().filter(|_| self.hosts[host].is_active()) else {
             return;
@@ -254,7 +254,7 @@ impl World {
         };
         let lost: Vec<TaskId> = placement.iter().filter(|(_, p)| at_work && lost(p)).map(|(task, _)| *task).collect();
         for task in lost {
-            // A task that has left in order does not fail any more; one that was not heard to the end has not.
+            // A task that has left in order no longer fails; one whose last messages are missing has not.
             let heard = (host, incarnation, task);
             if !self.left.contains(&heard) || !self.finished.contains(&heard) {
                 self.input(host, Input::Task(incarnation, task, Report::Failed { retry: true }));
@@ -271,7 +271,7 @@ impl World {
         }
     }
 
-    /// What is removed goes now, much later, or not at all: nothing may depend on it.
+    /// A removal takes effect now, much later, or not at all: nothing may depend on it.
     fn maybe_late(&mut self, removal: Event) {
         let open = self.scenario.open;
         match self.chance(open) {
@@ -284,7 +284,7 @@ impl World {
         }
     }
 
-    /// A put of the log goes out. Sometimes it takes effect long after its answer, or is never answered.
+    /// Sends a put of the log. Sometimes it takes effect long after its answer, or is never answered.
     fn append(&mut self, host: usize, sequence: u64, entry: Entry<Handle>) {
         let open = self.scenario.open;
         let mut wait = self.rng.below(self.scenario.store_delay + 1);

@@ -1,18 +1,18 @@
 //! Tier 1 of the simulation: the real coordinator, with everything around it simulated on one thread in virtual time.
 //!
 //! Workers with tasks, channels with aligned markers, an object store, a network and whole processes are small models
-//! here; what they may do wrong is drawn from one seed. The models of tasks follow the contract that the runtime has:
-//! they show what the coordinator and this contract together guarantee, not that the runtime keeps it.
+//! here; their faults are drawn from one seed. The models of tasks follow the contract that the runtime has: they show
+//! what the coordinator and this contract guarantee together, not that the runtime keeps the contract.
 //!
-//! * `world`: the queue of events, the processes, and the faults that befall them.
-//! * `scenario`: what a seed stands for.
+//! * `world`: the queue of events, the processes, and their faults.
+//! * `scenario`: what a seed decides.
 //! * `host`: a process with a coordinator; `worker`: a process with tasks; `task`: what one task does.
-//! * `store`: the log with put-if-absent, and the objects; the sink's outside is here too.
+//! * `store`: the log with put-if-absent, and the objects; also the sink's external table.
 //! * `check`: the truth about a run, and the checks against it.
 //!
-//! [`engine`] is tier 2: there the tasks and all that they do are real, too.
+//! [`engine`] is tier 2: there the tasks and their work are real too.
 //!
-//! A run depends on nothing but its seed and options: no hash map with a random order, no clock, no thread.
+//! A run depends only on its seed and options: no hash map with a random order, no clock, no thread.
 
 mod check;
 pub mod engine;
@@ -28,14 +28,14 @@ use std::fmt;
 
 pub use check::Violation;
 
-/// A bug that is put in on purpose, to see that it is found.
+/// A bug that is planted on purpose, to verify that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// The driver reports every task's acknowledgement when the first one has come.
+    /// The driver reports every task's acknowledgement when the first one has arrived.
     CommitBeforeAllAcknowledged,
-    /// The store writes an entry of the log also where there is one.
+    /// The store writes an entry of the log even if there is one.
     LateWriteAccepted,
-    /// On a channel, a marker passes the records that were sent last before it.
+    /// On a channel, a marker passes the last records that were sent before it.
     MarkerOvertakes,
     /// A source saves the position that it had one batch before.
     PositionOneBatchLate,
@@ -43,8 +43,8 @@ pub enum Mutation {
     CommittedTwice,
     /// The store writes an entry of the log under a number whose entry was removed.
     FreedNumberTaken,
-    /// The driver forgets that a checkpoint is wished for.
-    WishForgotten,
+    /// The driver loses a request for a checkpoint.
+    RequestForgotten,
 }
 
 /// How to run a seed.
@@ -52,11 +52,11 @@ pub enum Mutation {
 pub struct Options {
     /// A planted bug.
     pub mutation: Option<Mutation>,
-    /// Whether to write down what happens.
+    /// Whether to record what happens.
     pub trace: bool,
 }
 
-/// What a run has seen: a simulator whose faults never strike proves nothing.
+/// What has happened in runs: a simulator whose faults never occur proves nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Events handled.
@@ -85,16 +85,16 @@ pub struct Seen {
     pub repeated_commits: u64,
     /// Entries removed from logs.
     pub removed_entries: u64,
-    /// Checkpoints wished for, and taken for that.
-    pub fulfilled_wishes: u64,
-    /// Jobs whose log says that they have ended.
+    /// Checkpoints taken because of a request.
+    pub fulfilled_requests: u64,
+    /// Jobs whose log records that they have ended.
     pub ended_jobs: u64,
     /// Virtual milliseconds until the job ended.
     pub ended_ms: u64,
 }
 
 impl Seen {
-    /// Adds up runs.
+    /// Adds the numbers of another run.
     pub fn add(&mut self, other: &Seen) {
         self.events += other.events;
         self.checkpoints += other.checkpoints;
@@ -109,22 +109,22 @@ impl Seen {
         self.torn += other.torn;
         self.repeated_commits += other.repeated_commits;
         self.removed_entries += other.removed_entries;
-        self.fulfilled_wishes += other.fulfilled_wishes;
+        self.fulfilled_requests += other.fulfilled_requests;
         self.ended_jobs += other.ended_jobs;
         self.ended_ms = self.ended_ms.max(other.ended_ms);
     }
 }
 
-/// A run, and what came of it.
+/// A run and its result.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// From which everything follows.
+    /// The seed that determines everything.
     pub seed: u64,
     /// What has happened in numbers.
     pub seen: Seen,
-    /// The invariant that was broken, if any was.
+    /// The violated invariant, if any.
     pub violation: Option<Violation>,
-    /// What has happened in words, if asked for.
+    /// What has happened in words, if requested.
     pub trace: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a seed stands for: the job, how well its surroundings behave, and the settings of its coordinator.
+//! What a seed decides: the job, the faults of its surroundings, and the settings of its coordinator.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Restart, Ta
 
 /// One millisecond of virtual time.
 pub(crate) const MS: u64 = 1_000_000;
-/// Faults happen until then.
+/// Until when faults happen.
 pub(crate) const FAULTS_END: u64 = 3_000 * MS;
-/// How long a job may take from then on.
+/// How long a job may take after that.
 pub(crate) const PROGRESS_WITHIN: u64 = 20_000 * MS;
 /// Different keys.
 pub(crate) const KEYS: u64 = 7;
@@ -24,21 +24,21 @@ pub(crate) struct Scenario {
     pub(crate) workers: usize,
     /// Keys of the records of each source, in order.
     pub(crate) records: Vec<Vec<u8>>,
-    /// When a checkpoint is wished for.
-    pub(crate) wishes: Vec<u64>,
-    /// When the job is asked to stop; `None`: it ends with its sources.
+    /// When a checkpoint is requested.
+    pub(crate) requests: Vec<u64>,
+    /// When the job is stopped; `None`: it ends with its sources.
     pub(crate) stop_at: Option<u64>,
-    /// Mean time between faults; `None`: nothing goes wrong.
+    /// Mean time between faults; `None`: no faults.
     pub(crate) fault_every: Option<u64>,
-    /// Of 1000 messages so many are lost, and have to be sent again.
+    /// Lost messages per 1000, which are sent again.
     pub(crate) lost: u64,
-    /// Of 1000 messages so many come twice.
+    /// Repeated messages per 1000.
     pub(crate) repeated: u64,
-    /// Of 1000 commands and reports, so many are followed by a crash of who sent them.
+    /// Crashes of the sender per 1000 commands and reports.
     pub(crate) crash_at_step: u64,
-    /// Longest way of a message.
+    /// Longest delay of a message.
     pub(crate) delay: u64,
-    /// Of 1000 requests to the store so many end in doubt.
+    /// Requests to the store without a definite answer, per 1000.
     pub(crate) open: u64,
     /// Longest time of a request to the store.
     pub(crate) store_delay: u64,
@@ -56,7 +56,7 @@ impl Scenario {
             sinks: 1 + rng.below(2) as u32,
             workers: 1 + rng.below(3) as usize,
             records: (0..sources).map(|_| records(rng)).collect(),
-            wishes: (0..rng.below(4)).map(|_| rng.below(2_500) * MS).collect(),
+            requests: (0..rng.below(4)).map(|_| rng.below(2_500) * MS).collect(),
             stop_at: (rng.below(3) == 0).then(|| rng.below(2_500) * MS),
             fault_every: faulty.then(|| (80 + rng.below(700)) * MS),
             lost: upto(rng, 200),
@@ -114,7 +114,7 @@ fn config(rng: &mut Rng) -> Config {
     };
     Config {
         group_size,
-        // Sometimes they are only taken when they are wished for.
+        // Sometimes checkpoints are taken only on request.
         checkpoint_interval: Some(ms(if rng.below(5) == 0 { 3_600_000 } else { rng.below(300) })),
         checkpoint_timeout: ms(200 + rng.below(400)),
         checkpoint_failures_max: rng.below(3) as u32,

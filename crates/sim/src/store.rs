@@ -1,4 +1,4 @@
-//! What outlives every process: the log, the objects, and the table that the sinks write to.
+//! What outlives every process: the log, the objects, and the table that the sinks write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::Mutation;
 use crate::event::Handle;
 use crate::task::State;
 
-/// What a sink prepared at the end of an epoch, named so that no two are the same and that the same is known again.
+/// What a sink prepared at the end of an epoch, with a unique name by which it is recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Committable {
     pub(crate) epoch: Epoch,
@@ -17,7 +17,7 @@ pub(crate) struct Committable {
     pub(crate) task: u32,
 }
 
-/// The durable things.
+/// The durable data.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     pub(crate) log: BTreeMap<u64, Entry<Handle>>,
@@ -34,8 +34,8 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Puts an entry if there is none, nor a later one. With [`Mutation::LateWriteAccepted`], puts it anyhow; with
-    /// [`Mutation::FreedNumberTaken`], also where there was one.
+    /// Writes an entry if there is none of this number, nor a later one. With [`Mutation::LateWriteAccepted`], writes
+    /// it in any case; with [`Mutation::FreedNumberTaken`], also where an entry was removed.
     pub(crate) fn put(&mut self, sequence: u64, entry: &Entry<Handle>, mutation: Option<Mutation>) -> Answer<Handle> {
         if self.log.contains_key(&sequence) && mutation != Some(Mutation::LateWriteAccepted) {
             return Answer::Taken;
@@ -51,7 +51,7 @@ impl Store {
         Answer::Appended
     }
 
-    /// What there is under a number, as long as it is the last one.
+    /// Reads the entry with a number, unless there are later ones.
     pub(crate) fn read(&self, sequence: u64) -> Answer<Handle> {
         match self.is_passed(sequence) {
             true => Answer::Passed,
@@ -73,7 +73,7 @@ impl Store {
         self.prepared.insert(committable, rows);
     }
 
-    /// Makes a committable's rows visible, once; gives the rows that were made visible. `None`: never prepared.
+    /// Makes a committable's rows visible, once; returns the rows that became visible. `None`: never prepared.
     pub(crate) fn commit(&mut self, committable: Committable, again: bool) -> Option<Vec<(u8, u64)>> {
         let rows = self.prepared.get(&committable)?;
         if !self.committed.insert(committable) {

@@ -1,5 +1,5 @@
-//! What one task does: a source cuts epochs as it may, a counter and a sink align markers and hold state. No time and
-//! no failure here; what follows from a step is a list of outputs.
+//! What one task does: a source cuts the epochs that it may, a counter and a sink align markers and hold state. There
+//! is no time and no failure here; the result of a step is a list of outputs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,7 +28,7 @@ pub(crate) struct Marker {
     pub(crate) closes: bool,
 }
 
-/// A task's state, as a snapshot holds it.
+/// A task's state, as in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Source { position: usize },
@@ -36,7 +36,7 @@ pub(crate) enum State {
     Sink { pending: Vec<Committable> },
 }
 
-/// What a step leads to.
+/// An output of a step.
 #[derive(Debug)]
 pub(crate) enum Output {
     Send(TaskId, Envelope),
@@ -51,11 +51,11 @@ pub(crate) enum Output {
     },
 }
 
-/// What the tasks of an incarnation in one process have heard.
+/// What the tasks of an incarnation in one process know.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     pub(crate) granted: Epoch,
-    /// Groups that came before the one that they follow on.
+    /// Groups that arrived before the group that they follow.
     groups: BTreeMap<Epoch, (Epoch, bool)>,
     pub(crate) checkpoints: BTreeSet<Epoch>,
     pub(crate) stop_after: Option<Epoch>,
@@ -67,8 +67,8 @@ impl Control {
         Control { granted: from, groups: BTreeMap::new(), checkpoints: BTreeSet::new(), stop_after: None, done: from }
     }
 
-    /// Grants are taken in the order of their epochs: a source must not cut past an epoch of which it does not know what
-    /// it asks for.
+    /// Takes grants in the order of their epochs: a source must not cut past an epoch without knowing what its marker
+    /// requests.
     pub(crate) fn grant(&mut self, first: Epoch, last: Epoch, checkpoint: bool) {
         self.groups.insert(first, (last, checkpoint));
         while let Some((last, checkpoint)) = self.groups.remove(&self.granted.next()) {
@@ -99,8 +99,8 @@ enum Kind {
     Sink {
         rows: Vec<(u8, u64)>,
         pending: Vec<Committable>,
-        /// Of the pending ones, those that no write is known to have made safe. An acknowledgement speaks for all that the
-        /// snapshot names, also for what was prepared for a checkpoint whose own write still goes on.
+        /// Of the pending ones, those that may not be durable yet. An acknowledgement covers everything that the
+        /// snapshot names, including what was prepared for a checkpoint whose own write is still in progress.
         unsafe_yet: Vec<Prepared>,
     },
 }
@@ -111,12 +111,12 @@ pub(crate) struct Task {
     id: TaskId,
     incarnation: Incarnation,
     kind: Kind,
-    /// Restored; before that, what comes waits.
+    /// Restored; before that, input waits.
     pub(crate) ready: bool,
     epoch: Epoch,
     inputs: BTreeMap<TaskId, Input>,
     downstream: Vec<TaskId>,
-    /// The epoch after which nothing follows.
+    /// The last epoch.
     pub(crate) ended: Option<Epoch>,
     /// The last snapshot is durable.
     pub(crate) acknowledged_end: bool,
@@ -142,7 +142,7 @@ impl Task {
         }
     }
 
-    /// Takes up a snapshot. Whether it is one of this kind of task.
+    /// Restores a snapshot. Returns whether it is of this kind of task.
     pub(crate) fn restore(&mut self, state: &State) -> bool {
         match (&mut self.kind, state) {
             (Kind::Source { position, batch_start }, State::Source { position: saved }) => {
@@ -171,7 +171,7 @@ impl Task {
         }
     }
 
-    /// A write has made these safe.
+    /// A write has made these durable.
     pub(crate) fn safe(&mut self, prepared: &[Prepared]) {
         if let Kind::Sink { unsafe_yet, .. } = &mut self.kind {
             unsafe_yet.retain(|kept| !prepared.contains(kept));
@@ -234,7 +234,7 @@ impl Task {
         self.end_epoch(marker, || State::Source { position: saved }, Vec::new(), out);
     }
 
-    /// Passes the marker on, and snapshots where it asks for that or nothing follows.
+    /// Passes the marker on, and takes a snapshot if the marker requests one or nothing follows.
     fn end_epoch(
         &mut self,
         marker: Marker,
@@ -251,14 +251,14 @@ impl Task {
         self.ended = marker.closes.then_some(marker.epoch);
     }
 
-    /// Something has come on a channel.
+    /// An envelope has arrived on a channel.
     pub(crate) fn receive(&mut self, from: TaskId, envelope: Envelope) {
         if let Some(input) = self.inputs.get_mut(&from) {
             input.queue.push_back(envelope);
         }
     }
 
-    /// Processes what has come, as far as no channel waits for the others' markers.
+    /// Processes the input, as far as no channel waits for the others' markers.
     pub(crate) fn process(&mut self) -> Vec<Output> {
         let mut out = Vec::new();
         while self.ready {
@@ -293,8 +293,8 @@ impl Task {
         }
     }
 
-    /// When every open channel has its marker, the epoch ends. One that asks for a snapshot asks for all: a source that has
-    /// ended did not know yet what its last epoch would be.
+    /// When every open channel has its marker, the epoch ends. If one marker requests a snapshot, the epoch has one: a
+    /// source that has ended did not know yet what its last epoch would be.
     fn align(&mut self, out: &mut Vec<Output>) {
         if self.inputs.values().any(|input| !input.closed && input.marker.is_none()) {
             return;

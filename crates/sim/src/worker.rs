@@ -1,5 +1,5 @@
-//! A worker: a process that hosts tasks, hears commands and reports. It refuses commands of incarnations older than the
-//! newest it has heard of, and ends their tasks when a newer one begins.
+//! A worker: a process that hosts tasks, receives commands and reports. It refuses commands of incarnations older than
+//! the newest that it knows, and ends their tasks when a newer one begins.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::world::World;
 /// Tasks of one incarnation in a process.
 #[derive(Debug)]
 pub(crate) struct Hosted {
-    /// Who started them, and hears their reports.
+    /// The coordinator that started them, and receives their reports.
     host: usize,
     control: Control,
     tasks: BTreeMap<TaskId, Task>,
@@ -29,7 +29,7 @@ pub(crate) struct Worker {
     pub(crate) paused_until: Nanos,
     /// Older incarnations are refused.
     fence: Incarnation,
-    /// Cancelled, also if its start has yet to come.
+    /// Cancelled, even if its start has not arrived yet.
     cancelled: Incarnation,
     hosted: BTreeMap<Incarnation, Hosted>,
 }
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// The snapshot has been read; a sink first makes visible what it holds.
+    /// The snapshot was read; a sink first makes visible what it contains.
     pub(crate) fn restored(
         &mut self,
         place: Place,
@@ -131,7 +131,7 @@ impl World {
             Some(state) => state.as_ref().is_some_and(|state| task.restore(state)),
         };
         if !whole {
-            // What an old incarnation wants to restore may have been deleted since.
+            // Files for an old incarnation may have been deleted since.
             if !is_old {
                 self.violated("restore", format!("{} finds no snapshot to restore", place.task));
             }
@@ -215,7 +215,7 @@ impl World {
     fn carry_out(&mut self, place: Place, outputs: Vec<Output>) {
         for output in outputs {
             if self.task(place).is_none() {
-                // It crashed over the output before.
+                // It crashed at an earlier output.
                 return;
             }
             match output {
@@ -246,7 +246,7 @@ impl World {
         self.later(wait, Event::Deliver { incarnation, from, to });
     }
 
-    /// A snapshot goes to the store, under a name that was never used: what came of an earlier try may still come.
+    /// Stores a snapshot under a name that was never used: the write of an earlier attempt may still arrive.
     fn upload(&mut self, upload: Box<Upload>) {
         let open = self.scenario.open;
         let fate = match self.chance(open) {
@@ -288,7 +288,7 @@ impl World {
         }
     }
 
-    /// The sink's commit takes effect, whether its task still lives or not.
+    /// The sink's commit takes effect, whether or not its task still lives.
     pub(crate) fn publish(&mut self, publish: Publish) {
         let again = publish.restoring && self.options.mutation == Some(Mutation::CommittedTwice);
         let mut rows = 0;
@@ -314,7 +314,7 @@ impl World {
         }
     }
 
-    /// A task leaves when its last snapshot is durable; a sink when all it prepared is visible, too.
+    /// A task leaves when its last snapshot is durable; a sink, when everything that it prepared is visible too.
     fn leave(&mut self, place: Place) {
         let done = self.workers[place.process.worker].hosted.get(&place.incarnation).map(|hosted| hosted.control.done);
         let Some(task) = self.task(place) else { return };

@@ -1,4 +1,4 @@
-//! The queue of events, the processes that they concern, and the faults that befall them.
+//! The queue of events, the processes that they concern, and their faults.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,11 +15,11 @@ use crate::worker::Worker;
 use crate::{Options, Run, Seen};
 
 const BEAT_EVERY: u64 = 20 * MS;
-/// How long a run goes on after its job has ended, for zombies to show what they can do.
+/// How long a run continues after its job has ended, in which zombies may act.
 const AFTERMATH: u64 = 1_500 * MS;
 const RESEND: u64 = 20 * MS;
 
-/// All there is in a run.
+/// The whole state of a run.
 pub(crate) struct World {
     seed: u64,
     pub(crate) options: Options,
@@ -31,11 +31,11 @@ pub(crate) struct World {
     pub(crate) truth: Truth,
     pub(crate) workers: Vec<Worker>,
     pub(crate) hosts: Vec<Host>,
-    /// Links between a coordinator and a worker that are cut until then.
+    /// Links between a coordinator and a worker that are cut, and until when.
     cut_links: BTreeMap<(usize, usize), Nanos>,
     pub(crate) channels: BTreeMap<(Incarnation, TaskId, TaskId), VecDeque<Envelope>>,
     pub(crate) started: BTreeSet<(Incarnation, TaskId)>,
-    /// Tasks that a coordinator has heard to be gone, and those whose last acknowledgement it has heard.
+    /// Tasks that a coordinator knows to be gone, and those whose last acknowledgement it has received.
     pub(crate) left: BTreeSet<(usize, Incarnation, TaskId)>,
     pub(crate) finished: BTreeSet<(usize, Incarnation, TaskId)>,
     pub(crate) stop_asked: bool,
@@ -77,8 +77,8 @@ impl World {
             world.later(0, Event::Beat(Process { worker, boot: 1 }));
         }
         world.later(30 * MS, Event::Supervise);
-        for at in world.scenario.wishes.clone() {
-            world.later(at, Event::Wish);
+        for at in world.scenario.requests.clone() {
+            world.later(at, Event::Request);
         }
         if let Some(stop_at) = world.scenario.stop_at {
             world.later(stop_at, Event::Stop);
@@ -146,7 +146,7 @@ impl World {
             Event::Published(publish) => self.published(&publish),
             Event::Fault => self.fault(),
             Event::WorkerUp(worker) => self.worker_up(worker),
-            Event::Wish => (0..self.hosts.len()).for_each(|host| self.wish(host)),
+            Event::Request => (0..self.hosts.len()).for_each(|host| self.request_checkpoint(host)),
             Event::Stop => {
                 self.stop_asked = self.finished_at.is_none();
                 (0..self.hosts.len()).for_each(|host| self.input(host, Input::Stop));
@@ -154,7 +154,7 @@ impl World {
         }
     }
 
-    /// An event for a process that is paused waits until it goes on; a message may be lost and is sent again.
+    /// An event for a process that is paused waits until it continues; a message may be lost and is sent again.
     fn unless_paused(&mut self, event: Event) -> Option<Event> {
         let (process, host) = match &event {
             Event::ToWorker { process, .. } => (Some(*process), None),
@@ -219,7 +219,7 @@ impl World {
         worker.up && worker.boot == process.boot
     }
 
-    /// Sends a message between coordinator and worker; it may come twice and overtake others.
+    /// Sends a message between coordinator and worker; it may be repeated and reordered.
     pub(crate) fn post(&mut self, event: Event) {
         let repeated = self.scenario.repeated;
         if self.faulty() && self.chance(repeated) {
@@ -250,7 +250,7 @@ impl World {
                 Entry::Begins(..) => self.seen.incarnations += 1,
                 Entry::Checkpoint(_) => self.seen.checkpoints += 1,
                 Entry::Ended(_) => self.seen.ended_jobs += 1,
-                Entry::Unusable(_) => self.violated("commit", "an entry was written that says nothing".into()),
+                Entry::Unusable(_) => self.violated("commit", "an entry was written that is never written".into()),
             }
         }
         if answered {
@@ -258,7 +258,7 @@ impl World {
         }
     }
 
-    /// There is always a coordinator that is neither paused nor gone, until the job has ended.
+    /// Ensures that there is a coordinator that is neither paused nor gone, until the job has ended.
     fn supervise(&mut self) {
         let now = self.now;
         let awake = self.hosts.iter().any(|host| host.is_active() && host.paused_until <= now);
@@ -340,7 +340,7 @@ impl World {
         self.queue.push(at.max(self.now), event);
     }
 
-    /// As long as the store takes.
+    /// After the time that the store takes.
     pub(crate) fn after_store(&mut self, event: Event) {
         let wait = self.rng.below(self.scenario.store_delay + 1);
         self.later(wait, event);

@@ -7,9 +7,9 @@ use anabranch_sim::engine::{Mutation, Options, Queries, Run, Seen, run};
 
 /// Fixed seeds.
 const SEEDS: u64 = 1_000;
-/// Seeds that were not run before, where `ANABRANCH_FRESH_SEED` gives the first.
+/// Number of seeds that no earlier run had; `ANABRANCH_FRESH_SEED` gives the first.
 const FRESH: u64 = 200;
-/// A planted bug is found within so many.
+/// A planted bug is found within this number of seeds.
 const PLANTED_SEEDS: u64 = 400;
 
 fn number(variable: &str) -> Option<u64> {
@@ -21,7 +21,7 @@ fn queries() -> Queries {
     Queries::plan().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs seeds on all processors, each on one thread. The first that fails is run again to show what happens in it.
+/// Runs seeds on all processors, each on one thread. The first that fails is run again, to show what happens in it.
 fn run_all(queries: &Queries, seeds: std::ops::Range<u64>) -> Seen {
     println!("seeds {} to {}", seeds.start, seeds.end - 1);
     let (next, failed) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
@@ -68,7 +68,7 @@ fn every_invariant_holds_whatever_goes_wrong() {
         run_all(&queries, first..first + FRESH);
     }
     let seen = run_all(&queries, 0..SEEDS);
-    // What never happened was not tested.
+    // A fault that never happened was not tested.
     let often = [
         seen.checkpoints,
         seen.incarnations,

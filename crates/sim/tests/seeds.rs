@@ -4,7 +4,7 @@ use anabranch_sim::{Mutation, Options, Run, Seen, run};
 
 const SEEDS: u64 = 10_000;
 
-/// Seeds that were not run before, where `ANABRANCH_FRESH_SEED` gives the first.
+/// Number of seeds that no earlier run had; `ANABRANCH_FRESH_SEED` gives the first.
 const FRESH: u64 = 2_000;
 
 fn number(variable: &str) -> Option<u64> {
@@ -33,7 +33,7 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.add(&run.seen);
     }
     println!("{seen:?}");
-    // What never happened was not tested.
+    // A fault that never happened was not tested.
     let happened = [
         seen.checkpoints,
         seen.aborted,
@@ -47,10 +47,10 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.torn,
         seen.repeated_commits,
         seen.removed_entries,
-        seen.fulfilled_wishes,
+        seen.fulfilled_requests,
         seen.ended_jobs,
     ];
-    // For a while a log may have an entry for each start behind its newest checkpoint.
+    // For a while a log may have an entry for each start after its newest checkpoint.
     let left = seen.checkpoints + seen.incarnations + seen.ended_jobs - seen.removed_entries;
     assert!(left < 3 * SEEDS, "logs are kept short: {left} entries are left of {seen:?}");
     assert!(happened.iter().all(|times| *times > SEEDS / 10), "{seen:?}");
@@ -82,7 +82,7 @@ fn planted_bugs_are_found() {
         (Mutation::PositionOneBatchLate, "prefix"),
         (Mutation::CommittedTwice, "prefix"),
         (Mutation::FreedNumberTaken, "commit"),
-        (Mutation::WishForgotten, "wish"),
+        (Mutation::RequestForgotten, "request"),
     ];
     for (mutation, invariant) in planted {
         let run = found(mutation);

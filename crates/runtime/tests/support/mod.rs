@@ -1,4 +1,4 @@
-//! Sources and sinks that keep a log of what they did, and plans to run them in.
+//! Sources and sinks that record what they did, and plans to run them in.
 #![allow(dead_code, clippy::unwrap_used, reason = "each test binary uses a part; a test may panic")]
 
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub(crate) struct Log {
     pub(crate) cut: BTreeMap<(u32, u64), i64>,
     /// Per sink task: rows before the end of the epoch and after the end of the one before.
     pub(crate) written: BTreeMap<(u32, u64), Vec<(i64, i64)>>,
-    /// Per source task: epochs told to be done.
+    /// Per source task: epochs that it was notified of as done.
     pub(crate) done: BTreeMap<u32, Vec<u64>>,
     pub(crate) dead_letters: usize,
     pub(crate) finished_sinks: u32,
@@ -41,7 +41,7 @@ pub(crate) struct Tables {
     pub(crate) seed: u64,
     /// Sinks wait while this is closed.
     pub(crate) gate: Arc<(Mutex<bool>, Condvar)>,
-    /// Every n-th poll brings a malformed record.
+    /// Every n-th poll returns a malformed record.
     pub(crate) malformed_every: Option<u64>,
     /// The sink fails, or panics, at this row.
     pub(crate) fail_at: Option<i64>,

@@ -1,7 +1,7 @@
-//! Damage of what was written whole: a bit that flips, an object that loses its end or goes missing.
+//! Damages objects after they were written: a bit flips, or an object loses its end or disappears.
 //!
-//! All processes stop, and one object that only the newest checkpoint has is damaged. The next process has to go on from the
-//! checkpoint before, and epochs come a second time whose results were visible already.
+//! All processes stop, and one object that only the newest checkpoint has is damaged. The next process must resume from
+//! the checkpoint before it, and epochs repeat whose results were visible already.
 
 use futures::executor::block_on;
 use object_store::path::Path;
@@ -9,7 +9,7 @@ use object_store::{ObjectStoreExt, PutPayload};
 
 use super::outside::Shared;
 
-/// Damages an object. What has happened to it.
+/// Damages an object. Returns what has happened to it.
 pub(super) fn damage(shared: &Shared, name: &str) -> Result<String, object_store::Error> {
     let objects = shared.lock().objects.clone();
     let path = Path::from(name);

@@ -1,8 +1,8 @@
-//! What lives outside of all processes, and what may go wrong on the way there.
+//! The surroundings of all processes, and the faults of accessing them.
 //!
-//! The one generator of random numbers for faults is here: every call of a process into a store, a log or a table passes
-//! [`Outside::fate`]. A process that has crashed in the middle of a step reaches nothing any more, whatever the rest of the
-//! step tries.
+//! The only generator of random numbers for faults is here: every access of a process to a store, a log or a table
+//! calls [`Outside::fate`]. A process that has crashed in the middle of a step reaches nothing any more, whatever the
+//! rest of the step tries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,28 +17,28 @@ use object_store::{PutMode, PutPayload};
 /// A process by its number.
 pub(crate) type ProcessId = u64;
 
-/// What a sink's committable is known by: scope, task, epoch.
+/// Identifies a sink's committable: scope, task, epoch.
 pub(crate) type Name = (String, u32, Epoch);
 
 /// A sink of a job without checkpoints: table and task.
 pub(crate) type SinkId = (String, u32);
 
-/// Of 1000 calls, so many go wrong.
+/// Number of failures per 1000 calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rates {
     pub(crate) fails: u64,
     pub(crate) crashes: u64,
 }
 
-/// What becomes of a call.
+/// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Good,
     /// It has no effect.
     Fails,
-    /// It takes effect, but nobody says so.
+    /// It takes effect, but the caller gets an error.
     Unanswered,
-    /// It takes effect later, perhaps when its process is gone.
+    /// It takes effect later, perhaps after its process has ended.
     Late,
     /// It takes effect in part.
     Torn,
@@ -53,16 +53,16 @@ pub(crate) struct Write {
     pub(crate) mode: PutMode,
 }
 
-/// What the checks are told.
+/// What the checks learn of.
 #[derive(Clone, Debug)]
 pub(crate) enum Happened {
     /// An object of the job's log was written.
     Logged { by: ProcessId, name: String, content: Vec<u8>, replaced: bool },
     /// A sink has made rows visible.
     Committed { name: Name, content: Vec<u8> },
-    /// A source was told that it may give up what it read up to here.
+    /// A source was notified that it may release what it read up to here.
     MayGiveUp(Epoch),
-    /// A sink of a job without checkpoints has handed over its rows of an epoch, or it failed to.
+    /// A sink of a job without checkpoints has written its rows of an epoch, or has failed to.
     HandedOver { sink: SinkId, epoch: Epoch, done: bool },
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for Happened {
     }
 }
 
-/// Everything outside.
+/// The surroundings of all processes.
 #[derive(Debug)]
 pub(crate) struct Outside {
     rng: Rng,
@@ -108,9 +108,9 @@ pub(crate) struct Outside {
     pub(crate) visible: BTreeMap<Name, Vec<u8>>,
     /// Rows of sinks of jobs without checkpoints.
     pub(crate) written: Vec<String>,
-    /// Rows that the next poll of a source may give.
+    /// Number of rows that the next poll of a source may return.
     pub(crate) poll_rows: usize,
-    /// Readers, by table and task, that have nothing to give at present.
+    /// Readers, by table and task, that have no rows at the moment.
     pub(crate) dry: BTreeSet<(String, u32)>,
     /// The partition that stays open without rows has been closed by its writer.
     pub(crate) quiet_is_over: bool,
@@ -121,7 +121,7 @@ pub(crate) struct Outside {
     pub(crate) runs: u64,
 }
 
-/// Handed to everything that reaches outside.
+/// Shared by everything that accesses the surroundings.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(Arc<Mutex<Outside>>);
 
@@ -151,7 +151,7 @@ impl Shared {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Passes a call that either takes effect or does not. `effect` is what it does outside.
+    /// Makes a call that either takes effect or does not. `effect` is its effect on the surroundings.
     pub(crate) fn call<T>(&self, process: ProcessId, effect: impl FnOnce(&mut Outside) -> T) -> Result<T, Error> {
         let outside = &mut *self.lock();
         match outside.fate(process, 1, &[Fate::Fails, Fate::Unanswered]) {
@@ -170,8 +170,8 @@ fn no_answer() -> Error {
 }
 
 impl Outside {
-    /// What becomes of a call of this process that goes wrong `often` times as often as others, and may end in any of
-    /// `wrong`. A crash looks like a failure to the process, and is its end.
+    /// Decides the fate of a call of this process. It fails `often` times as often as others, with one of the outcomes
+    /// in `wrong`. A crash looks like a failure to the process, and ends it.
     pub(crate) fn fate(&mut self, process: ProcessId, often: u64, wrong: &[Fate]) -> Fate {
         if self.dead.contains(&process) {
             return Fate::Fails;

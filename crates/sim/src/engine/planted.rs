@@ -1,4 +1,5 @@
-//! Bugs that are put in on purpose, where the parts of a job meet each other or the outside. The product knows nothing of them.
+//! Bugs that are planted on purpose, where the parts of a job meet each other or their surroundings. The product knows
+//! nothing of them.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +7,12 @@ use anabranch_model::{Envelope, TaskId};
 use anabranch_operators::StateChange;
 use anabranch_runtime::stepped::Tap;
 
-/// A bug that is put in on purpose, to see that it is found.
+/// A bug that is planted on purpose, to verify that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
     /// An acknowledgement of a checkpoint counts for every task.
     CommitBeforeAllAcknowledged,
-    /// On a channel, a marker passes the rows in front of it.
+    /// On a channel, a marker passes the rows before it.
     MarkerOvertakes,
     /// A change of an operator's state is not written.
     DeltaLost,
@@ -19,18 +20,18 @@ pub enum Mutation {
     DeltaTwice,
     /// A run of an operator's state on disk is not written.
     RunLost,
-    /// The store accepts an entry of the log that arrives late, although there is another by then.
+    /// The store accepts an entry of the log that arrives late, although there is another one by then.
     LateWriteAccepted,
     /// A source saves the positions that it had one batch before.
     PositionOneBatchLate,
-    /// A sink that takes up a checkpoint forgets what was prepared under it.
+    /// A sink that restores a checkpoint forgets what was prepared under it.
     PreparedForgotten,
-    /// A sink reports an epoch as handed over though it was not.
+    /// A sink reports an epoch as written although it was not.
     HandedOverTooSoon,
 }
 
 impl Mutation {
-    /// What plants the bug between the parts of a stepped job, if it belongs there.
+    /// The tap that plants the bug between the parts of a stepped job, if it belongs there.
     pub(super) fn tap(self) -> Option<Box<dyn Tap>> {
         match self {
             Mutation::CommitBeforeAllAcknowledged
@@ -76,7 +77,7 @@ impl Tap for Planted {
 
     fn state_change(&mut self, change: &mut StateChange) {
         match self.mutation {
-            // All of a state at once is not a change.
+            // A complete state is not a change.
             Mutation::DeltaLost if !change.complete => change.rows.clear(),
             Mutation::DeltaTwice => change.rows.extend(change.rows.clone()),
             Mutation::RunLost => change.runs.truncate(change.runs.len().saturating_sub(1)),

@@ -101,7 +101,7 @@ pub(crate) struct Planned {
 }
 
 impl Queries {
-    /// Plans them.
+    /// Plans all queries.
     pub fn plan() -> Result<Queries> {
         QUERIES.iter().map(|(name, inserts)| Planned::new(name, inserts)).collect::<Result<_>>().map(Queries)
     }
@@ -147,7 +147,7 @@ impl TableResolver for Resolver {
 pub(crate) struct Partition {
     /// All columns.
     pub(crate) rows: RecordBatch,
-    /// Those that cannot be decoded.
+    /// Rows that cannot be decoded.
     pub(crate) malformed: BTreeSet<usize>,
 }
 
@@ -175,7 +175,8 @@ pub(crate) fn contents(rng: &mut Rng, late_rows: bool) -> Result<Contents> {
     Ok(contents)
 }
 
-/// Events whose times are out of order within the delay of the watermark, so that none is late; or beyond it now and then.
+/// Events whose times are out of order within the delay of the watermark, so that none is late; with `late_rows`,
+/// sometimes beyond it.
 fn events(rng: &mut Rng, id: &mut i64, broken: bool, late_rows: bool) -> Result<Partition> {
     let count = rng.below(120);
     let (mut ids, mut keys, mut values, mut times, mut malformed) = (vec![], vec![], vec![], vec![], BTreeSet::new());

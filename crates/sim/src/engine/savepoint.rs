@@ -1,4 +1,4 @@
-//! Somebody who asks for savepoints of the running job, takes some time to copy what is answered, and asks again.
+//! A client that requests savepoints of the running job, takes some time to copy the answer, and requests again.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Seen;
 use super::outside::{ProcessId, Shared};
 use super::truth::{Checked, Counts, Truth};
 
-/// Whoever asks, with a way to the store on which nothing goes wrong.
+/// The client, with access to the store without failures.
 #[derive(Default)]
 pub(super) struct Asker {
     asked: Option<Asked>,
@@ -27,18 +27,18 @@ pub(super) struct Copied {
     pub(super) results: Counts,
 }
 
-/// What was answered, as it was when it was first seen.
+/// The answer, as it was when it was first seen.
 struct Answered {
     manifest: Blob,
-    /// By the process that had the job: then it is kept, by that one and by all that follow on it. Another process may just
-    /// have removed what a former one answered, when it hears of the request.
+    /// The owner of the job answered: then this and all later owners keep the checkpoint. Another process may just have
+    /// removed what a former owner answered, when it finds the request.
     by_owner: bool,
-    /// The process that had the job.
+    /// The process that owned the job.
     owner: Option<ProcessId>,
 }
 
 impl Asker {
-    /// Asks, sees what is answered, or copies that and is done.
+    /// Requests a savepoint, reads the answer, or copies it and is done.
     pub(super) fn act(&mut self, shared: &Shared, truth: &Truth, turn: u64, seen: &mut Seen) -> Checked {
         let job = Store::new(shared.lock().objects.clone(), "the place of the job");
         let wrong = |what: String| Err(("savepoint", what));

@@ -1,4 +1,4 @@
-//! What a seed stands for: the query, its tables, what goes wrong, and how the job is set up.
+//! What a seed decides: the query, its tables, the faults, and the job's settings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,28 +10,28 @@ use super::outside::Rates;
 use super::query::{Contents, Planned, Queries, contents};
 use super::tables::{Quiet, partition_name};
 
-/// Turns in which things go wrong.
+/// Number of turns with faults.
 pub(super) const FAULT_TURNS: u64 = 2_500;
 
-/// What a seed stands for.
+/// What a seed decides.
 #[derive(Clone)]
 pub(super) struct Scenario<'a> {
     pub(super) query: &'a Planned,
     pub(super) contents: Arc<Contents>,
     pub(super) rates: Rates,
-    /// Of 10,000 turns, so many begin with the crash of a process.
+    /// Crashes of a process per 10,000 turns.
     pub(super) crashes: u64,
-    /// Of 10,000 turns, so many begin with another process that takes the job over.
+    /// Takeovers by another process per 10,000 turns.
     pub(super) rivals: u64,
-    /// The turn in which the job is asked to stop.
+    /// The turn in which the job is stopped.
     pub(super) stop_at: Option<u64>,
-    /// The job keeps checkpoints.
+    /// The job takes checkpoints.
     pub(super) durable: bool,
-    /// The job begins with a savepoint of another job that reads the same tables.
+    /// The job starts from a savepoint of another job that reads the same tables.
     pub(super) from_savepoint: bool,
     /// The turn from which on the newest checkpoint may be damaged, once.
     pub(super) damage_at: Option<u64>,
-    /// A partition that stays open and gives nothing for long, and the idle timeout.
+    /// A partition that stays open without rows for long, and the idle timeout.
     pub(super) quiet: Option<(Quiet, u64)>,
     pub(super) interval: Duration,
     pub(super) timeout: Duration,
@@ -41,10 +41,10 @@ pub(super) struct Scenario<'a> {
     channel_bytes: usize,
     pub(super) epoch_interval: Duration,
     buffer_timeout: Duration,
-    /// Some rows come later than their watermark allows. Then their own partition decides whether they are late.
+    /// Some rows are later than their watermark allows. Then their own partition decides whether they are late.
     pub(super) late_rows: bool,
     thresholds: Thresholds,
-    /// Bytes of state that an operator may hold in memory, where the rest goes to the disk.
+    /// Bytes of state that an operator may hold in memory if the rest is flushed to disk.
     state_bytes: usize,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Scenario<'a> {
         })
     }
 
-    /// The job whose savepoint this one begins with: of the same query over the same tables, and nothing goes wrong.
+    /// The job whose savepoint this one starts from: the same query over the same tables, without faults.
     pub(super) fn before(&self) -> Scenario<'a> {
         Scenario {
             rates: Rates::default(),
@@ -118,7 +118,7 @@ impl<'a> Scenario<'a> {
         plan
     }
 
-    /// The query, with all that results depend on and nothing else.
+    /// The query, with only the options that results depend on.
     pub(super) fn straight_plan(&self, parallelism: u32) -> Plan {
         let mut plan = self.query.at(parallelism).clone();
         for watermark in watermarks(&mut plan) {
@@ -127,7 +127,7 @@ impl<'a> Scenario<'a> {
         plan
     }
 
-    /// For people.
+    /// For messages.
     pub(super) fn describe(&self) -> String {
         let Scenario { query, interval, epoch_interval, batch_rows, .. } = self;
         let checkpoints = match self.durable {
@@ -145,7 +145,7 @@ fn watermarks(plan: &mut Plan) -> impl Iterator<Item = &mut WatermarkSpec> {
     plan.stages.iter_mut().filter_map(|stage| stage.source.as_mut()?.watermark.as_mut())
 }
 
-/// Makes a partition of a table short, so that it has nothing to give while others have.
+/// Makes a partition of a table short, so that it has no rows while others have.
 fn quiet(contents: &mut Contents, rng: &mut Rng) -> (Quiet, u64) {
     let (timeout_ms, until_turn) = (1 + rng.below(4), rng.below(FAULT_TURNS));
     let partitions = contents.get_mut("events").map(Vec::as_mut_slice).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The object store as one process sees it: answers are lost, writes are torn or come late, and a process may crash over
-//! each call. What is in it outlives them all.
+//! The object store as one process sees it: answers are lost, writes are torn or late, and a process may crash at each
+//! call. Its contents outlive all processes.
 
 use std::fmt;
 
@@ -15,19 +15,19 @@ use super::outside::{Fate, Happened, ProcessId, Shared, Write};
 
 /// The folder whose objects are written once.
 const LOG: &str = "log/";
-/// The folder of state files, and what is in the name of one that is a run of the operator's.
+/// The folder of state files, and the part of a name that identifies a run of the operator's.
 const STATE: &str = "state/";
 const RUN_HYPHENS: usize = 4;
 
-/// Writes go wrong so many times as often as other calls: there are fewer of them, and more depends on them.
+/// Writes fail more often than other calls, by this factor: there are fewer of them, and more depends on them.
 const WRITES_GO_WRONG: u64 = 4;
 
-/// The way of one process to the objects.
+/// The access of one process to the objects.
 #[derive(Debug)]
 pub(crate) struct FaultyStore {
     pub(crate) shared: Shared,
     pub(crate) process: ProcessId,
-    /// The planted bug: a late write is accepted also where there is an object that was to be written once.
+    /// The planted bug: a late write is accepted even if it overwrites an object that must be written once.
     pub(crate) overwrites: bool,
 }
 
@@ -46,7 +46,7 @@ fn bytes_of(payload: &PutPayload) -> Vec<u8> {
     payload.iter().flat_map(|part| part.iter().copied()).collect()
 }
 
-/// Writes, and tells the checks of what got into the log.
+/// Writes, and reports entries of the log to the checks.
 async fn put(shared: &Shared, late: Write) -> Result<PutResult> {
     let Write { by, path, payload, mode } = late;
     let objects = shared.lock().objects.clone();
@@ -63,9 +63,9 @@ async fn put(shared: &Shared, late: Write) -> Result<PutResult> {
     Ok(done)
 }
 
-/// Lets a write take effect that was under way.
+/// Lets a delayed write take effect.
 pub(crate) fn arrive(shared: &Shared, late: Write) {
-    // An entry that is there already is what a late write is to find.
+    // A late write may find an entry that is there already.
     let _ = futures::executor::block_on(put(shared, late));
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for FaultyStore {
 impl ObjectStore for FaultyStore {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let once = options.mode == PutMode::Create;
-        // A store with a conditional put writes as a whole or not at all; elsewhere checksums tell.
+        // A store with a conditional put writes an object whole or not at all; otherwise checksums detect a part.
         let wrong: &[Fate] = if once {
             &[Fate::Fails, Fate::Unanswered, Fate::Late]
         } else {

@@ -1,4 +1,4 @@
-//! Tables outside: partitioned logs that are read from positions, and tables in which a sink's rows become visible by
+//! External tables: partitioned logs that are read from positions, and tables in which a sink's rows become visible by
 //! commits that may be repeated.
 
 use std::collections::BTreeMap;
@@ -19,9 +19,9 @@ use super::Mutation;
 use super::outside::{Happened, ProcessId, Shared};
 use super::query::Contents;
 
-/// The position of a partition that was read to its end, and said so.
+/// The position of a partition that was read to its end and reported that.
 pub(crate) const CLOSED: &str = "closed";
-/// The same, when its reader has said that it has come to its end as a whole.
+/// The same, after its reader has reported its own end.
 pub(crate) const END: &str = "end";
 
 /// The name of a partition of a table.
@@ -29,25 +29,25 @@ pub(crate) fn partition_name(table: &str, id: usize) -> String {
     format!("{table}/{id}")
 }
 
-/// A partition that stays open behind its last row for long, as one does whose writer has nothing to say.
+/// A partition that stays open for long after its last row.
 #[derive(Clone, Debug)]
 pub(crate) struct Quiet {
     pub(crate) name: String,
     pub(crate) until_turn: u64,
 }
 
-/// How readers behave, beside reading.
+/// The behaviour of readers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readers {
-    /// They read up to these positions, and then have nothing to give. `None`: to the ends.
+    /// They read up to these positions, and then have no rows. `None`: to the ends.
     pub(crate) upto: Option<Arc<Positions>>,
-    /// The partition that stays open. Then readers are fair: no other one falls idle while it has rows.
+    /// The partition that stays open. Then readers are fair: no other partition becomes idle while it has rows.
     pub(crate) quiet: Option<String>,
-    /// The planted bug, if it is of a source or sink.
+    /// The planted bug, if it is in a source or sink.
     pub(crate) mutation: Option<Mutation>,
 }
 
-/// The tables, as one process reaches them.
+/// The tables, as one process accesses them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     pub(crate) shared: Shared,
@@ -93,7 +93,7 @@ impl Connector for Tables {
             let ended = matches!(position, Some(CLOSED | END));
             reader.partitions.push(Reading { id, name, next, before: next, ended, upto });
         }
-        // What has ended is not opened again.
+        // A partition that has ended is not opened again.
         reader.partitions.sort_by_key(|partition| partition.ended);
         Ok(Box::new(reader))
     }
@@ -126,10 +126,10 @@ struct Reading {
     id: usize,
     name: String,
     next: usize,
-    /// Where it stood before the last batch.
+    /// Its position before the last batch.
     before: usize,
     ended: bool,
-    /// Where it stops, as a position.
+    /// The position where it stops.
     upto: Option<String>,
 }
 
@@ -144,7 +144,7 @@ impl Reading {
 }
 
 impl Reader {
-    /// Partitions that have rows, or an end to tell of.
+    /// Partitions that have rows, or an end to report.
     fn candidates(&self) -> Vec<usize> {
         let contents = &self.tables.contents[self.table.as_str()];
         let quiet = self.tables.readers.quiet.as_ref().filter(|_| !self.tables.shared.lock().quiet_is_over);
@@ -233,10 +233,10 @@ struct Writer {
     tables: Tables,
     table: String,
     task: u32,
-    /// `None`: rows become visible as they come.
+    /// `None`: rows become visible as they are written.
     scope: Option<String>,
     lines: Vec<String>,
-    /// What a planted bug hands over one epoch late.
+    /// The rows that a planted bug writes one epoch late.
     kept_back: Option<(Epoch, Vec<String>)>,
     has_written: bool,
 }
@@ -284,7 +284,7 @@ impl Sink for Writer {
         if self.tables.readers.mutation == Some(Mutation::PreparedForgotten) && !self.has_written {
             return Ok(());
         }
-        // Rows keep the name that they were prepared under, whoever makes them visible.
+        // Rows keep the name under which they were prepared, whichever process makes them visible.
         let (scope, content) = prepared(&committable.content);
         let name = (scope, committable.task, committable.epoch);
         self.tables.shared.call(self.tables.process, |outside| {
@@ -297,13 +297,13 @@ impl Sink for Writer {
     }
 }
 
-/// What a sink has prepared: the scope that it was prepared in, and the rows.
+/// The content of a committable: the scope in which it was prepared, and the rows.
 pub(crate) fn prepared(content: &[u8]) -> (String, Vec<u8>) {
     let end = content.iter().position(|byte| *byte == b'\n').unwrap_or(content.len());
     (String::from_utf8_lossy(&content[..end]).into_owned(), content.get(end + 1..).unwrap_or_default().to_vec())
 }
 
-/// Adds rows to how often each occurs.
+/// Adds rows to the counts of their occurrences.
 pub(crate) fn count<'a>(lines: impl IntoIterator<Item = &'a str>, counts: &mut BTreeMap<String, usize>) {
     for line in lines {
         *counts.entry(line.to_owned()).or_default() += 1;

@@ -1,8 +1,9 @@
-//! The truth about a run, as no process in it knows it, and the checks against it.
+//! The truth about a run, which no process in it knows, and the checks against it.
 //!
-//! Output up to a checkpoint is a function of the inputs up to its positions. So for every checkpoint that gets into the log
-//! the same query is run straight over just these inputs, on one task per stage and with nothing going wrong, and what
-//! all checkpoints so far hold together must be just its rows. What becomes visible must be held by a checkpoint.
+//! Output up to a checkpoint is a function of the inputs up to its positions. So for every checkpoint in the log the
+//! same query is run over just these inputs, on one task per stage and without failures. The contents of all
+//! checkpoints so far together must be exactly its rows. Everything that becomes visible must be contained in a
+//! checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::outside::{Happened, Name, ProcessId, Shared, SinkId};
 use super::query::Contents;
 use super::tables::{CLOSED, END, Readers, Tables, count, partition_name, prepared};
 
-/// Rounds in which a straight run has to end.
+/// Number of rounds in which a straight run must end.
 const ROUNDS: u64 = 100_000;
 
 /// An invariant by name, and how it was broken.
@@ -26,7 +27,7 @@ pub(crate) type Checked = std::result::Result<(), (&'static str, String)>;
 /// Rows, and how often each occurs.
 pub(crate) type Counts = BTreeMap<String, usize>;
 
-/// What a sink has prepared, and since which checkpoint, counted from 1, there is one that holds it.
+/// What a sink has prepared, and the first checkpoint, counted from 1, that contains it.
 struct Held {
     content: Vec<u8>,
     since: u64,
@@ -36,14 +37,14 @@ struct Held {
 struct Committed {
     number: u64,
     epoch: Epoch,
-    /// Names of its manifest and of all that it names.
+    /// Names of its manifest and of all objects that it names.
     objects: BTreeSet<String>,
 }
 
-/// What is so.
+/// The true state of a run.
 pub(crate) struct Truth {
     contents: Arc<Contents>,
-    /// Of the query, on one task per stage.
+    /// The query's plan with one task per stage.
     plan: Plan,
     /// Tasks of each process's plan.
     tasks: BTreeMap<ProcessId, BTreeSet<TaskId>>,
@@ -60,13 +61,13 @@ pub(crate) struct Truth {
     newest_two: [Option<Committed>; 2],
     /// What sinks have prepared under checkpoints that are in the log.
     held: BTreeMap<Name, Held>,
-    /// Results of the job whose savepoint this one began with.
+    /// Results of the job whose savepoint this one started from.
     base: Counts,
-    /// A partition that has idle readers while it stays open.
+    /// A partition with idle readers while it stays open.
     quiet: Option<String>,
-    /// Of a job without checkpoints, the last epoch that a source was told of.
+    /// For a job without checkpoints, the last epoch that a source was notified of.
     given_up: Epoch,
-    /// The first epoch that a sink failed to hand over.
+    /// The first epoch that a sink failed to write.
     not_handed_over: Option<(SinkId, Epoch)>,
     /// Checkpoints with results that the quiet partition would have held back.
     pub(crate) past_idle: u64,
@@ -97,7 +98,7 @@ impl Truth {
         }
     }
 
-    /// A process reaches for the job with this plan.
+    /// A process tries to take the job over with this plan.
     pub(crate) fn starts(&mut self, process: ProcessId, plan: &Plan) {
         let tasks = |stage: &anabranch_dataflow::Stage| {
             let stage_id = stage.id;
@@ -110,7 +111,7 @@ impl Truth {
         self.began.len() as u64
     }
 
-    /// Results that a checkpoint and all before it hold, with what the job began with.
+    /// Results that a checkpoint and all before it contain, with those that the job started with.
     pub(crate) fn results_of(&self, incarnation: Incarnation, epoch: Epoch) -> Option<Counts> {
         let number = *self.committed.get(&(incarnation, epoch))?;
         Some(self.results(|held| held.since <= number))
@@ -134,8 +135,8 @@ impl Truth {
         }
     }
 
-    /// The newest checkpoint is lost: the job goes on from the one before. What the lost one alone held is visible, perhaps, and
-    /// will be computed again.
+    /// The newest checkpoint is lost: the job resumes from the one before. Results that only the lost one contained may
+    /// be visible, and will be computed again.
     pub(crate) fn lost_newest(&mut self) {
         let Some(before) = self.newest_two[1].take() else { return };
         self.held.retain(|_, held| held.since <= before.number);
@@ -143,17 +144,17 @@ impl Truth {
         self.newest_two[0] = Some(before);
     }
 
-    /// The process that an incarnation is of.
+    /// The process of an incarnation.
     pub(crate) fn process_of(&self, incarnation: Incarnation) -> Option<ProcessId> {
         self.began.get(&incarnation).copied()
     }
 
-    /// The process that has the job.
+    /// The process that owns the job.
     pub(crate) fn owner(&self) -> Option<ProcessId> {
         self.began.get(&self.newest).copied()
     }
 
-    /// Something has happened outside.
+    /// Handles an event of the surroundings.
     pub(crate) fn observe(&mut self, happened: &Happened, shared: &Shared) -> Checked {
         match happened {
             Happened::Logged { by, name, content, replaced } => self.logged(*by, name, content, *replaced, shared),
@@ -182,7 +183,7 @@ impl Truth {
         }
     }
 
-    /// Of a job without checkpoints a source may give up what every sink has handed over.
+    /// In a job without checkpoints, a source may release what every sink has written.
     fn check_given_up(&self) -> Checked {
         match &self.not_handed_over {
             Some((sink, epoch)) if *epoch <= self.given_up => Err((
@@ -203,7 +204,8 @@ impl Truth {
             };
         }
         if self.log.last_key_value().is_some_and(|(last, _)| number <= *last) {
-            // Freed and taken again by somebody who slept: it takes it back, or is passed over for those behind it.
+            // The number was freed, and used again by a suspended process: that process finds later entries, so its own
+            // has no effect.
             return Ok(());
         }
         self.log.insert(number, content.to_vec());
@@ -262,7 +264,7 @@ impl Truth {
         self.compare(&positions, &format!("{} of incarnation {}", manifest.epoch, manifest.incarnation.0))
     }
 
-    /// Every file is whole; what sinks have prepared is held from now on.
+    /// Every file is whole; the checkpoint contains what sinks have prepared from now on.
     fn hold(&mut self, store: &Store, manifest: &Manifest) -> Checked {
         let broken = |error: Error| ("commit", error.to_string());
         for task in &manifest.tasks {
@@ -290,7 +292,7 @@ impl Truth {
         Ok(())
     }
 
-    /// What the checkpoints so far hold is what the inputs up to these positions give.
+    /// The contents of the checkpoints so far are the results of the inputs up to these positions.
     fn compare(&mut self, positions: &Positions, what: &str) -> Checked {
         let held = self.results(|_| true);
         self.compare_rows(&held, positions, what)
@@ -312,9 +314,10 @@ impl Truth {
         }
     }
 
-    /// Positions say where event time is, with two exceptions. The partitions of a table may all have closed while a reader has not
-    /// said yet that this was its end: then event time is anywhere behind the last rows. A quiet partition that was read to its
-    /// last row may be idle or not: then it may hold event time back or not, and partitions that have closed count or not.
+    /// Positions determine event time, with two exceptions. First, all partitions of a table may have closed before
+    /// their reader has reported its end: then event time is anywhere after the last rows. Second, a quiet partition
+    /// that was read to its last row may or may not be idle: then it may hold event time back or not, and closed
+    /// partitions count or not.
     fn bound(&self, positions: &Positions, most: bool) -> Positions {
         let mut bound = positions.clone();
         for (table, partitions) in self.contents.iter() {
@@ -349,7 +352,7 @@ impl Truth {
         Ok(counts)
     }
 
-    /// Sinks of the newest incarnation have been opened: what the checkpoints hold is visible.
+    /// Sinks of the newest incarnation were opened: the contents of the checkpoints are visible.
     pub(crate) fn restored(&self, shared: &Shared) -> Checked {
         let outside = shared.lock();
         match self.held.keys().find(|name| !outside.visible.contains_key(*name)) {
@@ -358,14 +361,14 @@ impl Truth {
         }
     }
 
-    /// The job has come to its end.
+    /// The job has ended.
     pub(crate) fn finished(&mut self, shared: &Shared) -> Checked {
         self.restored(shared)?;
         let ends = self.ends();
         self.compare(&ends, "the end")
     }
 
-    /// A job without checkpoints has come to the end of its tables.
+    /// A job without checkpoints has reached the end of its tables.
     pub(crate) fn all_written(&mut self, shared: &Shared) -> Checked {
         let mut written = self.base.clone();
         count(shared.lock().written.iter().map(String::as_str), &mut written);

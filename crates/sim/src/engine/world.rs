@@ -19,23 +19,23 @@ use super::tables::{Readers, Tables};
 use super::truth::{Checked, Counts, Truth};
 use super::{Mutation, Options, Run, Seen, Violation};
 
-/// Turns from then on in which the job has to end.
+/// Number of further turns in which the job must end.
 const PROGRESS_WITHIN: u64 = 60_000;
-/// Turns after the end, for those who slept to show what they can do.
+/// Turns after the end, in which suspended processes continue.
 const AFTERMATH: u64 = 300;
-/// Turns that the job has at most of whose savepoint another is to begin.
+/// Largest number of turns of a job from whose savepoint another job starts.
 const BEFORE_TURNS: u64 = 1_000;
-/// Processes at a time.
+/// Processes at the same time.
 const PROCESSES: usize = 3;
 
-/// A process that runs the job, or still believes so.
+/// A process that runs the job, or believes so.
 struct Process {
     id: ProcessId,
     job: SteppedJob,
     stopping: bool,
 }
 
-/// All there is in a run.
+/// The whole state of a run.
 pub(crate) struct World<'a> {
     seed: u64,
     options: Options,
@@ -51,10 +51,10 @@ pub(crate) struct World<'a> {
     stop_asked: bool,
     finished_at: Option<u64>,
     asker: Asker,
-    /// What the job begins with.
+    /// What the job starts from.
     origin: Option<Origin>,
     damaged: bool,
-    /// Somebody looks after a savepoint about so often, in turns.
+    /// Average number of turns between two actions of the client for savepoints.
     asks_every: u64,
     seen: Seen,
     violation: Option<Violation>,
@@ -107,7 +107,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Runs the job until somebody has a savepoint of it.
+    /// Runs the job until the client has a savepoint of it.
     fn savepoint(mut self) -> Result<Option<Copied>> {
         self.asks_every = 10;
         let turns = self.rng.below(BEFORE_TURNS / 2);
@@ -161,7 +161,7 @@ impl<'a> World<'a> {
     }
 
     fn take_turn(&mut self) {
-        // Now and then everybody rests for longer: otherwise a pause before a restart would never end.
+        // Sometimes all processes pause for longer: otherwise a pause before a restart would never end.
         let most_us = if self.rng.below(100) == 0 { 100_000 } else { 200 };
         self.clock.advance(Duration::from_micros(self.rng.below(most_us)));
         if !self.faulty() {
@@ -202,7 +202,7 @@ impl<'a> World<'a> {
         self.step(which);
     }
 
-    /// Whether a process reaches for the job now. One without checkpoints is started once.
+    /// Whether a process tries to take the job over now. A job without checkpoints is started once.
     fn is_due_to_start(&mut self) -> bool {
         if !self.scenario.durable {
             return self.started == 0;
@@ -237,7 +237,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A process does something.
+    /// A process does a step.
     fn step(&mut self, which: usize) {
         let process = &mut self.processes[which];
         if self.stop_asked && !process.stopping {
@@ -259,7 +259,7 @@ impl<'a> World<'a> {
                 let task = self.rng.below(process.job.tasks() as u64) as usize;
                 let channels = process.job.channels(task) as u64;
                 let channel = self.rng.below(channels.max(1)) as usize;
-                // Sources are slow, so that there is something to do in many epochs.
+                // Sources are slow, so that there is work in many epochs.
                 let steps = if channels == 0 { 1 } else { 1 + self.rng.below(8) };
                 for _ in 0..steps {
                     self.shared.lock().poll_rows = 1 + self.rng.below(8) as usize;
@@ -271,7 +271,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A process takes the job over, from whoever has it.
+    /// A process takes the job over from its owner.
     fn start(&mut self) {
         self.started += 1;
         let id = self.started;
@@ -333,7 +333,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// A write that was under way arrives.
+    /// A delayed write arrives.
     fn arrive(&mut self) {
         let late = {
             let outside = &mut *self.shared.lock();
@@ -347,7 +347,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Tells the truth what has happened.
+    /// Reports to the checks what has happened.
     fn observe(&mut self) {
         let happened = std::mem::take(&mut self.shared.lock().happened);
         for event in &happened {
@@ -357,7 +357,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Takes away processes that have crashed, failed or come to their end.
+    /// Removes processes that have crashed, failed or ended.
     fn bury(&mut self) {
         let mut index = 0;
         while index < self.processes.len() {
@@ -427,7 +427,7 @@ impl<'a> World<'a> {
         self.seen.failures += 1;
         match error.kind() {
             ErrorKind::Outside => {}
-            // Who has the job now keeps the files of its own checkpoints only.
+            // The owner of the job keeps only the files of its own checkpoints.
             ErrorKind::Damaged if self.damaged || self.truth.owner() != Some(id) => {}
             ErrorKind::User if error.message().contains("another process has taken the job over") => {
                 if self.truth.owner() == Some(id) {
