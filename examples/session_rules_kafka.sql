@@ -1,7 +1,7 @@
 -- Does every entity follow the rules? Events of sessions come from Kafka; violations go to one topic, counts to another.
 --
 -- A session is a login, any number of uses of the service, a logout, within one window. Its events are numbered by
--- whoever sends them: so a step that is missing, or that counts twice, is a violation too. With checkpoints the job may be
+-- their sender: so a step that is missing, or that counts twice, is a violation too. With checkpoints the job may be
 -- killed at any moment, and there will be no false alert:
 --
 --     anabranch run examples/session_rules_kafka.sql --set checkpoint-directory=/var/lib/anabranch/session-rules

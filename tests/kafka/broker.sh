@@ -129,7 +129,7 @@ start() {
       cat "$dir/bootstrap.servers"
       return
     fi
-    # Somebody took a port between our look and the broker's bind: look again.
+    # Another process took a port between the check and the broker's bind: check again.
     grep -q 'Address already in use' "$dir/broker.log" || break
   done
   fail "the broker ended while starting: $(tail -n 20 "$dir/broker.log")"

@@ -47,7 +47,7 @@ start() {
       echo "http://127.0.0.1:$port"
       return
     fi
-    # Somebody took a port between our look and the server's bind: look again.
+    # Another process took a port between the check and the server's bind: check again.
     grep -q 'Failed to bind\|Address already in use' "$dir/server.log" || break
   done
   fail "the server ended while starting: $(tail -n 20 "$dir/server.log")"

@@ -40,7 +40,7 @@ pub(crate) struct Run {
     /// checkpoints
     #[arg(long, value_name = "PATH")]
     pub(crate) from: Option<String>,
-    /// Begin even if the query has no place for all that the savepoint holds
+    /// Start even if the query has no place for parts of the savepoint
     #[arg(long, requires = "from")]
     pub(crate) allow_lost_state: bool,
     /// Stop after this time: 30s, 5min, 500ms; without a unit, seconds
@@ -116,7 +116,7 @@ pub(crate) struct Savepoint {
 /// What changes a plan without changing its text.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Settings {
-    /// Tasks per stage; goes before SET 'parallelism'
+    /// Tasks per stage; overrides SET 'parallelism'
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) parallelism: Option<u32>,
     /// Option of the job, as the statement SET 'name' = 'value' before all others; may be repeated

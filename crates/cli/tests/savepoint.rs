@@ -117,7 +117,7 @@ fn a_job_begins_with_a_savepoint_of_a_running_one() {
     let at = |name: &str| folder.path().join(name).display().to_string();
     savepoint_and_rest(&at("checkpoints"), &at("savepoint"), &at("own"));
 
-    // Nobody answers any more; the last checkpoint is still there.
+    // No job answers any more; the last checkpoint is still there.
     let (_, error, code) = run(&["savepoint", &at("checkpoints"), &at("late")]);
     assert!(code == 1 && error.contains("no job runs there") && error.contains("--last"), "{error}");
     ok(&["savepoint", "--last", &at("checkpoints"), &at("late")]);

@@ -29,7 +29,7 @@ impl Terminal {
             libc::openpty(&raw mut master, &raw mut slave, std::ptr::null_mut(), std::ptr::null(), &raw const size)
         };
         assert_eq!(opened, 0, "no pseudo-terminal");
-        // SAFETY: the call above has just opened both, and nobody else has them.
+        // SAFETY: the call above has just opened both, and nothing else uses them.
         let (master, slave) = unsafe { (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) };
         let home = tempfile::tempdir().expect("home");
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));

@@ -68,7 +68,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told: for tests and simulation.
+/// A clock that its owner advances, for tests and simulation.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     nanos: AtomicU64,

@@ -58,7 +58,7 @@ pub(crate) struct Durable {
 
 /// A caller that waits for a checkpoint, and the epoch of the one that was granted for it.
 struct Waiting {
-    told: Sender<Committed>,
+    answer: Sender<Committed>,
     epoch: Option<Epoch>,
 }
 
@@ -243,8 +243,8 @@ impl Driver {
                 self.store_failure = error;
                 self.inputs.push_back(Input::Store(sequence, answer));
             }
-            Message::Checkpoint(told) => {
-                self.waiting.push(Waiting { told, epoch: None });
+            Message::Checkpoint(answer) => {
+                self.waiting.push(Waiting { answer, epoch: None });
                 self.inputs.push_back(Input::Checkpoint);
             }
             Message::Stop => {
@@ -419,8 +419,8 @@ impl Driver {
         self.waiting.retain(|waiting| {
             let fulfilled = waiting.epoch.is_some_and(|epoch| epoch <= committed.epoch);
             // A caller that has stopped waiting needs no answer.
-            let told = fulfilled.then(|| waiting.told.send(committed));
-            told.is_none()
+            let sent = fulfilled.then(|| waiting.answer.send(committed));
+            sent.is_none()
         });
     }
 
@@ -429,7 +429,7 @@ impl Driver {
         if let Some(last) = self.coordinator.newest_checkpoint() {
             let committed = Committed { incarnation: last.incarnation, epoch: last.epoch };
             for waiting in self.waiting.drain(..).filter(|_| committed.incarnation == self.coordinator.incarnation()) {
-                let _ = waiting.told.send(committed);
+                let _ = waiting.answer.send(committed);
             }
         }
         self.outcome = Some(Ok(()));

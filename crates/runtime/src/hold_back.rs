@@ -36,7 +36,7 @@ struct Slowest {
     /// Time spent polling, and the furthest watermark of the job, when this partition first became the slowest.
     since: Duration,
     foremost: EventTime,
-    told: bool,
+    reported: bool,
 }
 
 impl HoldBack {
@@ -58,13 +58,13 @@ impl HoldBack {
         };
         let known = self.slowest.take().filter(|k| k.watermark == slowest.watermark && k.name == slowest.name);
         let (name, watermark) = (Arc::clone(&slowest.name), slowest.watermark);
-        let known = known.unwrap_or(Slowest { name, watermark, since: polled, foremost, told: false });
+        let known = known.unwrap_or(Slowest { name, watermark, since: polled, foremost, reported: false });
         let stands = polled.saturating_sub(known.since) >= HELD_BACK_AFTER;
-        let told = known.told;
-        let tell = stands && !told && foremost > known.foremost && foremost > watermark;
-        self.slowest = Some(Slowest { told: told || tell, ..known });
+        let reported = known.reported;
+        let report = stands && !reported && foremost > known.foremost && foremost > watermark;
+        self.slowest = Some(Slowest { reported: reported || report, ..known });
         let since = |then: Nanos| now.after(then);
-        tell.then(|| HeldBack {
+        report.then(|| HeldBack {
             table: table.to_owned(),
             partition: Arc::clone(&slowest.name),
             watermark,

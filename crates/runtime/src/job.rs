@@ -327,8 +327,8 @@ fn volatile(
     };
     let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), parts)?;
     let running = Running::new(Arc::clone(&assembly.control));
-    let told = (Arc::clone(mailbox), received);
-    let driver = Driver::new(coordinator, told, clock, Arc::clone(shared), running, drive);
+    let mail = (Arc::clone(mailbox), received);
+    let driver = Driver::new(coordinator, mail, clock, Arc::clone(shared), running, drive);
     Ok(Prepared { assembly, driver, recorder: None })
 }
 
@@ -362,8 +362,8 @@ fn durable(
     let TakenOver { coordinator, recorder, job, former, origin, notices, work: (work, to_do), .. } = taken;
     notices.into_iter().for_each(|notice| shared.notify(notice));
     let running = Running::new(Arc::clone(&assembly.control));
-    let told = (Arc::clone(mailbox), received);
-    let mut driver = Driver::new(coordinator, told, Arc::clone(&shared.clock), Arc::clone(shared), running, drive);
+    let mail = (Arc::clone(mailbox), received);
+    let mut driver = Driver::new(coordinator, mail, Arc::clone(&shared.clock), Arc::clone(shared), running, drive);
     let (plan, connectors, store) = (plan.clone(), connectors.clone(), checkpointing.store.clone());
     let outline = Outline::new(&plan);
     driver.set_durable(Durable { plan, connectors, outline, origin, store, job, former, work });
@@ -388,8 +388,8 @@ impl JobHandle {
             return Err(Error::user("the job keeps no checkpoints")
                 .remedy("set a directory for them: SET 'checkpoint-directory' = '...'"));
         }
-        let (told, committed) = channel();
-        self.mailbox.send(Message::Checkpoint(told));
+        let (answer, committed) = channel();
+        self.mailbox.send(Message::Checkpoint(answer));
         committed.recv().map_err(|_| Error::outside("the job ended before the checkpoint was complete"))
     }
 

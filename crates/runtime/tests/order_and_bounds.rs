@@ -79,7 +79,7 @@ fn no_record_overtakes_a_marker_and_no_marker_a_record() {
         let log = tables.log.lock().expect("no panic");
         assert_eq!(log.finished_sinks, sinks);
         for (task, done) in &log.done {
-            assert!(done.is_sorted() && !done.is_empty(), "seed {seed}: source {task} was told {done:?}");
+            assert!(done.is_sorted() && !done.is_empty(), "seed {seed}: source {task} was notified of {done:?}");
         }
     }
 }

@@ -101,7 +101,7 @@ fn a_job_that_has_ended_is_not_started_again() {
     let job = start(&events(Some(100)), &set);
     assert!(job.had_ended() && job.wait_timeout(Duration::ZERO) && job.metrics().is_empty());
     job.stop();
-    let error = job.checkpoint_now().expect_err("nobody takes one").to_string();
+    let error = job.checkpoint_now().expect_err("no job takes one").to_string();
     assert!(error.contains("the job ended before"), "{error}");
     assert!(finish(job).expect("nothing is wrong").had_ended);
     assert_eq!(log_entries(folder.path()), log);

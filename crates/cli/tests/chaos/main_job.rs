@@ -26,7 +26,7 @@ fn no_result_is_lost_or_doubled_however_often_the_process_is_killed() {
     kill_and_compare(&[], 1);
 }
 
-/// Whoever takes the last row of each key has the results, and so has a compacted topic.
+/// A consumer that keeps the last row of each key has the results, and so has a compacted topic.
 #[test]
 fn at_least_once_a_row_that_comes_again_replaces_the_same_row() {
     let set = ["sink.delivery-guarantee=at-least-once", "key.fields=campaign_id;window_start", "key.format=json"];

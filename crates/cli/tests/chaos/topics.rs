@@ -1,4 +1,4 @@
-//! Topics as somebody else writes and reads them: a plain client of the broker.
+//! Topics as another program writes and reads them: a plain client of the broker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

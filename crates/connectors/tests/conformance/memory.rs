@@ -132,7 +132,7 @@ fn a_channel_without_receiver_is_an_error() {
     let mut writer = sink.sink(&sink_spec(&spec("mine", &[]), &schema()), &context(0, 1)).unwrap();
     drop(receiver);
     let error = writer.write(&batches()[0]).unwrap_err().to_string();
-    assert!(error.contains("nobody receives the rows of table 'conformance'"), "{error}");
+    assert!(error.contains("the receiver of the rows of table 'conformance' is gone"), "{error}");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn positions_are_places_in_blocks() {
     let places = [(1, 0, 0), (1, 0, 4), (1, 1, 0), (1, 1, 4), (2, 0, 0), (2, 0, 4), (2, 1, 0), (2, 1, 4)];
     let mut expected = places.map(|(pass, block, byte)| format!("pass {pass} block {block} byte {byte}")).to_vec();
     expected.extend(["end".into(), "end".into()]);
-    assert_eq!(at, expected, "the end is told after the last row and again after the end of the partition");
+    assert_eq!(at, expected, "the end is reported after the last row and again after the end of the partition");
     for wrong in ["pass 1 block 2 byte 0", "pass 1 block 0 byte 7", "pass 0 block 0 byte 0", "pass 1 block 0 row 0"] {
         let from = [("partition 0 of 1".to_owned(), wrong.to_owned())].into();
         let error = open(Some(&from)).err().unwrap().to_string();
