@@ -6,6 +6,7 @@ mod leftovers;
 mod lengths;
 mod names;
 mod source;
+mod terms;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -82,6 +83,7 @@ pub(crate) fn run(root: &Path, bless: bool) -> Result<Vec<Problem>, String> {
     problems.extend(lengths::check(&files, &text_of(&files, RATCHET)?));
     problems.extend(names::check(&files, LIFE_OF_A_RECORD, &text_of(&files, LIFE_OF_A_RECORD)?));
     problems.extend(leftovers::check(&files));
+    problems.extend(terms::check(&files));
     problems.extend(code_map::check_crates(&architecture, &crates));
     let connectors = text_of(&files, CONNECTORS_SOURCE)?;
     problems.extend(code_map::check_connectors(&connectors, &text_of(&files, CONNECTORS_GUIDE)?));

@@ -99,7 +99,7 @@ fn start_time(text: &str) -> Result<i64> {
     let ms = ms.or_else(|| DateTime::parse_from_rfc3339(text).ok().map(|t| t.timestamp_millis()));
     let ms = ms.or_else(|| naive("%Y-%m-%d %H:%M:%S%.f")).or_else(|| naive("%Y-%m-%dT%H:%M:%S%.f"));
     ms.or_else(|| date().map(|t| t.and_utc().timestamp_millis())).ok_or_else(|| {
-        Error::user(format!("invalid value '{text}' of option 'start-time'"))
+        Error::user(format!("option 'start-time' is '{text}', which cannot be read"))
             .remedy("give milliseconds since 1970 or a UTC time such as '2024-01-01 00:00:00'")
     })
 }

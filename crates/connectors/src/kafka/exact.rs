@@ -3,8 +3,8 @@
 //! The client cannot take up another process's open transaction, so nothing is sent before its checkpoint is complete. Records
 //! are encoded as they come and held in memory; at the end of an epoch that a checkpoint covers they become part of the
 //! checkpoint; when the checkpoint is complete they are written in one transaction. So the query never waits for a broker
-//! but when the topic is first looked up, and a crash at any moment leaves all of an interval's records to be written by whoever
-//! goes on, or none. The price is memory and checkpoints of the size of what an interval gives out.
+//! but when the topic is first looked up, and a crash at any moment leaves all of an interval's records, or none, to be
+//! written by the process that resumes. The price is memory and checkpoints of the size of what an interval gives out.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! Transactions that write the records of one task, each of an epoch, at most once.
 //!
 //! A transaction also commits the epoch's number as the offset of a consumer group that has no other use: both become visible
-//! or neither. Whoever takes over asks for that offset first and skips what is done. Two who write for one task cannot do so
+//! or neither. A process that takes over reads that offset first and skips what is done. Two who write for one task cannot do so
 //! at a time: opening a transactional identity ends the open transaction of its former owner and fences it. The offset's metadata
 //! is the checksum of the epoch's records: an epoch that is done with other records than those to be written is an error, not
 //! done, because then two runs of the job have gone different ways and the results of one of them would be missing.
@@ -114,7 +114,7 @@ pub(super) struct Transactor {
 }
 
 impl Transactor {
-    /// Takes over a task's transactions: ends one that is open, fences whoever had them, and asks what is done.
+    /// Takes over a task's transactions: ends one that is open, fences the former owner, and reads what is done.
     pub(super) fn open(
         table: &Table,
         identity: &Identity,
