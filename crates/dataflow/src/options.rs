@@ -19,7 +19,8 @@ pub struct JobOptions {
     pub buffer_timeout: Duration,
     /// `batch-rows`: the largest number of rows in a batch that a source reads or an exchange gathers.
     pub batch_rows: usize,
-    /// `channel-bytes`: the largest number of bytes buffered on a channel between two tasks (one batch always passes).
+    /// `channel-bytes`: the largest number of bytes buffered on a channel between two tasks (one batch always passes). The
+    /// channels of a task that receives from many others share a bound.
     pub channel_bytes: usize,
     /// `state-backend`: where operators keep state.
     pub state_backend: StateBackendKind,

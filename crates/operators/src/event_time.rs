@@ -51,7 +51,7 @@ pub fn latest_time(times: &[i64]) -> Option<i64> {
     Some(latest(times, first))
 }
 
-/// Whether all of these times are at or after `from` and at or before `to`, which lie less than 2^63 apart.
+/// Whether all of these times are at or after `from` and at or before `to`, which is not before `from` and less than 2^63 apart.
 pub(crate) fn all_within(times: &[i64], from: i64, to: i64) -> bool {
     // A negative difference sets the sign. If a time is so far off that one difference overflows, the other is
     // negative.

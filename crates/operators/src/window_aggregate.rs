@@ -159,7 +159,8 @@ impl WindowAggregate {
         if time.null_count() == 0 {
             let Some(first) = values.first() else { return Ok(Split::default()) };
             let pane = times.pane_of(*first);
-            if all_within(&values, pane.max(late_below), pane.saturating_add(times.pane - 1)) {
+            let (from, to) = (pane.max(late_below), pane.saturating_add(times.pane - 1));
+            if from <= to && all_within(&values, from, to) {
                 return Ok(Split { panes: vec![(pane, None)], late: Vec::new() });
             }
         }

@@ -135,6 +135,9 @@ pub(crate) struct DurableParts<'a> {
     pub(crate) log: Option<Log>,
 }
 
+/// So many channels of a task hold `channel-bytes` each. More of them share what these may hold.
+const FULL_CHANNELS: usize = 4;
+
 /// The tasks of a stage.
 pub(crate) fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
     let id = stage.id;
@@ -167,6 +170,12 @@ fn channels_of(plan: &Plan, exchange: &Exchange) -> usize {
     }
 }
 
+/// The bound of each of a task's channels. All channels between two stages would otherwise take memory by the square of their
+/// parallelism.
+fn channel_capacity(channel_bytes: usize, channels: usize) -> usize {
+    channel_bytes / channels.div_ceil(FULL_CHANNELS).max(1)
+}
+
 fn entries(plan: &Plan) -> BTreeMap<(StageId, Option<usize>), Entry> {
     let mut entries: BTreeMap<(StageId, Option<usize>), Entry> = BTreeMap::new();
     for exchange in &plan.exchanges {
@@ -177,7 +186,8 @@ fn entries(plan: &Plan) -> BTreeMap<(StageId, Option<usize>), Entry> {
         entry.channels += channels_of(plan, exchange);
     }
     for ((to, _), entry) in &mut entries {
-        let inbox = || Arc::new(Inbox::new(entry.channels, plan.options.channel_bytes));
+        let capacity = channel_capacity(plan.options.channel_bytes, entry.channels);
+        let inbox = || Arc::new(Inbox::new(entry.channels, capacity));
         entry.inboxes = (0..plan.stage(*to).parallelism).map(|_| inbox()).collect();
     }
     entries
@@ -315,5 +325,18 @@ impl Builder<'_> {
         let senders = all.map(|(_, inbox)| ChannelSender { inbox: Arc::clone(inbox), channel }).collect();
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
         Ok(ExchangeWriter::new(exchange.kind.clone(), senders, self.plan.key_groups, options, clock))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_channels_of_a_task_share_their_memory() {
+        assert_eq!([1, 2, 4].map(|channels| channel_capacity(4 << 20, channels)), [4 << 20; 3]);
+        for channels in [5, 8, 64, 1000] {
+            assert!(channels * channel_capacity(4 << 20, channels) <= FULL_CHANNELS * (4 << 20), "{channels}");
+        }
     }
 }

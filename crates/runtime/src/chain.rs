@@ -202,9 +202,10 @@ impl Chain {
         match element {
             Element::Batch(batch) => {
                 TaskCounters::add(&self.counters.rows_out, batch.num_rows() as u64);
-                TaskCounters::add(&self.counters.bytes_out, batch_bytes(&batch) as u64);
+                let bytes = batch_bytes(&batch);
+                TaskCounters::add(&self.counters.bytes_out, bytes as u64);
                 match &mut self.tail {
-                    Tail::Exchanges(writers) => writers.iter_mut().try_for_each(|w| w.batch(&batch, born)),
+                    Tail::Exchanges(writers) => writers.iter_mut().try_for_each(|w| w.batch(&batch, bytes, born)),
                     Tail::Sink(tail) => {
                         tail.sink.write(&batch)?;
                         self.counters.result_latency.record(self.clock.now().since(born), batch.num_rows() as u64);

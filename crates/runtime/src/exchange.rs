@@ -34,6 +34,8 @@ pub(crate) struct ExchangeWriter {
     key_groups: KeyGroups,
     turn: usize,
     rows_wanted: usize,
+    /// Rows of a target leave when they take so many bytes, however few they are.
+    bytes_wanted: usize,
     buffer_timeout: std::time::Duration,
     clock: Arc<dyn Clock>,
     hashes: Vec<u64>,
@@ -46,6 +48,7 @@ struct Target {
     sender: ChannelSender,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
+    pending_bytes: usize,
     /// Birth of the oldest pending row.
     born: Nanos,
     /// When the pending rows must be sent.
@@ -64,10 +67,13 @@ impl ExchangeWriter {
     ) -> Self {
         let tasks = senders.len() as u32;
         let owners = (0..key_groups.0).map(|g| key_groups.owner(anabranch_model::KeyGroup(g), tasks)).collect();
+        // What waits on this side of a channel is at most half of what may wait in it.
+        let bytes_wanted = senders.iter().map(|sender| sender.inbox.capacity() / 2).min().unwrap_or(usize::MAX);
         let target = |sender| Target {
             sender,
             pending: Vec::new(),
             pending_rows: 0,
+            pending_bytes: 0,
             born: Nanos(u64::MAX),
             deadline: Nanos(u64::MAX),
             watermark: None,
@@ -80,6 +86,7 @@ impl ExchangeWriter {
             turn: 0,
             // Half a batch is worth sending: a full batch divided between two tasks needs no gathering.
             rows_wanted: options.batch_rows.div_ceil(2),
+            bytes_wanted,
             buffer_timeout: options.buffer_timeout,
             clock,
             hashes: Vec::new(),
@@ -88,27 +95,29 @@ impl ExchangeWriter {
         }
     }
 
-    /// Distributes rows.
-    pub(crate) fn batch(&mut self, batch: &RecordBatch, born: Nanos) -> Result<()> {
+    /// Distributes rows, which take `bytes` together.
+    pub(crate) fn batch(&mut self, batch: &RecordBatch, bytes: usize, born: Nanos) -> Result<()> {
+        let whole = || (batch.clone(), bytes);
         match &self.kind {
-            ExchangeKind::Forward => self.put(0, batch.clone(), born),
-            ExchangeKind::Broadcast => {
-                (0..self.targets.len()).try_for_each(|target| self.put(target, batch.clone(), born))
-            }
+            ExchangeKind::Forward => self.put(0, whole(), born),
+            ExchangeKind::Broadcast => (0..self.targets.len()).try_for_each(|target| self.put(target, whole(), born)),
             ExchangeKind::Rebalance => {
                 self.turn = (self.turn + 1) % self.targets.len();
-                self.put(self.turn, batch.clone(), born)
+                self.put(self.turn, whole(), born)
             }
             ExchangeKind::Hash { keys } => {
                 if keys.is_empty() || self.targets.len() == 1 {
-                    return self.put(0, batch.clone(), born);
+                    return self.put(0, whole(), born);
                 }
                 let columns: Vec<ArrayRef> = keys.iter().map(|key| Arc::clone(batch.column(*key))).collect();
                 for (target, rows) in self.partition(&columns, batch.num_rows())?.into_iter().enumerate() {
                     match rows.len() {
                         0 => {}
-                        all if all == batch.num_rows() => self.put(target, batch.clone(), born)?,
-                        _ => self.put(target, take_rows(batch, &rows)?, born)?,
+                        all if all == batch.num_rows() => self.put(target, whole(), born)?,
+                        some => {
+                            let share = bytes.saturating_mul(some) / batch.num_rows();
+                            self.put(target, (take_rows(batch, &rows)?, share), born)?;
+                        }
                     }
                 }
                 Ok(())
@@ -129,15 +138,17 @@ impl ExchangeWriter {
         })
     }
 
-    fn put(&mut self, index: usize, batch: RecordBatch, born: Nanos) -> Result<()> {
+    fn put(&mut self, index: usize, (batch, bytes): (RecordBatch, usize), born: Nanos) -> Result<()> {
         let target = &mut self.targets[index];
         if target.pending.is_empty() {
             target.deadline = self.clock.now().plus(self.buffer_timeout);
         }
         target.pending_rows += batch.num_rows();
+        target.pending_bytes += bytes;
         target.pending.push(batch);
         target.born = target.born.min(born);
-        if target.pending_rows >= self.rows_wanted || self.buffer_timeout.is_zero() {
+        let enough = target.pending_rows >= self.rows_wanted || target.pending_bytes >= self.bytes_wanted;
+        if enough || self.buffer_timeout.is_zero() {
             self.flush_target(index)?;
         }
         Ok(())
@@ -151,7 +162,7 @@ impl ExchangeWriter {
                 _ => concat_batches(&first.schema(), &target.pending)?,
             };
             target.pending.clear();
-            target.pending_rows = 0;
+            (target.pending_rows, target.pending_bytes) = (0, 0);
             let born = std::mem::replace(&mut target.born, Nanos(u64::MAX));
             target.deadline = Nanos(u64::MAX);
             let envelope = Envelope::Batch(Stamped { value: compact(batch)?, born });
@@ -296,7 +307,41 @@ fn view_buffer_bytes(column: &ArrayRef) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::{Int64Array, StringViewArray};
+
     use super::*;
+    use crate::inbox::Received;
+
+    /// Rows may be large: what a sender gathers is bounded in bytes, and so is a batch in a channel.
+    #[test]
+    fn large_rows_leave_before_there_are_many() {
+        let clock: Arc<dyn Clock> = Arc::new(anabranch_model::ManualClock::default());
+        let inboxes = [0, 1, 2].map(|_| Arc::new(Inbox::new(1, 64 << 10)));
+        let senders = inboxes.iter().map(|inbox| ChannelSender { inbox: Arc::clone(inbox), channel: 0 }).collect();
+        let kind = ExchangeKind::Hash { keys: vec![0] };
+        let options = JobOptions { buffer_timeout: std::time::Duration::from_secs(1), ..JobOptions::default() };
+        let mut writer = ExchangeWriter::new(kind, senders, KeyGroups(128), &options, Arc::clone(&clock));
+        let mut received = 0;
+        for first in (0..600_i64).step_by(6) {
+            let text = |n: i64| Some(format!("{n} {}", "x".repeat(1000)));
+            let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(first..first + 6));
+            let texts: ArrayRef = Arc::new((first..first + 6).map(text).collect::<StringViewArray>());
+            let batch = RecordBatch::try_from_iter([("key", keys), ("text", texts)]).expect("batch");
+            writer.batch(&batch, batch_bytes(&batch), Nanos(0)).expect("sent");
+            let gathered = writer.targets.iter().flat_map(|target| &target.pending).map(batch_bytes).sum::<usize>();
+            assert!(gathered < 3 * (32 << 10) + batch_bytes(&batch), "{gathered} bytes wait to be sent");
+            for inbox in &inboxes {
+                if let Received::Envelope(_, envelope) =
+                    inbox.receive(&[false], Some(std::time::Duration::ZERO), clock.as_ref())
+                    && let Envelope::Batch(batch) = envelope
+                {
+                    assert!(batch_bytes(&batch.value) <= 64 << 10);
+                    received += batch.value.num_rows();
+                }
+            }
+        }
+        assert!(received > 450, "{received} of 600 rows");
+    }
 
     #[test]
     fn scanning_and_sorting_find_the_same_rows_in_order() {

@@ -80,6 +80,11 @@ impl Inbox {
         }
     }
 
+    /// Bytes that a channel holds at most, but for a single batch that is larger.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     /// The state is consistent after each statement, so a panic elsewhere does not spoil it.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Nanos, Result};
+use anabranch_model::{Clock, Error, Nanos, Result};
 use anabranch_operators::{Positions, TaskContext};
 
 use super::identity::{FileId, Identity};
@@ -18,7 +18,6 @@ use super::listing::files;
 use super::options::FileFormat;
 use super::position::{Entry, Names, Position};
 use super::{io_error, listing};
-use crate::positions::foreign;
 use crate::wait::wait;
 
 /// The state of scanning a followed table.
@@ -38,6 +37,8 @@ pub(super) struct Follow {
 pub(super) struct Resumed {
     pub(super) label: String,
     pub(super) position: Position,
+    /// Whether the file had no more bytes there.
+    pub(super) is_at_end: bool,
     pub(super) tracked: Tracked,
 }
 
@@ -96,11 +97,13 @@ impl Follow {
 }
 
 /// Matches the positions in `from` with the files that are present: by inode and time of birth. If that fails, for example after the
-/// folder was copied, by name and first bytes. Positions of former versions are matched by name.
+/// folder was copied, by name and first bytes. Positions of former versions are matched by name. A file that is gone must have been
+/// read to its end.
 pub(super) fn resume(
     from: &Positions,
     present: &[(PathBuf, FileId)],
     (names, format, table): (&Names, &FileFormat, &str),
+    context: &TaskContext,
 ) -> Result<BTreeMap<FileId, Resumed>> {
     let by_inode: BTreeMap<_, _> = present.iter().map(|(_, id)| ((id.inode, id.born_ms), *id)).collect();
     let mut found = BTreeMap::new();
@@ -112,24 +115,45 @@ pub(super) fn resume(
             None => elsewhere.push((label, entry)),
         }
     }
+    let by_path: BTreeMap<&Path, FileId> = present.iter().map(|(path, id)| (path.as_path(), *id)).collect();
     for (label, entry) in elsewhere {
         let path = names.path(&entry.name);
-        let same = present.iter().find(|(present, id)| *present == path && !found.contains_key(id));
+        let same = by_path.get(path.as_path()).filter(|id| !found.contains_key(id));
         match same {
-            Some((path, id)) if begins_alike(path, entry.identity)? => {
+            Some(id) if begins_alike(&path, entry.identity)? => {
                 found.insert(*id, resumed(label, &entry, *id));
             }
-            // A file that was read to its end may have been deleted.
             _ if entry.position == Position::End => {}
-            _ => return Err(foreign(table, label, &format!("there is no such file in {}", names.root().display()))),
+            _ if entry.is_at_end => report_gone(table, &path, &entry, context),
+            _ => return Err(gone(table, &path, &entry)),
         }
     }
     Ok(found)
 }
 
+/// A file that grew was deleted or replaced while the job did not run. One of the tasks reports it.
+fn report_gone(table: &str, path: &Path, entry: &Entry, context: &TaskContext) {
+    let reader = entry.identity.map_or(0, |identity| identity.owner(context.parallelism));
+    if reader == context.index {
+        context.host.notify(format!(
+            "table {table}: {} is gone; it had been read to its end when the checkpoint was made, and what was written to it \
+             since is not read",
+            path.display()
+        ));
+    }
+}
+
+fn gone(table: &str, path: &Path, entry: &Entry) -> Error {
+    let (path, position) = (path.display(), entry.position);
+    Error::user(format!("{path} is gone, and it had been read to {position} only: the rest of it would be lost"))
+        .at(format!("table {table}"))
+        .remedy("put the file back, or start the job without the checkpoint")
+}
+
 fn resumed(label: &str, entry: &Entry, id: FileId) -> Resumed {
     let head = entry.identity.map(|identity| identity.head).unwrap_or_default();
-    Resumed { label: label.to_owned(), position: entry.position, tracked: Tracked { id, head } }
+    let (position, is_at_end) = (entry.position, entry.is_at_end);
+    Resumed { label: label.to_owned(), position, is_at_end, tracked: Tracked { id, head } }
 }
 
 fn begins_alike(path: &Path, identity: Option<Identity>) -> Result<bool> {

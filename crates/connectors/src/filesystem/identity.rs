@@ -8,8 +8,8 @@ use std::time::UNIX_EPOCH;
 
 use anabranch_model::{HASH_SEED, hash_bytes};
 
-/// The number of first bytes that identify a file.
-const HEAD_BYTES: usize = 256;
+/// The number of first bytes that identify a file: more than a header has, so that rows are among them.
+const HEAD_BYTES: usize = 4096;
 
 /// A file's identity in its file system. It survives a rename. A file that takes over a name has another identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,9 +30,13 @@ impl FileId {
 
     /// Which of `parallelism` tasks reads the file.
     pub(super) fn owner(self, parallelism: u32) -> u32 {
-        let owner = hash_bytes(HASH_SEED, &self.inode.to_le_bytes()) % u64::from(parallelism.max(1));
-        u32::try_from(owner).unwrap_or(0)
+        owner(self.inode, parallelism)
     }
+}
+
+fn owner(inode: u64, parallelism: u32) -> u32 {
+    let owner = hash_bytes(HASH_SEED, &inode.to_le_bytes()) % u64::from(parallelism.max(1));
+    u32::try_from(owner).unwrap_or(0)
 }
 
 /// A hash of a file's first bytes. They stay the same while the file grows.
@@ -80,6 +84,13 @@ pub(super) struct Identity {
     pub(super) inode: u64,
     pub(super) born_ms: u64,
     pub(super) head: Head,
+}
+
+impl Identity {
+    /// Which of `parallelism` tasks read the file, or would read it.
+    pub(super) fn owner(self, parallelism: u32) -> u32 {
+        owner(self.inode, parallelism)
+    }
 }
 
 impl fmt::Display for Identity {

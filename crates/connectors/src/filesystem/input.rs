@@ -67,6 +67,8 @@ pub(super) struct Input {
     position: u64,
     /// Size of the compressed file when it was last opened.
     packed_bytes: u64,
+    /// There were no more bytes at the last read.
+    is_at_end: bool,
 }
 
 enum Reader {
@@ -77,7 +79,16 @@ enum Reader {
 impl Input {
     pub(super) fn new(path: &Path, compression: Compression, tracked: Option<Tracked>, position: u64) -> Input {
         let path = path.to_owned();
-        Input { path, compression, tracked, stays_open: false, reader: None, position, packed_bytes: 0 }
+        Input {
+            path,
+            compression,
+            tracked,
+            stays_open: false,
+            reader: None,
+            position,
+            packed_bytes: 0,
+            is_at_end: false,
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -98,6 +109,11 @@ impl Input {
         self.position
     }
 
+    /// Whether there were no more bytes at the last read.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.is_at_end
+    }
+
     pub(super) fn head(&self) -> Head {
         self.tracked.map_or(Head::default(), |tracked| tracked.head)
     }
@@ -109,6 +125,7 @@ impl Input {
             (None, None) => self.open_whole(),
             (Some(tracked), Some(Reader::Plain(file))) => {
                 let supply = supply(file, &tracked, file.metadata(), self.position);
+                self.is_at_end |= matches!(supply, Ok(Supply::Nothing));
                 if let Ok(Supply::Bytes) = supply
                     && !tracked.head.is_full()
                 {
@@ -151,7 +168,10 @@ impl Input {
         let given = if self.compression == Compression::None { self.position } else { self.packed_bytes };
         match supply(&file, &tracked, Ok(metadata), given)? {
             Supply::Bytes => {}
-            other => return Ok(other),
+            other => {
+                self.is_at_end |= other == Supply::Nothing;
+                return Ok(other);
+            }
         }
         self.tracked = Some(Tracked { head: Head::of(&file)?, ..tracked });
         self.read_from(file, length)
@@ -201,6 +221,7 @@ impl Input {
             Err(error) if self.is_incomplete(&error) => true,
             Err(error) => return Err(self.failed(&error)),
         };
+        self.is_at_end = at_end;
         let stays_open = self.stays_open && self.tracked.is_some() && matches!(self.reader, Some(Reader::Plain(_)));
         if at_end && !stays_open {
             self.reader = None;

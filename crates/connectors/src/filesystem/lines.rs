@@ -116,6 +116,16 @@ impl LineReader {
         }
     }
 
+    /// Whether the file had no more bytes behind the position, at the last read.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.rest.is_empty() && self.too_long.is_none() && self.input.is_at_end()
+    }
+
+    /// Whether reading began there and found nothing yet.
+    pub(super) fn has_read_nothing_since(&self, start: Position) -> bool {
+        matches!(start, Position::Text { byte, .. } if self.input.position() == byte)
+    }
+
     pub(super) fn input(&mut self) -> &mut Input {
         &mut self.input
     }

@@ -1,6 +1,6 @@
 //! Positions in files, as text that does not depend on the size of batches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -70,10 +70,6 @@ impl Names {
         Names { root: root.to_owned() }
     }
 
-    pub(super) fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// The name of a file.
     pub(super) fn name(&self, path: &Path) -> Result<String> {
         let name = path.strip_prefix(&self.root).unwrap_or(path);
@@ -95,6 +91,7 @@ impl Names {
         format: &FileFormat,
         table: &str,
     ) -> Result<BTreeMap<String, Position>> {
+        let present: BTreeSet<&String> = present.iter().collect();
         let read = from.iter().map(|(label, text)| {
             let Entry { name, position, .. } = Entry::parse(label, text, format, table)?;
             if position != Position::End && !present.contains(&name) {
@@ -113,7 +110,12 @@ pub(super) struct Entry {
     pub(super) position: Position,
     /// Present for followed files.
     pub(super) identity: Option<Identity>,
+    /// The file had no more bytes when it was last read. It may have grown since.
+    pub(super) is_at_end: bool,
 }
+
+/// What ends the position of a followed file that had no more bytes.
+const AT_END: &str = " wholly read";
 
 impl Entry {
     pub(super) fn parse(label: &str, text: &str, format: &FileFormat, table: &str) -> Result<Entry> {
@@ -125,6 +127,7 @@ impl Entry {
     }
 
     fn read(label: &str, text: &str, format: &FileFormat) -> Option<Entry> {
+        let (text, at_end) = text.strip_suffix(AT_END).map_or((text, false), |text| (text, true));
         let (position, identity) = match text.find("inode ") {
             None => (text, None),
             Some(at) => {
@@ -135,8 +138,14 @@ impl Entry {
         let position = Position::parse(position, format)?;
         let suffix = identity.map(|identity| suffix(identity.inode, identity.born_ms));
         let name = suffix.and_then(|suffix| label.strip_suffix(&suffix)).unwrap_or(label).to_owned();
-        Some(Entry { name, position, identity })
+        Some(Entry { name, position, identity, is_at_end: at_end || position == Position::End })
     }
+}
+
+/// The position of a followed file as text.
+pub(super) fn followed(position: Position, identity: Identity, is_at_end: bool) -> String {
+    let at_end = if is_at_end && position != Position::End { AT_END } else { "" };
+    format!("{position} {identity}{at_end}")
 }
 
 /// The key of a followed file in positions. It never changes: the file's first name with its inode and creation time.

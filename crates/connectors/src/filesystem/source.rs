@@ -21,7 +21,7 @@ use super::input::{Compression, Tracked};
 use super::io_error;
 use super::options::{FileFormat, FileOptions};
 use super::parquet::ParquetFile;
-use super::position::{Names, Position, label};
+use super::position::{self, Names, Position, label};
 use super::text::TextFile;
 use crate::format::{Decode, source_schema};
 use crate::ownership::Announcements;
@@ -54,6 +54,8 @@ struct ReadFile {
     path: PathBuf,
     /// Where reading begins.
     start: Position,
+    /// Whether the file had no more bytes there.
+    starts_at_end: bool,
     /// Its identity, if the table is followed.
     tracked: Option<Tracked>,
     /// `None` until its first turn.
@@ -82,7 +84,13 @@ impl ReadFile {
             Some(Content::Text(text)) => text.position(),
             Some(Content::Parquet(parquet)) => parquet.position(),
         };
-        position_text(position, self.identity())
+        let is_at_end = match &self.content {
+            Some(Content::Text(text)) => {
+                text.is_at_end() || (self.starts_at_end && text.has_read_nothing_since(self.start))
+            }
+            _ => self.starts_at_end,
+        };
+        position_text(position, self.identity(), is_at_end)
     }
 
     fn identity(&self) -> Option<(FileId, Head)> {
@@ -94,10 +102,13 @@ impl ReadFile {
     }
 }
 
-fn position_text(position: Position, identity: Option<(FileId, Head)>) -> String {
+fn position_text(position: Position, identity: Option<(FileId, Head)>, is_at_end: bool) -> String {
     match identity {
         None => position.to_string(),
-        Some((id, head)) => format!("{position} {}", Identity { inode: id.inode, born_ms: id.born_ms, head }),
+        Some((id, head)) => {
+            let identity = Identity { inode: id.inode, born_ms: id.born_ms, head };
+            position::followed(position, identity, is_at_end)
+        }
     }
 }
 
@@ -132,7 +143,7 @@ impl FileSource {
                 super::listing::check(&source.options.path)?;
                 let present = follow.present()?;
                 let table = (&source.names, &source.options.format, spec.table.as_str());
-                let resumed = from.map_or(Ok(BTreeMap::new()), |from| resume(from, &present, table))?;
+                let resumed = from.map_or(Ok(BTreeMap::new()), |from| resume(from, &present, table, context))?;
                 source.add_new(present, resumed)?;
             }
             None => source.add_all(spec, context, from)?,
@@ -157,7 +168,7 @@ impl FileSource {
                 self.ended.push(Ended { label: name, identity: None });
             } else {
                 let path = self.names.path(&name);
-                self.add(partition, name, path, start, None);
+                self.add((partition, name, path), (start, false), None);
             }
         }
         Ok(())
@@ -173,11 +184,12 @@ impl FileSource {
             if known.contains(&id) || id.owner(follow.parallelism) != follow.task {
                 continue;
             }
-            let (label, start, tracked) = match resumed.remove(&id) {
-                Some(Resumed { label, position, tracked }) => (label, position, tracked),
+            let (label, start, is_at_end, tracked) = match resumed.remove(&id) {
+                Some(Resumed { label, position, is_at_end, tracked }) => (label, position, is_at_end, tracked),
                 None => {
                     let label = label(&self.names.name(&path)?, id);
-                    (label, Position::beginning(&self.options.format), Tracked { id, head: Head::default() })
+                    let tracked = Tracked { id, head: Head::default() };
+                    (label, Position::beginning(&self.options.format), false, tracked)
                 }
             };
             if start == Position::End {
@@ -185,18 +197,24 @@ impl FileSource {
                 continue;
             }
             let partition = follow.next_partition();
-            self.add(partition, label, path, start, Some(tracked));
+            self.add((partition, label, path), (start, is_at_end), Some(tracked));
         }
         Ok(())
     }
 
-    fn add(&mut self, partition: u32, label: String, path: PathBuf, start: Position, tracked: Option<Tracked>) {
+    fn add(
+        &mut self,
+        (partition, label, path): (u32, String, PathBuf),
+        (start, starts_at_end): (Position, bool),
+        tracked: Option<Tracked>,
+    ) {
         self.announcements.open(partition, label.clone());
         self.files.push(ReadFile {
             partition,
             label,
             path,
             start,
+            starts_at_end,
             tracked,
             content: None,
             exhausted: false,
@@ -251,7 +269,8 @@ impl FileSource {
             (Some(follow), Some(Tracked { id, .. })) if is_replaced && !file.is_gone => {
                 let partition = follow.next_partition();
                 let start = Position::beginning(&self.options.format);
-                self.add(partition, file.label, file.path, start, Some(Tracked { id, head: Head::default() }));
+                let tracked = Tracked { id, head: Head::default() };
+                self.add((partition, file.label, file.path), (start, false), Some(tracked));
             }
             // A deleted file needs no position.
             (Some(_), _) if file.is_gone => {}
@@ -353,7 +372,8 @@ impl Source for FileSource {
     }
 
     fn positions(&self) -> Result<Positions> {
-        let ended = self.ended.iter().map(|ended| (ended.label.clone(), position_text(Position::End, ended.identity)));
+        let ended =
+            self.ended.iter().map(|ended| (ended.label.clone(), position_text(Position::End, ended.identity, true)));
         let going_on = self.files.iter().map(|file| (file.label.clone(), file.position()));
         Ok(ended.chain(going_on).collect())
     }

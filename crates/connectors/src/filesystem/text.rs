@@ -72,6 +72,16 @@ impl TextFile {
         self.block.is_none() && self.reader.is_replaced()
     }
 
+    /// Whether the file had no more bytes behind the position, at the last read.
+    pub(super) fn is_at_end(&self) -> bool {
+        self.block.is_none() && self.reader.is_at_end()
+    }
+
+    /// Whether reading began there and found nothing yet.
+    pub(super) fn has_read_nothing_since(&self, start: Position) -> bool {
+        self.block.is_none() && self.reader.has_read_nothing_since(start)
+    }
+
     /// The position of the next rows.
     pub(super) fn position(&self) -> Position {
         match &self.block {

@@ -55,6 +55,13 @@ impl Load {
         }
     }
 
+    /// What decides which row a number stands for, as it is written in positions.
+    pub(super) fn identity(&self) -> String {
+        let rate = self.rate.map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string());
+        let start = self.start_ms.map(|start| format!(" start-time {start}")).unwrap_or_default();
+        format!("seed {} rows-per-second {rate}{start}", self.seed)
+    }
+
     /// Whether the rows' times count from the time at which the table was first read.
     pub(super) fn follows_clock(&self) -> bool {
         self.start_ms.is_none() && self.rate.is_some()

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Nanos, PartitionId, Result};
+use anabranch_model::{Clock, Error, Nanos, PartitionId, Result};
 use anabranch_operators::{Polled, Positions, Source, TaskContext};
 
 use super::load::Load;
@@ -56,6 +56,27 @@ struct Start {
 }
 
 impl Start {
+    /// Reads a position. It may end with the options that decide what its row is; earlier versions did not write them.
+    fn read(text: &str, load: &Load, (table, partition): (&str, &str)) -> Result<Self> {
+        let (text, options) = match text.find(" seed ") {
+            Some(at) => (&text[..at], Some(&text[at + 1..])),
+            None => (text, None),
+        };
+        let now = load.identity();
+        if let Some(then) = options.filter(|then| *then != now) {
+            return Err(Error::user(format!("the checkpoint is of a table with {then}, the table now has {now}"))
+                .at(partition)
+                .at(format!("table {table}"))
+                .remedy(
+                    "declare the table as it was when the checkpoint was made, or start the job without the checkpoint",
+                ));
+        }
+        let expected = if load.follows_clock() { "'ROWS since MILLISECONDS'" } else { "'ROWS'" };
+        Self::parse(text, load.follows_clock()).ok_or_else(|| {
+            unreadable(table, partition, text, &format!("{expected} with the table's options for time and rate"))
+        })
+    }
+
     /// Parses `17`, or `17 since 1704067200000` for a table whose event time follows the wall clock.
     fn parse(text: &str, follows_clock: bool) -> Option<Self> {
         let (next, since_ms) = match text.split_once(" since ") {
@@ -96,10 +117,7 @@ impl<G: Generate> PacedSource<G> {
             let name = numbered(id, source.load.partitions);
             let start = match from.and_then(|from| from.get(&name)) {
                 None => Start::default(),
-                Some(text) => Start::parse(text, source.load.follows_clock()).ok_or_else(|| {
-                    let expected = if source.load.follows_clock() { "'ROWS since MILLISECONDS'" } else { "'ROWS'" };
-                    unreadable(table, &name, text, &format!("{expected} with the table's options for time and rate"))
-                })?,
+                Some(text) => Start::read(text, &source.load, (table, &name))?,
             };
             source.start(id, &start, opened_ms);
         }
@@ -141,7 +159,11 @@ impl<G: Generate> PacedSource<G> {
 
     fn position(&self, partition: &Partition) -> String {
         let Partition { next, since_ms, .. } = partition;
-        if self.load.follows_clock() { format!("{next} since {since_ms}") } else { next.to_string() }
+        let identity = self.load.identity();
+        match self.load.follows_clock() {
+            true => format!("{next} since {since_ms} {identity}"),
+            false => format!("{next} {identity}"),
+        }
     }
 
     /// How many of the table's first `rows` rows belong to a partition.

@@ -3,11 +3,12 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_connectors::FilesystemConnector;
-use anabranch_operators::{Connector, Polled, Positions, Source};
+use anabranch_model::{Incarnation, Result};
+use anabranch_operators::{Connector, Host, Polled, Positions, Source, TaskContext};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tempfile::TempDir;
 
@@ -192,10 +193,89 @@ fn positions_of_followed_files_are_words_and_those_of_former_versions_are_unders
     fs::remove_file(copy.path().join("app.log")).unwrap();
     assert_eq!(read(&mut open(copy.path(), 2, Some(&b))), ["six"]);
     fs::write(copy.path().join("b.log"), "something else altogether\n").unwrap();
-    let options = [("path", copy.path().to_str().unwrap()), ("format", "raw"), ("source.monitor-interval", "5 ms")];
+    assert_eq!(read(&mut open(copy.path(), 2, Some(&b))), ["something else altogether"], "b.log had been read");
+}
+
+/// Collects what a user is notified of.
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl Host for Told {
+    fn incarnation(&self) -> Incarnation {
+        Incarnation(1)
+    }
+
+    fn is_owner(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn is_cancelled(&self) -> bool {
+        false
+    }
+
+    fn request_checkpoint(&self) {}
+
+    fn notify(&self, text: String) {
+        self.0.lock().unwrap().push(text);
+    }
+}
+
+/// Opens a folder at positions; the error if it is refused, and what the user was notified of.
+fn resume(folder: &Path, from: &Positions) -> (Result<Vec<Box<dyn Source>>>, Vec<String>) {
+    let options = [("path", folder.to_str().unwrap()), ("format", "raw"), ("source.monitor-interval", "5 ms")];
     let reader = source_spec(&spec("filesystem", &options), &columns(), &[0]);
-    let error = FilesystemConnector.source(&reader, &context(0, 1), Some(&b)).err().unwrap().to_string();
-    assert!(error.contains("b.log inode") && error.contains("there is no such file"), "{error}");
+    let told = Arc::new(Told::default());
+    let task = |index| {
+        let context = TaskContext { host: Arc::clone(&told) as Arc<dyn Host>, ..context(index, 2) };
+        FilesystemConnector.source(&reader, &context, Some(from))
+    };
+    let opened = (0..2).map(task).collect();
+    let told = std::mem::take(&mut *told.0.lock().unwrap());
+    (opened, told)
+}
+
+#[test]
+fn a_log_that_is_deleted_while_the_job_is_down_is_missed_only_if_it_was_not_read() {
+    let logs = Logs::new();
+    let log = logs.at("app.log");
+    append(&log, "one\n");
+    append(&logs.at("b.log"), "two\n");
+    let mut sources = open(logs.folder.path(), 2, None);
+    assert_eq!(read(&mut sources), ["one", "two"]);
+    let read_positions = positions(&sources);
+    // Resumed, and not read yet: what was known of the end is still known.
+    let kept = positions(&open(logs.folder.path(), 3, Some(&read_positions)));
+    assert_eq!(kept, read_positions);
+    fs::remove_file(&log).unwrap();
+    append(&log, "anew\nmore\n");
+    let (resumed, told) = resume(logs.folder.path(), &kept);
+    assert_eq!(read(&mut resumed.unwrap()), ["anew", "more"]);
+    assert!(told.len() == 1 && told[0].contains("app.log is gone"), "once: {told:?}");
+
+    // A line that has no end yet has not been read.
+    append(&logs.at("b.log"), "three");
+    let mut sources = open(logs.folder.path(), 1, Some(&kept));
+    read(&mut sources);
+    let unread = positions(&sources);
+    fs::remove_file(logs.at("b.log")).unwrap();
+    let (resumed, told) = resume(logs.folder.path(), &unread);
+    let error = resumed.err().unwrap().to_string();
+    assert!(error.contains("b.log is gone, and it had been read to byte 4 line 2 only"), "{error}");
+    assert_eq!(told, Vec::<String>::new());
+}
+
+/// A header is longer than what tells two files apart by chance.
+#[test]
+fn a_file_with_the_same_long_header_is_another_one() {
+    let logs = Logs::new();
+    let header = format!("{}\n", "column,".repeat(100));
+    fs::write(logs.at("app.log"), format!("{header}one\n")).unwrap();
+    let mut sources = open(logs.folder.path(), 1, None);
+    assert_eq!(read(&mut sources).len(), 2);
+    let from = positions(&sources);
+    let copy = TempDir::new().unwrap();
+    fs::write(copy.path().join("app.log"), format!("{header}two\nthree\n")).unwrap();
+    assert_eq!(read(&mut open(copy.path(), 1, Some(&from)))[1..], ["three", "two"]);
 }
 
 #[test]

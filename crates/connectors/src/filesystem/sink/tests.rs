@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anabranch_dataflow::ConnectorSpec;
-use anabranch_model::{Incarnation, Rng, SystemClock};
+use anabranch_model::{ErrorKind, Incarnation, Rng, SystemClock};
 use anabranch_operators::{Committable, Former, Host};
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -45,11 +45,12 @@ impl From<Operation<'_>> for Done {
     }
 }
 
-/// Records all operations. The `failing`-th sync fails.
+/// Records all operations. The `failing`-th sync fails, or any operation with an error of the operating system.
 #[derive(Default)]
 struct Recorder {
     done: Mutex<Vec<Done>>,
     failing: Option<usize>,
+    refused: Option<(usize, i32)>,
 }
 
 impl Watch for Recorder {
@@ -60,6 +61,9 @@ impl Watch for Recorder {
         let syncs = done.iter().filter(|done| is_sync(done)).count();
         let fails = is_sync(&next) && self.failing == Some(syncs);
         done.push(next);
+        if let Some((_, error)) = self.refused.filter(|(at, _)| *at + 1 == done.len()) {
+            return Err(io::Error::from_raw_os_error(error));
+        }
         if fails { Err(io::Error::other("the disk does not answer")) } else { Ok(()) }
     }
 }
@@ -360,6 +364,69 @@ fn a_failed_sync_fails_the_epoch() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// A full disk and a broken one refuse an operation. The sink fails with the place and may be opened again, or the operation
+/// did not matter; what a checkpoint covers is visible once, and nothing else.
+#[test]
+fn an_operation_that_the_disk_refuses_loses_nothing_and_doubles_nothing() {
+    let delivery = Delivery::ExactlyOnce { scope: "job-0".into(), former: Former::default() };
+    let (full, broken) = (28, 5);
+    for (format, error) in [("json", full), ("json", broken), ("parquet", full)] {
+        for operation in 0.. {
+            let table = Table::new(format, delivery.clone());
+            let recorder = Arc::new(Recorder { refused: Some((operation, error)), ..Recorder::default() });
+            let (mut prepared, mut covered) = (Vec::new(), 0);
+            let written = table.open(Disk::watched(recorder.clone()), 1).and_then(|mut sink| {
+                write_exactly_once(sink.as_mut(), |new, done| {
+                    prepared.extend(new.cloned());
+                    covered = done.map_or(covered, |done| done.epoch.0);
+                })
+            });
+            let operations = recorder.done.lock().unwrap().len();
+            let what = format!("{format}, error {error} of operation {operation} of {operations}: {written:?}");
+            if operations <= operation {
+                assert!(written.is_ok() && operation > 20, "{what}");
+                break;
+            }
+            if let Err(error) = &written {
+                let place = table.root.path().to_str().unwrap();
+                assert!(error.kind() == ErrorKind::Outside && error.to_string().contains(place), "{what}");
+            }
+            let mut sink = table.open(Disk::default(), 2).unwrap();
+            for prepared in prepared.iter().filter(|prepared| prepared.epoch.0 <= covered) {
+                sink.commit(prepared).unwrap();
+            }
+            assert_eq!(table.visible(), Table::ids(1..=covered), "{what}");
+            sink.write(&Table::rows(covered + 1)).unwrap();
+            let next = sink.prepare_commit(Epoch(covered + 1)).unwrap().unwrap();
+            sink.commit(&next).unwrap();
+            assert_eq!(table.visible(), Table::ids(1..=covered + 1), "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_ended_epoch_survives_an_operation_that_the_disk_refuses() {
+    for format in ["json", "parquet"] {
+        for operation in 0.. {
+            let table = Table::new(format, Delivery::AtLeastOnce);
+            let recorder = Arc::new(Recorder { refused: Some((operation, 28)), ..Recorder::default() });
+            let mut ended = 0;
+            let written = table
+                .open(Disk::watched(recorder.clone()), 1)
+                .and_then(|mut sink| write_at_least_once(sink.as_mut(), |epoch| ended = epoch));
+            let operations = recorder.done.lock().unwrap().len();
+            if operations <= operation {
+                assert!(written.is_ok() && operation > 5, "{format}: {written:?}");
+                break;
+            }
+            table.open(Disk::default(), 2).unwrap().finish().unwrap();
+            let visible = table.visible();
+            let missing: Vec<_> = Table::ids(1..=ended).into_iter().filter(|id| !visible.contains(id)).collect();
+            assert!(missing.is_empty(), "{format}, operation {operation}, {written:?}: {missing:?} are missing");
         }
     }
 }

@@ -100,13 +100,13 @@ fn a_table_that_follows_the_clock_catches_up_with_it() {
     let mut source = PacedSource::open(Numbers, load(None), "numbers", &context(0, 1, &clock), None).unwrap();
     clock.advance(Duration::from_secs(1));
     assert_eq!(due(&mut source).len(), 1);
-    assert_eq!(position(&source), format!("11 since {since_ms}"));
+    assert_eq!(position(&source), format!("11 since {since_ms} seed 1 rows-per-second 10"));
     // Three seconds later, in another process: 30 rows have come due, at the times that follow from the first start.
     clock.advance(Duration::from_secs(3));
     let mut source = go_on(load(None), &format!("11 since {since_ms}"), &clock).unwrap();
     assert_eq!(source.partitions[0].since_ms, since_ms);
     assert_eq!(due(&mut source), [(0, 30)]);
-    assert_eq!(position(&source), format!("41 since {since_ms}"));
+    assert_eq!(position(&source), format!("41 since {since_ms} seed 1 rows-per-second 10"));
 }
 
 #[test]
@@ -117,7 +117,29 @@ fn a_table_with_a_start_time_continues_at_its_rate() {
     assert_eq!(due(&mut source), [(0, 1)]);
     clock.advance(Duration::from_millis(300));
     assert_eq!(due(&mut source), [(0, 3)]);
-    assert_eq!(position(&source), "504");
+    assert_eq!(position(&source), "504 seed 1 rows-per-second 10 start-time 0");
+    assert!(go_on(load(Some(0)), &position(&source), &clock).is_ok());
+}
+
+/// Row 504 of another seed, rate or start is another row, at another time.
+#[test]
+fn a_table_with_other_rows_is_refused_with_both_options() {
+    let clock = Arc::new(ManualClock::default());
+    let changed = [
+        (Load { seed: 2, ..load(Some(0)) }, "seed 2 rows-per-second 10 start-time 0"),
+        (Load { rate: Some(20), ..load(Some(0)) }, "seed 1 rows-per-second 20 start-time 0"),
+        (Load { rate: None, ..load(Some(0)) }, "seed 1 rows-per-second unlimited start-time 0"),
+        (load(Some(1000)), "seed 1 rows-per-second 10 start-time 1000"),
+        (load(None), "seed 1 rows-per-second 10"),
+    ];
+    for (load, now) in changed {
+        let then = "seed 1 rows-per-second 10 start-time 0";
+        let error = go_on(load, &format!("504 {then}"), &clock).err().unwrap().to_string();
+        assert!(error.contains(&format!("with {then}, the table now has {now}\n")), "{error}");
+        assert!(error.contains("table numbers") && error.contains("partition 0 of 1"), "{error}");
+    }
+    let longer = Load { events: Some(5000), ..load(Some(0)) };
+    assert!(go_on(longer, "504 seed 1 rows-per-second 10 start-time 0", &clock).is_ok(), "more rows follow");
 }
 
 #[test]

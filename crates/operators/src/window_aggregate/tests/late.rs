@@ -151,3 +151,19 @@ fn an_outgrown_snapshot_holds_everything() {
     }
     panic!("changes are never gathered");
 }
+
+/// A task whose receivers may be anywhere in event time hands on all rows singly, whenever they happened.
+#[test]
+fn rows_of_any_century_may_be_late() {
+    for times_of in [[1, 5, 9], [-9, -5, -1], [i64::MIN / 4, i64::MIN / 4 + 1, i64::MIN / 4 + 2]] {
+        let (mut partial, mut out) = (new(AggregatePhase::Partial), Output::default());
+        partial.event_time_ahead(EventTime::MAX);
+        partial.batch(times(&times_of), &mut out).expect("batch");
+        assert!(partial.panes.is_empty(), "{times_of:?}");
+        assert_eq!(out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).sum::<usize>(), 3);
+        let (mut whole, mut out) = (new(AggregatePhase::Complete), Output::default());
+        whole.watermark(EventTime::MAX, &mut out).expect("watermark");
+        whole.batch(times(&times_of), &mut out).expect("batch");
+        assert_eq!(whole.take_dropped().late_rows, 3, "{times_of:?}");
+    }
+}
