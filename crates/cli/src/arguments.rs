@@ -24,7 +24,7 @@ pub(crate) enum Command {
     Sql(Sql),
     /// Show a job's checkpoints, or a savepoint: sizes, positions, and state as tables
     State(State),
-    /// Copy the state of a running job to a place of its own, from which other jobs can begin
+    /// Copy the state of a running job to a separate place, from which other jobs can start
     Savepoint(Savepoint),
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct State {
     /// Only rows with this value in a column; may be repeated
     #[arg(long = "key", value_name = "COLUMN=VALUE", value_parser = column_value, requires = "operator")]
     pub(crate) keys: Vec<(String, String)>,
-    /// Show so many rows at most
+    /// Show at most this number of rows
     #[arg(long, value_name = "N", default_value_t = 100, requires = "operator")]
     pub(crate) limit: usize,
     /// How to show it

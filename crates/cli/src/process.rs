@@ -29,7 +29,7 @@ pub(crate) fn raise_open_files() {
 }
 
 fn cpu_time_of(stat: &str) -> Option<Duration> {
-    // The command's name, in parentheses, may contain anything; numbers begin behind it, user and system time are
+    // The command's name, in parentheses, may contain anything; numbers begin after it, user and system time are
     // the 12th and 13th.
     let numbers: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |index: usize| numbers.get(index)?.parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! `anabranch savepoint`: asks a running job for a checkpoint, and copies it to a place of its own.
+//! `anabranch savepoint`: requests a checkpoint of a running job, and copies it to a separate place.
 
 use std::time::Duration;
 
@@ -51,13 +51,13 @@ pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure>
     };
     // Withdrawn before the outcome is reported: a request that stays would keep the job's checkpoint from being removed.
     let withdrawn = asked.withdraw();
-    let (savepoint, passed_over) = outcome?;
+    let (savepoint, skipped) = outcome?;
     withdrawn?;
-    report(&savepoint, &to, passed_over.as_deref())
+    report(&savepoint, &to, skipped.as_deref())
 }
 
-/// `passed_over`: unless a running job has answered, what is wrong with the checkpoints behind the one that was copied.
-fn report(savepoint: &Savepoint, to: &Store, passed_over: Option<&[String]>) -> Result<(), Failure> {
+/// `skipped`: unless a running job has answered, the errors of the checkpoints after the one that was copied.
+fn report(savepoint: &Savepoint, to: &Store, skipped: Option<&[String]>) -> Result<(), Failure> {
     let mut output = Console::output();
     let manifest = &savepoint.manifest;
     let size = size(manifest);
@@ -67,14 +67,14 @@ fn report(savepoint: &Savepoint, to: &Store, passed_over: Option<&[String]>) -> 
     for line in &manifest.outline {
         output.line(&format!("  {line}"))?;
     }
-    for error in passed_over.into_iter().flatten() {
-        output.line(&format!("passed over, damaged: {error}"))?;
+    for error in skipped.into_iter().flatten() {
+        output.line(&format!("skipped, damaged: {error}"))?;
         Console::error().line(&format!(
             "warning: this is not the newest checkpoint, whose state cannot be read; what the job has made visible since \
              epoch {epoch} comes a second time from a job that begins with this savepoint: {error}"
         ))?;
     }
-    if passed_over.is_some() && savepoint.left_out > 0 {
+    if skipped.is_some() && savepoint.left_out > 0 {
         Console::error().line(
             "note: results that the job had ready at this checkpoint are left to it. If it was killed, some may not be \
              visible yet. Then, before another job begins with this savepoint: start the job where its checkpoints lie, \

@@ -141,7 +141,7 @@ impl Shell {
                 self.layout = self.layout.other();
                 self.output.line(match self.layout {
                     Layout::Lines => "rows are lines of a table, cut at the width of the terminal",
-                    Layout::Values => "each value has a line of its own",
+                    Layout::Values => "each value has its own line",
                 })?;
                 return Ok(Next::Go);
             }

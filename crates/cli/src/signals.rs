@@ -45,7 +45,7 @@ impl Signals {
         Ok(Signals { heard, wake })
     }
 
-    /// Whether a stop has been asked for.
+    /// Whether a stop was requested.
     pub(crate) fn stop_asked(&self) -> bool {
         self.heard.asked.load(Ordering::SeqCst) > 0
     }

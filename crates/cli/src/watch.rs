@@ -194,7 +194,7 @@ impl Stop {
     }
 }
 
-/// The keys of a person who wants the job to end. A stop at the time limit does not count as their request.
+/// The keys with which the user ends the job. A stop at the time limit does not count as the user's request.
 #[derive(Default)]
 struct Keys {
     pressed: bool,
@@ -203,7 +203,7 @@ struct Keys {
 #[derive(Debug, PartialEq, Eq)]
 enum Pressed {
     First,
-    /// The person does not want to wait for the end of the epoch.
+    /// The user does not wait for the end of the epoch.
     Again,
 }
 

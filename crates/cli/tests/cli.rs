@@ -155,7 +155,7 @@ fn the_first_signal_stops_in_order() {
 
 #[test]
 fn the_second_signal_ends_a_job_that_cannot_stop() {
-    // Its standard output is not read: once the pipe is full, the sink waits for ever.
+    // Its standard output is not read: once the pipe is full, the sink waits forever.
     let file = file(&ENDLESS.replace("'1000'", "'unlimited'"));
     let mut child = anabranch(&["run", file.path().to_str().expect("path")]).spawn().expect("starts");
     let stderr = lines(child.stderr.take().expect("piped"));

@@ -17,7 +17,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
 }
 
-/// Runs a script to its end in a process of its own, with table options; what it printed.
+/// Runs a script to its end in a separate process, with table options; returns its output.
 fn run(script: &Path, parallelism: u32, options: &[String]) -> String {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5s", "300s", env!("CARGO_BIN_EXE_anabranch"), "run"]).arg(script);

@@ -93,7 +93,7 @@ fn savepoint_and_rest(place: &str, path: &str, own: &str) {
     let json = ok(&["state", path, "--operator", "0", "--format", "json", "--limit", "1"]);
     assert!(json.lines().count() == 1 && json.starts_with("{\"pane_start\":"), "{json}");
 
-    // The job goes on to its end, and answers no more.
+    // The job runs to its end, and no longer answers.
     let (printed, error, code) = said(&job.wait_with_output().expect("ended"));
     assert_eq!(code, 0, "{error}");
     let all = rows(&printed);

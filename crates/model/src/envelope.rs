@@ -59,7 +59,7 @@ impl MarkerKind {
     }
 }
 
-/// Bytes that the rows of a batch take, slices counted by what they show and not by the buffers behind them.
+/// Bytes that the rows of a batch take. Slices count only their own rows, not their whole buffers.
 #[must_use]
 pub fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| array_bytes(column.as_ref())).sum()
@@ -87,7 +87,7 @@ fn offsets_span(offsets: &[i32]) -> usize {
     }
 }
 
-/// A view holds its length in the low 32 bits; up to 12 bytes lie in the view itself.
+/// A view has its length in the low 32 bits; up to 12 bytes are stored in the view itself.
 fn views_bytes(views: &[u128]) -> usize {
     let outside: usize = views.iter().map(|view| (view & 0xffff_ffff) as usize).filter(|len| *len > 12).sum();
     outside + 16 * views.len()

@@ -131,8 +131,8 @@ mod tests {
 
     #[test]
     fn a_place_is_named_once_and_nothing_steers_the_terminal() {
-        let error = Error::user("bad value '\u{1b}[31m'").at("table t").at("table t").remedy("mend it");
-        assert_eq!(error.to_string(), "table t: bad value '\\u{1b}[31m'\n  help: mend it");
+        let error = Error::user("bad value '\u{1b}[31m'").at("table t").at("table t").remedy("correct it");
+        assert_eq!(error.to_string(), "table t: bad value '\\u{1b}[31m'\n  help: correct it");
     }
 
     #[test]

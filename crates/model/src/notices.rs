@@ -56,7 +56,7 @@ impl Notices {
         }
     }
 
-    /// Notices with a number above `number`, oldest first; 0 asks for all that are kept.
+    /// Notices with a number above `number`, oldest first; 0 returns all that are kept.
     #[must_use]
     pub fn after(&self, number: u64) -> Vec<Notice> {
         self.lock().notices.iter().filter(|notice| notice.number > number).cloned().collect()

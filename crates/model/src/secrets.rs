@@ -7,7 +7,7 @@ use std::fmt;
 const SECRET_WORDS: [&str; 9] =
     ["password", "passphrase", "secret", "token", "jaas", "credential", "key.pem", "keystore.key", "access-key"];
 
-/// Shorter secrets are hidden only where they stand alone in quotes: elsewhere they may be part of any word.
+/// Shorter secrets are hidden only if they are alone in quotes: elsewhere they may be part of any word.
 const LONG_BYTES: usize = 4;
 
 /// Whether an option of this name holds a secret.
@@ -32,7 +32,7 @@ impl fmt::Debug for Shown<'_> {
 pub struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// Looks for them. The text need not be well formed: the error that is to be shown may be a missing quote.
+    /// Finds secrets. The text need not be well formed: the error to show may be a missing quote.
     #[must_use]
     pub fn of_sql(sql: &str) -> Secrets {
         let parts: Vec<&str> = sql.split('\'').collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{EventTime, Nanos, StageId, TaskMetrics};
 
-/// A partition that stands still for so long, while others advance, is worth a notice.
+/// A partition that stands still for this time while others advance causes a notice.
 pub const HELD_BACK_AFTER: Duration = Duration::from_secs(10);
 
 /// Event time of the partitions that one source task reads.
@@ -146,7 +146,7 @@ fn dropped(tasks: &[TaskMetrics]) -> Option<String> {
     })
 }
 
-/// A stage that keeps no windows gives out all it has at the end of each epoch.
+/// A stage without windows emits everything at the end of each epoch.
 fn filtered(tasks: &[TaskMetrics]) -> Option<String> {
     let drops = |(task, rows_in, rows_out): &(&TaskMetrics, u64, u64)| {
         *rows_in > 0 && *rows_out == 0 && task.epoch > 1 && !task.keeps_windows
@@ -181,7 +181,7 @@ fn waiting(tasks: &[TaskMetrics]) -> Option<String> {
     let silent = silent.filter(|silent| *silent >= HELD_BACK_AFTER);
     let silent = silent.map_or_else(String::new, |silent| format!("; no row has come for {}", Span(silent)));
     Some(format!(
-        "event time has come to {}{silent}: a window's results come when rows have come that lie beyond its end by more than \
+        "event time has reached {}{silent}: a window's results come when rows have come that are beyond its end by more than \
          the bound of WATERMARK FOR",
         Moment(last)
     ))
@@ -344,7 +344,7 @@ mod tests {
         let text = explain_stall(&[one(), slow, task(2, 0)]).expect("a slow stage");
         assert!(text.starts_with("'aggregate' holds event time back: 3 batches wait"), "{text}");
         let text = explain(one());
-        assert!(text.starts_with("event time has come to 1970-01-01 00:00:05; no row has come for 20 s"), "{text}");
+        assert!(text.starts_with("event time has reached 1970-01-01 00:00:05; no row has come for 20 s"), "{text}");
         assert_eq!(explain(source(vec![partition("a", i64::MIN, 0, None)])), "no row with an event time has come");
         assert_eq!(explain(source(Vec::new())), "the tables have no open partition");
     }

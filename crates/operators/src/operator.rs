@@ -58,8 +58,8 @@ pub trait Operator: Send {
         Err(anabranch_model::Error::internal("this operator has no state"))
     }
 
-    /// Takes up what earlier snapshots gave, changes in any order, before anything else is given to the operator. Columns behind
-    /// the keys may be as an earlier version wrote them.
+    /// Restores the rows of earlier snapshots, with changes in any order, before any other call. Columns after
+    /// the keys may have the form of an earlier version.
     fn restore(&mut self, _rows: RecordBatch) -> Result<()> {
         Err(anabranch_model::Error::internal("this operator has no state"))
     }

@@ -178,8 +178,8 @@ impl Chain {
         Ok(())
     }
 
-    /// What an operator gives out may take long to process, such as a window of millions of keys: a task that is cancelled
-    /// gives it up between two batches.
+    /// Processing an operator's output may take long, such as a window of millions of keys: a cancelled task abandons
+    /// it between two batches.
     fn push_all(&mut self, at: usize, output: &mut Output, born: Nanos) -> Result<()> {
         for element in output.drain() {
             self.check_cancelled()?;
@@ -286,8 +286,8 @@ impl Chain {
         }
     }
 
-    /// Gives the operators what they go on from: this task takes what its key groups own. Calls `wanted` after each piece, and
-    /// ends early once that is not so any more.
+    /// Restores the operators: this task takes the rows of its own key groups. Calls `wanted` after each piece, and
+    /// returns early once that is false.
     pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
         let Restore { operators, index, parallelism, groups } = restore;
         for (place, link) in self.links.iter_mut().enumerate() {
@@ -439,8 +439,8 @@ impl SinkTail {
     }
 }
 
-/// The rows of state whose key groups a task owns; state without keys belongs to the first task. What follows on the keys may
-/// be as an earlier version wrote it: the operator knows.
+/// The rows of state whose key groups a task owns; state without keys belongs to the first task. The columns after the
+/// keys may have the form of an earlier version, which the operator converts.
 fn own_rows(
     rows: &RecordBatch,
     shape: &StateShape,
@@ -457,7 +457,7 @@ fn own_rows(
         return Err(Error::user(format!(
             "the state of the checkpoint begins with columns [{was}], the query's with [{is}]"
         ))
-        .remedy("go on with the query that wrote the checkpoint, or start without it"));
+        .remedy("use the query that wrote the checkpoint, or start without the checkpoint"));
     }
     if shape.keys.is_empty() {
         return Ok(if index == 0 { rows.clone() } else { rows.slice(0, 0) });

@@ -72,9 +72,9 @@ pub(crate) struct Driver {
     pub(crate) running: Option<Running>,
     drive: Drive,
     durable: Option<Durable>,
-    /// The recorder's thread, and what is dropped at its end.
+    /// The recorder's thread, and a channel that closes at its end.
     recorder: Option<(JoinHandle<()>, Receiver<()>)>,
-    /// What follows from commands, to be told the coordinator next.
+    /// Inputs that follow from commands, to be given to the coordinator next.
     inputs: VecDeque<Input<TaskState>>,
     /// Why the incarnation failed: its first failure, or the first that the user must resolve.
     failure: Option<Error>,
@@ -86,7 +86,7 @@ pub(crate) struct Driver {
     busy_ns: u64,
     last_grant: Option<Nanos>,
     watch: Watch,
-    /// Tasks that restore their state, and what they are called.
+    /// Tasks that restore their state, with their names for messages.
     restoring: BTreeMap<TaskId, String>,
 }
 
@@ -128,7 +128,7 @@ impl Driver {
         self.durable = Some(durable);
     }
 
-    /// The recorder has a thread, which ends after the driver, and drops the other end of `ended` then.
+    /// The recorder has a thread, which ends after the driver and then drops the other end of `ended`.
     pub(crate) fn wait_for(&mut self, recorder: JoinHandle<()>, ended: Receiver<()>) {
         self.recorder = Some((recorder, ended));
     }
@@ -175,8 +175,7 @@ impl Driver {
         self.durable = None;
         if let Some((recorder, ended)) = self.recorder.take() {
             if ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
-                self.shared
-                    .notify("the job ends without waiting any longer for an answer of the place of its checkpoints");
+                self.shared.notify("the job no longer waits for an answer from the place of its checkpoints, and ends");
                 return outcome;
             }
             recorder.join().map_err(|panic| crate::running::panicked(panic.as_ref()))?;
@@ -329,7 +328,8 @@ impl Driver {
                 let own = self.coordinator.incarnation();
                 let error = match (cause, store) {
                     (Cause::Store, store) => self.store_failure.take().or_else(|| store.map(no_answer)),
-                    // The next owner removes files and fences transactions: what the tasks say of that is not the reason.
+                    // The next owner removes files and fences transactions: the resulting errors of tasks are not the
+                    // cause.
                     (_, Some(store)) if Journal::is_taken_over(store, own) => Some(Journal::lost(store)),
                     _ => None,
                 };
@@ -435,26 +435,26 @@ impl Driver {
         self.outcome = Some(Ok(()));
     }
 
-    /// Why the incarnation has failed. What no task said is what the coordinator saw: a restore that gets no further, checkpoints
-    /// that do not come about.
+    /// Why the incarnation has failed. A failure that no task reported was found by the coordinator: a restore without
+    /// progress, or checkpoints that do not complete.
     fn take_failure(&mut self) -> Error {
         self.failure.take().unwrap_or_else(|| {
             if !self.restoring.is_empty() {
                 let tasks: Vec<&str> = self.restoring.values().map(String::as_str).collect();
                 return Error::outside(format!("restoring state makes no progress in {}", tasks.join(", ")))
-                    .remedy("look at the place of the checkpoints, or allow more time ('checkpoint-timeout')");
+                    .remedy("check the place of the checkpoints, or allow more time ('checkpoint-timeout')");
             }
-            Error::outside("checkpoints fail or take too long, several in a row")
-                .remedy("look at the place where they are kept, or allow more time ('checkpoint-timeout')")
+            Error::outside("several checkpoints in a row failed or took too long")
+                .remedy("check the place where they are kept, or allow more time ('checkpoint-timeout')")
         })
     }
 }
 
-/// A request to the log hangs for longer than an entry may take.
+/// The error for a request to the log that hangs for longer than an entry may take.
 fn no_answer(store: &Store) -> Error {
     Error::outside("the place of checkpoints does not answer")
         .at(store.place().to_owned())
-        .remedy("look at it, or allow more time ('checkpoint-timeout'); started again, the job resumes from its newest checkpoint")
+        .remedy("check it, or allow more time ('checkpoint-timeout'); started again, the job resumes from its newest checkpoint")
 }
 
 impl Durable {

@@ -55,7 +55,7 @@ pub(crate) struct TakenOver {
     pub(crate) job: String,
     /// Names that it had before.
     pub(crate) former: FormerNames,
-    /// What it begins with as long as it has no checkpoint.
+    /// What it starts from while it has no checkpoint.
     pub(crate) origin: Option<Origin>,
     /// Notices for the user: what the job resumes from, and what it skipped.
     pub(crate) notices: Vec<String>,
@@ -269,16 +269,16 @@ impl Checkpointing {
     }
 }
 
-/// Incarnations whose names are among the former names of a job, at most.
+/// Largest number of incarnations whose names are among a job's former names.
 const FORMER_NAMES_MAX: u64 = 8;
 
-/// The names that a job had before damaged checkpoints were passed over.
+/// The names that a job had before damaged checkpoints were skipped.
 #[derive(Clone, Debug)]
 pub(crate) struct FormerNames {
-    /// The first incarnation under the present name.
+    /// The first incarnation under the current name.
     since: Incarnation,
-    /// The name in the checkpoint that the job resumes from, then those that incarnations after it may have had: their checkpoints
-    /// cannot be read any more.
+    /// The name in the checkpoint that the job resumes from, then the names that later incarnations may have had: their
+    /// checkpoints can no longer be read.
     names: Vec<String>,
 }
 
@@ -293,13 +293,13 @@ impl FormerNames {
         FormerNames { since: own, names: [job.to_owned()].into_iter().chain(later).collect() }
     }
 
-    /// Those that matter to an incarnation that resumes from a checkpoint of this incarnation.
+    /// The names that matter to an incarnation that resumes from a checkpoint of this incarnation.
     pub(crate) fn behind(&self, checkpoint: Incarnation) -> &[String] {
         if checkpoint < self.since { &self.names } else { &[] }
     }
 }
 
-/// Without a checkpoint to resume from, a job begins anew only if none can have been committed.
+/// Without a checkpoint to resume from, a job starts over only if none can have been committed.
 fn check_none_is_unusable(journal: &Journal, aside: &mut BTreeMap<CheckpointId, Error>) -> Result<()> {
     let Some(why) = journal.unusable_behind(None).last() else { return Ok(()) };
     Err(match aside.pop_last() {
@@ -340,7 +340,7 @@ pub fn random_seed() -> u64 {
 /// A checkpoint in memory, by the numbers of the plan's outline.
 #[derive(Debug, Default)]
 pub(crate) struct JobState {
-    /// Tasks that a stage had, at most.
+    /// Largest number of tasks that a stage had.
     pub(crate) parallelism: u32,
     pub(crate) sources: BTreeMap<usize, RestoredSource>,
     pub(crate) operators: BTreeMap<usize, RestoredOperator>,

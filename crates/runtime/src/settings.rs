@@ -47,7 +47,7 @@ pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>
         checkpoint_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         checkpoint_failures_max: FAILURES_TOLERATED,
         checkpoints_kept: KEPT,
-        // Of a restore without progress: however much state there is, it has the time that it needs.
+        // Limits a restore without progress: a restore of much state may take as long as it needs.
         start_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         cancel_timeout: CANCEL,
         restart: Restart {
@@ -57,7 +57,7 @@ pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>
             pause_max: PAUSE_MAX,
             forget_after: WELL,
         },
-        // A request that hangs blocks those behind it: asking again would not help. `store_patience` bounds the wait.
+        // A request that hangs blocks those after it: a retry would not help. `store_patience` limits the wait.
         store_timeout: NEVER,
         store_patience: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         ..Config::default()

@@ -1,7 +1,7 @@
 //! Names in `docs/life-of-a-record.md`: every `` `crate::...::name` `` must exist in the source, so that the page
-//! cannot fall behind the code.
+//! cannot become outdated.
 //!
-//! A name is the folder of a crate, then modules (each a file or a folder), then possibly a type, then what is named:
+//! A name consists of the folder of a crate, modules (each a file or a folder), optionally a type, and the named item:
 //! `runtime::task::Task::run` is a function `run` in an `impl` (or the trait) of `Task`, somewhere under
 //! `crates/runtime/src/task`; `plan::plan_script` is a function anywhere in `crates/plan/src`.
 

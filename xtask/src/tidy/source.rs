@@ -1,6 +1,6 @@
-//! A scanner of Rust text that knows just enough: what is code and what is comment or literal, where a block ends,
-//! which lines are tests. Checks that count or search work on the masked text, so that a brace in a string or a
-//! name in a comment cannot mislead them.
+//! A minimal scanner of Rust text: it distinguishes code from comments and literals, and finds the ends of blocks and
+//! the lines of tests. Checks that count or search work on the masked text, so that a brace in a string or a name in a
+//! comment cannot mislead them.
 
 use std::ops::Range;
 
@@ -104,7 +104,7 @@ pub(crate) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Positions at which `word` stands as a whole word.
+/// Positions of `word` as a whole word.
 pub(crate) fn words<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = text.as_bytes();
     text.match_indices(word).map(|(at, _)| at).filter(move |at| {
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn masks_comments_and_literals_and_nothing_else() {
-        // What is left, white space between pieces made one blank.
+        // The remaining text, with white space between pieces reduced to one blank.
         let cases = [
             ("a /* { /* { */ } */ b", "a b"),
             ("x // {\ny", "x y"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn test_modules_are_left_out() {
+    fn test_modules_are_omitted() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n";
         let names: Vec<_> = functions(&without_tests(&mask(text))).into_iter().map(|f| f.name).collect();
         assert_eq!(names, ["a", "c"]);

@@ -76,7 +76,7 @@ const KEYWORDS: [&str; 68] = [
 /// Candidates at most: a longer list is of no use.
 const CANDIDATES_MAX: usize = 200;
 
-/// What may stand at byte `cursor` of `line`: where the word begins that the candidates replace, and the candidates.
+/// Completions at byte `cursor` of `line`: where the word begins that the candidates replace, and the candidates.
 pub(crate) fn complete(vocabulary: &Vocabulary, line: &str, cursor: usize) -> (usize, Vec<String>) {
     let before = &line[..cursor];
     let start = before

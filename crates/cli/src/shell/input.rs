@@ -9,7 +9,7 @@ use rustyline::{Context, Helper, Result};
 
 use super::complete::complete;
 
-/// Lets the editor go on to another line until a statement is complete, and completes names.
+/// Lets the editor continue on another line until a statement is complete, and completes names.
 #[derive(Default)]
 pub(crate) struct Statements {
     /// The names that the next statement may use.

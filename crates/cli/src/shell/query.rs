@@ -71,7 +71,7 @@ pub(super) fn select(query: Query, layout: Layout, signals: &Signals, output: &m
     let seconds = Duration::from_nanos(clock.now().since(started)).as_secs_f64();
     output.line(&format!("{} in {seconds:.1} s", rows_text(table.rows())))?;
     if table.was_cut() {
-        output.line("rows were cut at the width of the terminal; \\x shows each value on a line of its own")?;
+        output.line("rows were cut at the width of the terminal; \\x shows each value on its own line")?;
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub(super) struct Wanted<'a> {
 pub(super) struct Found {
     schema: Option<SchemaRef>,
     batches: Vec<RecordBatch>,
-    /// There are more than was asked for.
+    /// There are more rows than requested.
     more: bool,
     /// A task has more than one file, so a key may have several rows.
     in_pieces: bool,
@@ -52,7 +52,7 @@ impl Found {
             notes.push("rows of the same pane and keys belong together: changes are stored as they come".to_owned());
         }
         if let Some(ms) = self.watermark_ms {
-            notes.push(format!("event time had reached {ms} ms: windows that end before have been given out"));
+            notes.push(format!("event time had reached {ms} ms: windows that end before have been emitted"));
         }
         notes
     }

@@ -6,7 +6,7 @@ use anabranch_model::ManualClock;
 use super::*;
 use crate::view::model::tests::task;
 
-/// Signals that no test sends to itself: each test takes numbers of its own.
+/// Signals that no test sends to itself: each test uses different numbers.
 static NEXT_SIGNAL: AtomicI32 = AtomicI32::new(34);
 
 fn signals() -> (Signals, i32) {
@@ -116,7 +116,7 @@ fn keys_that_stop() {
 }
 
 #[test]
-fn only_a_second_wish_of_the_person_leaves_at_once() {
+fn only_a_second_request_of_the_user_ends_at_once() {
     let mut keys = Keys::default();
     assert_eq!(keys.press(false), Pressed::First);
     assert_eq!(keys.press(false), Pressed::Again);

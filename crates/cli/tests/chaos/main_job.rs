@@ -48,7 +48,7 @@ fn kill_and_compare(results: &[&str], times_max: u32) {
         .chain([format!("number-of-rows={rows}"), format!("rows-per-second={RATE}")])
         .collect();
     let direct = start(&example("ad_campaigns.sql"), &options("events", &generated));
-    // By one task: of two, one may begin later than the other, and its rows would be late in whichever partition they come to.
+    // By one task: of two, one may start later than the other, and its rows would be late in every partition.
     let alone = ["--parallelism".to_owned(), "1".to_owned()];
     let fill = [options("events", &generated), options("topic", std::slice::from_ref(&servers)), alone.into()].concat();
     let fill = start(&example("fill_kafka.sql"), &fill);

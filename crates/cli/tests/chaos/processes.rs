@@ -27,7 +27,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())
 }
 
-/// Starts a script in a process of its own.
+/// Starts a script in a separate process.
 pub(crate) fn start(script: &Path, arguments: &[String]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command.arg("run").arg(script).args(["--plain"]).args(arguments);
@@ -58,7 +58,7 @@ pub(crate) fn kill_often(kills: u64, rng: &mut Rng, checkpoints: &Path, job: imp
     let (mut killed, mut attempts) = (0, 0);
     while killed < kills {
         attempts += 1;
-        assert!(attempts < kills + 100, "the job does not come to life");
+        assert!(attempts < kills + 100, "the job does not start");
         let entries = entries(checkpoints);
         let mut child = job(rng);
         // One entry says that it has begun, the others are checkpoints.

@@ -60,7 +60,7 @@ struct Expected {
     counts: BTreeMap<String, u32>,
 }
 
-/// Writes the sessions of so many windows, as time goes by.
+/// Writes the sessions of this number of windows as time passes.
 fn produce(servers: &str, windows: i64, seed: u64) -> Expected {
     let mut config = ClientConfig::new();
     config.set("bootstrap.servers", servers).set("enable.idempotence", "true");
@@ -130,7 +130,7 @@ fn there_is_no_false_alert_and_no_lost_or_doubled_count_however_often_the_proces
         }
         arguments.extend(with_checkpoints(folder.path(), parallelism));
         if parallelism > 1 {
-            // So that hardly anything stays in memory: what either backend has written, the other one goes on with.
+            // So that hardly anything stays in memory: each backend continues with what the other has written.
             arguments.extend(["--set", "state-backend=disk", "--set", "state-bytes=20 kb"].map(str::to_owned));
         }
         start(&example("session_rules_kafka.sql"), &arguments)

@@ -193,7 +193,7 @@ fn what_a_crash_left_is_removed_when_nobody_can_own_it() {
     let hidden = |what: &str| names(folder.path()).iter().filter(|name| name.ends_with(what)).count();
     assert_eq!((hidden(".inprogress"), hidden(".complete")), (4, 6));
 
-    // One task goes on where there were three. With its first row files in progress go; complete ones may be another's to commit.
+    // One task resumes where there were three. Its first row removes files in progress; complete ones may be another task's to commit.
     let mut sink = job.open_in(&now, 0, 1);
     sink.write(&job.batches[4]).unwrap();
     assert_eq!((hidden(".inprogress"), hidden(".complete")), (2, 6), "its own, and that of another job");
@@ -223,7 +223,7 @@ fn a_visible_file_may_be_moved_away_but_a_hidden_one_may_not() {
     let second = job.prepare(sink.as_mut(), &[1], 8);
     let hidden = names(folder.path()).into_iter().find(|name| name.ends_with(".complete")).unwrap();
     fs::remove_file(folder.path().join(&hidden)).unwrap();
-    // Neither the sink that prepared it nor one of a later incarnation leaves its rows out.
+    // Neither the sink that prepared it nor one of a later incarnation omits its rows.
     for sink in [&mut sink, &mut job.open_in(&Life::new(2), 0, 1), &mut job.open_in(&Life::new(3), 1, 2)] {
         let error = sink.commit(&second).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Damaged, "a restart within the process does not help");

@@ -186,7 +186,7 @@ fn a_followed_folder_is_waited_for() {
     check_waits(source.as_mut());
 }
 
-/// What several tasks give out until all of them have nothing more for a while.
+/// The rows of several tasks until none has more for a while.
 fn read_more(sources: &mut [Box<dyn Source>]) -> Vec<String> {
     let mut rows = Vec::new();
     for (index, source) in sources.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! A source that is stopped anywhere goes on exactly there, whatever the number of tasks and the size of batches.
+//! A source that is stopped anywhere resumes exactly there, for any number of tasks and size of batches.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) fn seed(what: &str) -> u64 {
     seed
 }
 
-/// Reads the table again and again, stops each time after some polls and goes on from the positions of all tasks.
+/// Reads the table repeatedly: stops each time after some polls and resumes from the positions of all tasks.
 pub(crate) fn check_resumes(case: &SourceCase<'_>, whole: &Drained) {
     let mut rng = Rng::new(seed("resumes anywhere"));
     for _ in 0..READINGS {

@@ -25,7 +25,7 @@ fn open(path: &Path, parallelism: u32, from: Option<&Positions>) -> Vec<Box<dyn 
     (0..parallelism).map(task).collect()
 }
 
-/// What the tasks give out until all of them have nothing more for a while, sorted.
+/// The rows of the tasks until none has more for a while, sorted.
 fn read(sources: &mut [Box<dyn Source>]) -> Vec<String> {
     let mut lines = Vec::new();
     for source in sources {
@@ -68,14 +68,14 @@ impl Logs {
 }
 
 #[test]
-fn a_rotated_log_goes_on_under_its_new_name() {
+fn a_rotated_log_continues_under_its_new_name() {
     for parallelism in [1, 3] {
         let logs = Logs::new();
         append(&logs.at("app.log"), "l1\n");
         let mut sources = open(logs.folder.path(), parallelism, None);
         assert_eq!(read(&mut sources), ["l1"]);
         for (round, rotated) in ["app.log.1", "app.log.2", "app.log.3"].iter().enumerate() {
-            // The writer goes on for a moment in the file that has another name.
+            // The writer continues for a moment in the renamed file.
             append(&logs.at("app.log"), "before\n");
             fs::rename(logs.at("app.log"), logs.at(rotated)).unwrap();
             append(&logs.at(rotated), "between\n");

@@ -1,5 +1,5 @@
-//! State that earlier versions have written: sums were as narrow as their results, and the number of values stood before
-//! the sum of an `AVG`.
+//! State of earlier versions: sums were as narrow as their results, and the number of values came before the sum of an
+//! `AVG`.
 
 use std::sync::Arc;
 

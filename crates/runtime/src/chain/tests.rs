@@ -9,7 +9,7 @@ use crate::driver::Message;
 use crate::job::Shared;
 use crate::mailbox::Mailbox;
 
-/// Batches that the window has, and after which the task is cancelled.
+/// Number of batches of the window, and of batches after which the task is cancelled.
 const BATCHES: usize = 1000;
 const CANCELLED_AFTER: usize = 3;
 
@@ -17,7 +17,7 @@ fn rows() -> RecordBatch {
     RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).expect("rows")
 }
 
-/// Gives out a window that has many batches: some at once, the others piece by piece.
+/// Emits a window of many batches: some at once, the others piece by piece.
 struct Window {
     at_once: usize,
     pieces: usize,
@@ -41,7 +41,7 @@ impl Operator for Window {
     }
 }
 
-/// Its task is cancelled while it writes.
+/// A sink whose task is cancelled while it writes.
 struct Written {
     batches: Arc<std::sync::atomic::AtomicUsize>,
     control: Arc<Control>,
@@ -61,7 +61,7 @@ impl Sink for Written {
 }
 
 #[test]
-fn a_cancelled_task_gives_up_the_window_that_it_gives_out() {
+fn a_cancelled_task_abandons_the_window_that_it_emits() {
     for (at_once, pieces) in [(BATCHES, 0), (0, BATCHES)] {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
         let (sender, messages) = channel();
@@ -86,9 +86,9 @@ fn a_cancelled_task_gives_up_the_window_that_it_gives_out() {
             clock,
         };
         let fired = chain.watermark(Stamped { value: EventTime(1), born: Nanos(0) });
-        let error = fired.expect_err("it is given up");
+        let error = fired.expect_err("it is abandoned");
         assert_eq!((error.kind(), batches.load(Relaxed)), (ErrorKind::Cancelled, CANCELLED_AFTER));
-        // That is no failure of the task.
+        // That is not a failure of the task.
         let task = TaskId { stage: StageId(0), index: 0 };
         control.failed(task, error);
         control.report(task, Report::Gone);

@@ -1,11 +1,11 @@
-//! Descriptions that earlier versions gave to what this one describes otherwise. `SUM` and `AVG` of DECIMAL had results with
-//! fewer digits; their state is converted where it is restored.
+//! Descriptions by earlier versions that differ from those of this version. The results of `SUM` and `AVG` of DECIMAL
+//! had fewer digits; their state is converted when it is restored.
 
 use anabranch_dataflow::DECIMAL_DIGITS_MAX;
 
 const DECIMAL: &str = "Decimal128(";
 
-/// How this version describes what an earlier one may have described by `then`; `then` itself if nothing now is that.
+/// This version's description of what an earlier version may have described as `then`; `then` itself if there is none.
 pub(crate) fn as_now<'a>(then: &'a str, mut now: impl Iterator<Item = &'a str> + Clone) -> &'a str {
     match now.clone().any(|now| now == then) {
         true => then,
@@ -13,7 +13,7 @@ pub(crate) fn as_now<'a>(then: &'a str, mut now: impl Iterator<Item = &'a str> +
     }
 }
 
-/// Whether two descriptions differ only in the digits that `SUM` and `AVG` of DECIMAL had before.
+/// Whether two descriptions differ only in the former digits of `SUM` and `AVG` of DECIMAL.
 fn is_former(then: &str, now: &str) -> bool {
     let (then, now): (Vec<&str>, Vec<&str>) = (then.split(DECIMAL).collect(), now.split(DECIMAL).collect());
     if then.len() != now.len() || then[0] != now[0] {
@@ -27,7 +27,7 @@ fn is_former(then: &str, now: &str) -> bool {
     })
 }
 
-/// Whether an aggregate, named at the end of `text`, gave digits `before` where it now gives `after`.
+/// Whether an aggregate, named at the end of `text`, had a result of digits `before`, which now has digits `after`.
 fn is_former_result(text: &str, (_, before): (u8, i8), (precision, after): (u8, i8)) -> bool {
     let is = |function: &str| {
         [format!("{function}() "), format!("{function}(distinct ) ")].iter().any(|of| text.ends_with(of))
@@ -42,7 +42,7 @@ fn is_former_result(text: &str, (_, before): (u8, i8), (precision, after): (u8, 
         }
 }
 
-/// Precision and scale, and what follows them.
+/// Precision and scale, and the rest of the text.
 fn digits(text: &str) -> Option<((u8, i8), &str)> {
     let (digits, rest) = text.split_once(')')?;
     let (precision, scale) = digits.split_once(", ")?;

@@ -88,7 +88,7 @@ impl fmt::Display for Happened {
             }
             Happened::MayGiveUp(epoch) => write!(f, "a source may give up {epoch}"),
             Happened::HandedOver { sink, epoch, done } => {
-                let what = if *done { "hands over" } else { "fails to hand over" };
+                let what = if *done { "writes" } else { "fails to write" };
                 write!(f, "{} task {} {what} {epoch}", sink.0, sink.1)
             }
         }

@@ -257,7 +257,7 @@ impl Sink for Writer {
 
     fn epoch_end(&mut self, epoch: Epoch) -> Result<()> {
         if self.scope.is_some() {
-            return Err(Error::internal("an epoch's end hands over what only a checkpoint may"));
+            return Err(Error::internal("an epoch's end writes what only a checkpoint may make visible"));
         }
         let mut handed_over = (epoch, std::mem::take(&mut self.lines));
         if self.tables.readers.mutation == Some(Mutation::HandedOverTooSoon) {

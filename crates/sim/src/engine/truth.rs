@@ -168,7 +168,7 @@ impl Truth {
                 self.check_given_up()
             }
             Happened::HandedOver { sink, epoch, done } if *done && *epoch <= self.given_up => {
-                Err(("give-up", format!("{sink:?} hands over {epoch}, which a source may have given up before")))
+                Err(("give-up", format!("{sink:?} writes {epoch}, which a source may have released before")))
             }
             Happened::HandedOver { done: true, .. } => Ok(()),
             Happened::HandedOver { sink, epoch, .. } => {
@@ -177,7 +177,7 @@ impl Truth {
             }
             Happened::MayGiveUp(epoch) if *epoch > self.newest_checkpoint => Err((
                 "give-up",
-                format!("a source may give up {epoch}; the newest checkpoint is {}", self.newest_checkpoint),
+                format!("a source may release {epoch}; the newest checkpoint is {}", self.newest_checkpoint),
             )),
             Happened::MayGiveUp(_) => Ok(()),
         }
@@ -188,7 +188,7 @@ impl Truth {
         match &self.not_handed_over {
             Some((sink, epoch)) if *epoch <= self.given_up => Err((
                 "give-up",
-                format!("a source may give up {}, and {sink:?} failed to hand over {epoch}", self.given_up),
+                format!("a source may release {}, and {sink:?} failed to write {epoch}", self.given_up),
             )),
             _ => Ok(()),
         }
@@ -357,7 +357,7 @@ impl Truth {
         let outside = shared.lock();
         match self.held.keys().find(|name| !outside.visible.contains_key(*name)) {
             None => Ok(()),
-            Some(name) => Err(("restore", format!("{name:?} is not visible though its checkpoint was taken up"))),
+            Some(name) => Err(("restore", format!("{name:?} is not visible though its checkpoint was restored"))),
         }
     }
 

@@ -129,7 +129,7 @@ impl<'a> World<'a> {
     pub(crate) fn run(mut self) -> Run {
         let text = self.scenario.describe();
         self.note(|| text);
-        if let Some(text) = self.origin.as_ref().map(|_| "it begins with a savepoint".to_owned()) {
+        if let Some(text) = self.origin.as_ref().map(|_| "it starts from a savepoint".to_owned()) {
             self.note(|| text);
         }
         while self.violation.is_none() && self.finished_at.is_none_or(|end| self.turn < end + AFTERMATH) {
@@ -390,7 +390,7 @@ impl<'a> World<'a> {
     fn ended(&mut self, index: usize) {
         self.observe();
         let Process { id, stopping, .. } = self.processes[index];
-        self.note(|| format!("process {id} has come to the end"));
+        self.note(|| format!("process {id} has reached the end"));
         if stopping {
             self.stop_asked = false;
             self.seen.stops += 1;

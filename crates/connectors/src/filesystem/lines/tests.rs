@@ -164,7 +164,7 @@ fn a_record_of_any_length_is_read_past() {
             let Some(Piece::Records(first)) = reader.next().unwrap() else { panic!("no records") };
             assert_eq!(first.records.len(), 1);
             let Some(Piece::Past) = reader.next().unwrap() else { panic!("it is not too long") };
-            // A stop here goes on before the record.
+            // A stop here resumes before the record.
             assert_eq!(reader.position(), Position::Text { byte: 4, line: 2 });
             let Some(Piece::Past) = reader.next().unwrap() else { panic!("its end is far") };
             assert!(reader.rest.capacity() <= BLOCK_BYTES, "{} bytes are held", reader.rest.capacity());

@@ -2,7 +2,7 @@
 //!
 //! At the end of an epoch that a checkpoint covers, the sink completes the files that hold its rows and syncs them to disk,
 //! still hidden. The checkpoint keeps their names and those they will have. When it is complete the sink renames them. So
-//! files are as large as what a checkpoint interval brings, and may be smaller (`'sink.rolling-size'`).
+//! files are as large as the rows of a checkpoint interval, and may be smaller (`'sink.rolling-size'`).
 //!
 //! After a crash the next incarnation renames what has not been renamed. Before the first rename of a commit the sink
 //! makes a commit marker in the folder. If a hidden file is missing and its commit has a marker, the file was renamed and may

@@ -252,7 +252,7 @@ fn write_exactly_once(
         sink.write(&Table::rows(epoch))?;
         let prepared = sink.prepare_commit(Epoch(epoch))?.unwrap();
         promised(Some(&prepared), None);
-        // The commit of one checkpoint comes behind the rows of the next.
+        // The commit of one checkpoint comes after the rows of the next.
         if let Some(covered) = covered.replace(prepared) {
             promised(None, Some(&covered));
             sink.commit(&covered)?;
