@@ -88,12 +88,12 @@ pub(crate) struct State {
     pub(crate) format: Format,
 }
 
-/// How something is shown.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Readable tables
     Table,
-    /// For programs; rows as a line each
+    /// For programs; one line per row
     Json,
     /// Rows for spreadsheets
     Csv,
@@ -108,12 +108,12 @@ pub(crate) struct Savepoint {
     /// If no job runs there, take its newest checkpoint
     #[arg(long)]
     pub(crate) last: bool,
-    /// Wait so long for the job's checkpoint; without a unit, seconds
+    /// Longest time to wait for the job's checkpoint; without a unit, seconds
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10min")]
     pub(crate) timeout: Duration,
 }
 
-/// What changes a plan without changing its text.
+/// Options that change a plan without changing its text.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Settings {
     /// Tasks per stage; overrides SET 'parallelism'
@@ -124,10 +124,10 @@ pub(crate) struct Settings {
     pub(crate) set: Vec<(String, String)>,
 }
 
-/// What changes the tables of a file.
+/// Options that change the tables of a file.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TableOptions {
-    /// Option of a table in place of the one in its WITH clause; may be repeated
+    /// Option of a table; overrides its WITH clause; may be repeated
     #[arg(long = "option", value_name = "TABLE.OPTION=VALUE", value_parser = table_option)]
     pub(crate) options: Vec<TableOption>,
 }

@@ -14,7 +14,7 @@ use anabranch_model::{Error, visible};
 #[derive(Clone, Debug)]
 pub(crate) struct Console {
     stream: Stream,
-    /// Whether control characters are escaped: not where a program reads.
+    /// Whether control characters are escaped: not if a program reads the stream.
     escapes: bool,
     reader_left: Arc<AtomicBool>,
 }

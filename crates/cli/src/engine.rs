@@ -33,7 +33,7 @@ pub(crate) fn read(file: &Path) -> Result<String> {
     Ok(without_byte_order_mark(&text).to_owned())
 }
 
-/// Some editors begin every file with this mark, which is no part of its first statement.
+/// Some editors begin every file with this mark, which does not belong to its first statement.
 pub(crate) fn without_byte_order_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }

@@ -1,4 +1,4 @@
-//! A failed command: the message for the person, and the exit code for scripts.
+//! A failed command: the message for the user, and the exit code for scripts.
 
 use anabranch_model::{Error, ErrorKind};
 
@@ -9,10 +9,10 @@ const FAILED: u8 = 1;
 /// The SQL or the command line is wrong.
 const WRONG: u8 = 2;
 
-/// A command that did not end well.
+/// A failed command.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// For standard error.
+    /// The message for standard error.
     pub(crate) text: String,
     /// Exit code.
     pub(crate) code: u8,

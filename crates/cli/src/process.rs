@@ -15,8 +15,8 @@ pub(crate) fn peak_resident_bytes() -> Option<u64> {
     peak_resident_of(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// Lets this process have as many files open as it may: state on disk has one for each run. Nothing is lost if it may not
-/// have more than now.
+/// Raises the limit of open files as far as allowed: state on disk has one for each run. A failure does no harm: the
+/// limit stays as it is.
 pub(crate) fn raise_open_files() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls only read or write the structure that they are given.

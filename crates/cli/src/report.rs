@@ -1,4 +1,4 @@
-//! Errors for people: what is wrong, where, the line of SQL with a caret, and the remedy.
+//! Errors for users: what is wrong, where, the line of SQL with a caret, and the remedy.
 
 use anabranch_model::{Error, Secrets};
 
@@ -40,7 +40,7 @@ fn number(text: &str) -> Option<(usize, &str)> {
 }
 
 fn snippet(sql: &str, line: usize, column: usize) -> Option<String> {
-    // Tabs would put the caret elsewhere on every terminal.
+    // With tabs, the position of the caret would depend on the terminal.
     let text = sql.lines().nth(line.checked_sub(1)?)?.replace('\t', " ");
     let number = line.to_string();
     let margin = " ".repeat(number.len());

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Lines kept at most: more than any screen shows.
+/// Largest number of lines to keep: more than any screen shows.
 const KEPT_LINES_MAX: usize = 500;
-/// Bytes of one line kept at most.
+/// Largest number of bytes of a line to keep.
 const LINE_BYTES_MAX: usize = 4096;
 
 /// The latest lines; clones share them.
@@ -22,7 +22,7 @@ struct Kept {
 }
 
 impl Results {
-    /// The latest lines, oldest first, `at_most` of them.
+    /// The latest lines, oldest first, at most `at_most`.
     pub(crate) fn latest(&self, at_most: usize) -> Vec<String> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.lines.iter().skip(kept.lines.len().saturating_sub(at_most)).cloned().collect()

@@ -129,7 +129,7 @@ fn title(file: &Path) -> String {
     file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The job when its watch was over.
+/// The job at the end of its watch.
 struct Ended {
     view: JobView,
     elapsed: Duration,

@@ -18,7 +18,7 @@ const FOUND: Duration = Duration::from_secs(10);
 /// Time between two polls for the answer, on a disk and over a network.
 const LOOK_LOCAL: Duration = Duration::from_millis(100);
 const LOOK_REMOTE: Duration = Duration::from_secs(1);
-/// Time between two words to the job that its checkpoint is still needed.
+/// Time between two renewals of the request, by which the job knows that its checkpoint is still needed.
 const RENEW: Duration = Duration::from_secs(60);
 
 /// Runs the command.
@@ -145,7 +145,7 @@ impl Waiting<'_> {
         Savepoint::copy(self.from, blob, to, &mut step)
     }
 
-    /// Copies the newest whole checkpoint of a job that does not run. Returns also what is wrong with later ones.
+    /// Copies the newest undamaged checkpoint of a job that does not run. Also returns the errors of later ones.
     fn newest(&self, to: &Store) -> Result<(Savepoint, Vec<String>)> {
         let contents = Contents::read(self.from)?;
         let savepoint = Savepoint::copy(self.from, &contents.newest()?.blob, to, &mut || self.check_signals())?;

@@ -1,4 +1,5 @@
-//! `anabranch sql`: statements as they are typed, results as they come. Ctrl-C stops the running query, not the shell.
+//! `anabranch sql`: runs statements as they are typed, and shows results as they arrive. Ctrl-C stops the running query,
+//! not the shell.
 
 mod complete;
 pub(crate) mod history;
@@ -39,7 +40,7 @@ exit, \\q or Ctrl-D                         leaves
 enum Next {
     Go,
     Leave,
-    /// A signal came, and statements that follow were not begun.
+    /// A signal came, and the remaining statements were not started.
     Stopped,
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
     let output = Console::output();
     let session = Session::new(engine(output.clone()), &settings(&arguments.settings, &TableOptions::default()));
     let session = session.map_err(|e| Failure::planning(&e, ""))?;
-    // Read before signals are caught: until then there is nothing that could stop in order.
+    // Read before signals are caught: until then there is no job to stop.
     let script = if stdin().is_terminal() { None } else { Some(read_script()?) };
     let mut shell = Shell { session, signals: Signals::catch(&[SIGINT, SIGTERM])?, output, layout: Layout::Lines };
     match script {
@@ -74,7 +75,7 @@ fn read_script() -> Result<String, Failure> {
 }
 
 impl Shell {
-    /// Statements of a person, until they leave.
+    /// Statements that a user types, until the user leaves.
     fn converse(&mut self) -> Result<(), Failure> {
         let failed = |e: ReadlineError| Error::outside(format!("cannot read from the terminal: {e}"));
         let config = Config::builder().auto_add_history(true).build();
@@ -82,7 +83,7 @@ impl Shell {
         editor.set_helper(Some(input::Statements::default()));
         let history = history::file();
         if let Some(file) = &history {
-            // The first time there is none.
+            // There is no history the first time.
             let _ = editor.load_history(file);
         }
         self.output.line(GREETING)?;
@@ -170,8 +171,8 @@ impl Shell {
     }
 }
 
-/// A script as a person would type it: lines up to one at which the statements are complete. Empty lines before each
-/// keep the places of errors those of the script.
+/// Divides a script as a user would type it: lines up to one at which the statements are complete. Empty lines before each
+/// part keep the places of errors those of the script.
 fn pieces(text: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut piece = String::new();

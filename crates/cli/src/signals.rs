@@ -1,5 +1,5 @@
-//! Ctrl-C and `kill`: the first asks the job to stop at the end of an epoch, the second ends the process at once. Where no
-//! job runs, `kill` has nothing to wait for.
+//! Ctrl-C and `kill`: the first signal stops the job at the end of an epoch, the second ends the process at once. If no
+//! job runs, `kill` ends the process at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -12,10 +12,10 @@ use signal_hook::iterator::Signals as Incoming;
 
 use crate::terminal;
 
-/// Exit code of a process that was interrupted before it could stop in order.
+/// Exit code of a process that was interrupted before its job could stop.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// What has been asked by signals.
+/// The requests of signals.
 pub(crate) struct Signals {
     heard: Arc<Heard>,
     wake: Receiver<()>,
@@ -24,9 +24,9 @@ pub(crate) struct Signals {
 #[derive(Default)]
 struct Heard {
     asked: AtomicU32,
-    /// `kill`: not only the job shall end.
+    /// `kill`: the process must end, not only the job.
     terminated: AtomicBool,
-    /// A prompt waits for a person.
+    /// A prompt waits for the user.
     idle: AtomicBool,
 }
 
@@ -50,12 +50,12 @@ impl Signals {
         self.heard.asked.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether the process shall end, and not only its job.
+    /// Whether the process must end, not only its job.
     pub(crate) fn terminated(&self) -> bool {
         self.heard.terminated.load(Ordering::SeqCst)
     }
 
-    /// Says that a prompt waits, where `kill` ends the process, or no longer does.
+    /// Sets whether a prompt waits, at which `kill` ends the process.
     pub(crate) fn set_idle(&self, idle: bool) {
         self.heard.idle.store(idle, Ordering::SeqCst);
     }

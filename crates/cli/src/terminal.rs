@@ -13,13 +13,13 @@ use ratatui::backend::CrosstermBackend;
 /// Whether this process has taken the screen: it must be restored once, by any thread.
 static ENTERED: AtomicBool = AtomicBool::new(false);
 
-/// The screen, given back when dropped.
+/// The screen, which is restored when dropped.
 pub(crate) struct Screen {
     /// To draw on.
     pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-/// Whether a person sits in front of it.
+/// Whether the program is used at a terminal that can show the live view.
 pub(crate) fn is_interactive() -> bool {
     let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
     stdin().is_terminal() && stdout().is_terminal() && stderr().is_terminal() && !dumb
@@ -38,7 +38,7 @@ impl Screen {
             Error::outside(format!("cannot draw on this terminal: {e}")).remedy("add --plain for lines of text")
         };
         let terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(failed)?;
-        // A panic's message belongs on the screen that the person sees afterwards.
+        // A panic's message must be on the screen that the user sees afterwards.
         let report = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             leave();
@@ -58,7 +58,7 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the screen back if it was taken.
+/// Restores the screen if it was taken.
 pub(crate) fn leave() {
     if ENTERED.swap(false, Ordering::SeqCst) {
         // If this fails, there is no other place to report it.

@@ -1,4 +1,4 @@
-//! What a person sees of a running job: numbers made of two readings of its metrics, shown live on a terminal or as
+//! The view of a running job: numbers from two readings of its metrics, shown live on a terminal or as
 //! plain lines.
 
 pub(crate) mod live;

@@ -26,11 +26,11 @@ const RATE_SPAN: Duration = Duration::from_secs(1);
 pub(crate) trait Watched {
     /// A reading of every task.
     fn metrics(&self) -> Vec<TaskMetrics>;
-    /// Asks it to stop at the end of an epoch.
+    /// Requests a stop at the end of an epoch.
     fn stop(&self);
-    /// Whether it has ended, well or not.
+    /// Whether it has ended, with or without a failure.
     fn is_finished(&self) -> bool;
-    /// What it has to say to its user: notices with a number above `number`.
+    /// Its notices with a number above `number`.
     fn notices(&self, number: u64) -> Vec<Notice>;
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct Watch<'a> {
     pub(crate) started: Nanos,
     /// How long it may run.
     pub(crate) limit: Option<Duration>,
-    /// Requests from outside.
+    /// Requests by signals.
     pub(crate) signals: &'a Signals,
-    /// The stream of results: when its reader has left, the job is asked to stop.
+    /// The stream of results: when its reader has left, the job is stopped.
     pub(crate) output: &'a Console,
 }
 
@@ -61,7 +61,7 @@ impl Watch<'_> {
         self.clock.now().after(self.started)
     }
 
-    /// Until the end. Writes only notices to `out`: failures that the job survived, systems that it waits for.
+    /// Watches until the end. Writes only notices to `out`: failures that the job survived, systems that it waits for.
     pub(crate) fn quietly(&self, out: &mut dyn Write) -> Result<()> {
         let (mut stop, mut notices) = (Stop::default(), Notices::default());
         loop {
@@ -76,7 +76,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Until the end, with notices and a line per second to `out`.
+    /// Watches until the end, with notices and a line per second to `out`.
     pub(crate) fn with_lines(&self, out: &mut dyn Write) -> Result<()> {
         let failed = |e: std::io::Error| Error::outside(format!("cannot write the progress: {e}"));
         let mut history = History::new(RATE_SPAN);
@@ -106,7 +106,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Until the end, on the whole terminal.
+    /// Watches until the end, on the whole terminal.
     pub(crate) fn live(&self, title: &str, results: &Results) -> Result<()> {
         let failed = |e: std::io::Error| Error::outside(format!("the terminal failed: {e}")).remedy("add --plain");
         let mut screen = Screen::enter()?;
@@ -176,14 +176,14 @@ fn text_of(notice: &Notice) -> String {
     if notice.times > 1 { format!("{text} ({} times)", notice.times) } else { text }
 }
 
-/// Asks a job to stop once.
+/// Stops a job once.
 #[derive(Default)]
 struct Stop {
     asked: bool,
 }
 
 impl Stop {
-    /// Asks if it is due and was not done before; whether it did.
+    /// Stops the job if a stop is due and was not requested before. Returns whether it did.
     fn ask_if(&mut self, due: bool, job: &dyn Watched) -> bool {
         let now = due && !self.asked;
         if now {
@@ -208,7 +208,7 @@ enum Pressed {
 }
 
 impl Keys {
-    /// Notes a key; `signalled`: whether a signal has requested the stop already.
+    /// Handles a key; `signalled`: whether a signal has requested the stop already.
     fn press(&mut self, signalled: bool) -> Pressed {
         if std::mem::replace(&mut self.pressed, true) || signalled { Pressed::Again } else { Pressed::First }
     }

@@ -30,7 +30,7 @@ fn anabranch(arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command says on standard output and standard error, and its exit code.
+/// A command's standard output, standard error and exit code.
 fn said(output: &Output) -> (String, String, i32) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr), output.status.code().expect("not killed"))
@@ -40,7 +40,7 @@ fn run(arguments: &[&str]) -> (String, String, i32) {
     said(&anabranch(arguments).output().expect("runs"))
 }
 
-/// A command that has to go well; what it prints.
+/// Runs a command that must succeed; returns its output.
 fn ok(arguments: &[&str]) -> String {
     let (out, error, code) = run(arguments);
     assert_eq!(code, 0, "{arguments:?}: {error}");

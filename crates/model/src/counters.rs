@@ -1,4 +1,4 @@
-//! Per-task counters: written by the task as it runs, read by anybody at any time, without a lock on the hot path.
+//! Per-task counters: written by the running task, read by any thread at any time, without a lock on the hot path.
 //! The live view, the group-size tuner and the scheduling policies all read these.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -90,7 +90,7 @@ impl Latencies {
         self.0.lock().map(|h| LatencySummary::of(&h)).unwrap_or_default()
     }
 
-    /// Forgets what was recorded: what a measurement calls after its warm-up.
+    /// Removes what was recorded: for measurements, after the warm-up.
     pub fn reset(&self) {
         if let Ok(mut histogram) = self.0.lock() {
             histogram.reset();
@@ -110,7 +110,7 @@ impl TaskCounters {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(progress));
     }
 
-    /// What was published last; `None` for a task without partitions.
+    /// The last published event time; `None` for a task without partitions.
     #[must_use]
     pub fn progress(&self) -> Option<Arc<SourceProgress>> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -73,7 +73,7 @@ const KEYWORDS: [&str; 68] = [
     "WITH",
 ];
 
-/// Candidates at most: a longer list is of no use.
+/// Largest number of candidates: a longer list is of no use.
 const CANDIDATES_MAX: usize = 200;
 
 /// Completions at byte `cursor` of `line`: where the word begins that the candidates replace, and the candidates.
@@ -86,7 +86,7 @@ pub(crate) fn complete(vocabulary: &Vocabulary, line: &str, cursor: usize) -> (u
     let mut candidates = match before[..start].strip_suffix('.').map(last_word) {
         // A column of the relation before the dot.
         Some(relation) => matching(columns(vocabulary, relation), word),
-        // Without a beginning everything would match.
+        // Without a first letter everything would match.
         None if word.is_empty() => Vec::new(),
         None => {
             let mut names = matching(vocabulary.relations.keys().map(String::as_str), word);
@@ -107,7 +107,7 @@ fn columns<'a>(vocabulary: &'a Vocabulary, relation: &str) -> impl Iterator<Item
     vocabulary.relations.get(relation).into_iter().flatten().map(String::as_str)
 }
 
-/// Names that begin with the word, in whichever case.
+/// Names that begin with the word, in either case.
 fn matching<'a>(names: impl Iterator<Item = &'a str>, word: &str) -> Vec<String> {
     let begins = |name: &&str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
     names.filter(begins).map(str::to_owned).collect()

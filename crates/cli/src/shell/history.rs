@@ -1,4 +1,4 @@
-//! Where the shell's history is kept: with other programs' state, as the XDG base directory specification has it.
+//! Where the shell's history is kept: beside other programs' state, by the XDG base directory specification.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub(crate) fn file() -> Option<PathBuf> {
 }
 
 fn file_in(state: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
-    // A relative path in the variable is to be ignored.
+    // The specification says to ignore a relative path in the variable.
     let state = state.map(PathBuf::from).filter(|path| path.is_absolute());
     let home = home.map(PathBuf::from).filter(|path| path.is_absolute());
     Some(state.or_else(|| Some(home?.join(".local/state")))?.join("anabranch/history"))

@@ -59,8 +59,8 @@ pub(crate) fn is_command_word(text: &str) -> bool {
     ["help", "exit", "quit"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// The text with comments left out and the contents of quotes blanked; an open quote or comment leaves a mark at the
-/// end that is no `;`.
+/// The text without comments and with the contents of quotes blanked; an open quote or comment leaves a mark at the
+/// end that is not `;`.
 fn code_of(text: &str) -> String {
     let mut code = String::new();
     let mut rest = text;

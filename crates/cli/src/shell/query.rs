@@ -1,4 +1,4 @@
-//! One statement that runs: its rows as a table while they come, until it ends, has enough, or is stopped.
+//! A running statement: shows its rows as a table while they arrive, until it ends, has enough rows, or is stopped.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -19,17 +19,17 @@ use crate::watch::{Notices, Watch};
 /// Interval at which Ctrl-C is polled.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Which rows of a query are wanted.
+/// Which rows of a query to show.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
-    /// Rows to leave out at the beginning.
+    /// Rows to skip at the beginning.
     skip: usize,
-    /// Rows to show at most.
+    /// Largest number of rows to show.
     limit: Option<usize>,
 }
 
 impl Wanted {
-    /// The wanted rows of the next batch.
+    /// The rows to show of the next batch.
     fn take(&mut self, batch: &RecordBatch) -> RecordBatch {
         let skipped = self.skip.min(batch.num_rows());
         let rows = (batch.num_rows() - skipped).min(self.limit.unwrap_or(usize::MAX));

@@ -1,4 +1,4 @@
-//! Results as people read them, while they come: an aligned table that grows, or one line per value.
+//! Results while they arrive: an aligned table that grows, or one line per value.
 
 use std::io::Write;
 
@@ -28,7 +28,7 @@ impl Layout {
 }
 
 /// Columns are as wide as their widest value so far. When one grows, the heading is written again, so that every line
-/// stands under a heading that fits. On a terminal no line is longer than its width: it would wrap, and nothing would be aligned.
+/// is under a heading that fits. On a terminal no line is longer than its width: it would wrap, and nothing would be aligned.
 pub(crate) struct Table {
     names: Vec<String>,
     right: Vec<bool>,
@@ -83,7 +83,7 @@ impl Table {
     }
 
     fn lines(&mut self, text: &mut String, mut rows: Vec<Vec<String>>) {
-        // One long value must not push all others off the terminal.
+        // A long value must not push all others off the terminal.
         if let Some(terminal) = self.terminal.filter(|_| self.names.len() > 1) {
             let room = (terminal / 2).max(8);
             for cell in rows.iter_mut().flatten() {

@@ -52,7 +52,7 @@ fn aligned(rows: &[[String; 6]]) -> String {
     text
 }
 
-/// What there is to one line of the outline.
+/// The contents for one line of the outline.
 fn details(manifest: &Manifest, line: &str) -> Vec<String> {
     let Some((kind, number)) = kind_and_number(line) else { return Vec::new() };
     match kind {

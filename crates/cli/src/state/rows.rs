@@ -1,7 +1,7 @@
 //! An operator's state as a table.
 //!
-//! Rows are shown as they are stored. Of one pane and key there may be several, from snapshots that gave only what had changed:
-//! together they are its state. Putting them together is the business of each aggregate function, and not done here.
+//! Rows are shown as they are stored. There may be several of one pane and key, from snapshots that contain only changes:
+//! together they are its state. Only each aggregate function could merge them, so they are not merged here.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// What one has to know to read them.
+    /// Explanations for reading them.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.more {
@@ -58,7 +58,7 @@ impl Found {
     }
 }
 
-/// Reads them from the files of a checkpoint.
+/// Reads the rows from the files of a checkpoint.
 pub(super) fn read(store: &Store, manifest: &Manifest, wanted: &Wanted<'_>) -> Result<Found> {
     let operators = manifest.tasks.iter().flat_map(|task| &task.operators);
     let operators: Vec<_> = operators.filter(|operator| operator.number == wanted.operator).collect();
@@ -137,7 +137,7 @@ pub(super) fn write(found: &Found, format: Format, out: &mut dyn Write) -> Resul
     }
 }
 
-/// With what has long values, lists of all that was counted once for example, as the beginning of its text.
+/// Shortens long values, such as lists of distinct values, to the beginning of their text.
 fn clipped(batch: &RecordBatch) -> Result<RecordBatch> {
     let clip = |(field, column): (&FieldRef, &ArrayRef)| -> Result<(String, ArrayRef)> {
         if !field.data_type().is_nested() {
@@ -188,7 +188,7 @@ fn json(cell: &Cell<'_>) -> String {
     let plain = cell.data_type.is_numeric() || *cell.data_type == DataType::Boolean;
     match serde_json::from_str::<serde_json::Value>(&cell.value) {
         _ if cell.null => "null".to_owned(),
-        // Infinity and NaN are no numbers of JSON.
+        // JSON has no numbers for infinity and NaN.
         Ok(value) if plain && !value.is_string() => cell.value.clone(),
         _ => text(&cell.value),
     }
@@ -198,7 +198,7 @@ fn text(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
 
-/// As RFC 4180 has it.
+/// By RFC 4180.
 fn quoted(value: &str) -> String {
     match value.is_empty() || value.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", value.replace('"', "\"\"")),

@@ -1,6 +1,6 @@
 //! The job on a terminal: what it does, where its stages' time goes, and its latest results.
 //!
-//! Nothing is cut off on a narrow terminal: the figures at the top wrap, and columns of the table of stages are left out,
+//! Nothing is cut off on a narrow terminal: the figures at the top wrap, and columns of the table of stages are omitted,
 //! the least important first.
 
 use std::time::Duration;
@@ -30,11 +30,11 @@ pub(crate) struct Screen<'a> {
     pub(crate) elapsed: Duration,
     /// The job.
     pub(crate) view: &'a JobView,
-    /// What the job has to say to its user, oldest first.
+    /// The job's notices, oldest first.
     pub(crate) notices: &'a [String],
     /// The latest results, oldest first.
     pub(crate) results: &'a [String],
-    /// Whether the job was asked to stop.
+    /// Whether a stop was requested.
     pub(crate) stopping: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
     let figures = wrapped(figures(screen.view), width.saturating_sub(2));
     let newest = screen.notices.len().saturating_sub(NOTICES);
     let notices: Vec<Line<'_>> = screen.notices[newest..].iter().flat_map(|text| notice(text, width)).collect();
-    // Stages need a border, a heading and a line each; results take the rest, and at least a glimpse.
+    // Stages need a border, a heading and a line each; results take the rest, but at least a few lines.
     let heights = [lines(figures.len() + 2), lines(notices.len()), lines(screen.view.stages.len() + 3)];
     let areas = Layout::vertical([
         Constraint::Length(heights[0]),
@@ -128,11 +128,11 @@ fn notice(text: &str, width: usize) -> Vec<Line<'static>> {
     pieces.into_iter().map(Line::from).collect()
 }
 
-/// A column of the table of stages: its heading, its width, and which are left out first on a narrow terminal.
+/// A column of the table of stages: its heading, its width, and its rank for being omitted on a narrow terminal.
 struct Column {
     heading: &'static str,
     width: u16,
-    /// The column with the largest number goes first.
+    /// The column with the largest number is omitted first.
     expendable: u8,
     cell: fn(&StageView) -> (String, Style),
 }
@@ -185,13 +185,13 @@ fn draw_stages(frame: &mut Frame<'_>, area: Rect, stages: &[StageView]) {
     frame.render_widget(Table::new(rows, widths).header(header).block(block), area);
 }
 
-/// The end of the results, as much as there is room for.
+/// The last results, as many as fit.
 fn draw_results(frame: &mut Frame<'_>, area: Rect, screen: &Screen<'_>) {
     let block = Block::new().borders(Borders::ALL).title(" latest results ");
     let room = usize::from(block.inner(area).height);
     let first = screen.results.len().saturating_sub(room);
     if screen.results.is_empty() {
-        // At the very beginning there is always something missing.
+        // At the beginning there are never results.
         let why = screen.view.stall.as_deref().filter(|_| screen.elapsed >= EXPLAINED_AFTER);
         let why = why.unwrap_or("a window's results come when event time has passed its end");
         let text = Paragraph::new(format!("none yet: {why}")).style(dim()).wrap(Wrap { trim: true });

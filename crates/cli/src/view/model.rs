@@ -40,7 +40,7 @@ pub(crate) struct JobView {
     pub(crate) without_event_time: u64,
     /// Malformed records.
     pub(crate) malformed: u64,
-    /// Why nothing comes out, if nothing does; see [`explain_stall`].
+    /// Why there are no results, if there are none; see [`explain_stall`].
     pub(crate) stall: Option<String>,
     /// The last epoch that every sink has ended.
     pub(crate) epoch: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Shares {
     pub(crate) idle: f64,
 }
 
-/// The readings of the last moments: rates are taken over them, so that they neither flicker nor lag.
+/// Recent readings: rates are computed over them, so that they neither flicker nor lag.
 #[derive(Debug)]
 pub(crate) struct History {
     span: Duration,
@@ -88,7 +88,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// A history that takes rates over about `span`.
+    /// A history that computes rates over about `span`.
     pub(crate) fn new(span: Duration) -> Self {
         History { span, readings: VecDeque::new() }
     }

@@ -1,4 +1,4 @@
-//! The job as a line of text, for logs, pipes and people who prefer lines.
+//! The job as a line of text, for logs, pipes and users who prefer lines.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) fn line(elapsed: Duration, view: &JobView) -> String {
             parts.push(format!("{what} p50 {} p99 {}", micros(latency.p50_us), micros(latency.p99_us)));
         }
     }
-    // The stage that has most to do is where the job's limit is, or will be.
+    // The busiest stage is where the job's limit is, or will be.
     let busiest = view.stages.iter().filter_map(|s| Some((s, s.shares?)));
     if let Some((stage, shares)) = busiest.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy)) {
         parts.push(format!("busiest {} {}", stage.name, percent(shares.busy).trim()));

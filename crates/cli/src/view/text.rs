@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Readable numbers.
 
 /// `999`, `12.3 k`, `4.56 M`: three digits and a unit.
 pub(crate) fn count(value: f64) -> String {

@@ -1,6 +1,6 @@
 //! Jobs from Kafka to Kafka while their process is killed with SIGKILL at random moments.
 //!
-//! `ANABRANCH_KILLS` says how often it is killed (3 by default; `make chaos` kills it 20 times), `ANABRANCH_SEED` when.
+//! `ANABRANCH_KILLS` is the number of kills (3 by default; 20 in `make chaos`), `ANABRANCH_SEED` determines their times.
 
 #[path = "../../../connectors/tests/support/broker.rs"]
 #[allow(dead_code, reason = "these tests use a part of the helper")]

@@ -34,7 +34,7 @@ pub(crate) fn start(script: &Path, arguments: &[String]) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs")
 }
 
-/// Waits for a process to end by itself; what it printed.
+/// Waits for a process to end by itself; returns its output.
 pub(crate) fn finish(child: Child) -> String {
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
