@@ -7,22 +7,22 @@ MAKEFLAGS += --no-print-directory
 # One target folder for all working copies, outside of them: dependencies are built once.
 export CARGO_TARGET_DIR ?= $(HOME)/.cache/anabranch/target
 
-# Of the demos: events per second, tasks per stage, how long to run (`30s`; until Ctrl-C if empty).
+# For the demos: events per second, tasks per stage, how long to run (`30s`; until Ctrl-C if empty).
 RATE ?= 100000
 PARALLELISM ?=
 DURATION ?=
-# Of the chaos and the simulation: the (first) seed.
+# For chaos and simulation: the (first) seed.
 SEED ?= $(shell date +%s)000
-# Of the tests, after they are built. Each test that waits has its own, shorter limit.
+# Time limit of the tests, after they are built. Each test that waits has its own, shorter limit.
 TEST_TIME_LIMIT ?= 20m
-# Of the chaos: how often the job is killed.
+# For chaos: how often the job is killed.
 KILLS ?= 20
 
 ANABRANCH := $(CARGO_TARGET_DIR)/release/anabranch
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
-# One program of the release. With the whole workspace in view all programs share one build of the dependencies; with a
-# package alone, cargo would unify their features differently and build them once more.
+# Builds one program in release mode. With `--workspace` all programs share one build of the dependencies; with a single
+# package cargo would unify features differently and build the dependencies again.
 BUILD := cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
@@ -35,13 +35,13 @@ help: ## this list
 demo: release ## build, then count ad views per campaign in 10 s windows, live
 	$(ANABRANCH) run examples/ad_campaigns.sql --option events.rows-per-second=$(RATE) $(RUN_FLAGS)
 
-demo-kafka: release need-kafka ## the same through a real Kafka broker, which is started and stopped for it
+demo-kafka: release need-kafka ## the same through a real Kafka broker, which the demo starts and stops
 	ANABRANCH=$(ANABRANCH) RATE=$(RATE) examples/demo-kafka.sh $(RUN_FLAGS)
 
 sql: release ## an interactive SQL shell
 	$(ANABRANCH) sql $(if $(PARALLELISM),--parallelism $(PARALLELISM))
 
-test: need-build need-kafka need-s3 ## every test, against a real Kafka broker or S3 server where one is due
+test: need-build need-kafka need-s3 ## every test, some with a real Kafka broker or S3 server
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) cargo test --locked --workspace --no-fail-fast
 

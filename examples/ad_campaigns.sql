@@ -1,8 +1,8 @@
 -- How many views did each advertising campaign get in every 10 seconds?
 --
--- This is the advertising benchmark of Yahoo: a stream of ad events is filtered, joined with a table that tells to
--- which campaign an ad belongs, and counted by campaign in windows of event time. Everything it needs is made up by
--- generators, so it runs anywhere:
+-- This is the advertising benchmark of Yahoo: a stream of ad events is filtered, joined with a table of
+-- each ad's campaign, and counted by campaign in windows of event time. Generators make all of
+-- its data, so it runs anywhere:
 --
 --     anabranch run examples/ad_campaigns.sql
 
@@ -26,7 +26,7 @@ CREATE TABLE events (
 -- A table that ends: it is read once, at the start. Its connector knows the columns: ad_id and campaign_id.
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 
--- Where the results go.
+-- The table of the results.
 CREATE TABLE results (
     campaign_id  STRING,
     window_start TIMESTAMP_LTZ(3),

@@ -28,7 +28,7 @@ CREATE TABLE events (
 -- A table that ends: it is read once, at the start. Its connector knows the columns: ad_id and campaign_id.
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 
--- Where the results go.
+-- The table of the results.
 CREATE TABLE results (
     campaign_id  STRING,
     window_start TIMESTAMP_LTZ(3),

@@ -15,7 +15,7 @@ if [[ ! -x $anabranch ]]; then
     exit 1
 fi
 
-# Should this script be killed outright, the broker ends with it.
+# If this script is killed, the broker ends with it.
 export ANABRANCH_BROKER_PARENT=$$
 folder=$(mktemp -d "${TMPDIR:-/tmp}/anabranch-kafka.XXXXXX")
 filler=
@@ -24,7 +24,7 @@ stop_all() {
     trap '' INT TERM
     if [[ -n $filler ]]; then
         kill -TERM "$filler" 2>/dev/null || true
-        # It stops when the broker has taken what it sent. A broker that is gone must not hold us up.
+        # It stops when the broker has accepted its records. It must not wait for a broker that is gone.
         for _ in {1..50}; do
             kill -0 "$filler" 2>/dev/null || break
             sleep 0.1
@@ -53,7 +53,7 @@ fill=(
     "$anabranch" run examples/fill_kafka.sql --quiet
     --option events.rows-per-second="$rate" --option topic.properties.bootstrap.servers="$servers"
 )
-# A first second at the front makes the topic and shows errors at once; then on, beside the query.
+# The first second runs in the foreground: it creates the topic and shows errors. The rest runs beside the query.
 "${fill[@]}" --duration 1s
 "${fill[@]}" >"$folder/fill.log" 2>&1 &
 filler=$!

@@ -1,4 +1,4 @@
--- What the query over Kafka has written to its topic so far, printed: a reader of its own, as any consumer would be.
+-- Prints what the query over Kafka has written to its topic so far: a separate reader, like any consumer.
 
 CREATE TABLE topic (
     campaign_id  STRING,

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the jars of a Java program are in the cache, and prints the folder that holds them.
+# Ensures that the jars of a Java program are in the cache, and prints their folder.
 # Safe to run from several processes at once: one downloads, the others wait.
 #
 #   fetch-jars.sh NAME POM JAR    NAME of the folder, with the version; POM: what to resolve; JAR: one that must be there
@@ -14,7 +14,7 @@ fail() {
   exit 1
 }
 
-# A folder is moved into place whole, so one that exists is complete.
+# A folder is complete before it is moved into place.
 if [[ -d $jars ]]; then
   echo "$jars"
   exit 0
@@ -27,7 +27,7 @@ flock -w 600 9 || fail "another process has held $cache/.$name.lock for 10 minut
 if [[ ! -d $jars ]]; then
   part="$(mktemp -d "$cache/.$name.XXXXXX")"
   trap 'rm -rf "$part"' EXIT
-  # What Maven says goes to standard error: standard output is for the folder's name only.
+  # Maven's output goes to standard error: standard output is for the folder's name only.
   timeout 600 mvn --batch-mode --quiet -Dstyle.color=never --file "$pom" dependency:copy-dependencies \
     -DincludeScope=runtime -DoutputDirectory="$part/jars" >&2 ||
     fail "Maven could not resolve what $pom names; is Maven Central reachable?"

@@ -1,10 +1,10 @@
-# What the scripts share that start a server of their own for tests and demos. Sourced, after these are set:
+# Shared by the scripts that start a server for tests and demos. To be sourced after these are set:
 #
-#   server_name   what the server is called in messages
+#   server_name   the server's name in messages
 #   server_kind   the first part of the names of its files in its folder: KIND.pid, KIND.log
 #   server_stop   the script that stops it, called with `stop DIR`
 #
-# A server's command line has the path DIR/server.properties, by which it is known again.
+# A server is recognized by the path DIR/server.properties in its command line.
 
 start_seconds_max=90
 
@@ -17,7 +17,7 @@ answers() {
   (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
 }
 
-# A port below the range from which the system gives ports to outgoing connections, so that none is taken by chance. Not $1.
+# A port below the range of ports for outgoing connections, so that none of these takes it by chance. Not $1.
 free_port() {
   local port
   for _ in {1..100}; do
@@ -28,7 +28,7 @@ free_port() {
   fail "found no free port between 20000 and 32000"
 }
 
-# The server's process, if it lives: the pid may have been given to another program since.
+# The server's process, if it lives: another program may have its pid by now.
 server_pid() {
   local pid
   pid="$(cat "$1/$server_kind.pid" 2>/dev/null)" || return 1
@@ -48,7 +48,7 @@ wait_until_up() {
   done
 }
 
-# Stops the server and removes its folder $1 when process $2 has ended, whether or not the server still runs then.
+# Stops the server and removes its folder $1 when process $2 has ended, even if the server has ended before.
 watch_parent() {
   setsid bash -c '
     while kill -0 "$1"; do sleep 0.5; done

@@ -5,7 +5,7 @@
 #                                continued, on its old port unless PORT is given
 #   broker.sh stop DIR           stops it and waits until it has ended
 #
-# ANABRANCH_BROKER_PARENT=PID    the broker dies and DIR is removed when process PID has ended, however it ended
+# ANABRANCH_BROKER_PARENT=PID    the broker ends and DIR is removed when process PID has ended, however it ended
 # ANABRANCH_BROKER_SECURE=KEYS   two more listeners, with the key and certificate of KEYS/server.pem and the authority of KEYS/ca.pem:
 #                                logins over TLS, its address in DIR/sasl.servers, and certificates of clients, in
 #                                DIR/mutual.servers; user 'writer' has the password of KEYS/password
@@ -52,7 +52,7 @@ PROPERTIES
   [[ -z ${ANABRANCH_BROKER_SECURE:-} ]] || secure_properties "$dir" "$port" "$ANABRANCH_BROKER_SECURE" >>"$dir/server.properties"
 }
 
-# The listeners of a broker with logins and certificates; a later line of a properties file counts.
+# The listeners of a broker with logins and certificates. In a properties file the last line for a name wins.
 secure_properties() {
   local dir="$1" port="$2" keys="$3" sasl mutual module=org.apache.kafka.common.security
   sasl="$(free_port "$port")" mutual="$(free_port "$port")"
@@ -75,7 +75,7 @@ listener.name.secure.oauthbearer.sasl.jaas.config=$module.oauthbearer.OAuthBeare
 PROPERTIES
 }
 
-# Everything a JVM of ours is started with, up to the main class.
+# The JVM's command line, up to the main class.
 java_command() {
   local jars
   jars="$("$here/fetch.sh")" || exit 1
@@ -88,7 +88,7 @@ java_command() {
 format() {
   local dir="$1" id users=()
   [[ ! -e $dir/data/meta.properties ]] || return 0
-  # A cluster id is 16 random bytes in URL-safe base 64; the first letter keeps it from looking like an option.
+  # A cluster id is 16 random bytes in URL-safe base 64; the fixed first letter keeps it from looking like an option.
   id="A$(head -c 16 /dev/urandom | base64 | tr '+/' '-_' | cut -c 2-22)"
   if [[ -n ${ANABRANCH_BROKER_SECURE:-} ]]; then
     for mechanism in SCRAM-SHA-256 SCRAM-SHA-512; do

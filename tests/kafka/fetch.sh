@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the jars of a Kafka broker are in the cache, and prints the folder that holds them.
+# Ensures that the jars of a Kafka broker are in the cache, and prints their folder.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# One S3 server on the loopback interface, for tests: S3Proxy over a local folder, which is a server that people use in
-# earnest, checks signatures, and gives a conditional PUT to one of several racing writers.
+# One S3 server on the loopback interface, for tests: S3Proxy over a local folder. It is used in production elsewhere, checks
+# signatures, and lets one of several racing writers succeed with a conditional PUT.
 #
 #   server.sh start DIR    starts it with one empty bucket `checkpoints` under DIR, and prints its URL
 #   server.sh stop DIR     stops it and waits until it has ended
 #
-# Key and secret are `anabranch` and `anabranch-secret`. It dies, and DIR is removed, when process ANABRANCH_SERVER_PARENT
-# has ended, however it ended.
+# Key and secret are `anabranch` and `anabranch-secret`. The server ends, and DIR is removed, when process
+# ANABRANCH_SERVER_PARENT has ended, however it ended.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
