@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use serde::{Deserialize, Serialize};
+
+use crate::decimal::{as_decimal, decimal_result};
 
 /// An expression with one value per row. Types are resolved: operands of a binary operator have equal types (or types
 /// that the operator combines, such as timestamp and interval), and every cast is explicit.
@@ -74,6 +76,8 @@ pub enum Expr {
         args: Vec<Expr>,
         /// Type of the result, as planned.
         returns: DataType,
+        /// Whether the arguments of some row may make it fail.
+        fails: bool,
     },
 }
 
@@ -130,44 +134,6 @@ pub struct NamedExpr {
     pub nullable: bool,
 }
 
-/// Functions that return a value or NULL for all arguments.
-const NEVER_FAIL: [&str; 34] = [
-    "ascii",
-    "btrim",
-    "character_length",
-    "coalesce",
-    "concat",
-    "concat_ws",
-    "contains",
-    "date_part",
-    "ends_with",
-    "get_field",
-    "greatest",
-    "initcap",
-    "isnan",
-    "least",
-    "left",
-    "levenshtein",
-    "lower",
-    "ltrim",
-    "md5",
-    "named_struct",
-    "nullif",
-    "nvl",
-    "octet_length",
-    "replace",
-    "reverse",
-    "right",
-    "rtrim",
-    "sha224",
-    "sha256",
-    "sha384",
-    "sha512",
-    "starts_with",
-    "strpos",
-    "upper",
-];
-
 impl Expr {
     /// The operands.
     #[must_use]
@@ -196,25 +162,49 @@ impl Expr {
     }
 
     /// Whether a value of a column may make the expression fail: a division, a number that does not fit, or a function
-    /// that is not in the list of those that never fail. Such an expression is evaluated only for rows that pass the
-    /// conditions around it.
+    /// that may. Such an expression is evaluated only for rows that pass the conditions around it.
+    /// `column` returns the types of columns. If it does not know one, the expression may fail.
     #[must_use]
-    pub fn may_fail(&self) -> bool {
+    pub fn may_fail(&self, column: &dyn Fn(usize) -> Option<DataType>) -> bool {
+        let data_type = |expr: &Expr| expr.data_type(column);
         let fails = match self {
-            Expr::Binary { op, left, right } => op.is_arithmetic() && !left.is_float() && !right.is_float(),
-            Expr::Negative(_) => true,
-            Expr::Cast { to, safe, .. } => !safe && !to.is_string(),
-            Expr::Call { function, .. } => NEVER_FAIL.binary_search(&function.as_str()).is_err(),
+            Expr::Binary { op, left, right } if op.is_arithmetic() => {
+                arithmetic_fails(*op, data_type(left), data_type(right), right)
+            }
+            Expr::Binary { op, right, .. } if op.is_regex() => !matches!(right.as_ref(), Expr::Literal(_)),
+            Expr::Negative(expr) => data_type(expr).is_none_or(|data_type| !data_type.is_floating()),
+            Expr::Cast { expr, to, safe } => !safe && data_type(expr).is_none_or(|from| cast_fails(&from, to)),
+            Expr::Call { fails, .. } => *fails,
             _ => false,
         };
-        fails || self.children().into_iter().any(Expr::may_fail)
+        fails || self.children().into_iter().any(|child| child.may_fail(column))
     }
 
-    /// Whether the expression is certainly a floating-point number, whose arithmetic always has a result.
-    fn is_float(&self) -> bool {
+    /// The type of the values, if it can be told from the types of columns.
+    fn data_type(&self, column: &dyn Fn(usize) -> Option<DataType>) -> Option<DataType> {
         match self {
-            Expr::Literal(Literal { data_type, .. }) | Expr::Cast { to: data_type, .. } => data_type.is_floating(),
-            Expr::Binary { op, left, right } => op.is_arithmetic() && (left.is_float() || right.is_float()),
+            Expr::Column(index) => column(*index),
+            Expr::Literal(Literal { data_type, .. }) => Some(data_type.clone()),
+            Expr::Binary { op, left, right } if op.is_arithmetic() => {
+                let (left, right) = (left.data_type(column)?, right.data_type(column)?);
+                decimal_result(*op, &left, &right).or_else(|| (left == right).then_some(left))
+            }
+            Expr::Negative(expr) => expr.data_type(column),
+            Expr::Cast { to, .. } => Some(to.clone()),
+            Expr::Case { branches, .. } => branches.first()?.1.data_type(column),
+            Expr::Call { returns, .. } => Some(returns.clone()),
+            Expr::Not(_) | Expr::IsNull(_) | Expr::Like { .. } | Expr::InList { .. } => Some(DataType::Boolean),
+            Expr::Binary { .. } => None,
+        }
+    }
+
+    /// Whether the expression is a number other than zero and minus one, by which every whole number can be divided.
+    fn divides_all(&self) -> bool {
+        match self {
+            Expr::Literal(Literal { text: Some(text), .. }) => {
+                text.parse::<f64>().is_ok_and(|number| number != 0.0 && number != -1.0)
+            }
+            Expr::Cast { expr, to, .. } => to.is_numeric() && !to.is_floating() && expr.divides_all(),
             _ => false,
         }
     }
@@ -256,12 +246,55 @@ impl Expr {
     }
 }
 
+/// Whether some operands of these types have no result.
+fn arithmetic_fails(op: BinaryOp, left: Option<DataType>, right: Option<DataType>, divisor: &Expr) -> bool {
+    let (Some(left), Some(right)) = (left, right) else { return true };
+    let divides = matches!(op, BinaryOp::Divide | BinaryOp::Modulo);
+    if left.is_floating() && right.is_floating() {
+        return false;
+    }
+    // A DECIMAL with too many digits is NULL.
+    let exact = decimal_result(op, &left, &right).is_some();
+    if divides { !((exact || left.is_integer()) && divisor.divides_all()) } else { !exact }
+}
+
+/// Whether some value of one type has none in the other.
+fn cast_fails(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Boolean, Date32, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Timestamp};
+    match (from, to) {
+        (from, to) if from == to || to.is_string() => false,
+        (Boolean, to) => !to.is_numeric() || to.is_decimal(),
+        (Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Decimal128(..), Float32 | Float64) => false,
+        (Int8, Int16 | Int32 | Int64) | (Int16, Int32 | Int64) | (Int32, Int64) => false,
+        (Int8 | Int16 | Int32 | Int64, Decimal128(..)) | (Decimal128(..), Decimal128(..)) => {
+            let whole = |data_type: &DataType| match as_decimal(data_type) {
+                Some(Decimal128(precision, scale)) => i32::from(precision) - i32::from(scale),
+                _ => i32::MAX,
+            };
+            let scale = |data_type: &DataType| match data_type {
+                Decimal128(_, scale) => *scale,
+                _ => 0,
+            };
+            // Rounding may add a digit.
+            whole(from) + i32::from(scale(from) > scale(to)) > whole(to)
+        }
+        (Date32, Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _)) => false,
+        (Timestamp(from, _), Timestamp(to, _)) => from < to,
+        _ => true,
+    }
+}
+
 impl BinaryOp {
     /// `+`, `-`, `*`, `/` and `%`.
     #[must_use]
     pub fn is_arithmetic(self) -> bool {
         use BinaryOp::{Divide, Minus, Modulo, Multiply, Plus};
         matches!(self, Plus | Minus | Multiply | Divide | Modulo)
+    }
+
+    fn is_regex(self) -> bool {
+        use BinaryOp::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch};
+        matches!(self, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch)
     }
 
     fn symbol(self) -> &'static str {
@@ -351,13 +384,26 @@ mod tests {
 
     #[test]
     fn what_may_fail_is_known_by_its_operators() {
+        use DataType::{Date32, Decimal128, Float64, Int32, Int64, Utf8View};
+        let columns = [Int32, Int64, Float64, Decimal128(10, 2), Utf8View];
+        let may_fail = |expr: &Expr| expr.may_fail(&|index| columns.get(index).cloned());
         let column = |index| Box::new(Expr::Column(index));
-        let times = |right| Expr::Binary { op: BinaryOp::Multiply, left: column(0), right };
-        let cast = |to, safe| Expr::Cast { expr: column(1), to, safe };
-        assert!(times(column(1)).may_fail());
-        assert!(!times(Box::new(cast(DataType::Float64, true))).may_fail());
-        assert!(cast(DataType::Int64, false).may_fail() && !cast(DataType::Utf8View, false).may_fail());
-        assert!(Expr::Not(Box::new(cast(DataType::Date32, false))).may_fail());
+        let binary = |op, left, right| Expr::Binary { op, left: column(left), right };
+        let cast = |from, to, safe| Expr::Cast { expr: column(from), to, safe };
+        let number = |text: &str| Box::new(Expr::Literal(Literal { data_type: Int64, text: Some(text.into()) }));
+        assert!(may_fail(&binary(BinaryOp::Multiply, 1, column(1))));
+        assert!(!may_fail(&binary(BinaryOp::Divide, 2, column(2))));
+        assert!(
+            !may_fail(&binary(BinaryOp::Multiply, 3, column(1))) && may_fail(&binary(BinaryOp::Divide, 3, column(1)))
+        );
+        assert!(!may_fail(&binary(BinaryOp::Modulo, 1, number("2"))));
+        assert!(["0", "-1"].into_iter().all(|divisor| may_fail(&binary(BinaryOp::Divide, 1, number(divisor)))));
+        assert!(may_fail(&cast(1, Int32, false)) && !may_fail(&cast(0, Int64, false)));
+        assert!(may_fail(&cast(4, Int64, false)) && !may_fail(&cast(1, Utf8View, false)));
+        assert!(may_fail(&cast(3, Decimal128(9, 1), false)) && !may_fail(&cast(3, Decimal128(10, 1), false)));
+        assert!(may_fail(&Expr::Not(Box::new(cast(4, Date32, false)))) && !may_fail(&cast(4, Date32, true)));
+        let call = |fails| Expr::Call { function: "f".into(), args: vec![], returns: Int64, fails };
+        assert!(may_fail(&call(true)) && !may_fail(&call(false)));
     }
 
     #[test]
@@ -369,10 +415,5 @@ mod tests {
         let all = Expr::all(columns.clone()).expect("not empty");
         assert_eq!(depth(&all), 11);
         assert!(all.chain(BinaryOp::And).into_iter().eq(columns.iter()));
-    }
-
-    #[test]
-    fn names_of_functions_can_be_searched() {
-        assert!(NEVER_FAIL.is_sorted());
     }
 }

@@ -77,6 +77,11 @@ impl<'a> Arguments<'a> {
         self.primitive(index)
     }
 
+    pub(crate) fn boolean(&self, index: usize) -> Column<BooleanArray> {
+        let (array, step) = &self.columns[index];
+        Column { array: array.as_boolean().clone(), step: *step }
+    }
+
     pub(crate) fn primitive<T: ArrowPrimitiveType>(&self, index: usize) -> Column<PrimitiveArray<T>> {
         let (array, step) = &self.columns[index];
         Column { array: array.as_primitive::<T>().clone(), step: *step }
@@ -105,12 +110,22 @@ impl Column<BinaryArray> {
     }
 }
 
+impl Column<BooleanArray> {
+    pub(crate) fn get(&self, row: usize) -> Option<bool> {
+        let row = row * self.step;
+        self.array.is_valid(row).then(|| self.array.value(row))
+    }
+}
+
 impl<T: ArrowPrimitiveType> Column<PrimitiveArray<T>> {
     pub(crate) fn get(&self, row: usize) -> Option<T::Native> {
         let row = row * self.step;
         self.array.is_valid(row).then(|| self.array.value(row))
     }
 }
+
+/// Bytes of text that one call makes for one batch, at most.
+const BATCH_BYTES_MAX: usize = 1 << 30;
 
 /// A column of text: `write` returns the text of a row, or `None` for NULL.
 pub(crate) fn texts(rows: usize, mut write: impl FnMut(usize, &mut String) -> Option<()>) -> Result<ArrayRef> {
@@ -124,11 +139,19 @@ pub(crate) fn try_texts(
 ) -> Result<ArrayRef> {
     let mut texts = StringViewBuilder::with_capacity(rows);
     let mut text = String::new();
+    let mut written = 0;
     for row in 0..rows {
         text.clear();
         match write(row, &mut text)? {
             Some(()) => texts.try_append_value(&text).map_err(|_| failure("a text is longer than 4 GiB"))?,
             None => texts.append_null(),
+        }
+        written += text.len();
+        if written > BATCH_BYTES_MAX {
+            return Err(failure(format!(
+                "the texts of {} rows have more than {BATCH_BYTES_MAX} bytes; make batches smaller: SET 'batch-rows'",
+                row + 1
+            )));
         }
     }
     Ok(Arc::new(texts.finish()))
@@ -176,4 +199,9 @@ pub(crate) fn try_primitives<T: ArrowPrimitiveType>(
 /// A column of truth values.
 pub(crate) fn booleans(rows: usize, value: impl FnMut(usize) -> Option<bool>) -> Result<ArrayRef> {
     Ok(Arc::new((0..rows).map(value).collect::<BooleanArray>()))
+}
+
+/// A column of truth values whose computation may fail.
+pub(crate) fn try_booleans(rows: usize, value: impl FnMut(usize) -> Result<Option<bool>>) -> Result<ArrayRef> {
+    Ok(Arc::new((0..rows).map(value).collect::<Result<BooleanArray>>()?))
 }

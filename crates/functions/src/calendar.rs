@@ -4,7 +4,7 @@
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
 use chrono::{Datelike, Days, Duration, Months, NaiveDate, NaiveDateTime, NaiveTime, Timelike};
-use datafusion_common::{Result, ScalarValue};
+use datafusion_common::Result;
 use datafusion_expr::ReturnFieldArgs;
 
 use crate::arguments::{Arguments, primitives, try_primitives};
@@ -34,10 +34,15 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     // The unit is a constant that the planner writes.
     function("floor_to", &[&[Kind::Moment, Kind::Text]], Returns::First, |a| to_unit(a, Unit::floor)),
     function("ceil_to", &[&[Kind::Moment, Kind::Text]], Returns::First, |a| to_unit(a, Unit::ceil)),
-    function("timestamp_add", &[&[Kind::Text, Kind::Integer, Kind::Moment]], Returns::Of(sum), add),
+    function("timestamp_add", ADD, Returns::Of(|args| Ok(args.arg_fields[2].data_type().clone())), add),
+    // By a unit shorter than a day, which makes a timestamp of a date.
+    function("timestamp_add_time", ADD, Returns::Of(time_of), add),
+    // TO_TIMESTAMP_LTZ(seconds, 0).
+    function("timestamp_of_seconds", &[&[Kind::Integer], &[Kind::Double]], Returns::Of(of_seconds_type), of_seconds),
     function("timestamp_diff", &[&[Kind::Text, Kind::Moment, Kind::Moment]], Returns::Int, difference),
 ];
 
+const ADD: &[&[Kind]] = &[&[Kind::Text, Kind::Integer, Kind::Moment]];
 const CLOCK: &[&[Kind]] = &[&[Kind::Clock]];
 
 const fn field(name: &'static str, evaluate: fn(&Arguments) -> Result<ArrayRef>) -> Definition {
@@ -159,16 +164,29 @@ fn to_unit(arguments: &Arguments, round: fn(Unit, NaiveDateTime) -> Option<Naive
     })
 }
 
-/// The type stays DATE unless the unit is shorter than a day.
-fn sum(args: &ReturnFieldArgs) -> Result<DataType> {
-    let unit = match args.scalar_arguments.first() {
-        Some(Some(ScalarValue::Utf8View(Some(unit)))) => Unit::parse(unit)?,
-        _ => return Err(failure("the unit of TIMESTAMPADD is a constant")),
-    };
+fn time_of(args: &ReturnFieldArgs) -> Result<DataType> {
     Ok(match args.arg_fields[2].data_type() {
-        DataType::Date32 if unit < Unit::Day => DataType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Date32 => DataType::Timestamp(TimeUnit::Microsecond, None),
         other => other.clone(),
     })
+}
+
+fn of_seconds_type(_: &ReturnFieldArgs) -> Result<DataType> {
+    Ok(DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())))
+}
+
+/// Seconds since 1970, with milliseconds if they have fractions; NULL outside of the years 0 to 9999.
+fn of_seconds(arguments: &Arguments) -> Result<ArrayRef> {
+    let within = |ms: i64| (-62_167_219_200_000..=253_402_300_799_999).contains(&ms).then_some(ms);
+    let times = if arguments.array(0).data_type().is_integer() {
+        let seconds = arguments.integer(0);
+        primitives::<Int64Type>(arguments.rows, |row| within(seconds.get(row)?.checked_mul(1000)?))?
+    } else {
+        let seconds = arguments.double(0);
+        #[expect(clippy::cast_possible_truncation, reason = "numbers beyond the range are out of bounds")]
+        primitives::<Int64Type>(arguments.rows, |row| within((seconds.get(row)? * 1000.0).floor() as i64))?
+    };
+    Ok(arrow::compute::cast(&times, arguments.returns)?)
 }
 
 fn add(arguments: &Arguments) -> Result<ArrayRef> {

@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     Moment,
     /// A timestamp, a time of day or a date, received as it is.
     Clock,
+    /// Any type, received unchanged; a string as `Utf8View`.
+    Any,
     /// Any type, received as the common type of all arguments of this kind.
     Alike,
 }
@@ -105,14 +107,15 @@ impl Kind {
             Kind::Clock if is_moment || matches!(given, DataType::Time32(_) | DataType::Time64(_)) => {
                 Some(given.clone())
             }
-            Kind::Alike => Some(given.clone()),
+            Kind::Any if given.is_string() => Some(DataType::Utf8View),
+            Kind::Any | Kind::Alike => Some(given.clone()),
             _ => None,
         }
     }
 
     fn of_null(self) -> DataType {
         match self {
-            Kind::Text => DataType::Utf8View,
+            Kind::Text | Kind::Any => DataType::Utf8View,
             Kind::TextOrBytes => DataType::Binary,
             Kind::Integer => DataType::Int64,
             Kind::Double | Kind::Number => DataType::Float64,
@@ -130,7 +133,7 @@ impl Kind {
             Kind::Number => "a number",
             Kind::Moment => "DATE or TIMESTAMP",
             Kind::Clock => "TIMESTAMP or TIME",
-            Kind::Alike => "value",
+            Kind::Any | Kind::Alike => "value",
         }
     }
 }

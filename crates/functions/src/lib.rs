@@ -5,11 +5,13 @@
 
 mod arguments;
 mod calendar;
+mod certain;
 mod date_pattern;
 mod dates;
 mod definition;
 mod encoding;
 mod extremes;
+mod json;
 mod math;
 mod moment;
 mod pad;
@@ -19,19 +21,25 @@ mod search;
 mod substring;
 mod text;
 mod trim;
+mod url;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion_expr::ScalarUDF;
 
+pub use self::certain::may_fail;
 use self::definition::Definition;
+pub use self::json::check_json_path;
+pub use self::whole::parse_whole;
 
-const FAMILIES: [&[Definition]; 12] = [
+const FAMILIES: [&[Definition]; 14] = [
     calendar::DEFINITIONS,
     dates::DEFINITIONS,
     encoding::DEFINITIONS,
     extremes::DEFINITIONS,
+    json::DEFINITIONS,
     math::DEFINITIONS,
     pad::DEFINITIONS,
     regex::DEFINITIONS,
@@ -40,6 +48,7 @@ const FAMILIES: [&[Definition]; 12] = [
     substring::DEFINITIONS,
     text::DEFINITIONS,
     trim::DEFINITIONS,
+    url::DEFINITIONS,
 ];
 
 /// All scalar functions by name in lower case. A function with Flink's name replaces DataFusion's function of that
@@ -60,3 +69,6 @@ pub fn scalar_functions() -> BTreeMap<String, Arc<ScalarUDF>> {
     }
     functions
 }
+
+#[cfg(test)]
+mod tests;

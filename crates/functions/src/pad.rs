@@ -17,6 +17,8 @@ const OVERLAY: &[&[Kind]] =
 pub(crate) const DEFINITIONS: &[Definition] = &[
     function("lpad", PAD, Returns::Text, |a| pad(a, true)),
     function("rpad", PAD, Returns::Text, |a| pad(a, false)),
+    // CAST(text AS CHAR(n)).
+    function("as_char", &[&[Kind::Text, Kind::Integer]], Returns::Text, as_char),
     function("overlay", OVERLAY, Returns::Text, overlay),
 ];
 
@@ -46,6 +48,21 @@ fn pad(arguments: &Arguments, left: bool) -> Result<ArrayRef> {
             true => append(filling.chain(kept), out),
             false => append(kept.chain(filling), out),
         }
+        Ok(Some(()))
+    })
+}
+
+/// The first characters of a text, of which there are as many as its type has; blanks fill it. Unlike the other functions
+/// here, it counts whole characters.
+fn as_char(arguments: &Arguments) -> Result<ArrayRef> {
+    let (text, length) = (arguments.text(0), arguments.integer(1));
+    try_texts(arguments.rows, |row, out| {
+        let (Some(text), Some(length)) = (text.get(row), length.get(row)) else { return Ok(None) };
+        let length = usize::try_from(length).unwrap_or(0);
+        if length > LONGEST_TEXT {
+            return Err(failure(format!("CHAR({length}): {LONGEST_TEXT} is the most")));
+        }
+        out.extend(text.chars().chain(std::iter::repeat(' ')).take(length));
         Ok(Some(()))
     })
 }

@@ -11,7 +11,7 @@ use arrow::array::ArrayRef;
 use datafusion_common::Result;
 use regex::Regex;
 
-use crate::arguments::{Arguments, try_primitives, try_texts};
+use crate::arguments::{Arguments, try_booleans, try_primitives, try_texts};
 use crate::definition::{Definition, Kind, Returns, failure, function};
 
 const EXTRACT: &[&[Kind]] = &[&[Kind::Text, Kind::Text], &[Kind::Text, Kind::Text, Kind::Integer]];
@@ -69,11 +69,10 @@ impl Last {
 /// Whether the pattern matches anywhere; an empty pattern matches nothing.
 fn regexp(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
-    let values = (0..arguments.rows).map(|row| {
+    try_booleans(arguments.rows, |row| {
         let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
         Ok(Some(!pattern.is_empty() && last.get(pattern)?.is_match(text)))
-    });
-    Ok(std::sync::Arc::new(values.collect::<Result<arrow::array::BooleanArray>>()?))
+    })
 }
 
 /// A group of the first match, or the whole match; NULL if there is none.

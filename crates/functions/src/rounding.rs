@@ -17,7 +17,7 @@ use arrow::error::ArrowError;
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::ReturnFieldArgs;
 
-use crate::arguments::{Arguments, try_primitives};
+use crate::arguments::{Arguments, primitives, try_primitives};
 use crate::definition::{Definition, Kind, Returns, failure, function};
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
@@ -101,9 +101,16 @@ fn sign(arguments: &Arguments) -> Result<ArrayRef> {
         DataType::Int64 => whole!(Int64Type),
         DataType::Float32 => float!(Float32Type),
         DataType::Float64 => float!(Float64Type),
-        DataType::Decimal128(_, scale) => {
+        DataType::Decimal128(precision, scale) => {
             let one = power_of_ten(i64::from(*scale)).unwrap_or(1);
-            typed(unary::<_, _, Decimal128Type>(&of_type::<Decimal128Type>(arguments), |v| v.signum() * one), arguments)
+            let values = of_type::<Decimal128Type>(arguments);
+            if i64::from(*precision) == i64::from(*scale) && values.iter().flatten().any(|value| value != 0) {
+                let data_type = arguments.returns;
+                return Err(failure(format!(
+                    "SIGN: 1 does not fit into {data_type}; cast to a DECIMAL with more digits"
+                )));
+            }
+            typed(unary::<_, _, Decimal128Type>(&values, |value| value.signum() * one), arguments)
         }
         other => Err(unsupported("SIGN", other)),
     }
@@ -167,7 +174,7 @@ fn places(arguments: &Arguments, mode: Mode) -> Result<ArrayRef> {
     macro_rules! whole {
         ($t:ty) => {
             each!($t, |value: <$t as ArrowPrimitiveType>::Native, places: i64| {
-                let rounded = round_ratio(i128::from(value), -places, mode);
+                let rounded = round_ratio(i128::from(value), places.saturating_neg(), mode);
                 rounded.try_into().map_err(|_| overflow(&value.to_string()))
             })
         };
@@ -181,13 +188,19 @@ fn places(arguments: &Arguments, mode: Mode) -> Result<ArrayRef> {
         DataType::Float64 => each!(Float64Type, |value, places| Ok(round_float(value, places, mode))),
         DataType::Decimal128(_, scale) => {
             let given = i64::from(*scale);
-            let DataType::Decimal128(_, scale) = arguments.returns else {
+            let DataType::Decimal128(precision, scale) = arguments.returns else {
                 return Err(unsupported("ROUND", arguments.returns));
             };
             let unit = power_of_ten(given - i64::from(*scale)).unwrap_or(1);
-            each!(Decimal128Type, |value: i128, places: i64| {
-                Ok::<_, datafusion_common::DataFusionError>(round_ratio(value, given - places, mode) / unit)
-            })
+            // A number that has one digit more than before may not fit: it is NULL, as in arithmetic.
+            let limit = power_of_ten(i64::from(*precision)).unwrap_or(i128::MAX);
+            let values = arguments.primitive::<Decimal128Type>(0);
+            let rounded = primitives::<Decimal128Type>(arguments.rows, |row| {
+                let (value, places) = (values.get(row)?, places.get(row)?);
+                let rounded = round_ratio(value, given.saturating_sub(places), mode) / unit;
+                (-limit < rounded && rounded < limit).then_some(rounded)
+            })?;
+            typed(rounded.as_primitive::<Decimal128Type>().clone(), arguments)
         }
         other => Err(unsupported("ROUND", other)),
     }

@@ -4,8 +4,8 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::Int32Type;
 use datafusion_common::Result;
 
-use crate::arguments::{Arguments, booleans, primitives};
-use crate::definition::{Definition, Kind, Returns, function};
+use crate::arguments::{Arguments, booleans, primitives, try_primitives};
+use crate::definition::{Definition, Kind, Returns, failure, function};
 use crate::substring::offset;
 
 const TWO: &[Kind] = &[Kind::Text, Kind::Text];
@@ -40,7 +40,7 @@ fn locate(arguments: &Arguments) -> Result<ArrayRef> {
         if part.is_empty() {
             return Some(1);
         }
-        let start = offset(text, usize::try_from(from - 1).unwrap_or(0));
+        let start = offset(text, usize::try_from(from.saturating_sub(1)).unwrap_or(0));
         Some(text[start..].find(part).map_or(0, |at| position(text, start + at)))
     })
 }
@@ -49,9 +49,16 @@ fn locate(arguments: &Arguments) -> Result<ArrayRef> {
 fn instr(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, part) = (arguments.text(0), arguments.text(1));
     let (from, nth) = (arguments.integer_or(2, 1), arguments.integer_or(3, 1));
-    primitives::<Int32Type>(arguments.rows, |row| {
-        let (text, part) = (text.get(row)?, part.get(row)?);
-        Some(nth_place(text, part, from.get(row)?, nth.get(row)?).map_or(0, |at| position(text, at)))
+    try_primitives::<Int32Type>(arguments.rows, |row| {
+        let (Some(text), Some(part), Some(from), Some(nth)) =
+            (text.get(row), part.get(row), from.get(row), nth.get(row))
+        else {
+            return Ok(None);
+        };
+        if nth <= 0 {
+            return Err(failure(format!("INSTR counts occurrences from 1: there is none of number {nth}")));
+        }
+        Ok(Some(nth_place(text, part, from, nth).map_or(0, |at| position(text, at))))
     })
 }
 

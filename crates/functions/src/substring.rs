@@ -75,13 +75,13 @@ fn substring(text: &str, start: i64, length: i64) -> Option<&str> {
 }
 
 /// The part of a text at an index that counts from 0; NULL if there is none. An empty separator means each blank
-/// character, a number means the character with that code.
+/// character, a number from 1 to 255 means the character with that code.
 fn split_index(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, index) = (arguments.text(0), arguments.integer(2));
     if !arguments.array(1).data_type().is_string() {
         let code = arguments.integer(1);
         return slices(arguments.rows, |row| {
-            let code = u32::try_from(code.get(row)?).ok().and_then(char::from_u32)?;
+            let code = u8::try_from(code.get(row)?).ok().filter(|code| *code > 0).map(char::from)?;
             part(text.get(row)?, code.encode_utf8(&mut [0; 4]), index.get(row)?)
         });
     }

@@ -135,5 +135,5 @@ fn concat_ws(arguments: &Arguments) -> Result<ArrayRef> {
 /// The argument with this number, from 1.
 fn elt(arguments: &Arguments) -> Result<ArrayRef> {
     let (index, parts) = (arguments.integer(0), all_texts(arguments, 1));
-    slices(arguments.rows, |row| parts.get(usize::try_from(index.get(row)? - 1).ok()?)?.get(row))
+    slices(arguments.rows, |row| parts.get(usize::try_from(index.get(row)?).ok()?.checked_sub(1)?)?.get(row))
 }

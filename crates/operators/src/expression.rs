@@ -68,7 +68,8 @@ impl CompiledExpr {
     pub fn new(expr: &Expr, schema: &Schema, functions: &Functions) -> Result<Self> {
         let physical = compile::physical(expr, schema, functions)?;
         let data_type = physical.data_type(schema).map_err(|e| Error::internal(e.strip_backtrace()))?;
-        Ok(CompiledExpr { physical, data_type, text: text_of(expr, schema), may_fail: expr.may_fail(), constant: None })
+        let may_fail = expr.may_fail(&types_of(schema));
+        Ok(CompiledExpr { physical, data_type, text: text_of(expr, schema), may_fail, constant: None })
     }
 
     /// Type of the values.
@@ -126,6 +127,11 @@ impl CompiledExpr {
             _ => arrow::compute::prep_null_mask_filter(values),
         })
     }
+}
+
+/// The types of columns, for [`Expr::may_fail`].
+pub(crate) fn types_of(schema: &Schema) -> impl Fn(usize) -> Option<DataType> + '_ {
+    |index| schema.fields().get(index).map(|field| field.data_type().clone())
 }
 
 /// Named expressions evaluated together into a batch.

@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::Schema;
 
+use crate::expression::types_of;
 use crate::{CompiledExpr, Functions, Operator, Output};
 
 /// Conditions that cannot fail are evaluated together. A condition that may fail is evaluated only for the rows that
@@ -17,8 +18,9 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub(crate) fn new(predicate: &Expr, input: &Schema, functions: &Functions) -> Result<Self> {
+        let column = types_of(input);
         let (risky, safe): (Vec<&Expr>, Vec<&Expr>) =
-            predicate.chain(BinaryOp::And).into_iter().partition(|condition| condition.may_fail());
+            predicate.chain(BinaryOp::And).into_iter().partition(|condition| condition.may_fail(&column));
         let all = Expr::all(safe.into_iter().cloned().collect());
         let conditions = all.iter().chain(risky);
         let conditions = conditions.map(|condition| CompiledExpr::new(condition, input, functions));

@@ -1,5 +1,7 @@
 //! The SQL dialect: the parser's permissive generic dialect, plus the few places where Flink's SQL differs.
 
+mod json;
+
 use std::any::TypeId;
 
 use datafusion_sql::sqlparser::ast::Expr;
@@ -48,11 +50,18 @@ impl Dialect for AnabranchDialect {
 
     /// `TABLE t` as the argument of a window table function means the name `t`.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if let Some(call) = json::parse_call(parser) {
+            return Some(call);
+        }
         if !parser.peek_keyword(Keyword::TABLE) || !matches!(parser.peek_nth_token(1).token, Token::Word(_)) {
             return None;
         }
         parser.next_token();
         Some(table_argument(parser))
+    }
+
+    fn parse_infix(&self, parser: &mut Parser, expr: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
+        json::parse_is_json(parser, expr)
     }
 }
 

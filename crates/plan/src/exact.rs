@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::{BinaryOp, as_decimal, decimal_result, exact_aggregate};
+use anabranch_functions::parse_whole;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{DFSchema, Result, ScalarValue, internal_err, plan_err};
@@ -13,12 +14,13 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 use datafusion_sql::sqlparser::ast;
 
 use crate::rewrite::rewrite_expressions;
+use crate::types::sql_name;
 
 /// Plans arithmetic with DECIMAL.
 #[derive(Debug)]
@@ -60,8 +62,8 @@ fn narrowed(expr: Expr) -> Expr {
 pub(crate) enum Meaning {
     /// `left op right`.
     Arithmetic(BinaryOp),
-    /// `CAST(value AS STRING)`, to this type of string; `TRY_CAST` if `safe`.
-    Text { to: DataType, safe: bool },
+    /// `CAST(value AS type)`; `TRY_CAST` if `safe`.
+    Cast { to: DataType, safe: bool },
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -99,16 +101,16 @@ impl ScalarUDFImpl for Typed {
             Meaning::Arithmetic(BinaryOp::Multiply) => "$multiply",
             Meaning::Arithmetic(BinaryOp::Divide) => "$divide",
             Meaning::Arithmetic(_) => "$modulo",
-            Meaning::Text { safe: false, .. } => "$text",
-            Meaning::Text { safe: true, .. } => "$try_text",
+            Meaning::Cast { safe: false, .. } => "$cast",
+            Meaning::Cast { safe: true, .. } => "$try_cast",
         }
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         Ok(match (&self.meaning, args) {
             (Meaning::Arithmetic(op), [left, right]) => format!("({left} {} {right})", symbol(*op)),
-            (Meaning::Text { safe, .. }, [value]) => {
-                format!("{}CAST({value} AS STRING)", if *safe { "TRY_" } else { "" })
+            (Meaning::Cast { safe, to }, [value]) => {
+                format!("{}CAST({value} AS {})", if *safe { "TRY_" } else { "" }, sql_name(to))
             }
             _ => return internal_err!("{} of {} operands", self.name(), args.len()),
         })
@@ -125,7 +127,7 @@ impl ScalarUDFImpl for Typed {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match (&self.meaning, types) {
-            (Meaning::Text { to, .. }, [_]) => Ok(to.clone()),
+            (Meaning::Cast { to, .. }, [_]) => Ok(to.clone()),
             (Meaning::Arithmetic(op), [left, right]) => match decimal_result(*op, left, right) {
                 Some(result) => Ok(result),
                 // The optimizer may have removed a cast.
@@ -141,16 +143,27 @@ impl ScalarUDFImpl for Typed {
     }
 }
 
-/// Applies our meaning to conversions to text and to arithmetic of constants, before the optimizer computes constants.
+/// Applies our meaning to conversions to and from text and to arithmetic of constants, before the optimizer computes
+/// constants.
 pub(crate) fn settle_constants(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite_expressions(plan, settle)
 }
 
 fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (inner, field, safe) = match expr {
-        Expr::Cast(cast) if is_own_text(&cast.expr, cast.field.data_type(), schema) => (cast.expr, cast.field, false),
-        Expr::TryCast(cast) if is_own_text(&cast.expr, cast.field.data_type(), schema) => (cast.expr, cast.field, true),
+        Expr::Cast(cast) if is_own_cast(&cast.expr, cast.field.data_type(), schema) => (cast.expr, cast.field, false),
+        Expr::TryCast(cast) if is_own_cast(&cast.expr, cast.field.data_type(), schema) => (cast.expr, cast.field, true),
+        Expr::Cast(ref cast) if cast.field.data_type().is_floating() => {
+            let Expr::Literal(value, _) = &*cast.expr else { return Ok(Transformed::no(expr)) };
+            return Ok(match value.cast_to(cast.field.data_type()) {
+                Ok(number) => Transformed::yes(Expr::Literal(number, None)),
+                Err(_) => Transformed::no(expr),
+            });
+        }
         Expr::BinaryExpr(ref binary) => {
+            if let Some(truth) = compared_with_nan(binary) {
+                return Ok(Transformed::yes(lit(truth)));
+            }
             if let (Expr::Literal(left, _), Expr::Literal(right, _)) = (&*binary.left, &*binary.right)
                 && let (Some(a), Some(b)) = (whole(left), whole(right))
             {
@@ -168,19 +181,55 @@ fn settle(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => return Ok(Transformed::no(other)),
     };
-    let meaning = Meaning::Text { to: field.data_type().clone(), safe };
+    if let Expr::Literal(value, _) = &*inner
+        && let Some(Some(text)) = value.try_as_str()
+        && field.data_type().is_integer()
+    {
+        return whole_number(text, field.data_type(), safe);
+    }
+    let meaning = Meaning::Cast { to: field.data_type().clone(), safe };
     let function = Arc::new(ScalarUDF::new_from_impl(Typed::new(meaning)));
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![*inner]))))
+}
+
+/// The value of a comparison of NaN with another number, both constants. The library would order them.
+fn compared_with_nan(binary: &BinaryExpr) -> Option<bool> {
+    let is_nan = |expr: &Expr| match expr {
+        Expr::Literal(ScalarValue::Float64(Some(number)), _) => Some(number.is_nan()),
+        Expr::Literal(ScalarValue::Float32(Some(number)), _) => Some(number.is_nan()),
+        _ => None,
+    };
+    if is_nan(&binary.left)? == is_nan(&binary.right)? {
+        return None;
+    }
+    match binary.op {
+        Operator::Eq | Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => Some(false),
+        Operator::NotEq => Some(true),
+        _ => None,
+    }
+}
+
+/// The whole number that a constant text shows.
+fn whole_number(text: &str, to: &DataType, safe: bool) -> Result<Transformed<Expr>> {
+    let number = parse_whole(text).and_then(|number| ScalarValue::Int64(Some(number)).cast_to(to).ok());
+    match number {
+        Some(number) => Ok(Transformed::yes(Expr::Literal(number, None))),
+        None if safe => Ok(Transformed::yes(Expr::Literal(ScalarValue::try_new_null(to)?, None))),
+        None => plan_err!("'{text}' is not a number of the type {}; TRY_CAST gives NULL", sql_name(to)),
+    }
 }
 
 fn whole(value: &ScalarValue) -> Option<i64> {
     if let ScalarValue::Int64(number) = value { *number } else { None }
 }
 
-fn is_own_text(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
+/// Whether the library makes the conversion otherwise, and would compute it for constants.
+fn is_own_cast(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
     use DataType::{Boolean, Float32, Float64, Timestamp};
-    let own = |from: DataType| matches!(from, Boolean | Float32 | Float64 | Timestamp(..));
-    to.is_string() && expr.get_type(schema).is_ok_and(own)
+    expr.get_type(schema).is_ok_and(|from| {
+        to.is_string() && matches!(from, Boolean | Float32 | Float64 | Timestamp(..))
+            || from.is_string() && to.is_signed_integer()
+    })
 }
 
 /// SUM or AVG with the types of exact results.

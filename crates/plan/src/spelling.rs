@@ -1,6 +1,7 @@
 //! Rewrites parsed queries: Flink's special forms of calls become calls of plain functions; also casts.
 
 mod forms;
+mod like;
 
 use std::ops::ControlFlow;
 
@@ -11,6 +12,7 @@ use datafusion_sql::sqlparser::ast::{
     Ident, ObjectName, ObjectNamePart, Query, SelectItem, SetExpr, Spanned, Value, VisitMut, visit_expressions_mut,
 };
 
+pub(crate) use self::forms::plain_function;
 use crate::place::at;
 
 /// Functions whose value would be fixed at planning time.
@@ -74,6 +76,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
         *expr = call;
         return Ok(());
     }
+    like::settle(expr)?;
     let Expr::Function(function) = expr else { return Ok(()) };
     let name = function.name.to_string().to_uppercase();
     let place = at(function.span().start);
@@ -100,19 +103,23 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
              window_start, window_end",
         ));
     }
+    if ["JSON_VALUE", "JSON_EXISTS", "JSON_QUERY"].contains(&name.as_str()) {
+        check_json_path(function).map_err(|e| e.at(place.clone()))?;
+    }
     let replaced = match (name.as_str(), plain_args(function).as_deref()) {
         ("TO_TIMESTAMP_LTZ", Some([value])) => Some(cast(value.clone(), timestamp_ltz("3"))),
-        ("TO_TIMESTAMP_LTZ", Some([value, precision])) => Some(epoch_timestamp(value, precision, &place)?),
+        ("TO_TIMESTAMP_LTZ", Some([value, precision])) => Some(epoch_timestamp(function, value, precision, &place)?),
         ("IF", Some([condition, then, otherwise])) => Some(case(condition, then, otherwise)),
         ("IFNULL", Some([value, otherwise])) => {
             Some(call(function, "coalesce", vec![value.clone(), otherwise.clone()]))
         }
         ("MOD", Some([left, right])) => Some(modulo(left, right)),
-        ("TIMESTAMPADD", Some([unit, count, time])) => Some(call(
-            function,
-            "timestamp_add",
-            vec![text(&unit.to_string().to_uppercase()), count.clone(), time.clone()],
-        )),
+        ("TIMESTAMPADD", Some([unit, count, time])) => {
+            let unit = unit.to_string().to_uppercase();
+            let short = ["SECOND", "MINUTE", "HOUR"].contains(&unit.as_str());
+            let name = if short { "timestamp_add_time" } else { "timestamp_add" };
+            Some(call(function, name, vec![text(&unit), count.clone(), time.clone()]))
+        }
         ("TIMESTAMPDIFF", Some([unit, start, end])) => Some(call(
             function,
             "timestamp_diff",
@@ -136,6 +143,14 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
         *expr = replaced;
     }
     Ok(())
+}
+
+/// The path is the second argument of a JSON function, a constant.
+fn check_json_path(function: &Function) -> Result<()> {
+    let args = plain_args(function).unwrap_or_default();
+    let Some(Expr::Value(value)) = args.get(1) else { return Ok(()) };
+    let Value::SingleQuotedString(path) = &value.value else { return Ok(()) };
+    anabranch_functions::check_json_path(path).map_err(Error::user)
 }
 
 /// Flink's old group windows: `TUMBLE(ts, INTERVAL ..)` as an expression, and their auxiliary functions.
@@ -179,10 +194,10 @@ fn call(function: &Function, name: &str, args: Vec<Expr>) -> Expr {
 }
 
 /// An epoch in seconds (0) or milliseconds (3).
-fn epoch_timestamp(value: &Expr, precision: &Expr, place: &str) -> Result<Expr> {
+fn epoch_timestamp(function: &Function, value: &Expr, precision: &Expr, place: &str) -> Result<Expr> {
     match precision.to_string().as_str() {
         "3" => Ok(cast(value.clone(), timestamp_ltz("3"))),
-        "0" => Ok(cast(cast(value.clone(), timestamp_ltz("0")), timestamp_ltz("3"))),
+        "0" => Ok(call(function, "timestamp_of_seconds", vec![value.clone()])),
         other => Err(Error::user(format!("the precision of TO_TIMESTAMP_LTZ is 0 (seconds) or 3, not {other}"))
             .at(place)
             .remedy("use TO_TIMESTAMP_LTZ(epoch_ms, 3)")),

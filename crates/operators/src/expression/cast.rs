@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use anabranch_functions::parse_whole;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, StringViewBuilder};
 use arrow::compute::CastOptions;
-use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::temporal_conversions::{
     timestamp_ms_to_datetime, timestamp_ns_to_datetime, timestamp_s_to_datetime, timestamp_us_to_datetime,
@@ -26,6 +27,7 @@ pub(super) fn is_own(from: &DataType, to: &DataType) -> bool {
             true
         }
         (from, DataType::Timestamp(..)) if from.is_signed_integer() => true,
+        (from, to) if from.is_string() && to.is_signed_integer() => true,
         (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) => per_second(*from) > per_second(*to),
         _ => false,
     }
@@ -44,9 +46,29 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Arr
             let values = PrimitiveArray::<Int64Type>::new(values.collect(), array.nulls().cloned());
             Ok(arrow::compute::cast(&values, to)?)
         }
+        (from, DataType::Int8) if from.is_string() => whole_numbers::<Int8Type>(array, safe),
+        (from, DataType::Int16) if from.is_string() => whole_numbers::<Int16Type>(array, safe),
+        (from, DataType::Int32) if from.is_string() => whole_numbers::<Int32Type>(array, safe),
+        (from, DataType::Int64) if from.is_string() => whole_numbers::<Int64Type>(array, safe),
         (_, DataType::Timestamp(unit, _)) => to_timestamp(array, *unit, to, safe),
         (from, to) => internal_err!("no conversion of our own from {from} to {to}"),
     }
+}
+
+/// The whole numbers that texts show.
+fn whole_numbers<T: ArrowPrimitiveType>(array: &ArrayRef, safe: bool) -> Result<ArrayRef>
+where
+    T::Native: TryFrom<i64>,
+{
+    let texts = arrow::compute::cast(array, &DataType::Utf8View)?;
+    let numbers = texts.as_string_view().iter().map(|text| {
+        let Some(text) = text else { return Ok(None) };
+        match parse_whole(text).and_then(|number| T::Native::try_from(number).ok()) {
+            None if !safe => Err(unfit(format!("Cannot cast string '{text}' to value of {:?} type", T::DATA_TYPE))),
+            number => Ok(number),
+        }
+    });
+    Ok(Arc::new(numbers.collect::<Result<PrimitiveArray<T>>>()?))
 }
 
 fn per_second(unit: TimeUnit) -> i64 {

@@ -39,7 +39,7 @@ pub(super) fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> R
         Expr::Call { function, args, .. } if function == "nullif" && args.len() == 2 => {
             null_if(all(args)?, schema, functions)
         }
-        Expr::Call { function, args, returns: _ } => call(function, all(args)?, schema, functions),
+        Expr::Call { function, args, .. } => call(function, all(args)?, schema, functions),
     };
     built.map_err(|e| match e {
         DataFusionError::External(own) if own.is::<Error>() => {
@@ -62,9 +62,10 @@ fn binary(op: BinaryOp, left: &Expr, right: &Expr, schema: &Schema, functions: &
     let (left_value, right_value) =
         (physical(left, schema, functions).map_err(through)?, physical(right, schema, functions).map_err(through)?);
     let (from, other) = (left_value.data_type(schema)?, right_value.data_type(schema)?);
+    let fails = || right.may_fail(&super::types_of(schema));
     let kernel = match op {
-        BinaryOp::And if right.may_fail() => Some((Kernel::And, DataType::Boolean)),
-        BinaryOp::Or if right.may_fail() => Some((Kernel::Or, DataType::Boolean)),
+        BinaryOp::And if fails() => Some((Kernel::And, DataType::Boolean)),
+        BinaryOp::Or if fails() => Some((Kernel::Or, DataType::Boolean)),
         _ if from.is_floating() && from == other && float::is_comparison(op) => {
             Some((Kernel::Float(op), DataType::Boolean))
         }

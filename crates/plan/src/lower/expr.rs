@@ -41,17 +41,12 @@ pub(super) fn convert(expr: &Logical, schema: &DFSchema, column: &dyn Fn(usize) 
             let both = binary(BinaryOp::And, low, high);
             if between.negated { Expr::Not(Box::new(both)) } else { both }
         }
-        Logical::Like(like) => {
-            if like.escape_char.is_some_and(|c| c != '\\') {
-                return Err(unsupported(expr).remedy("write \\ to escape % and _ in LIKE"));
-            }
-            Expr::Like {
-                expr: boxed(&like.expr)?,
-                pattern: boxed(&like.pattern)?,
-                negated: like.negated,
-                case_insensitive: like.case_insensitive,
-            }
-        }
+        Logical::Like(like) => Expr::Like {
+            expr: boxed(&like.expr)?,
+            pattern: boxed(&like.pattern)?,
+            negated: like.negated,
+            case_insensitive: like.case_insensitive,
+        },
         Logical::SimilarTo(like) => similar_to(like, sub(&like.expr)?)?,
         Logical::Case(case) => Expr::Case {
             operand: case.expr.as_deref().map(boxed).transpose()?,
@@ -67,14 +62,17 @@ pub(super) fn convert(expr: &Logical, schema: &DFSchema, column: &dyn Fn(usize) 
         },
         Logical::ScalarFunction(call) if meaning(&call.func).is_some() => match (meaning(&call.func), &*call.args) {
             (Some(Meaning::Arithmetic(op)), [left, right]) => binary(*op, sub(left)?, sub(right)?),
-            (Some(Meaning::Text { to, safe }), [value]) => cast_to(sub(value)?, to, *safe),
+            (Some(Meaning::Cast { to, safe }), [value]) => cast_to(sub(value)?, to, *safe),
             _ => return Err(unsupported(expr)),
         },
-        Logical::ScalarFunction(call) => Expr::Call {
-            function: call.func.name().to_string(),
-            args: call.args.iter().map(sub).collect::<Result<_>>()?,
-            returns: expr.get_type(schema).map_err(planning_error)?,
-        },
+        Logical::ScalarFunction(call) => {
+            let function = call.func.name().to_string();
+            let args = call.args.iter().map(sub).collect::<Result<Vec<_>>>()?;
+            let returns = expr.get_type(schema).map_err(planning_error)?;
+            let constants: Vec<Option<&str>> = args.iter().map(constant_text).collect();
+            let fails = anabranch_functions::may_fail(&function, &constants, &returns);
+            Expr::Call { function, args, returns, fails }
+        }
         Logical::ScalarSubquery(_) | Logical::InSubquery(_) | Logical::Exists(_) | Logical::SetComparison(_) => {
             return Err(Error::user("this subquery is not supported yet").remedy("write it as a join"));
         }
@@ -113,6 +111,13 @@ fn cast_to(expr: Expr, to: &DataType, safe: bool) -> Expr {
             }
         }
         expr => Expr::Cast { expr: Box::new(expr), to: to.clone(), safe },
+    }
+}
+
+fn constant_text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(literal) if literal.data_type.is_string() => literal.text.as_deref(),
+        _ => None,
     }
 }
 
@@ -160,32 +165,38 @@ fn binary_op(op: Operator, expr: &Logical) -> Result<BinaryOp> {
     })
 }
 
-/// `SIMILAR TO` with a constant pattern, as a regular expression over the whole value.
+/// `SIMILAR TO` with a constant pattern, as a regular expression over the whole value. As in Flink, a point stands for any
+/// character.
 fn similar_to(like: &datafusion_expr::Like, expr: Expr) -> Result<Expr> {
-    let constant = match like.pattern.as_ref() {
-        Logical::Literal(value, _) => value.try_as_str().flatten(),
-        _ => None,
+    let Logical::Literal(value, _) = like.pattern.as_ref() else {
+        return Err(Error::user("SIMILAR TO needs a constant pattern").remedy("use REGEXP(text, pattern)"));
     };
-    let (Some(pattern), None) = (constant, like.escape_char) else {
-        return Err(Error::user("SIMILAR TO needs a constant pattern and no ESCAPE").remedy("use the operator ~"));
+    let Some(pattern) = value.try_as_str().flatten() else {
+        return Err(Error::user("the pattern of SIMILAR TO is a text").remedy("write it in quotes"));
     };
-    let mut regex = String::from("^(?:");
-    for c in pattern.chars() {
+    let mut regex = String::from("(?s)^(?:");
+    let mut characters = pattern.chars();
+    while let Some(c) = characters.next() {
         match c {
+            c if Some(c) == like.escape_char => match characters.next() {
+                Some(next) => regex.push_str(&regex_literal(next)),
+                None => return Err(Error::user(format!("the pattern '{pattern}' ends with its escape character"))),
+            },
             '%' => regex.push_str(".*"),
             '_' => regex.push('.'),
-            '.' | '^' | '$' => {
-                regex.push('\\');
-                regex.push(c);
-            }
-            _ => regex.push(c),
+            '$' | '\\' => regex.push_str(&regex_literal(c)),
+            c => regex.push(c),
         }
     }
     regex.push_str(")$");
-    let data_type = match like.pattern.as_ref() {
-        Logical::Literal(value, _) => value.data_type(),
-        _ => DataType::Utf8View,
-    };
+    // Classes have names in lower case.
+    for class in ["ALPHA", "UPPER", "LOWER", "DIGIT", "ALNUM", "SPACE"] {
+        regex = regex.replace(&format!("[:{class}:]"), &format!("[:{}:]", class.to_lowercase()));
+    }
     let op = if like.negated { BinaryOp::RegexNotMatch } else { BinaryOp::RegexMatch };
-    Ok(binary(op, expr, Expr::Literal(Literal { data_type, text: Some(regex) })))
+    Ok(binary(op, expr, Expr::Literal(Literal { data_type: value.data_type(), text: Some(regex) })))
+}
+
+fn regex_literal(c: char) -> String {
+    if c.is_ascii_punctuation() { format!("\\{c}") } else { c.to_string() }
 }

@@ -264,8 +264,9 @@ pub(super) fn remap(expr: &Expr, position: &dyn Fn(usize) -> usize) -> Expr {
             branches: branches.iter().map(|(when, then)| (sub(when), sub(then))).collect(),
             otherwise: otherwise.as_deref().map(boxed),
         },
-        Expr::Call { function, args, returns } => {
-            Expr::Call { function: function.clone(), args: args.iter().map(sub).collect(), returns: returns.clone() }
+        Expr::Call { function, args, returns, fails } => {
+            let args = args.iter().map(sub).collect();
+            Expr::Call { function: function.clone(), args, returns: returns.clone(), fails: *fails }
         }
     }
 }

@@ -111,8 +111,9 @@ impl LogicalColumn {
         self.value.as_ref().is_some_and(is_costly)
     }
 
-    fn may_fail(&self) -> bool {
-        self.value.as_ref().is_some_and(Expr::may_fail)
+    fn may_fail(&self, physical: &[Field]) -> bool {
+        let column = |index: usize| physical.get(index).map(|field| field.data_type().clone());
+        self.value.as_ref().is_some_and(|value| value.may_fail(&column))
     }
 
     fn named(&self, value: &Expr) -> NamedExpr {
@@ -253,7 +254,8 @@ impl Stream {
         for expr in exprs {
             certain_columns(expr, schema, &mut certain)?;
         }
-        let is_certain = |(index, column): (usize, &LogicalColumn)| !column.may_fail() || certain.contains(&index);
+        let is_certain =
+            |(index, column): (usize, &LogicalColumn)| !column.may_fail(&self.physical) || certain.contains(&index);
         let costly = uses.into_iter().any(|(index, count)| count > 1 && self.columns[index].is_costly());
         if costly && self.columns.iter().enumerate().all(is_certain) {
             self.materialize();
@@ -263,7 +265,7 @@ impl Stream {
 
     /// Whether computing the columns may fail.
     pub(super) fn may_fail(&self) -> bool {
-        self.columns.iter().any(LogicalColumn::may_fail)
+        self.columns.iter().any(|column| column.may_fail(&self.physical))
     }
 
     /// Adds a filter.

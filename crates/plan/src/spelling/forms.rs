@@ -2,8 +2,8 @@
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    CeilFloorKind, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, ObjectNamePart, Spanned, TrimWhereField,
+    CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Spanned, TrimWhereField, Value,
 };
 
 use super::text;
@@ -35,6 +35,7 @@ pub(super) fn plain_call(expr: &Expr) -> Result<Option<Expr>> {
             (name, std::iter::once(expr.as_ref()).chain(trim_what.as_deref()).chain(listed).collect())
         }
         Expr::Extract { field, expr: time, .. } => (extract(field, expr)?, vec![time.as_ref()]),
+        Expr::Cast { kind, expr, data_type, .. } => return Ok(fixed_length(kind, expr, data_type)),
         Expr::Floor { expr, field } => return Ok(Some(rounded("floor", expr, field))),
         Expr::Ceil { expr, field } => return Ok(Some(rounded("ceil", expr, field))),
         _ => return Ok(None),
@@ -71,6 +72,27 @@ fn extract(field: &DateTimeField, expr: &Expr) -> Result<&'static str> {
     })
 }
 
+/// A cast to `VARCHAR(n)` cuts the text, one to `CHAR(n)` also fills it with blanks.
+fn fixed_length(kind: &CastKind, expr: &Expr, data_type: &DataType) -> Option<Expr> {
+    use DataType::{Char, CharVarying, Character, CharacterVarying, Varchar};
+    let (name, length) = match data_type {
+        Varchar(length) | CharacterVarying(length) | CharVarying(length) => ("left", (*length)?),
+        Char(length) | Character(length) => {
+            ("as_char", length.unwrap_or(CharacterLength::IntegerLength { length: 1, unit: None }))
+        }
+        _ => return None,
+    };
+    let CharacterLength::IntegerLength { length, .. } = length else { return None };
+    let value = Expr::Cast {
+        kind: kind.clone(),
+        expr: Box::new(expr.clone()),
+        data_type: DataType::String(None),
+        array: false,
+        format: None,
+    };
+    Some(call(name, vec![value, Expr::value(Value::Number(length.to_string(), false))]))
+}
+
 /// `FLOOR` or `CEIL` of a number, or of a time to a unit.
 fn rounded(name: &str, expr: &Expr, field: &CeilFloorKind) -> Expr {
     match field {
@@ -83,9 +105,14 @@ fn rounded(name: &str, expr: &Expr, field: &CeilFloorKind) -> Expr {
 }
 
 fn call(name: &str, args: Vec<Expr>) -> Expr {
+    plain_function(Ident::new(name), args)
+}
+
+/// A call without clauses.
+pub(crate) fn plain_function(name: Ident, args: Vec<Expr>) -> Expr {
     let args = args.into_iter().map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))).collect();
     Expr::Function(Function {
-        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
+        name: ObjectName(vec![ObjectNamePart::Identifier(name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),

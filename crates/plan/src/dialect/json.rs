@@ -1,0 +1,190 @@
+//! Flink's JSON functions, whose arguments have a grammar of their own, as calls of plain functions.
+
+use datafusion_sql::sqlparser::ast::{CastKind, DataType, Expr, Ident, UnaryOperator, Value};
+use datafusion_sql::sqlparser::keywords::Keyword;
+use datafusion_sql::sqlparser::parser::{Parser, ParserError};
+use datafusion_sql::sqlparser::tokenizer::Token;
+
+use crate::spelling::plain_function;
+
+type Parsed<T = Expr> = Result<T, ParserError>;
+
+/// The call that begins here, if it is one of `JSON_VALUE`, `JSON_EXISTS` and `JSON_QUERY`.
+pub(super) fn parse_call(parser: &mut Parser) -> Option<Parsed> {
+    if parser.peek_nth_token_ref(1).token != Token::LParen {
+        return None;
+    }
+    let Token::Word(word) = &parser.peek_token_ref().token else { return None };
+    let parse: fn(&mut Parser) -> Parsed<Vec<Expr>> = match word.value.to_uppercase().as_str() {
+        "JSON_VALUE" => value_clauses,
+        "JSON_EXISTS" => exists_clauses,
+        "JSON_QUERY" => query_clauses,
+        _ => return None,
+    };
+    Some(call(parser, parse))
+}
+
+/// `[NOT] JSON [VALUE | OBJECT | ARRAY | SCALAR]` after `expr IS`, if that is what comes.
+pub(super) fn parse_is_json(parser: &mut Parser, expr: &Expr) -> Option<Parsed> {
+    if !parser.peek_keyword(Keyword::IS) {
+        return None;
+    }
+    let is = |index: usize, keyword: Keyword| matches!(&parser.peek_nth_token_ref(index).token, Token::Word(word) if word.keyword == keyword);
+    let negated = is(1, Keyword::NOT);
+    if !is(1 + usize::from(negated), Keyword::JSON) {
+        return None;
+    }
+    (0..2 + usize::from(negated)).for_each(|_| drop(parser.next_token()));
+    let kinds = ["VALUE", "OBJECT", "ARRAY", "SCALAR"];
+    let kind = kinds.into_iter().find(|kind| take(parser, kind)).unwrap_or("VALUE");
+    let call = plain_function(Ident::new("is_json"), vec![expr.clone(), text(kind)]);
+    Some(Ok(match negated {
+        true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(call) },
+        false => call,
+    }))
+}
+
+/// A call: its name, the document and the path, and the clauses after them as further arguments.
+fn call(parser: &mut Parser, clauses: fn(&mut Parser) -> Parsed<Vec<Expr>>) -> Parsed {
+    let name = parser.parse_identifier()?;
+    parser.expect_token(&Token::LParen)?;
+    let document = parser.parse_expr()?;
+    parser.expect_token(&Token::Comma)?;
+    let Token::SingleQuotedString(path) = parser.peek_token_ref().token.clone() else {
+        return parser.expected_ref("a JSON path as a text in quotes", parser.peek_token_ref());
+    };
+    parser.next_token();
+    let mut args = vec![document, text(&path)];
+    args.extend(clauses(parser)?);
+    parser.expect_token(&Token::RParen)?;
+    Ok(plain_function(name, args))
+}
+
+/// `[RETURNING type] [NULL | ERROR | DEFAULT value ON EMPTY] [... ON ERROR]`.
+fn value_clauses(parser: &mut Parser) -> Parsed<Vec<Expr>> {
+    let returning = if take(parser, "RETURNING") { Some(returned_type(parser)?) } else { None };
+    let clauses = behaviours(parser, |parser| {
+        Ok(match take(parser, "DEFAULT") {
+            true => Some(("", parser.parse_expr()?)),
+            false if take(parser, "NULL") => Some(("", Expr::value(Value::Null))),
+            false if take(parser, "ERROR") => Some(("STOPS", Expr::value(Value::Null))),
+            false => None,
+        })
+    })?;
+    if returning.is_none() && clauses.iter().all(Option::is_none) {
+        return Ok(Vec::new());
+    }
+    let stops = |clause: &Option<(&str, Expr)>| clause.as_ref().is_some_and(|(word, _)| *word == "STOPS");
+    let stopping = match (stops(&clauses[0]), stops(&clauses[1])) {
+        (true, true) => "EMPTY ERROR",
+        (true, false) => "EMPTY",
+        (false, true) => "ERROR",
+        (false, false) => "",
+    };
+    let data_type = returning.unwrap_or(DataType::String(None));
+    let default = |clause: Option<(&str, Expr)>| Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(clause.map_or_else(|| Expr::value(Value::Null), |(_, value)| value)),
+        data_type: data_type.clone(),
+        array: false,
+        format: None,
+    };
+    Ok(clauses.into_iter().map(default).chain([text(stopping)]).collect())
+}
+
+fn returned_type(parser: &mut Parser) -> Parsed<DataType> {
+    match parser.parse_data_type()? {
+        DataType::String(_) | DataType::Varchar(_) | DataType::Char(_) => Ok(DataType::String(None)),
+        taken @ (DataType::Int(None) | DataType::Integer(None) | DataType::Double(_) | DataType::Boolean) => Ok(taken),
+        other => Err(ParserError::ParserError(format!(
+            "JSON_VALUE does not return {other}; use RETURNING with STRING, INTEGER, DOUBLE or BOOLEAN, and CAST"
+        ))),
+    }
+}
+
+/// `[TRUE | FALSE | UNKNOWN | ERROR ON ERROR]`.
+fn exists_clauses(parser: &mut Parser) -> Parsed<Vec<Expr>> {
+    let Some(word) = ["TRUE", "FALSE", "UNKNOWN", "ERROR"].into_iter().find(|word| take(parser, word)) else {
+        return Ok(Vec::new());
+    };
+    parser.expect_keywords(&[Keyword::ON, Keyword::ERROR])?;
+    Ok(vec![text(word)])
+}
+
+/// `[wrapper WRAPPER] [NULL | ERROR | EMPTY ARRAY | EMPTY OBJECT ON EMPTY] [... ON ERROR]`.
+fn query_clauses(parser: &mut Parser) -> Parsed<Vec<Expr>> {
+    if take(parser, "RETURNING") {
+        match parser.parse_data_type()? {
+            DataType::String(_) | DataType::Varchar(_) => {}
+            other => {
+                return Err(ParserError::ParserError(format!("JSON_QUERY does not return {other}; it returns STRING")));
+            }
+        }
+    }
+    let wrapper = wrapper(parser)?;
+    let clauses = behaviours(parser, |parser| {
+        Ok(match take(parser, "EMPTY") {
+            true if take(parser, "ARRAY") => Some("EMPTY ARRAY"),
+            true => {
+                expect(parser, "OBJECT")?;
+                Some("EMPTY OBJECT")
+            }
+            false => ["NULL", "ERROR"].into_iter().find(|word| take(parser, word)),
+        })
+    })?;
+    if wrapper == "WITHOUT" && clauses.iter().all(Option::is_none) {
+        return Ok(Vec::new());
+    }
+    let clauses = clauses.into_iter().map(|clause| clause.unwrap_or("NULL"));
+    Ok(std::iter::once(wrapper).chain(clauses).map(text).collect())
+}
+
+fn wrapper(parser: &mut Parser) -> Parsed<&'static str> {
+    let kind = if take(parser, "WITHOUT") {
+        "WITHOUT"
+    } else if take(parser, "WITH") {
+        let conditional = take(parser, "CONDITIONAL");
+        let _ = !conditional && take(parser, "UNCONDITIONAL");
+        if conditional { "CONDITIONAL" } else { "UNCONDITIONAL" }
+    } else {
+        return Ok("WITHOUT");
+    };
+    let _ = take(parser, "ARRAY");
+    expect(parser, "WRAPPER")?;
+    Ok(kind)
+}
+
+/// What is given for an empty result, and for an error: `one` reads a behaviour, if there is one.
+fn behaviours<T>(parser: &mut Parser, one: impl Fn(&mut Parser) -> Parsed<Option<T>>) -> Parsed<[Option<T>; 2]> {
+    let mut behaviours = [None, None];
+    while let Some(behaviour) = one(parser)? {
+        parser.expect_keyword(Keyword::ON)?;
+        let of_error = take(parser, "ERROR");
+        if !of_error {
+            expect(parser, "EMPTY")?;
+        }
+        let place = &mut behaviours[usize::from(of_error)];
+        if place.is_some() {
+            let event = if of_error { "ERROR" } else { "EMPTY" };
+            return Err(ParserError::ParserError(format!("ON {event} is given twice")));
+        }
+        *place = Some(behaviour);
+    }
+    Ok(behaviours)
+}
+
+fn take(parser: &mut Parser, word: &str) -> bool {
+    let next = matches!(&parser.peek_token_ref().token, Token::Word(next) if next.value.eq_ignore_ascii_case(word));
+    if next {
+        parser.next_token();
+    }
+    next
+}
+
+fn expect(parser: &mut Parser, word: &str) -> Parsed<()> {
+    if take(parser, word) { Ok(()) } else { parser.expected_ref(word, parser.peek_token_ref()) }
+}
+
+fn text(value: &str) -> Expr {
+    Expr::value(Value::SingleQuotedString(value.to_owned()))
+}
