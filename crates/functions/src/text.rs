@@ -55,7 +55,9 @@ fn repeat(arguments: &Arguments) -> Result<ArrayRef> {
                 text.len()
             )));
         }
-        (0..times).for_each(|_| out.push_str(text));
+        if !text.is_empty() {
+            (0..times).for_each(|_| out.push_str(text));
+        }
         Ok(Some(()))
     })
 }
