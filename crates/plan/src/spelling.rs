@@ -114,12 +114,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
             Some(call(function, "coalesce", vec![value.clone(), otherwise.clone()]))
         }
         ("MOD", Some([left, right])) => Some(modulo(left, right)),
-        ("TIMESTAMPADD", Some([unit, count, time])) => {
-            let unit = unit.to_string().to_uppercase();
-            let short = ["SECOND", "MINUTE", "HOUR"].contains(&unit.as_str());
-            let name = if short { "timestamp_add_time" } else { "timestamp_add" };
-            Some(call(function, name, vec![text(&unit), count.clone(), time.clone()]))
-        }
+        ("TIMESTAMPADD", Some([unit, count, time])) => Some(timestamp_add(function, unit, count, time)),
         ("TIMESTAMPDIFF", Some([unit, start, end])) => Some(call(
             function,
             "timestamp_diff",
@@ -191,6 +186,14 @@ fn call(function: &Function, name: &str, args: Vec<Expr>) -> Expr {
         list.args = args.into_iter().map(|e| FunctionArg::Unnamed(FunctionArgExpr::Expr(e))).collect();
     }
     Expr::Function(function)
+}
+
+/// The time `count` units later. A unit shorter than a day makes a timestamp of a date.
+fn timestamp_add(function: &Function, unit: &Expr, count: &Expr, time: &Expr) -> Expr {
+    let unit = unit.to_string().to_uppercase();
+    let short = ["SECOND", "MINUTE", "HOUR"].contains(&unit.as_str());
+    let name = if short { "timestamp_add_time" } else { "timestamp_add" };
+    call(function, name, vec![text(&unit), count.clone(), time.clone()])
 }
 
 /// An epoch in seconds (0) or milliseconds (3).
