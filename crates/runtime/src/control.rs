@@ -31,6 +31,8 @@ pub(crate) struct Control {
     stop_after: AtomicU64,
     /// The epoch that ends, or ended, with the last checkpoint that was granted.
     checkpoint: AtomicU64,
+    /// The last epoch whose checkpoint was given up.
+    aborted: AtomicU64,
     done: AtomicU64,
     none_done: AtomicBool,
     cancelled: AtomicBool,
@@ -64,6 +66,7 @@ impl Control {
             next_cut: AtomicU64::new(0),
             stop_after: AtomicU64::new(u64::MAX),
             checkpoint: AtomicU64::new(0),
+            aborted: AtomicU64::new(0),
             done: AtomicU64::new(after.0),
             none_done: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -132,6 +135,14 @@ impl Control {
         self.full_sinks.load(SeqCst) > 0
     }
 
+    /// The checkpoint at the end of this epoch is given up. A sink that waits for it waits for the next one.
+    pub(crate) fn checkpoint_aborted(&self, epoch: Epoch) {
+        self.change(|| {
+            self.aborted.fetch_max(epoch.0, SeqCst);
+            self.requested.store(true, SeqCst);
+        });
+    }
+
     /// A sink requests a checkpoint.
     pub(crate) fn request_checkpoint(&self) {
         self.requested.store(true, SeqCst);
@@ -144,7 +155,8 @@ impl Control {
     /// at the end of this epoch, of a later one, or of the group that is granted next.
     pub(crate) fn cuts_early(&self, epoch: Epoch) -> bool {
         let checkpoint = Epoch(self.checkpoint.load(SeqCst));
-        let leads_to_checkpoint = epoch <= checkpoint || (checkpoint <= self.done() && self.requested.load(SeqCst));
+        let settled = self.done().max(Epoch(self.aborted.load(SeqCst)));
+        let leads_to_checkpoint = epoch <= checkpoint || (checkpoint <= settled && self.requested.load(SeqCst));
         self.is_held() && epoch <= self.granted() && leads_to_checkpoint
     }
 

@@ -343,6 +343,9 @@ impl Driver {
             // A request for a checkpoint that is abandoned waits for the next checkpoint.
             (Command::AbortCheckpoint(_, epoch), _) => {
                 self.watch.done(Awaited::Checkpoint(epoch));
+                if let Some(running) = &self.running {
+                    running.control.checkpoint_aborted(epoch);
+                }
                 self.shared
                     .notify(format!("the checkpoint of epoch {} was abandoned; the job takes the next one", epoch.0));
             }

@@ -62,3 +62,34 @@ impl Host for TaskHost {
         self.notices.report(self.clock.now(), text);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use anabranch_model::{Group, ManualClock};
+
+    use super::*;
+    use crate::job::Shared;
+    use crate::mailbox::Mailbox;
+
+    /// Sources wait for the sink, so they cut the epochs up to the next checkpoint at once.
+    #[test]
+    fn a_full_sink_does_not_wait_for_a_checkpoint_that_was_given_up() {
+        let (sender, _messages) = channel();
+        let mailbox = Mailbox::new(sender, Shared::new(Arc::new(ManualClock::default())));
+        let control = Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new());
+        let group = |first, last| Group { first: Epoch(first), last: Epoch(last) };
+        control.grant(group(1, 4), true);
+        control.set_full(true);
+        control.grant(group(5, 8), false);
+        let cuts_early = || (1..=9).filter(|epoch| control.cuts_early(Epoch(*epoch))).collect::<Vec<_>>();
+        assert_eq!(cuts_early(), [1, 2, 3, 4], "the next checkpoint comes without more epochs");
+        control.checkpoint_aborted(Epoch(4));
+        assert_eq!(cuts_early(), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert!(control.is_checkpoint(Epoch(4)), "sources that have not cut it yet cut it alike");
+        control.grant(group(9, 12), true);
+        control.set_full(false);
+        assert_eq!(cuts_early(), [0; 0]);
+    }
+}

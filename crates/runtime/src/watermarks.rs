@@ -57,7 +57,7 @@ impl Watermarks {
 
     /// The source was polled.
     pub(crate) fn look(&mut self, now: Nanos) {
-        let most = self.idle_timeout.map_or(LOOK_MAX, |timeout| LOOK_MAX.min(timeout / 4));
+        let most = self.most();
         let passed = self.last_look.replace(now).map_or(Duration::ZERO, |last| Duration::from_nanos(now.since(last)));
         self.looked += passed.min(most);
     }
@@ -113,11 +113,16 @@ impl Watermarks {
         self.looked
     }
 
-    /// How long until a partition may become idle next.
+    /// The longest time between two polls that counts as silence.
+    fn most(&self) -> Duration {
+        self.idle_timeout.map_or(LOOK_MAX, |timeout| LOOK_MAX.min(timeout / 4))
+    }
+
+    /// How long the next poll may wait: until a partition may become idle, but no longer than counts as silence.
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         let timeout = self.idle_timeout?;
         let left = |p: &Partition| (p.rows_at + timeout).saturating_sub(self.looked);
-        self.partitions.values().filter(|p| !p.idle).map(left).min()
+        self.partitions.values().filter(|p| !p.idle).map(left).min().map(|left| left.min(self.most()))
     }
 
     /// The progress since the last call, if any.
@@ -175,7 +180,7 @@ mod tests {
         wait(&mut marks, 20);
         rows(&mut marks, P1, 20);
         assert_eq!(marks.progress(), None, "it never falls");
-        assert_eq!(marks.next_deadline(), Some(Duration::from_nanos(21)));
+        assert_eq!(marks.next_deadline(), Some(Duration::from_nanos(10)), "21 are left, 10 count at most");
         wait(&mut marks, 25);
         assert_eq!(marks.progress(), None, "partition 0 is idle, partition 1 is not ahead");
         rows(&mut marks, P0, 60);
@@ -186,6 +191,28 @@ mod tests {
         assert_eq!(marks.progress(), None, "said once");
         rows(&mut marks, P1, 40);
         assert_eq!(marks.progress(), watermark(60), "no longer idle");
+    }
+
+    /// Each poll waits as long as it may, and nothing else takes time.
+    #[test]
+    fn a_silent_partition_is_idle_when_its_timeout_is_over() {
+        for timeout_ms in [1, 10, 100, 200, 1000] {
+            let timeout = Duration::from_millis(timeout_ms);
+            let mut marks = Watermarks::new(Some(timeout), BTreeMap::new());
+            let mut now = Nanos(0);
+            marks.look(now);
+            marks.opened(P0, "a".into(), now);
+            rows(&mut marks, P0, 50);
+            assert_eq!(marks.progress(), watermark(50));
+            while let Some(wait) = marks.next_deadline() {
+                assert!(!wait.is_zero() && now <= Nanos(0).plus(timeout), "{timeout:?}: still waiting at {now:?}");
+                now = now.plus(wait);
+                marks.look(now);
+                let idle = marks.progress();
+                assert!(idle.is_none() || idle == Some(Progress::Idle));
+            }
+            assert_eq!(now, Nanos(0).plus(timeout));
+        }
     }
 
     #[test]
