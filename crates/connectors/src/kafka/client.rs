@@ -10,7 +10,7 @@ use rdkafka::config::FromClientConfigAndContext;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::metadata::Metadata;
-use rdkafka::producer::{BaseProducer, DeliveryResult, ProducerContext};
+use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaRespErr;
 use rdkafka::{Message, TopicPartitionList};
 
@@ -22,8 +22,11 @@ pub(super) type Consumer = BaseConsumer<Reports>;
 /// A writer's client.
 pub(super) type Producer = BaseProducer<Reports>;
 
-/// Callbacks that may wait while a first request was not answered.
-pub(super) const CALLBACKS: u32 = 100;
+/// Callbacks that may wait while a request was not answered.
+const CALLBACKS: u32 = 100;
+
+/// The time for an answer after which the client looks whether brokers refuse its connections.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
 
 /// Time between two looks whether something is ready.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
@@ -33,8 +36,8 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Reports {
     /// Why a connection last failed.
     connection: Mutex<Option<String>>,
-    /// All brokers were lost since the task last looked.
-    is_down: AtomicBool,
+    /// Why a broker last refused a connection: its certificate or this client's login.
+    refusal: Mutex<Option<String>>,
     /// The first record that could not be delivered.
     undelivered: Mutex<Option<Undelivered>>,
     /// A commit of positions is under way.
@@ -67,9 +70,9 @@ impl Reports {
         }
     }
 
-    /// Whether the connections to all brokers were lost since the last call.
-    pub(super) fn take_down(&self) -> bool {
-        self.is_down.swap(false, Ordering::AcqRel)
+    /// Why a broker last refused a connection.
+    fn refusal(&self) -> Option<String> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The first record that could not be delivered since the last call.
@@ -95,8 +98,8 @@ impl Reports {
 
 impl ClientContext for Reports {
     fn error(&self, error: KafkaError, reason: &str) {
-        if error.rdkafka_error_code() == Some(RDKafkaErrorCode::AllBrokersDown) {
-            self.is_down.store(true, Ordering::Release);
+        if error.rdkafka_error_code().is_some_and(is_refusal) {
+            put(&self.refusal, Some(reason.to_owned()));
         }
         // The summary that follows single failures says less than they did.
         if !reason.contains("brokers are down") {
@@ -187,18 +190,52 @@ pub(super) fn count_in(metadata: &Metadata, topic: &str) -> Result<i32, RDKafkaE
     }
 }
 
-/// No broker answered a first question.
-fn unanswered(client: &Consumer, table: &Table, wait: Duration, error: &KafkaError) -> Error {
-    // Serves the callbacks that tell why.
-    for _ in 0..CALLBACKS {
-        let _ = client.poll(Duration::ZERO);
+/// No broker answered a first request.
+pub(super) fn unanswered(client: &impl Polled, table: &Table, wait: Duration, error: &KafkaError) -> Error {
+    client.serve_callbacks();
+    silent(client.reports(), table, wait, error.rdkafka_error_code())
+}
+
+/// A client whose callbacks run while it is polled.
+pub(super) trait Polled {
+    /// Runs callbacks, and waits for some for at most this time.
+    fn serve(&self, wait: Duration);
+
+    fn reports(&self) -> &Reports;
+
+    /// Runs the callbacks that wait.
+    fn serve_callbacks(&self) {
+        (0..CALLBACKS).for_each(|_| self.serve(Duration::ZERO));
     }
-    silent(client.context(), table, wait, error.rdkafka_error_code())
+}
+
+impl Polled for Consumer {
+    fn serve(&self, wait: Duration) {
+        let _ = self.poll(wait);
+    }
+
+    fn reports(&self) -> &Reports {
+        self.context()
+    }
+}
+
+impl Polled for Producer {
+    fn serve(&self, wait: Duration) {
+        self.poll(wait);
+    }
+
+    fn reports(&self) -> &Reports {
+        self.client().context()
+    }
 }
 
 /// No broker answered: the servers, for how long, and why.
 pub(super) fn silent(reports: &Reports, table: &Table, wait: Duration, code: Option<RDKafkaErrorCode>) -> Error {
     let servers = &table.servers;
+    if let Some(refusal) = reports.refusal() {
+        return Error::outside(format!("a connection to the Kafka brokers at {servers} was refused: {refusal}"))
+            .remedy("correct the certificates ('properties.ssl.*') or the login ('properties.sasl.*') of the table");
+    }
     let reason = reports.reason();
     match code {
         None
@@ -256,23 +293,41 @@ pub(super) fn is_passing(code: RDKafkaErrorCode) -> bool {
     )
 }
 
-/// Asks again, for at most `wait`, as long as the answer is a passing failure. `ask` is told how long it may take.
+/// Repeats a request, for at most `wait`, as long as it fails with an error that may pass and no broker refuses the connection. `ask`
+/// receives the time that the request may take.
 pub(super) fn patiently<T>(
-    client: &Consumer,
+    client: &impl Polled,
     clock: &dyn Clock,
     wait: Duration,
     mut ask: impl FnMut(Duration) -> KafkaResult<T>,
 ) -> KafkaResult<T> {
     let deadline = clock.now().plus(wait);
+    let mut longest = FIRST_LOOK;
     loop {
         let left = Duration::from_nanos(deadline.0.saturating_sub(clock.now().0));
-        match ask(left.max(LOOK)) {
+        match ask(left.min(longest).max(LOOK)) {
             Err(error) if error.rdkafka_error_code().is_some_and(is_passing) && clock.now() < deadline => {
-                client.poll(LOOK);
+                longest = Duration::MAX;
+                client.serve_callbacks();
+                if client.reports().refusal().is_some() {
+                    return Err(error);
+                }
+                client.serve(LOOK);
             }
             answer => return answer,
         }
     }
+}
+
+/// Whether an error of a connection says that the broker or the client does not accept the other.
+fn is_refusal(code: RDKafkaErrorCode) -> bool {
+    matches!(
+        code,
+        RDKafkaErrorCode::SSL
+            | RDKafkaErrorCode::Authentication
+            | RDKafkaErrorCode::SaslAuthenticationFailed
+            | RDKafkaErrorCode::UnsupportedSASLMechanism
+    )
 }
 
 /// Whether waiting does not mend an error that a client reports.

@@ -14,7 +14,7 @@ use rdkafka::config::FromClientConfig;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
-use super::client::{CALLBACKS, LOOK, Producer, count_in, silent};
+use super::client::{LOOK, Producer, count_in, patiently, unanswered};
 use super::table::{Table, config_error};
 
 /// What asks the broker to use its own defaults.
@@ -31,13 +31,8 @@ pub(super) fn ensure_topic(
     let mut deadline = clock.now().plus(wait);
     let mut asked = false;
     loop {
-        let metadata = client.client().fetch_metadata(Some(topic), wait).map_err(|error| {
-            // Serves the callbacks that tell why.
-            for _ in 0..CALLBACKS {
-                client.poll(Duration::ZERO);
-            }
-            silent(client.context(), table, wait, error.rdkafka_error_code())
-        })?;
+        let metadata = patiently(client, clock, wait, |wait| client.client().fetch_metadata(Some(topic), wait))
+            .map_err(|error| unanswered(client, table, wait, &error))?;
         let code = match count_in(&metadata, topic) {
             Ok(count) => return Ok(count),
             Err(code) => code,

@@ -1,6 +1,7 @@
 //! What the user is told of brokers that do not answer: at once, and again when they are back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_model::Nanos;
 use anabranch_operators::{Host, TaskContext};
@@ -17,7 +18,12 @@ pub(super) struct Outage {
     /// What the job does about it.
     waits: String,
     since: Option<Nanos>,
+    /// Since when attempts have failed without a notice.
+    failing_since: Option<Nanos>,
 }
+
+/// How long attempts fail before the user is notified: a coordinator that moves or a new connection takes less.
+const NOTICE_AFTER: Duration = Duration::from_secs(3);
 
 impl Outage {
     /// Of a reader, which waits for `connection.timeout`.
@@ -35,7 +41,7 @@ impl Outage {
     fn new(table: &Table, context: &TaskContext, waits: String) -> Outage {
         let (topics, servers) = (table.topics.join(", "), table.servers.clone());
         let (host, speaks) = (Arc::clone(&context.host), context.index == 0);
-        Outage { host, speaks, topics, servers, waits, since: None }
+        Outage { host, speaks, topics, servers, waits, since: None, failing_since: None }
     }
 
     /// No broker answers, for this reason.
@@ -50,8 +56,22 @@ impl Outage {
         ));
     }
 
+    /// An attempt failed that is repeated, for this reason. The brokers may answer.
+    pub(super) fn fails(&mut self, now: Nanos, reason: &str) {
+        let failing_since = *self.failing_since.get_or_insert(now);
+        if self.since.is_some() || now < failing_since.plus(NOTICE_AFTER) {
+            return;
+        }
+        self.since = Some(failing_since);
+        let Outage { topics, servers, waits, .. } = &*self;
+        self.tell(format!(
+            "topic {topics}: requests to the Kafka brokers at {servers} fail ({reason}); the job repeats them {waits}"
+        ));
+    }
+
     /// A broker has answered.
     pub(super) fn ends(&mut self, now: Nanos) {
+        self.failing_since = None;
         if let Some(since) = self.since.take() {
             let seconds = now.since(since) / 1_000_000_000;
             self.tell(format!(

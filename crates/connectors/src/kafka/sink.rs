@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, Result};
+use anabranch_model::{Clock, Epoch, Error, Nanos, Result};
 use anabranch_operators::{Committable, Host, Sink, TaskContext};
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
@@ -29,6 +29,10 @@ const ANY_PARTITION: i32 = -1;
 pub(super) const ROOM: Duration = Duration::from_millis(2);
 /// How long to wait for acknowledgements before looking for failures.
 const ACKNOWLEDGED: Duration = Duration::from_millis(100);
+/// How long acknowledgements may take before the sink asks whether a broker answers.
+const SILENCE: Duration = Duration::from_secs(3);
+/// How long that answer may take.
+const ANSWER: Duration = Duration::from_secs(1);
 /// What a flush waits beyond the time after which the client gives up a record.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -113,9 +117,6 @@ impl KafkaSink {
     /// Serves the client's callbacks, and fails if a record could not be delivered.
     fn check_deliveries(&mut self) -> Result<()> {
         self.client.poll(Duration::ZERO);
-        if self.client.context().take_down() {
-            self.outage.begins(self.clock.now(), &self.client.context().reason());
-        }
         match self.client.context().take_undelivered() {
             None => Ok(()),
             Some(lost) => {
@@ -135,10 +136,23 @@ impl KafkaSink {
         Ok(())
     }
 
+    /// The brokers have not acknowledged for a while what they were sent: asks one whether it answers at all.
+    fn check_brokers(&mut self, waiting_since: &mut Nanos) {
+        if self.clock.now() < waiting_since.plus(SILENCE) {
+            return;
+        }
+        match self.client.client().fetch_metadata(Some(&self.name), ANSWER) {
+            Ok(_) => self.outage.ends(self.clock.now()),
+            Err(_) => self.outage.begins(self.clock.now(), &self.client.context().reason()),
+        }
+        *waiting_since = self.clock.now();
+    }
+
     /// Hands over one record, waiting for room as long as the client makes progress: it gives up a record after the delivery
     /// timeout, and that ends the wait.
     fn produce(&mut self, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<()> {
         let partition = self.partitions.next();
+        let mut waiting_since = None;
         loop {
             match self.topic.produce(partition, key, value) {
                 Ok(()) => return Ok(()),
@@ -146,6 +160,8 @@ impl KafkaSink {
                     self.check_deliveries()?;
                     self.check_cancelled()?;
                     self.client.poll(ROOM);
+                    let now = self.clock.now();
+                    self.check_brokers(waiting_since.get_or_insert(now));
                 }
                 Err(code) => return Err(undeliverable(&self.table, code).at(format!("topic {}", self.name))),
             }
@@ -153,7 +169,8 @@ impl KafkaSink {
     }
 
     fn flush_all(&mut self) -> Result<()> {
-        let deadline = self.clock.now().plus(self.table.delivery_timeout + GRACE);
+        let mut waiting_since = self.clock.now();
+        let deadline = waiting_since.plus(self.table.delivery_timeout + GRACE);
         loop {
             let flushed = flush(&self.client, ACKNOWLEDGED);
             self.check_deliveries()?;
@@ -162,6 +179,7 @@ impl KafkaSink {
                 return Ok(());
             }
             self.check_cancelled()?;
+            self.check_brokers(&mut waiting_since);
             if self.clock.now() >= deadline {
                 let waiting = self.client.in_flight_count();
                 return Err(Error::outside(format!("{waiting} records are still not acknowledged"))

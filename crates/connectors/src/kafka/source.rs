@@ -253,10 +253,8 @@ impl KafkaSource {
         for report in (0..LOOKS).filter_map(|_| self.client.poll(Duration::ZERO)) {
             let Err(error) = report else { continue };
             match error.rdkafka_error_code() {
-                Some(RDKafkaErrorCode::AllBrokersDown) => {
-                    let reason = self.client.context().reason();
-                    self.outage.begins(self.clock.now(), &reason);
-                }
+                // Also if a broker has closed a connection that was not used: only a request shows whether brokers answer.
+                Some(RDKafkaErrorCode::AllBrokersDown) => self.watch.hurry(),
                 Some(code) if is_permanent(code) => {
                     return Err(silent(self.client.context(), &self.table, Duration::ZERO, Some(code)));
                 }

@@ -67,7 +67,7 @@ impl Bounds<'_> {
 
     /// An attempt has failed that is repeated.
     pub(super) fn fails(&self, reason: &str) {
-        self.outage.borrow_mut().begins(self.clock.now(), &format!(" ({reason})"));
+        self.outage.borrow_mut().fails(self.clock.now(), reason);
     }
 
     /// Whether to give up: the time is over, or the tasks are being ended.

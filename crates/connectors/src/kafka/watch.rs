@@ -34,20 +34,27 @@ pub(super) enum Seen {
 /// A running watch, which ends when it is dropped.
 pub(super) struct Watch {
     seen: Receiver<Seen>,
-    stop: Option<SyncSender<()>>,
+    /// Dropped, it ends the thread.
+    hurry: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
     /// Looks at `topics` every `interval`.
     pub(super) fn start(client: Arc<Consumer>, topics: Vec<String>, interval: Duration) -> Result<Watch> {
-        let (stop, stopped) = sync_channel::<()>(0);
+        let (hurry, hurried) = sync_channel::<()>(1);
         let (tell, seen) = sync_channel(topics.len());
-        let watcher = Watcher { client, topics, tell, stopped };
+        let watcher = Watcher { client, topics, tell, hurried };
         let thread = std::thread::Builder::new().name("kafka-watch".into()).spawn(move || watcher.run(interval));
         let thread = thread
             .map_err(|error| Error::outside(format!("the thread that watches topics does not start: {error}")))?;
-        Ok(Watch { seen, stop: Some(stop), thread: Some(thread) })
+        Ok(Watch { seen, hurry: Some(hurry), thread: Some(thread) })
+    }
+
+    /// Has the brokers asked now instead of at the end of the interval.
+    pub(super) fn hurry(&self) {
+        // If a request to hurry waits already, one is enough.
+        let _ = self.hurry.as_ref().map(|hurry| hurry.try_send(()));
     }
 
     /// What has been seen since the last call, one topic at a time.
@@ -58,7 +65,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.hurry.take());
         if let Some(thread) = self.thread.take() {
             // A panic there has been reported by the panic hook and must not become a second one here.
             let _ = thread.join();
@@ -71,19 +78,19 @@ struct Watcher {
     client: Arc<Consumer>,
     topics: Vec<String>,
     tell: SyncSender<Seen>,
-    /// Never receives anything: what ends a wait early is that the sender is dropped.
-    stopped: Receiver<()>,
+    /// Has a value if the next request is due now; disconnected when the watch ends.
+    hurried: Receiver<()>,
 }
 
 impl Watcher {
     fn run(&self, interval: Duration) {
         let mut pause = interval;
-        while self.wait(pause) {
+        while self.hurried.recv_timeout(pause) != Err(RecvTimeoutError::Disconnected) {
             pause = interval;
             for topic in 0..self.topics.len() {
                 let seen = match self.count(topic) {
                     Some(Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)) => {
-                        if !self.wait(CONFIRM) {
+                        if !self.confirms() {
                             return;
                         }
                         match self.count(topic) {
@@ -96,7 +103,7 @@ impl Watcher {
                     Some(Ok(count)) => Seen::Partitions { topic, count },
                     Some(Err(_)) => continue,
                     None => {
-                        if !self.wait(CONFIRM) {
+                        if !self.confirms() {
                             return;
                         }
                         pause = CONFIRM.min(interval);
@@ -112,9 +119,14 @@ impl Watcher {
         }
     }
 
-    /// Waits; `false` when the watch has ended.
-    fn wait(&self, time: Duration) -> bool {
-        self.stopped.recv_timeout(time) == Err(RecvTimeoutError::Timeout)
+    /// Waits before a second request; `false` when the watch has ended.
+    fn confirms(&self) -> bool {
+        loop {
+            match self.hurried.recv_timeout(CONFIRM) {
+                Ok(()) => {}
+                Err(ended) => return ended == RecvTimeoutError::Timeout,
+            }
+        }
     }
 
     /// The number of partitions that a broker tells, if one answers.

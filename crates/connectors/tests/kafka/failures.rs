@@ -6,7 +6,8 @@ use anabranch_model::{Clock, Epoch, SystemClock};
 
 use crate::broker::Broker;
 use crate::harness::{
-    BOUNDED, Outside, Place, Reader, open_sink, open_source, records, refusal, rows, table, table_at,
+    BOUNDED, Outside, Place, Reader, open_exact_at, open_sink, open_sink_at, open_source, records, refusal, rows,
+    table, table_at,
 };
 
 #[test]
@@ -69,6 +70,40 @@ fn an_outage_is_bridged_by_reader_and_writer() {
     reader.read_until("twenty rows", |reader| reader.count() == 20);
     assert_eq!(reader.sorted_ids(), (0..20).collect::<Vec<_>>());
     assert!(notices()[1].contains("answer again, after"), "{:?}", notices());
+}
+
+/// Connections to a broker that hangs stay open: only a request shows that it does not answer.
+#[test]
+fn a_broker_that_hangs_is_told_by_writers_and_waited_for() {
+    let broker = Broker::start();
+    let outside = Outside::new(broker.servers());
+    outside.create_topic("hung", 1);
+    outside.create_topic("hung-exact", 1);
+    let place = Place::new(true, None);
+    let mut loose = open_sink_at(table_at(broker.servers(), "hung", &[]), place.clone()).expect("sink");
+    let mut exact =
+        open_exact_at(table_at(broker.servers(), "hung-exact", &[]), "hung", Place::new(true, None)).expect("sink");
+    for sink in [&mut loose, &mut exact] {
+        sink.write(&rows(0..10)).expect("written");
+    }
+    let prepared = exact.prepare_commit(Epoch(1)).expect("prepared").expect("rows");
+    loose.epoch_end(Epoch(1)).expect("stored");
+    let pause = broker.pause();
+    loose.write(&rows(10..20)).expect("written while the broker hangs");
+    let thread = |name: &str| std::thread::Builder::new().name(name.into());
+    let storing = thread("store").spawn(move || loose.epoch_end(Epoch(2))).expect("thread");
+    let committing = thread("commit").spawn(move || exact.commit(&prepared)).expect("thread");
+    place.await_notice(&format!("topic hung: no Kafka broker answers at {}", broker.servers()));
+    drop(pause);
+    storing.join().expect("no panic").expect("stored");
+    committing.join().expect("no panic").expect("committed");
+    place.await_notice("answer again, after");
+    let ids = |topic: &str| {
+        outside.settle(topic);
+        Reader::read_to_end(table_at(broker.servers(), topic, &[BOUNDED]), 0, 1).sorted_ids()
+    };
+    assert_eq!(ids("hung"), (0..20).collect::<Vec<_>>());
+    assert_eq!(ids("hung-exact"), (0..10).collect::<Vec<_>>());
 }
 
 #[test]

@@ -106,6 +106,18 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Waits until a notice has these words.
+    pub(crate) fn await_notice(&self, words: &str) {
+        let clock = SystemClock::new();
+        let deadline = deadline(&clock);
+        while !self.notices.lock().unwrap().iter().any(|notice| notice.contains(words)) {
+            assert!(clock.now() < deadline, "no notice '{words}': {:?}", self.notices.lock().unwrap());
+            std::thread::park_timeout(Duration::from_millis(20));
+        }
+    }
+}
+
 impl Host for Place {
     fn incarnation(&self) -> Incarnation {
         Incarnation(1)
@@ -130,6 +142,12 @@ impl Host for Place {
     fn notify(&self, text: String) {
         self.notices.lock().unwrap().push(text);
     }
+}
+
+/// Opens the only writer of a table in this place, which writes at least once.
+pub(crate) fn open_sink_at(connector: ConnectorSpec, host: Arc<Place>) -> Result<Box<dyn Sink>> {
+    let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
+    KafkaConnector.sink(&spec, &TaskContext { host, ..context(0, 1) })
 }
 
 /// Opens the only writer of a table in this place, which writes exactly once.

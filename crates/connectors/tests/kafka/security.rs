@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anabranch_dataflow::ConnectorSpec;
+use anabranch_model::{Clock, SystemClock};
 use rcgen::{BasicConstraints, Certificate, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 use crate::broker::Broker;
@@ -98,20 +99,30 @@ fn write_and_read(topic: &str, table: &dyn Fn(&str, Extra<'_>) -> ConnectorSpec)
 /// What is wrong is said, and no secret.
 fn refusals(sasl: &dyn Fn(&str, &str, Extra<'_>) -> ConnectorSpec, broker: &Broker) {
     Outside::new(broker.servers()).create_topic("refused", 1);
-    let briefly = ("connection.timeout", "10 s");
-    let wrong = [("properties.sasl.username", "writer"), ("properties.sasl.password", "wrong-horse"), BOUNDED, briefly];
+    let wrong = [("properties.sasl.username", "writer"), ("properties.sasl.password", "wrong-horse"), BOUNDED];
+    let clock = SystemClock::new();
     for mechanism in ["PLAIN", "SCRAM-SHA-256"] {
-        let error = refusal(open_source(sasl("refused", mechanism, &wrong), 0, 1));
-        assert!(error.contains("uthentication"), "{error}");
-        assert!(!error.contains("wrong-horse"), "{error}");
+        for error in [
+            refusal(open_source(sasl("refused", mechanism, &wrong), 0, 1)),
+            refusal(open_sink(sasl("refused", mechanism, &wrong), 0, 1)),
+        ] {
+            assert!(error.contains("was refused") && error.contains("uthentication"), "{error}");
+            assert!(error.contains("'properties.sasl.*'") && !error.contains("wrong-horse"), "{error}");
+        }
     }
     let (_, stranger) = Authority::new();
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other.pem");
     std::fs::write(&other, stranger.pem()).unwrap();
-    let untrusted = [("properties.ssl.ca.location", other.to_str().unwrap()), wrong[0], wrong[1], briefly];
-    let error = refusal(open_source(sasl("refused", "PLAIN", &untrusted), 0, 1));
-    assert!(error.contains("no Kafka broker answered at") && !error.contains("wrong-horse"), "{error}");
+    let untrusted = [("properties.ssl.ca.location", other.to_str().unwrap()), wrong[0], wrong[1]];
+    for error in [
+        refusal(open_source(sasl("refused", "PLAIN", &untrusted), 0, 1)),
+        refusal(open_sink(sasl("refused", "PLAIN", &untrusted), 0, 1)),
+    ] {
+        assert!(error.contains("was refused") && error.contains("certificate verify failed"), "{error}");
+        assert!(error.contains("'properties.ssl.*'") && !error.contains("wrong-horse"), "{error}");
+    }
+    assert!(clock.now().0 < 200_000_000_000, "a refusal ends the wait of 300 s: {:?}", clock.now());
     let misspelt = [("properties.sasl.passwort", "x"), ("properties.sasl.password", "wrong-horse")];
     let error = refusal(open_source(sasl("refused", "PLAIN", &misspelt), 0, 1));
     assert!(error.contains("'properties.sasl.passwort'") && !error.contains("wrong-horse"), "{error}");

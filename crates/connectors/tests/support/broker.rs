@@ -12,6 +12,16 @@ pub(crate) struct Broker {
     servers: String,
 }
 
+/// A broker that hangs.
+#[allow(dead_code, reason = "each test file that includes this uses what it needs")]
+pub(crate) struct Pause<'a>(&'a Broker);
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        self.0.signal("-CONT");
+    }
+}
+
 /// The one broker that all tests of this process share.
 ///
 /// # Panics
@@ -81,6 +91,18 @@ impl Broker {
     /// Stops the broker; its data stays.
     pub(crate) fn stop(&self) {
         run(&["stop", &self.dir.display().to_string()], None);
+    }
+
+    /// Makes the broker hang until the value is dropped: its process stops where it is, and its connections stay.
+    pub(crate) fn pause(&self) -> Pause<'_> {
+        self.signal("-STOP");
+        Pause(self)
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = std::fs::read_to_string(self.dir.join("broker.pid")).expect("the broker's process");
+        let status = Command::new("kill").args([signal, pid.trim()]).status().expect("kill runs");
+        assert!(status.success(), "kill {signal} {pid}");
     }
 
     /// Starts a stopped broker again, on the same address with the same data.
