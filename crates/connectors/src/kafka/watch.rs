@@ -85,12 +85,12 @@ struct Watcher {
 impl Watcher {
     fn run(&self, interval: Duration) {
         let mut pause = interval;
-        while self.hurried.recv_timeout(pause) != Err(RecvTimeoutError::Disconnected) {
+        while self.wait(pause) {
             pause = interval;
             for topic in 0..self.topics.len() {
                 let seen = match self.count(topic) {
                     Some(Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)) => {
-                        if !self.confirms() {
+                        if !self.wait(CONFIRM) {
                             return;
                         }
                         match self.count(topic) {
@@ -103,7 +103,7 @@ impl Watcher {
                     Some(Ok(count)) => Seen::Partitions { topic, count },
                     Some(Err(_)) => continue,
                     None => {
-                        if !self.confirms() {
+                        if !self.wait(CONFIRM) {
                             return;
                         }
                         pause = CONFIRM.min(interval);
@@ -119,14 +119,10 @@ impl Watcher {
         }
     }
 
-    /// Waits before a second request; `false` when the watch has ended.
-    fn confirms(&self) -> bool {
-        loop {
-            match self.hurried.recv_timeout(CONFIRM) {
-                Ok(()) => {}
-                Err(ended) => return ended == RecvTimeoutError::Timeout,
-            }
-        }
+    /// Waits, unless the task hurries: a client without connections has it hurry several times per second. `false` when the watch has
+    /// ended.
+    fn wait(&self, time: Duration) -> bool {
+        self.hurried.recv_timeout(time) != Err(RecvTimeoutError::Disconnected)
     }
 
     /// The number of partitions that a broker tells, if one answers.
