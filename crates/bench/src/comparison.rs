@@ -1,5 +1,6 @@
 //! Which programs are compared for which workload.
 
+pub(crate) mod kafka;
 pub(crate) mod shapes;
 pub(crate) mod state;
 
@@ -339,6 +340,14 @@ mod tests {
         let sections = shapes::shapes(TINY).unwrap();
         assert_eq!(sections.len(), 11);
         sections.iter().for_each(|section| check(section, 2, 2));
+    }
+
+    #[test]
+    fn reading_from_kafka_gives_the_answers_of_memory() {
+        let sections = kafka::kafka(TINY).unwrap();
+        check(&sections[0], 5, 2);
+        assert!(sections[0].note.contains("together: blackhole "), "{}", sections[0].note);
+        assert!(sections[1].to_string().contains(" MB"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod durable;
 mod grep;
 mod grouping;
+mod kafka;
 mod large_state;
 mod main_job;
 mod pace;
@@ -26,6 +27,7 @@ use arrow::datatypes::DataType;
 pub(crate) use durable::{durable_grep, durable_grouping, durable_main_job};
 pub(crate) use grep::grep;
 pub(crate) use grouping::{grouping, grouping_as, latency};
+pub(crate) use kafka::{Topic, dropped_from_memory};
 pub(crate) use large_state::{changing, memory as state_memory};
 pub(crate) use main_job::{main_job, memory, typed};
 #[cfg(test)]

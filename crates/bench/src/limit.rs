@@ -5,6 +5,7 @@ pub(crate) mod ad_table;
 pub(crate) mod count_table;
 pub(crate) mod grep;
 pub(crate) mod json;
+pub(crate) mod kafka;
 pub(crate) mod keyed_count;
 pub(crate) mod main_job;
 pub(crate) mod newline;

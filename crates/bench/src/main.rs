@@ -5,6 +5,8 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod answer;
+#[path = "../../connectors/tests/support/broker.rs"]
+mod broker;
 mod comparison;
 mod contestant;
 mod engine;
@@ -53,6 +55,8 @@ enum Command {
     Typed,
     /// Records of many shapes, JSON and CSV: count per page, kind and window.
     Shapes,
+    /// Reading from a Kafka broker, which is started for it.
+    Kafka,
     /// Lines that match a pattern.
     Grep,
     /// Count per key, with few and with many keys.
@@ -112,6 +116,9 @@ fn sections(command: Command, scale: Scale) -> Result<Vec<Section>> {
     }
     if wanted(Command::Shapes) {
         sections.extend(comparison::shapes::shapes(scale)?);
+    }
+    if wanted(Command::Kafka) {
+        sections.extend(comparison::kafka::kafka(scale)?);
     }
     if wanted(Command::Grep) {
         sections.push(comparison::grep(scale)?);

@@ -15,7 +15,7 @@ use crate::answer::Answer;
 use crate::contestant::{Contestant, RunResult, program};
 use crate::workload::{Lines, Shape};
 
-const SQL: &str = "
+pub(super) const SQL: &str = "
 CREATE TABLE events (
   id BIGINT, user_id STRING, page STRING, kind STRING, price DOUBLE, `time` BIGINT, session STRING,
   ts AS TO_TIMESTAMP_LTZ(`time`, 3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND
@@ -38,24 +38,27 @@ pub(crate) fn shapes(shape: Shape, lines: &Lines) -> Result<Box<dyn Contestant>>
     let source = MemorySource::text(lines.pieces(1), format);
     let tables: Vec<Table> = vec![("bench_events", Arc::new(source))];
     let query = Query::new(SQL, tables.clone(), 1, &[])?;
-    Ok(program("engine: SQL, parallelism 1", move || {
-        let (read, rows) = query.run(tables.clone())?;
-        let mut answer = Answer::default();
-        for batch in &rows {
-            let texts = [column(batch, 0, &DataType::Utf8View)?, column(batch, 1, &DataType::Utf8View)?];
-            let [pages, kinds] = [texts[0].as_string_view(), texts[1].as_string_view()];
-            let numbers = [2, 3, 4].map(|index| column(batch, index, &DataType::Int64));
-            let [starts, counts, ids] = numbers;
-            let (starts, counts, ids) = (starts?, counts?, ids?);
-            let prices = column(batch, 5, &DataType::Float64)?;
-            let [starts, counts, ids] = [&starts, &counts, &ids].map(|array| array.as_primitive::<Int64Type>());
-            let prices = prices.as_primitive::<Float64Type>();
-            for row in 0..batch.num_rows() {
-                let price = prices.is_valid(row).then(|| prices.value(row));
-                let aggregates = (counts.value(row).cast_unsigned(), ids.value(row), price);
-                answer.add_group(pages.value(row), kinds.value(row), starts.value(row), aggregates);
-            }
+    Ok(program("engine: SQL, parallelism 1", move || answer(&query, tables.clone())))
+}
+
+/// Runs the query, and reads its answer.
+pub(super) fn answer(query: &Query, tables: Vec<Table>) -> Result<RunResult> {
+    let (read, rows) = query.run(tables)?;
+    let mut answer = Answer::default();
+    for batch in &rows {
+        let texts = [column(batch, 0, &DataType::Utf8View)?, column(batch, 1, &DataType::Utf8View)?];
+        let [pages, kinds] = [texts[0].as_string_view(), texts[1].as_string_view()];
+        let numbers = [2, 3, 4].map(|index| column(batch, index, &DataType::Int64));
+        let [starts, counts, ids] = numbers;
+        let (starts, counts, ids) = (starts?, counts?, ids?);
+        let prices = column(batch, 5, &DataType::Float64)?;
+        let [starts, counts, ids] = [&starts, &counts, &ids].map(|array| array.as_primitive::<Int64Type>());
+        let prices = prices.as_primitive::<Float64Type>();
+        for row in 0..batch.num_rows() {
+            let price = prices.is_valid(row).then(|| prices.value(row));
+            let aggregates = (counts.value(row).cast_unsigned(), ids.value(row), price);
+            answer.add_group(pages.value(row), kinds.value(row), starts.value(row), aggregates);
         }
-        Ok(RunResult { events: read, result_hash: Some(answer.hash()) })
-    }))
+    }
+    Ok(RunResult { events: read, result_hash: Some(answer.hash()) })
 }

@@ -26,9 +26,20 @@ impl Drop for Pause<'_> {
 ///
 /// # Panics
 /// When there can be no broker (no Java, no jars): tests against Kafka fail then, they are not skipped.
+#[allow(dead_code, reason = "each program that includes this uses what it needs")]
 pub(crate) fn shared() -> &'static Broker {
     static SHARED: OnceLock<Broker> = OnceLock::new();
     SHARED.get_or_init(Broker::start)
+}
+
+/// A folder for a broker.
+fn new_dir() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let dir = std::env::temp_dir().join(format!("anabranch-kafka-{}-{number}", std::process::id()));
+    // What a killed process of the same number may have left behind is not ours.
+    let _ = std::fs::remove_dir_all(&dir);
+    dir
 }
 
 fn script() -> PathBuf {
@@ -36,6 +47,10 @@ fn script() -> PathBuf {
 }
 
 fn run(arguments: &[&str], secure: Option<&Path>) -> String {
+    try_run(arguments, secure).unwrap_or_else(|reason| panic!("so there is no Kafka to test against: {reason}"))
+}
+
+fn try_run(arguments: &[&str], secure: Option<&Path>) -> Result<String, String> {
     let output = Command::new("bash")
         .arg(script())
         .args(arguments)
@@ -43,15 +58,11 @@ fn run(arguments: &[&str], secure: Option<&Path>) -> String {
         .envs(secure.map(|keys| ("ANABRANCH_BROKER_SECURE", keys)))
         .stdin(Stdio::null())
         .output()
-        .unwrap_or_else(|error| panic!("{} does not run: {error}", script().display()));
-    assert!(
-        output.status.success(),
-        "{} {} failed, so there is no Kafka to test against: {}",
-        script().display(),
-        arguments.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        .map_err(|error| format!("{} does not run: {error}", script().display()))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+        false => Err(format!("{} failed: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim())),
+    }
 }
 
 #[allow(dead_code, reason = "each test file that includes this uses what it needs")]
@@ -73,12 +84,15 @@ impl Broker {
         servers.trim().to_owned()
     }
 
+    /// Starts a broker of one's own, or tells why there can be none.
+    pub(crate) fn try_start() -> Result<Broker, String> {
+        let dir = new_dir();
+        let servers = try_run(&["start", &dir.display().to_string()], None)?;
+        Ok(Broker { dir, servers })
+    }
+
     fn start_with(secure: Option<&Path>) -> Broker {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("anabranch-kafka-{}-{number}", std::process::id()));
-        // What a killed process of the same number may have left behind is not ours.
-        let _ = std::fs::remove_dir_all(&dir);
+        let dir = new_dir();
         let servers = run(&["start", &dir.display().to_string()], secure);
         Broker { dir, servers }
     }
