@@ -171,6 +171,7 @@ impl Committer {
         // Under a former scope, results of a checkpoint that was passed over may have been committed.
         let is_former = identity.scope() != self.scope;
         let mut pause = PAUSE;
+        self.outage.borrow_mut().attempts_begin(clock.now());
         loop {
             let opened = match self.transactors.remove(identity).filter(|known| known.topic() == topic) {
                 Some(known) => Ok(known),

@@ -18,7 +18,7 @@ pub(super) struct Outage {
     /// What the job does about it.
     waits: String,
     since: Option<Nanos>,
-    /// Since when attempts have failed without a notice.
+    /// When the attempts began that have not succeeded yet.
     failing_since: Option<Nanos>,
 }
 
@@ -54,6 +54,11 @@ impl Outage {
         self.tell(format!(
             "topic {topics}: no Kafka broker answers at {servers}{reason}; the job waits {waits}; start the broker or mend the network"
         ));
+    }
+
+    /// Attempts begin that are repeated when they fail.
+    pub(super) fn attempts_begin(&mut self, now: Nanos) {
+        self.failing_since = Some(now);
     }
 
     /// An attempt failed that is repeated, for this reason. The brokers may answer.

@@ -82,6 +82,9 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 const BUFFER_BYTES: u64 = 256 << 20;
 /// What brokers allow a transaction to take unless they are told otherwise, and the least that the client accepts.
 const TRANSACTION_MILLIS: (u128, u128) = (1000, 900_000);
+/// How long a request of a transaction may take before it is repeated. The client waits that long for a broker that hangs, and the
+/// job cannot report it meanwhile.
+const TRANSACTION_REQUEST_MILLIS: u128 = 10_000;
 
 impl Table {
     /// Reads everything but the options of formats.
@@ -186,10 +189,13 @@ impl Table {
     pub(super) fn transaction_config(&self, identity: &str) -> ClientConfig {
         let mut config = self.producer_config();
         let (least, most) = TRANSACTION_MILLIS;
-        let millis = self.delivery_timeout.as_millis().clamp(least, most).to_string();
-        for name in ["transaction.timeout.ms", "message.timeout.ms"] {
+        let millis = self.delivery_timeout.as_millis().clamp(least, most);
+        let request_millis = millis.min(TRANSACTION_REQUEST_MILLIS);
+        let bounds =
+            [("transaction.timeout.ms", millis), ("message.timeout.ms", millis), ("socket.timeout.ms", request_millis)];
+        for (name, millis) in bounds {
             if self.properties.get(name).is_none() {
-                config.set(name, &millis);
+                config.set(name, millis.to_string());
             }
         }
         config.set("transactional.id", identity);

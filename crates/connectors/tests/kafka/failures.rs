@@ -79,10 +79,10 @@ fn a_broker_that_hangs_is_told_by_writers_and_waited_for() {
     let outside = Outside::new(broker.servers());
     outside.create_topic("hung", 1);
     outside.create_topic("hung-exact", 1);
-    let place = Place::new(true, None);
+    let (place, exact_place) = (Place::new(true, None), Place::new(true, None));
     let mut loose = open_sink_at(table_at(broker.servers(), "hung", &[]), place.clone()).expect("sink");
     let mut exact =
-        open_exact_at(table_at(broker.servers(), "hung-exact", &[]), "hung", Place::new(true, None)).expect("sink");
+        open_exact_at(table_at(broker.servers(), "hung-exact", &[]), "hung", exact_place.clone()).expect("sink");
     for sink in [&mut loose, &mut exact] {
         sink.write(&rows(0..10)).expect("written");
     }
@@ -94,10 +94,12 @@ fn a_broker_that_hangs_is_told_by_writers_and_waited_for() {
     let storing = thread("store").spawn(move || loose.epoch_end(Epoch(2))).expect("thread");
     let committing = thread("commit").spawn(move || exact.commit(&prepared)).expect("thread");
     place.await_notice(&format!("topic hung: no Kafka broker answers at {}", broker.servers()));
+    exact_place.await_notice("topic hung-exact: requests to the Kafka brokers");
     drop(pause);
     storing.join().expect("no panic").expect("stored");
     committing.join().expect("no panic").expect("committed");
     place.await_notice("answer again, after");
+    exact_place.await_notice("answer again, after");
     let ids = |topic: &str| {
         outside.settle(topic);
         Reader::read_to_end(table_at(broker.servers(), topic, &[BOUNDED]), 0, 1).sorted_ids()
