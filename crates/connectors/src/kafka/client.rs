@@ -25,13 +25,13 @@ pub(super) type Producer = BaseProducer<Reports>;
 /// Callbacks that may wait while a request was not answered.
 const CALLBACKS: u32 = 100;
 
-/// The time for an answer after which the client looks whether brokers refuse its connections.
+/// The time without an answer after which the client checks whether brokers refuse its connections.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
 
-/// Time between two looks whether something is ready.
+/// Time between two checks whether something is ready.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// What a client reports from its callbacks, kept until the task looks.
+/// What a client reports from its callbacks, kept until the task reads it.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     /// Why a connection last failed.
@@ -101,7 +101,7 @@ impl ClientContext for Reports {
         if error.rdkafka_error_code().is_some_and(is_refusal) {
             put(&self.refusal, Some(reason.to_owned()));
         }
-        // The summary that follows single failures says less than they did.
+        // The summary that follows the errors of single connections has fewer details than they have.
         if !reason.contains("brokers are down") {
             put(&self.connection, Some(reason.to_owned()));
         }
@@ -177,7 +177,7 @@ fn partition_count(client: &Consumer, table: &Table, topic: &str, wait: Duration
     }
 }
 
-/// The number of partitions that `metadata` tells of a topic.
+/// The number of partitions of a topic in `metadata`.
 pub(super) fn count_in(metadata: &Metadata, topic: &str) -> Result<i32, RDKafkaErrorCode> {
     let Some(found) = metadata.topics().iter().find(|t| t.name() == topic) else {
         return Err(RDKafkaErrorCode::UnknownTopic);
@@ -319,7 +319,7 @@ pub(super) fn patiently<T>(
     }
 }
 
-/// Whether an error of a connection says that the broker or the client does not accept the other.
+/// Whether an error of a connection means that broker or client does not accept the other.
 fn is_refusal(code: RDKafkaErrorCode) -> bool {
     matches!(
         code,

@@ -103,7 +103,7 @@ impl Commits {
     /// Waits, for a bounded time, until what is due has been committed.
     pub(super) fn finish(&mut self) {
         for _ in 0..LAST_COMMIT_LOOKS {
-            // An error cannot be told to anybody any more, and costs only that records are read again.
+            // The job has ended, so an error has no receiver. Its only effect is that records are read again.
             if self.advance().is_err() || !self.client.context().is_committing() {
                 return;
             }

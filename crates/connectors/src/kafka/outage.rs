@@ -1,4 +1,4 @@
-//! What the user is told of brokers that do not answer: at once, and again when they are back.
+//! Notices about brokers that do not answer: when an outage is found, and again when it is over.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -38,7 +38,7 @@ impl Room {
         Room { host, bound, held: 0, held_before: 0, prepared, has_requested: false, is_full: false }
     }
 
-    /// Rows were added; now so much is held.
+    /// Rows were added; `held` is the size of all that are held now.
     pub(super) fn wrote(&mut self, held: u64) -> Result<()> {
         self.held = held;
         if held.saturating_sub(self.held_before) > self.bound {

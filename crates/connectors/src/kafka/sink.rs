@@ -33,7 +33,7 @@ const ACKNOWLEDGED: Duration = Duration::from_millis(100);
 const SILENCE: Duration = Duration::from_secs(3);
 /// How long that answer may take.
 const ANSWER: Duration = Duration::from_secs(1);
-/// What a flush waits beyond the time after which the client gives up a record.
+/// How much longer a flush waits than the client tries to deliver a record.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Writes the rows of one task to one topic.
@@ -202,7 +202,7 @@ impl Sink for KafkaSink {
         Ok(())
     }
 
-    /// The client sends what it holds a few milliseconds after it came (`linger.ms`): only failures are looked for.
+    /// The client sends a record some milliseconds after the sink has handed it over (`linger.ms`), so only failures are checked.
     fn flush(&mut self) -> Result<()> {
         self.check_deliveries()
     }

@@ -22,7 +22,7 @@ use super::table::Table;
 use super::watch::{Seen, Watch};
 use crate::format::Decode;
 
-/// Elements taken from the client's queue at a time. Between two helpings the size of the blocks is looked at.
+/// Elements taken from the client's queue at a time. After each, the source checks the size of its blocks.
 const HELPING: usize = 1024;
 
 /// Events of the client served at a time.
@@ -87,7 +87,8 @@ impl KafkaSource {
         Ok(source)
     }
 
-    /// Starts, of these numbers of partitions, those that are this task's: where `from` says, or where the table says.
+    /// Starts this task's share of the partitions, whose numbers per topic are `counts`: at the positions in `from`, or where the table's
+    /// options say.
     fn start_owned(
         &mut self,
         counts: &[i32],
@@ -128,7 +129,7 @@ impl KafkaSource {
         Inquiry { client: &self.client, clock: self.clock.as_ref(), table: &self.table, partitions, wait }
     }
 
-    /// Goes on where a partition stood. Whether it ends at all is the declaration's to say, and where, the position's.
+    /// Resumes a partition at its position. The declaration decides whether the partition ends, the position where it ends.
     fn go_on(&mut self, (topic, partition): (usize, i32), position: Position, wait: Duration) -> Result<()> {
         let end = match (self.table.bounded, position.end) {
             (false, _) => None,
@@ -247,9 +248,9 @@ impl KafkaSource {
         Ok(())
     }
 
-    /// Looks at what the client reports beside records: errors, acknowledged commits, new partitions.
+    /// Handles what the client reports beside records: errors, acknowledged commits, new partitions.
     fn look_aside(&mut self) -> Result<()> {
-        // A look that finds a line for the log ends with nothing: several are needed to get on.
+        // A poll that finds a line for the log returns nothing, so one poll is not enough.
         for report in (0..LOOKS).filter_map(|_| self.client.poll(Duration::ZERO)) {
             let Err(error) = report else { continue };
             match error.rdkafka_error_code() {
@@ -270,7 +271,7 @@ impl KafkaSource {
     }
 
     /// Fails when no broker has been reachable for the time that the table allows. On a topic where nothing is written
-    /// only a question tells whether a broker is back.
+    /// only a request shows whether a broker is back.
     fn check_silence(&mut self) -> Result<()> {
         let Some(since) = self.outage.since() else { return Ok(()) };
         if self.clock.now() < since.plus(self.table.connection_timeout) {

@@ -28,13 +28,13 @@ use super::outage::Outage;
 use super::sink::{ROOM, undeliverable};
 use super::table::Table;
 
-/// The longest time that one request may take before the client looks whether it is still wanted.
+/// The longest time that one request may take before the sink checks whether the job has cancelled its tasks.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
 
 /// Where the group's offset lives.
 const OFFSET_PARTITION: i32 = 0;
 
-/// Why a transaction did not come about.
+/// Why a transaction failed.
 pub(super) enum Failure {
     /// Another transaction may succeed.
     Passing(String),
@@ -55,7 +55,7 @@ pub(super) struct Bounds<'a> {
     pub(super) deadline: Nanos,
     pub(super) clock: &'a dyn Clock,
     pub(super) host: &'a dyn Host,
-    /// What the user is told while it lasts.
+    /// Notifies the user while requests fail.
     pub(super) outage: &'a RefCell<Outage>,
 }
 
@@ -149,7 +149,7 @@ impl Transactor {
         &self.topic_name
     }
 
-    /// Commits an epoch's records, unless that has been done.
+    /// Commits an epoch's records, unless they are committed already.
     pub(super) fn commit(&mut self, epoch: Epoch, content: &Content<'_>, bounds: &Bounds<'_>) -> Result<(), Failure> {
         let number = i64::try_from(epoch.0).map_err(|_| Error::internal(format!("epoch {}", epoch.0)))?;
         let checksum = format!("{:016x}", content.checksum);
@@ -194,7 +194,7 @@ impl Transactor {
         ))
     }
 
-    /// What an error of the client means: why it gave a record up, if it did, else what it says.
+    /// The failure that an error of the client stands for. If the client has dropped a record, the reason for that is the failure.
     fn judge(&self, error: &KafkaError) -> Failure {
         self.undelivered().unwrap_or_else(|| judge(&self.client, &self.table, &self.identity, error))
     }
@@ -210,7 +210,7 @@ impl Transactor {
         }
     }
 
-    /// Asks again as long as the client says that this is the way.
+    /// Repeats a request as long as the client reports its error as retriable.
     fn patiently(
         &self,
         bounds: &Bounds<'_>,
@@ -259,14 +259,14 @@ impl Transactor {
             code @ (RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::TopicAuthorizationFailed) => {
                 Some(Failure::Final(undeliverable(&self.table, code).at(place)))
             }
-            // Why records were given up with their transaction is told by the transaction's own error.
+            // The transaction's own error has the reason for which its records were dropped.
             RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight | RDKafkaErrorCode::Fatal => None,
             code => Some(judge(&self.client, &self.table, &self.identity, &KafkaError::MessageProduction(code))),
         }
     }
 }
 
-/// The last epoch that a task's transactions have committed, and the group that says so.
+/// The last epoch that a task's transactions have committed, and the consumer group whose offset records it.
 fn done(
     table: &Table,
     identity: &Identity,

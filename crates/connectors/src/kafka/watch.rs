@@ -1,6 +1,6 @@
-//! Watches the topics while the job reads them: partitions are added, topics are deleted. The client notices both, but says
-//! so only in its log. Asking a broker can take seconds when it is slow, so it is done on a thread of its own and
-//! the task only looks whether there is an answer.
+//! Watches the topics while the job reads them: partitions are added, topics are deleted. The client reports both only in its
+//! log. A request to a slow broker can take seconds, so a thread of its own sends it, and the task only checks whether there is an
+//! answer.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -40,7 +40,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Looks at `topics` every `interval`.
+    /// Requests the metadata of `topics` every `interval`.
     pub(super) fn start(client: Arc<Consumer>, topics: Vec<String>, interval: Duration) -> Result<Watch> {
         let (hurry, hurried) = sync_channel::<()>(1);
         let (tell, seen) = sync_channel(topics.len());
@@ -113,7 +113,7 @@ impl Watcher {
                         }
                     }
                 };
-                // When the task has not yet looked at the last answers, the next round tells it again.
+                // If the task has not received the last answers yet, the next round repeats this one.
                 let _ = self.tell.try_send(seen);
             }
         }
@@ -125,7 +125,7 @@ impl Watcher {
         self.hurried.recv_timeout(time) != Err(RecvTimeoutError::Disconnected)
     }
 
-    /// The number of partitions that a broker tells, if one answers.
+    /// The number of partitions in the answer of a broker, if one answers.
     fn count(&self, topic: usize) -> Option<Result<i32, RDKafkaErrorCode>> {
         let name = &self.topics[topic];
         let metadata = self.client.fetch_metadata(Some(name), ANSWER).ok()?;
