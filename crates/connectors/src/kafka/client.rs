@@ -365,7 +365,7 @@ mod tests {
         let table = Table::parse(&mut Options::new(&spec)).expect("table");
         let client = consumer(&table).expect("client");
         let mut asked = 0;
-        let answer = patiently(&client, &SystemClock::new(), wait, |_| {
+        let answer = patiently(&*client, &SystemClock::new(), wait, |_| {
             asked += 1;
             answers[asked.min(answers.len()) - 1].clone()
         });
