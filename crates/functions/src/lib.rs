@@ -25,7 +25,7 @@ mod url;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use datafusion_expr::ScalarUDF;
 
@@ -54,7 +54,12 @@ const FAMILIES: [&[Definition]; 14] = [
 /// All scalar functions by name in lower case. A function with Flink's name replaces DataFusion's function of that
 /// name.
 #[must_use]
-pub fn scalar_functions() -> BTreeMap<String, Arc<ScalarUDF>> {
+pub fn scalar_functions() -> &'static BTreeMap<String, Arc<ScalarUDF>> {
+    static LIBRARY: LazyLock<BTreeMap<String, Arc<ScalarUDF>>> = LazyLock::new(library);
+    &LIBRARY
+}
+
+fn library() -> BTreeMap<String, Arc<ScalarUDF>> {
     let mut functions = BTreeMap::new();
     for function in datafusion_functions::all_default_functions() {
         for name in std::iter::once(function.name()).chain(function.aliases().iter().map(String::as_str)) {

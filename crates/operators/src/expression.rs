@@ -22,7 +22,7 @@ use datafusion_physical_expr::{PhysicalExpr, expressions};
 
 /// Functions by name, as the planner resolved them.
 pub struct Functions {
-    scalar: BTreeMap<String, Arc<ScalarUDF>>,
+    scalar: &'static BTreeMap<String, Arc<ScalarUDF>>,
     aggregate: BTreeMap<String, Arc<AggregateUDF>>,
     config: Arc<ConfigOptions>,
 }

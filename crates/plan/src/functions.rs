@@ -11,7 +11,7 @@ use crate::exact::{ExactAggregate, ExactPlanner};
 
 /// Functions by name in lower case.
 pub(crate) struct Functions {
-    scalar: BTreeMap<String, Arc<ScalarUDF>>,
+    scalar: &'static BTreeMap<String, Arc<ScalarUDF>>,
     aggregate: BTreeMap<String, Arc<AggregateUDF>>,
     planners: Vec<Arc<dyn ExprPlanner>>,
 }

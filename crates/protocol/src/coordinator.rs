@@ -145,6 +145,13 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         [self.life.deadline(), self.log.deadline(), checkpoints].into_iter().flatten().min()
     }
 
+    /// The transitions that the machines `life` and `log` have taken: `(machine, from, to)`. A simulation compares them with
+    /// [`MACHINES`].
+    pub fn taken(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+        let of = |machine| move |(from, to)| (machine, from, to);
+        self.life.taken.iter().map(of("life")).chain(self.log.taken.iter().map(of("log")))
+    }
+
     /// The phase of the job's life.
     #[must_use]
     pub fn phase(&self) -> Phase {

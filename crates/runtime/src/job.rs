@@ -309,19 +309,11 @@ fn volatile(
     let Begun::Start(incarnation, _) = begun else {
         return Err(Error::internal("a job without a log does not begin"));
     };
-    let outline = Outline::new(plan);
-    let parts = match origin {
-        Some(_) => {
-            let state = beginning(origin, &outline)?;
-            Some(DurableParts {
-                after: Epoch(0),
-                scope: "",
-                former: &[],
-                outline: &outline,
-                state,
-                work: None,
-                log: None,
-            })
+    let outline = origin.map(|_| Outline::new(plan));
+    let parts = match &outline {
+        Some(outline) => {
+            let state = beginning(origin, outline)?;
+            Some(DurableParts { after: Epoch(0), scope: "", former: &[], outline, state, work: None, log: None })
         }
         None => None,
     };

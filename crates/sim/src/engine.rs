@@ -83,8 +83,14 @@ pub struct Seen {
     pub inherited_savepoints: u64,
     /// Jobs that started from a savepoint of another running job.
     pub begun_with_savepoint: u64,
-    /// Checkpoints that were damaged.
+    /// Objects that the store refused because it was full.
+    pub refused: u64,
+    /// Steps that a hung task did not do.
+    pub hung: u64,
+    /// Objects that were damaged.
     pub damaged: u64,
+    /// Of these, entries of the log in front of the newest checkpoint.
+    pub damaged_before: u64,
     /// Jobs without checkpoints.
     pub without_checkpoints: u64,
     /// Of these, those that ended by themselves.
@@ -116,7 +122,10 @@ impl Seen {
         self.savepoints += other.savepoints;
         self.inherited_savepoints += other.inherited_savepoints;
         self.begun_with_savepoint += other.begun_with_savepoint;
+        self.refused += other.refused;
+        self.hung += other.hung;
         self.damaged += other.damaged;
+        self.damaged_before += other.damaged_before;
         self.without_checkpoints += other.without_checkpoints;
         self.without_checkpoints_ended += other.without_checkpoints_ended;
         self.past_idle += other.past_idle;

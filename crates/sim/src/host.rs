@@ -57,6 +57,10 @@ impl Host {
         self.up && self.coordinator.as_ref().is_none_or(|c| !c.phase().is_over())
     }
 
+    pub(crate) fn transitions(&self) -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+        self.coordinator.iter().flat_map(Coordinator::taken)
+    }
+
     pub(crate) fn refused(&self) -> u64 {
         self.coordinator.as_ref().map_or(0, Coordinator::refused)
     }

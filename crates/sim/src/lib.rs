@@ -24,6 +24,7 @@ mod task;
 mod worker;
 mod world;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 pub use check::Violation;
@@ -57,7 +58,7 @@ pub struct Options {
 }
 
 /// What has happened in runs: a simulator whose faults never occur proves nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Events handled.
     pub events: u64,
@@ -91,6 +92,8 @@ pub struct Seen {
     pub ended_jobs: u64,
     /// Virtual milliseconds until the job ended.
     pub ended_ms: u64,
+    /// Transitions that the machines of coordinators have taken: machine, from, to.
+    pub transitions: BTreeSet<(&'static str, &'static str, &'static str)>,
 }
 
 impl Seen {
@@ -112,6 +115,7 @@ impl Seen {
         self.fulfilled_requests += other.fulfilled_requests;
         self.ended_jobs += other.ended_jobs;
         self.ended_ms = self.ended_ms.max(other.ended_ms);
+        self.transitions.extend(&other.transitions);
     }
 }
 

@@ -101,6 +101,7 @@ impl World {
         }
         self.seen.repeated_commits = self.store.repeated_commits;
         self.seen.refused_reports = self.hosts.iter().map(Host::refused).sum();
+        self.seen.transitions = self.hosts.iter().flat_map(Host::transitions).collect();
         self.seen.ended_ms = self.finished_at.map_or(0, |end| end.0 / MS);
         Run { seed: self.seed, seen: self.seen, violation: self.violation, trace: self.trace }
     }

@@ -6,7 +6,7 @@ use std::thread;
 use anabranch_sim::engine::{Mutation, Options, Queries, Run, Seen, run};
 
 /// Fixed seeds.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 1_800;
 /// Number of seeds that no earlier run had; `ANABRANCH_FRESH_SEED` gives the first.
 const FRESH: u64 = 200;
 /// A planted bug is found within this number of seeds.
@@ -90,13 +90,15 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.had_ended,
         seen.inherited_savepoints,
         seen.begun_with_savepoint,
+        seen.refused,
+        seen.hung,
         seen.damaged,
         seen.without_checkpoints,
         seen.without_checkpoints_ended,
         seen.past_idle,
         seen.late_rows,
     ];
-    assert!(now_and_then.iter().all(|times| *times > SEEDS / 100), "{seen:?}");
+    assert!(now_and_then.iter().all(|times| *times > SEEDS / 100) && seen.damaged_before > 0, "{seen:?}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ use anabranch_model::{Incarnation, Nanos};
 
 use super::config::Config;
 use super::message::{Answer, Checkpoint, Command, Entry, Owner};
-use super::table::{Transition, row};
+use super::table::{Taken, Transition, row};
 
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[
@@ -56,6 +56,19 @@ enum State {
     Fenced,
 }
 
+impl State {
+    /// As in the transition table.
+    fn name(self) -> &'static str {
+        match self {
+            State::Idle(_) => "idle",
+            State::Appending(_) => "appending",
+            State::Reading(_) => "reading",
+            State::Resting(_) => "resting",
+            State::Fenced => "fenced",
+        }
+    }
+}
+
 /// What has happened to the entry that is being written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome<S> {
@@ -82,6 +95,7 @@ pub(super) struct Log<S> {
     patient_until: Option<Nanos>,
     patience: Duration,
     state: State,
+    pub(super) taken: Taken,
     timeout: Duration,
     rest: Duration,
     look: Duration,
@@ -101,6 +115,7 @@ impl<S: Clone + PartialEq> Log<S> {
             patient_until: None,
             patience: config.store_patience,
             state: State::Idle(now),
+            taken: Taken::new(TABLE),
             timeout: config.store_timeout,
             rest: config.store_retry,
             look: config.fence_look,
@@ -157,17 +172,23 @@ impl<S: Clone + PartialEq> Log<S> {
         }
     }
 
+    fn enter(&mut self, state: State) {
+        self.taken.insert(self.state.name(), state.name());
+        self.state = state;
+    }
+
     fn put(&mut self, now: Nanos, commands: &mut VecDeque<Command<S>>) {
-        self.state = State::Idle(now.plus(self.look));
         if let Some(entry) = self.queue.front() {
             commands.push_back(Command::Append(self.next, entry.clone()));
-            self.state = State::Appending(now.plus(self.timeout));
+            self.enter(State::Appending(now.plus(self.timeout)));
+        } else if !matches!(self.state, State::Idle(_)) {
+            self.enter(State::Idle(now.plus(self.look)));
         }
     }
 
     fn read(&mut self, now: Nanos, commands: &mut VecDeque<Command<S>>) {
         commands.push_back(Command::Read(self.next));
-        self.state = State::Reading(now.plus(self.timeout));
+        self.enter(State::Reading(now.plus(self.timeout)));
     }
 
     /// Handles an answer of the store. Answers to earlier requests change nothing.
@@ -185,11 +206,11 @@ impl<S: Clone + PartialEq> Log<S> {
             (State::Appending(_), Answer::Appended) => return self.written(now, commands),
             (State::Appending(_), Answer::Taken) => self.read(now, commands),
             (State::Appending(_) | State::Reading(_), Answer::Passed) => {
-                self.state = State::Fenced;
+                self.enter(State::Fenced);
                 return Some(Outcome::Fenced);
             }
             (State::Appending(_) | State::Reading(_), Answer::Unknown) => {
-                self.state = State::Resting(now.plus(self.rest));
+                self.enter(State::Resting(now.plus(self.rest)));
             }
             (State::Reading(_), Answer::Entry(None)) => self.put(now, commands),
             (State::Reading(_), Answer::Entry(Some(found))) => return self.found(now, found, commands),
@@ -204,7 +225,7 @@ impl<S: Clone + PartialEq> Log<S> {
             return self.written(now, commands);
         }
         if found.incarnation() >= own.map_or(self.highest, Entry::incarnation) {
-            self.state = State::Fenced;
+            self.enter(State::Fenced);
             return Some(Outcome::Fenced);
         }
         let ended = matches!(found, Entry::Ended(_));
@@ -221,6 +242,7 @@ impl<S: Clone + PartialEq> Log<S> {
         self.recover(self.next, entry.clone());
         self.compact(commands);
         self.patient_until = (!self.queue.is_empty()).then(|| now.plus(self.patience));
+        self.enter(State::Idle(now.plus(self.look)));
         self.put(now, commands);
         Some(Outcome::Written(entry))
     }

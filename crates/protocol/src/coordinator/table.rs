@@ -1,5 +1,7 @@
 //! Transitions as data: a list of what the code does, so that a change of the protocol shows in the document.
 
+use std::collections::BTreeSet;
+
 /// One transition of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
@@ -20,6 +22,31 @@ pub(super) const fn row(
     action: &'static str,
 ) -> Transition {
     Transition { state, input, next, action }
+}
+
+/// The transitions that a machine has taken, from state to state: tests compare them with its table.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    table: &'static [Transition],
+    taken: BTreeSet<(&'static str, &'static str)>,
+}
+
+impl Taken {
+    pub(super) fn new(table: &'static [Transition]) -> Taken {
+        Taken { table, taken: BTreeSet::new() }
+    }
+
+    pub(super) fn insert(&mut self, from: &'static str, to: &'static str) {
+        debug_assert!(
+            self.table.iter().any(|row| row.state == from && row.next == to),
+            "not in the table: {from} to {to}"
+        );
+        self.taken.insert((from, to));
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.taken.iter().copied()
+    }
 }
 
 /// The machines of a coordinator by name, with what each is for and its transitions.

@@ -1,6 +1,7 @@
 //! The coordinator with a hand-written driver; the simulator runs it at random.
 
 mod log;
+mod transitions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

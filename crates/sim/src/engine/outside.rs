@@ -112,6 +112,10 @@ pub(crate) struct Outside {
     pub(crate) poll_rows: usize,
     /// Readers, by table and task, that have no rows at the moment.
     pub(crate) dry: BTreeSet<(String, u32)>,
+    /// The store takes no object at present.
+    pub(crate) is_full: bool,
+    /// Objects that it did not take for that.
+    pub(crate) refused: u64,
     /// The partition that stays open without rows has been closed by its writer.
     pub(crate) quiet_is_over: bool,
     pub(crate) failed_calls: u64,
@@ -138,6 +142,8 @@ impl Shared {
             written: Vec::new(),
             poll_rows: 1,
             dry: BTreeSet::new(),
+            is_full: false,
+            refused: 0,
             quiet_is_over: false,
             failed_calls: 0,
             crashes_within: 0,
@@ -189,6 +195,12 @@ impl Outside {
         let fate = wrong[self.rng.below(wrong.len() as u64) as usize];
         self.torn += u64::from(fate == Fate::Torn);
         fate
+    }
+
+    /// Whether the store refuses an object because it is full.
+    pub(crate) fn refuses(&mut self) -> bool {
+        self.refused += u64::from(self.is_full);
+        self.is_full
     }
 
     pub(crate) fn is_dead(&self, process: ProcessId) -> bool {

@@ -7,7 +7,7 @@ use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits};
 use anabranch_model::{Result, Rng};
 use anabranch_operators::Connector;
 use anabranch_plan::{Catalog, PlanOptions, TableResolver, plan_script};
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray, TimestampMillisecondArray};
 use arrow::datatypes::SchemaRef;
 
 use super::outside::Shared;
@@ -166,8 +166,8 @@ pub(crate) fn contents(rng: &mut Rng, late_rows: bool) -> Result<Contents> {
     }
     let known = 3 + rng.below(3) as usize;
     let columns: Vec<(&str, ArrayRef)> = vec![
-        ("k", Arc::new(StringArray::from_iter_values(KEYS.iter().take(known)))),
-        ("label", Arc::new(StringArray::from_iter_values((0..known).map(|i| format!("label {}", i % 3))))),
+        ("k", Arc::new(StringViewArray::from_iter_values(KEYS.iter().take(known)))),
+        ("label", Arc::new(StringViewArray::from_iter_values((0..known).map(|i| format!("label {}", i % 3))))),
         ("factor", Arc::new(Int64Array::from_iter_values(0..known as i64))),
     ];
     let dims = Partition { rows: RecordBatch::try_from_iter(columns)?, malformed: BTreeSet::new() };
@@ -195,7 +195,7 @@ fn events(rng: &mut Rng, id: &mut i64, broken: bool, late_rows: bool) -> Result<
     }
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", Arc::new(Int64Array::from(ids))),
-        ("k", Arc::new(StringArray::from(keys))),
+        ("k", Arc::new(StringViewArray::from(keys))),
         ("v", Arc::new(Int64Array::from(values))),
         ("at", Arc::new(TimestampMillisecondArray::from(times))),
     ];

@@ -1,5 +1,6 @@
 //! What a seed decides: the query, its tables, the faults, and the job's settings.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,10 @@ pub(super) struct Scenario<'a> {
     pub(super) from_savepoint: bool,
     /// The turn from which on the newest checkpoint may be damaged, once.
     pub(super) damage_at: Option<u64>,
+    /// The turns in which the store takes no object, as a full disk does.
+    pub(super) full: Range<u64>,
+    /// The turns in which a task does nothing in any process, and which task.
+    pub(super) hung: Option<(Range<u64>, usize)>,
     /// A partition that stays open without rows for long, and the idle timeout.
     pub(super) quiet: Option<(Quiet, u64)>,
     pub(super) interval: Duration,
@@ -56,7 +61,7 @@ impl<'a> Scenario<'a> {
         let durable = rng.below(8) > 0;
         let late_rows = rng.below(4) == 0;
         let mut contents = contents(rng, late_rows)?;
-        Ok(Scenario {
+        let mut scenario = Scenario {
             query: queries.draw(rng),
             rates: Rates { fails: upto(rng, 8), crashes: upto(rng, 8) },
             crashes: upto(rng, 20),
@@ -83,7 +88,17 @@ impl<'a> Scenario<'a> {
                 state_file_bytes: 1 << (8 + rng.below(10)),
             },
             state_bytes: 1 << (12 + rng.below(8)),
-        })
+            full: 0..0,
+            hung: None,
+        };
+        if faulty && rng.below(5) == 0 {
+            scenario.full = stretch(rng);
+        }
+        // A source that hangs while it has rows may become idle. Then positions do not determine event time.
+        if faulty && scenario.quiet.is_none() && rng.below(5) == 0 {
+            scenario.hung = Some((stretch(rng), rng.below(16) as usize));
+        }
+        Ok(scenario)
     }
 
     /// The job whose savepoint this one starts from: the same query over the same tables, without faults.
@@ -96,6 +111,8 @@ impl<'a> Scenario<'a> {
             durable: true,
             from_savepoint: false,
             damage_at: None,
+            full: 0..0,
+            hung: None,
             ..self.clone()
         }
     }
@@ -139,6 +156,12 @@ impl<'a> Scenario<'a> {
         });
         format!("{}, epochs of {epoch_interval:?}, {checkpoints}, {batch_rows} rows{quiet}", query.name)
     }
+}
+
+/// Some of the turns in which things go wrong.
+fn stretch(rng: &mut Rng) -> Range<u64> {
+    let first = rng.below(FAULT_TURNS);
+    first..(first + rng.below(FAULT_TURNS / 4)).min(FAULT_TURNS)
 }
 
 fn watermarks(plan: &mut Plan) -> impl Iterator<Item = &mut WatermarkSpec> {

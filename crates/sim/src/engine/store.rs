@@ -78,6 +78,9 @@ impl fmt::Display for FaultyStore {
 #[async_trait]
 impl ObjectStore for FaultyStore {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        if self.shared.lock().refuses() {
+            return Err(failed());
+        }
         let once = options.mode == PutMode::Create;
         // A store with a conditional put writes an object whole or not at all; otherwise checksums detect a part.
         let wrong: &[Fate] = if once {
@@ -107,6 +110,9 @@ impl ObjectStore for FaultyStore {
 
     async fn put_multipart_opts(&self, path: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
         self.passes()?;
+        if self.shared.lock().refuses() {
+            return Err(failed());
+        }
         let objects = self.shared.lock().objects.clone();
         objects.put_multipart_opts(path, options).await
     }

@@ -11,7 +11,7 @@ use anabranch_operators::{
     Committable, Connector, Connectors, Delivery, Malformed, Polled, Positions, Rows, Sink, Source, TaskContext,
 };
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
-use arrow::compute::{cast, filter_record_batch};
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
@@ -196,9 +196,13 @@ impl Source for Reader {
             error: "it is broken".into(),
             record: format!("record {row}").into_bytes(),
         });
-        let good: BooleanArray = (first..first + count).map(|row| Some(!content.malformed.contains(&row))).collect();
-        let batch = filter_record_batch(&select(&content.rows.slice(first, count), &self.schema)?, &good)?;
-        Ok(Polled::Rows(Rows { partition: id, batch, malformed: malformed.collect() }))
+        let malformed: Vec<Malformed> = malformed.collect();
+        let mut batch = select(&content.rows.slice(first, count), &self.schema)?;
+        if !malformed.is_empty() {
+            let good = (first..first + count).map(|row| Some(!content.malformed.contains(&row)));
+            batch = filter_record_batch(&batch, &good.collect::<BooleanArray>())?;
+        }
+        Ok(Polled::Rows(Rows { partition: id, batch, malformed }))
     }
 
     fn positions(&self) -> Result<Positions> {
@@ -221,8 +225,8 @@ impl Source for Reader {
 /// The columns of `schema`, by name.
 fn select(rows: &RecordBatch, schema: &Arc<Schema>) -> Result<RecordBatch> {
     let column = |field: &Arc<arrow::datatypes::Field>| -> Result<ArrayRef> {
-        let column = rows.column_by_name(field.name()).ok_or_else(|| Error::internal(format!("no column {field}")))?;
-        Ok(cast(column, field.data_type())?)
+        let column = rows.column_by_name(field.name());
+        column.cloned().ok_or_else(|| Error::internal(format!("no column {field}")))
     };
     let columns = schema.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

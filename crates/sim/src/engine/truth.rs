@@ -37,6 +37,8 @@ struct Held {
 struct Committed {
     number: u64,
     epoch: Epoch,
+    /// Name of its entry in the log.
+    entry: String,
     /// Names of its manifest and of all objects that it names.
     objects: BTreeSet<String>,
 }
@@ -52,6 +54,8 @@ pub(crate) struct Truth {
     began: BTreeMap<Incarnation, ProcessId>,
     /// Entries by number, as first written.
     log: BTreeMap<u64, Vec<u8>>,
+    /// Name of the last one.
+    last_entry: String,
     newest: Incarnation,
     ended: bool,
     newest_checkpoint: Epoch,
@@ -83,6 +87,7 @@ impl Truth {
             began: BTreeMap::new(),
             ended: false,
             log: BTreeMap::new(),
+            last_entry: String::new(),
             newest: Incarnation(0),
             newest_checkpoint: Epoch(0),
             checkpoints: 0,
@@ -125,14 +130,24 @@ impl Truth {
         counts
     }
 
-    /// Objects that the newest checkpoint has and the one before has not, if there are both.
+    /// Objects that the newest checkpoint has and the one before has not, if there are both. Its entry is among them if that is the
+    /// last one of the log.
     pub(crate) fn only_of_newest(&self) -> Vec<String> {
         match &self.newest_two {
             [Some(newest), Some(before)] if !self.ended => {
-                newest.objects.difference(&before.objects).cloned().collect()
+                let entry = Some(&newest.entry).filter(|entry| **entry == self.last_entry);
+                newest.objects.difference(&before.objects).chain(entry).cloned().collect()
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Entries of the log in front of that of the newest checkpoint.
+    pub(crate) fn entries_before_newest(&self, shared: &Shared) -> Vec<String> {
+        let Some(newest) = self.newest_two[0].as_ref().filter(|_| !self.ended) else { return Vec::new() };
+        let store = Store::new(shared.lock().objects.clone(), "the truth");
+        let names = store.list("log").unwrap_or_default();
+        names.into_iter().filter(|name| *name < newest.entry).collect()
     }
 
     /// The newest checkpoint is lost: the job resumes from the one before. Results that only the lost one contained may
@@ -209,6 +224,7 @@ impl Truth {
             return Ok(());
         }
         self.log.insert(number, content.to_vec());
+        name.clone_into(&mut self.last_entry);
         let entry: Entry = match serde_json::from_slice(content) {
             Ok(entry) => entry,
             Err(error) => return Err(("commit", format!("entry {number} cannot be read: {error}"))),
@@ -237,12 +253,12 @@ impl Truth {
                 self.newest_checkpoint = epoch;
                 self.checkpoints += 1;
                 self.committed.insert((incarnation, epoch), self.checkpoints);
-                self.checkpoint(&manifest, shared)
+                self.checkpoint(&manifest, name, shared)
             }
         }
     }
 
-    fn checkpoint(&mut self, blob: &Blob, shared: &Shared) -> Checked {
+    fn checkpoint(&mut self, blob: &Blob, entry: &str, shared: &Shared) -> Checked {
         let store = Store::new(shared.lock().objects.clone(), "the truth");
         let broken = |error: Error| ("commit", error.to_string());
         let manifest = store.get_blob(blob).and_then(|content| decode_manifest(&content)).map_err(broken)?;
@@ -252,7 +268,8 @@ impl Truth {
             return Err(("commit", format!("the checkpoint of {} is not of every task once", manifest.epoch)));
         }
         let objects = manifest.names().chain([blob.name.clone()]).collect();
-        let newest = Committed { number: self.checkpoints, epoch: manifest.epoch, objects };
+        let (number, epoch, entry) = (self.checkpoints, manifest.epoch, entry.to_owned());
+        let newest = Committed { number, epoch, entry, objects };
         self.newest_two[1] = self.newest_two[0].replace(newest);
         self.hold(&store, &manifest)?;
         let mut positions = Positions::new();

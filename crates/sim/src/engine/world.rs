@@ -1,5 +1,6 @@
 //! One run: processes that take the job over from each other, and a scheduler that draws what happens next.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,6 +149,7 @@ impl<'a> World<'a> {
         self.seen.failed_calls = outside.failed_calls;
         self.seen.crashes += outside.crashes_within;
         self.seen.torn = outside.torn;
+        self.seen.refused = outside.refused;
         self.seen.repeated_commits = outside.repeated_commits;
         self.seen.runs = outside.runs;
         self.seen.past_idle = self.truth.past_idle;
@@ -167,6 +169,8 @@ impl<'a> World<'a> {
         if !self.faulty() {
             self.shared.lock().rates = Rates::default();
         }
+        let is_full = self.faulty() && self.scenario.full.contains(&self.turn);
+        self.shared.lock().is_full = is_full;
         if self.rng.below(100) == 0 {
             self.arrive();
         }
@@ -213,9 +217,14 @@ impl<'a> World<'a> {
         (!leads && self.finished_at.is_none() && self.rng.below(8) == 0) || rival || again
     }
 
-    /// All processes stop, and an object is damaged that only the newest checkpoint has.
+    /// All processes stop, and an object is damaged: one that only the newest checkpoint has, or an entry of the log in front of it,
+    /// which nothing needs any more.
     fn damage(&mut self) {
-        let objects = self.truth.only_of_newest();
+        let is_needed = self.rng.below(4) > 0;
+        let objects = match is_needed {
+            true => self.truth.only_of_newest(),
+            false => self.truth.entries_before_newest(&self.shared),
+        };
         if objects.is_empty() {
             return;
         }
@@ -229,11 +238,15 @@ impl<'a> World<'a> {
             outside.late.clear();
             outside.below(objects.len())
         };
-        self.asker.damaged();
-        self.truth.lost_newest();
+        if is_needed {
+            self.asker.damaged();
+            self.truth.lost_newest();
+        } else {
+            self.seen.damaged_before += 1;
+        }
         match damage(&self.shared, &objects[which]) {
             Ok(what) => self.note(|| format!("all processes stop; {what}")),
-            Err(error) => self.violated("commit", format!("an object of the newest checkpoint: {error}")),
+            Err(error) => self.violated("commit", format!("a damaged object: {error}")),
         }
     }
 
@@ -256,7 +269,13 @@ impl<'a> World<'a> {
                 }
             }
             _ => {
-                let task = self.rng.below(process.job.tasks() as u64) as usize;
+                let tasks = process.job.tasks();
+                let task = self.rng.below(tasks as u64) as usize;
+                let hangs = |hung: &(Range<u64>, usize)| hung.0.contains(&self.turn) && hung.1 % tasks == task;
+                if self.finished_at.is_none() && self.scenario.hung.as_ref().is_some_and(hangs) {
+                    self.seen.hung += 1;
+                    return;
+                }
                 let channels = process.job.channels(task) as u64;
                 let channel = self.rng.below(channels.max(1)) as usize;
                 // Sources are slow, so that there is work in many epochs.
