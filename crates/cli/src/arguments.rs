@@ -119,7 +119,7 @@ pub(crate) struct Settings {
     /// Tasks per stage; overrides SET 'parallelism'
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) parallelism: Option<u32>,
-    /// Option of the job, as the statement SET 'name' = 'value' before all others; may be repeated
+    /// Option of the job; goes before SET in a file; in the shell, SET changes it; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) set: Vec<(String, String)>,
 }

@@ -45,6 +45,9 @@ pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
     if view.without_event_time > 0 {
         dropped.push_str(&format!(", {} without event time", grouped(view.without_event_time)));
     }
+    if view.with_null > 0 {
+        dropped.push_str(&format!(", {} with NULL for a NOT NULL column", grouped(view.with_null)));
+    }
     lines.push(dropped);
     if let Some(why) = view.stall.as_ref().filter(|_| view.results == 0) {
         lines.push(format!("no results: {why}"));

@@ -274,3 +274,35 @@ fn options_of_tables_reach_the_planner() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("its tables are: counts, events"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn options_of_the_command_line_win_over_the_file() {
+    let sql = format!("SET 'parallelism' = '2';\n{COUNTED}\nSET;\n");
+    let output = run(&sql, &["--set", "parallelism.default=3", "--set", "batch-rows=11"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("parallelism = 3\n") && said.contains("batch-rows = 11\n"), "{said}");
+    let wrong = run(&sql, &["--set", "paralelism=3"]);
+    let said = text(&wrong.stderr);
+    assert_eq!(wrong.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("error: --set paralelism=3: there is no option 'paralelism'\n"), "{said}");
+}
+
+#[test]
+fn the_shell_answers_without_a_table() {
+    let output = shell("VALUES (1, 'a'), (2, 'b');\nSELECT 1 + 1 AS two").wait_with_output().expect("ends");
+    let said = text(&output.stdout);
+    assert!(said.contains("       1  a\n       2  b\n2 rows in") && said.contains("   2\n1 row in"), "{said}");
+}
+
+#[test]
+fn rows_that_are_dropped_for_null_are_counted() {
+    let output = run(
+        "SET 'table.exec.sink.not-null-enforcer' = 'DROP';
+        CREATE TABLE required (n BIGINT NOT NULL) WITH ('connector' = 'print');
+        INSERT INTO required VALUES (1), (NULL), (NULL), (4);",
+        &[],
+    );
+    let said = text(&output.stderr);
+    assert_eq!(text(&output.stdout), "required> 1\nrequired> 4\n", "{said}");
+    assert!(said.contains("0 malformed, 2 with NULL for a NOT NULL column"), "{said}");
+}

@@ -81,7 +81,8 @@ pub enum Expr {
     },
 }
 
-/// A constant: its type, and its value as text in Arrow's cast format (`None` is null).
+/// A constant: its type, and its value as text in Arrow's cast format (`None` is null). A time that Arrow does not read,
+/// outside of the years 0 to 9999, is the number that stands for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Literal {
     /// Type.

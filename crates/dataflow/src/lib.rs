@@ -14,6 +14,6 @@ pub use options::{CheckpointOptions, GroupOptions, JobOptions, StateBackendKind,
 pub use plan::{Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, SinkSpec, SourceSpec,
-    StaticJoinSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
+    StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
 };
-pub use table::{ConnectorSpec, TableTraits};
+pub use table::{ConnectorSpec, ONE_ROW, TableTraits};

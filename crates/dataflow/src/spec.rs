@@ -63,6 +63,8 @@ pub enum OnMalformed {
     Skip,
     /// The record is written to a table of columns (table, place, error, record) and counted.
     DeadLetter(Box<SinkSpec>),
+    /// The record is dropped. Another reader of the same table, which decodes at least these columns, writes and counts it.
+    Leave,
 }
 
 /// A table to write.
@@ -97,6 +99,17 @@ pub enum OperatorSpec {
     WindowAggregate(WindowAggregateSpec),
     /// Enforces NOT NULL of a sink's columns.
     NotNull(NotNullSpec),
+    /// Gives constant rows in place of each row of the input.
+    Values(ValuesSpec),
+}
+
+/// The rows of `VALUES`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ValuesSpec {
+    /// Columns of the rows.
+    pub schema: SchemaRef,
+    /// Each row: an expression for each column, of the column's type, that reads no column of the input.
+    pub rows: Vec<Vec<Expr>>,
 }
 
 /// Columns of a sink that take no NULL.
@@ -121,6 +134,7 @@ impl OperatorSpec {
             | OperatorSpec::Project { .. }
             | OperatorSpec::StaticJoin(_)
             | OperatorSpec::NotNull(_)
+            | OperatorSpec::Values(_)
             | OperatorSpec::WindowAssign(_)
             | OperatorSpec::WindowAggregate(_) => None,
         }
@@ -254,7 +268,12 @@ impl fmt::Display for SourceSpec {
                 f.write_str(", lateness by partition")?;
             }
         }
-        Ok(())
+        match &self.on_malformed {
+            OnMalformed::Fail => Ok(()),
+            OnMalformed::Skip => f.write_str(", malformed records skipped"),
+            OnMalformed::DeadLetter(sink) => write!(f, ", malformed records to {}", sink.table),
+            OnMalformed::Leave => f.write_str(", malformed records left to another reader"),
+        }
     }
 }
 
@@ -288,6 +307,29 @@ impl fmt::Display for OperatorSpec {
                 write!(f, "{fate} not null")?;
                 spec.columns.iter().try_for_each(|column| write!(f, " #{column}"))
             }
+            OperatorSpec::Values(spec) => write!(f, "{spec}"),
+        }
+    }
+}
+
+impl fmt::Display for ValuesSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 5;
+        f.write_str("values [")?;
+        for (i, field) in self.schema.fields().iter().enumerate() {
+            write!(f, "{}{}", if i == 0 { "" } else { ", " }, field.name())?;
+        }
+        f.write_str("]:")?;
+        for (i, row) in self.rows.iter().take(SHOWN).enumerate() {
+            f.write_str(if i == 0 { " (" } else { ", (" })?;
+            for (j, value) in row.iter().enumerate() {
+                write!(f, "{}{value}", if j == 0 { "" } else { ", " })?;
+            }
+            f.write_str(")")?;
+        }
+        match self.rows.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
         }
     }
 }

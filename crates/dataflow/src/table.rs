@@ -7,6 +7,9 @@ use anabranch_model::Shown;
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
+/// The connector of a table that nobody declares: one row of one BOOLEAN column. `VALUES` and `SELECT` without `FROM` read it.
+pub const ONE_ROW: &str = "one_row";
+
 /// A connector by name, with the options of `WITH (...)`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectorSpec {

@@ -4,7 +4,7 @@
 use arrow::datatypes::DataType;
 
 /// Functions that give a value or NULL for all arguments.
-const CERTAIN: [&str; 99] = [
+const CERTAIN: [&str; 100] = [
     "acos",
     "ascii",
     "asin",
@@ -49,6 +49,7 @@ const CERTAIN: [&str; 99] = [
     "initcap",
     "is_json",
     "isnan",
+    "item",
     "json_quote",
     "json_string",
     "json_unquote",

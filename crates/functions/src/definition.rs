@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Clock,
     /// Any type, received unchanged; a string as `Utf8View`.
     Any,
+    /// An array, received as it is.
+    Array,
     /// Any type, received as the common type of all arguments of this kind.
     Alike,
 }
@@ -107,6 +109,7 @@ impl Kind {
             Kind::Clock if is_moment || matches!(given, DataType::Time32(_) | DataType::Time64(_)) => {
                 Some(given.clone())
             }
+            Kind::Array if matches!(given, DataType::List(_)) => Some(given.clone()),
             Kind::Any if given.is_string() => Some(DataType::Utf8View),
             Kind::Any | Kind::Alike => Some(given.clone()),
             _ => None,
@@ -120,7 +123,7 @@ impl Kind {
             Kind::Integer => DataType::Int64,
             Kind::Double | Kind::Number => DataType::Float64,
             Kind::Moment | Kind::Clock => DataType::Timestamp(arrow::datatypes::TimeUnit::Millisecond, None),
-            Kind::Alike => DataType::Null,
+            Kind::Array | Kind::Alike => DataType::Null,
         }
     }
 
@@ -133,6 +136,7 @@ impl Kind {
             Kind::Number => "a number",
             Kind::Moment => "DATE or TIMESTAMP",
             Kind::Clock => "TIMESTAMP or TIME",
+            Kind::Array => "ARRAY",
             Kind::Any | Kind::Alike => "value",
         }
     }

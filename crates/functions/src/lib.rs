@@ -11,6 +11,7 @@ mod dates;
 mod definition;
 mod encoding;
 mod extremes;
+mod item;
 mod json;
 mod math;
 mod moment;
@@ -34,11 +35,12 @@ use self::definition::Definition;
 pub use self::json::check_json_path;
 pub use self::whole::parse_whole;
 
-const FAMILIES: [&[Definition]; 14] = [
+const FAMILIES: [&[Definition]; 15] = [
     calendar::DEFINITIONS,
     dates::DEFINITIONS,
     encoding::DEFINITIONS,
     extremes::DEFINITIONS,
+    item::DEFINITIONS,
     json::DEFINITIONS,
     math::DEFINITIONS,
     pad::DEFINITIONS,

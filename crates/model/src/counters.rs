@@ -29,6 +29,8 @@ pub struct TaskCounters {
     pub late_rows: AtomicU64,
     /// Rows dropped because they belong to no window.
     pub rows_without_event_time: AtomicU64,
+    /// Rows dropped because they had NULL for a NOT NULL column of the table that is written.
+    pub rows_with_null: AtomicU64,
     /// Records that could not be decoded.
     pub malformed_rows: AtomicU64,
     /// The task's watermark, in milliseconds; `i64::MIN` before the first.
@@ -66,6 +68,7 @@ impl Default for TaskCounters {
             backpressured_ns: AtomicU64::new(0),
             late_rows: AtomicU64::new(0),
             rows_without_event_time: AtomicU64::new(0),
+            rows_with_null: AtomicU64::new(0),
             malformed_rows: AtomicU64::new(0),
             watermark_ms: AtomicI64::new(i64::MIN),
             epoch: AtomicU64::new(0),
@@ -177,6 +180,8 @@ pub struct TaskMetrics {
     pub late_rows: u64,
     /// Rows dropped because they have no event time.
     pub rows_without_event_time: u64,
+    /// Rows dropped because they had NULL for a NOT NULL column of the table that is written.
+    pub rows_with_null: u64,
     /// Malformed records.
     pub malformed_rows: u64,
     /// Watermark.

@@ -259,6 +259,7 @@ mod tests {
             backpressured_ns: 0,
             late_rows: 0,
             rows_without_event_time: 0,
+            rows_with_null: 0,
             malformed_rows: 0,
             watermark: EventTime(0),
             epoch: 7,

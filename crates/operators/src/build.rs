@@ -10,6 +10,7 @@ use crate::filter::Filter;
 use crate::not_null::NotNull;
 use crate::project::Project;
 use crate::static_join::StaticJoin;
+use crate::values::Values;
 use crate::window_aggregate::WindowAggregate;
 use crate::window_assign::WindowAssign;
 use crate::{Functions, Operator, Projection};
@@ -43,6 +44,7 @@ pub fn build_operator(
             let schema = Arc::clone(aggregate.schema());
             (Box::new(aggregate), schema)
         }
+        OperatorSpec::Values(spec) => (Box::new(Values::new(spec, input, functions)?), Arc::clone(&spec.schema)),
         OperatorSpec::NotNull(spec) => (Box::new(NotNull::new(spec.clone())), Arc::clone(input)),
     })
 }

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, ONE_ROW, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Clock, Epoch, Error, Incarnation, PartitionId, Result};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
+
+use crate::one_row::OneRow;
 
 /// A kind of external table: creates readers and writers.
 pub trait Connector: Send + Sync {
@@ -246,10 +248,17 @@ pub trait Sink: Send {
     }
 }
 
-/// Connectors by name.
-#[derive(Clone, Default)]
+/// Connectors by name. [`ONE_ROW`] is always among them.
+#[derive(Clone)]
 pub struct Connectors {
     by_name: BTreeMap<String, Arc<dyn Connector>>,
+}
+
+impl Default for Connectors {
+    fn default() -> Self {
+        let one_row: Arc<dyn Connector> = Arc::new(OneRow);
+        Connectors { by_name: BTreeMap::from([(ONE_ROW.to_owned(), one_row)]) }
+    }
 }
 
 impl Connectors {
@@ -261,7 +270,7 @@ impl Connectors {
     /// The connector of this name.
     pub fn get(&self, name: &str) -> Result<&Arc<dyn Connector>> {
         self.by_name.get(name).ok_or_else(|| {
-            let known: Vec<_> = self.by_name.keys().map(String::as_str).collect();
+            let known: Vec<_> = self.by_name.keys().map(String::as_str).filter(|known| *known != ONE_ROW).collect();
             Error::user(format!("unknown connector '{name}'")).remedy(format!("use one of: {}", known.join(", ")))
         })
     }

@@ -2,7 +2,7 @@
 //! from SQL.
 
 mod cast;
-mod compile;
+pub(crate) mod compile;
 pub(crate) mod decimal;
 mod float;
 mod own;

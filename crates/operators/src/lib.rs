@@ -8,9 +8,11 @@ mod filter;
 mod key_hash;
 mod key_table;
 mod not_null;
+mod one_row;
 mod operator;
 mod project;
 mod static_join;
+mod values;
 mod window_aggregate;
 mod window_assign;
 

@@ -6,15 +6,16 @@ use arrow::array::{Array, BooleanArray, RecordBatch};
 use arrow::buffer::NullBuffer;
 use arrow::compute::filter_record_batch;
 
-use crate::{Operator, Output};
+use crate::{Dropped, Operator, Output};
 
 pub(crate) struct NotNull {
     spec: NotNullSpec,
+    dropped: Dropped,
 }
 
 impl NotNull {
     pub(crate) fn new(spec: NotNullSpec) -> Self {
-        NotNull { spec }
+        NotNull { spec, dropped: Dropped::default() }
     }
 
     fn refusal(&self, batch: &RecordBatch, column: usize) -> Error {
@@ -42,9 +43,14 @@ impl Operator for NotNull {
         match valid {
             None => out.batch(batch),
             Some(valid) => {
+                self.dropped.rows_with_null += valid.null_count() as u64;
                 out.batch(filter_record_batch(&batch, &BooleanArray::new(valid.into_inner(), None))?);
             }
         }
         Ok(())
+    }
+
+    fn take_dropped(&mut self) -> Dropped {
+        std::mem::take(&mut self.dropped)
     }
 }

@@ -86,6 +86,8 @@ pub struct Dropped {
     pub late_rows: u64,
     /// They belong to no window.
     pub rows_without_event_time: u64,
+    /// They had NULL for a NOT NULL column of the table that is written.
+    pub rows_with_null: u64,
 }
 
 /// State as rows.

@@ -58,6 +58,16 @@ impl Catalog {
         names
     }
 
+    /// Sets an option of jobs of so many key groups, as `SET` does.
+    pub fn set(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
+        self.settings.set(name, value, key_groups)
+    }
+
+    /// Sets an option to a value that `SET` does not change.
+    pub fn fix(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
+        self.settings.fix(name, value, key_groups)
+    }
+
     pub(crate) fn get(&self, name: &str) -> Result<&Relation> {
         self.relations.get(name).ok_or_else(|| self.unknown("table", name))
     }

@@ -53,6 +53,9 @@ impl Dialect for AnabranchDialect {
         if let Some(call) = json::parse_call(parser) {
             return Some(call);
         }
+        if parser.peek_keyword(Keyword::MAP) && parser.peek_nth_token_ref(1).token == Token::LBracket {
+            return Some(Err(refused(parser, "MAP[...] is not supported yet")));
+        }
         if !parser.peek_keyword(Keyword::TABLE) || !matches!(parser.peek_nth_token(1).token, Token::Word(_)) {
             return None;
         }
@@ -66,13 +69,21 @@ impl Dialect for AnabranchDialect {
 }
 
 fn table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {
-    let first = parser.parse_identifier()?;
-    if parser.peek_token_ref().token != Token::Period {
-        return Ok(Expr::Identifier(first));
-    }
-    let mut parts = vec![first];
+    let mut parts = vec![parser.parse_identifier()?];
     while parser.consume_token(&Token::Period) {
         parts.push(parser.parse_identifier()?);
     }
-    Ok(Expr::CompoundIdentifier(parts))
+    if parser.peek_keyword(Keyword::PARTITION) || parser.peek_keyword(Keyword::ORDER) {
+        return Err(refused(parser, "PARTITION BY and ORDER BY of a table in a call are not supported yet"));
+    }
+    Ok(match <[_; 1]>::try_from(parts) {
+        Ok([only]) => Expr::Identifier(only),
+        Err(parts) => Expr::CompoundIdentifier(parts),
+    })
+}
+
+/// An error at the next token.
+fn refused(parser: &Parser, what: &str) -> ParserError {
+    let place = parser.peek_token_ref().span.start;
+    ParserError::ParserError(format!("{what} at Line: {}, Column: {}", place.line, place.column))
 }

@@ -6,7 +6,7 @@
 
 use datafusion_expr::{Aggregate, Expr, Join, JoinType, LogicalPlan, Projection};
 
-use crate::table::is_static;
+use crate::table::static_sides;
 use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS, WindowAssign};
 
 /// The origin of an event time.
@@ -70,8 +70,9 @@ fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<EventTime> {
 /// Only the rows of the side that is not read first keep their order.
 fn of_join(join: &Join, index: usize) -> Option<EventTime> {
     let left = join.left.schema().fields().len();
-    let keeps_left = is_static(&join.right) && join.join_type != JoinType::Right;
-    let keeps_right = is_static(&join.left) && !keeps_left;
+    let (left_static, right_static) = static_sides(&join.left, &join.right);
+    let keeps_left = right_static && join.join_type != JoinType::Right;
+    let keeps_right = left_static && !keeps_left;
     match join.join_type {
         JoinType::RightSemi | JoinType::RightAnti => event_time_of(&join.right, index),
         _ if index < left && keeps_left => event_time_of(&join.left, index),

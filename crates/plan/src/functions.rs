@@ -7,6 +7,7 @@ use std::sync::Arc;
 use datafusion_expr::planner::ExprPlanner;
 use datafusion_expr::{AggregateUDF, ScalarUDF};
 
+use crate::element::ElementPlanner;
 use crate::exact::{ExactAggregate, ExactPlanner};
 
 /// Functions by name in lower case.
@@ -27,13 +28,18 @@ impl Functions {
                 aggregate.insert(name.to_lowercase(), function);
             }
         }
-        let planners: Vec<Arc<dyn ExprPlanner>> = vec![
+        let element = scalar.get("item").zip(scalar.get("get_field")).map(|(item, get_field)| {
+            let planner = ElementPlanner { item: Arc::clone(item), get_field: Arc::clone(get_field) };
+            Arc::new(planner) as Arc<dyn ExprPlanner>
+        });
+        let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![
             Arc::new(ExactPlanner),
             Arc::new(datafusion_functions::core::planner::CoreFunctionPlanner::default()),
             Arc::new(datafusion_functions::datetime::planner::DatetimeFunctionPlanner),
             Arc::new(datafusion_functions::unicode::planner::UnicodeFunctionPlanner),
             Arc::new(datafusion_functions_aggregate::planner::AggregateFunctionPlanner),
         ];
+        planners.extend(element);
         Functions { scalar, aggregate, planners }
     }
 

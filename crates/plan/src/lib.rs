@@ -13,6 +13,7 @@
 mod approximate;
 mod catalog;
 mod dialect;
+mod element;
 mod event_time;
 mod exact;
 mod functions;
@@ -24,11 +25,13 @@ mod query;
 mod rewrite;
 mod script;
 mod settings;
+mod show_create;
 mod spelling;
 mod statement;
 mod table;
 mod text;
 mod types;
+mod values;
 mod window_assign;
 mod window_table;
 

@@ -17,6 +17,7 @@ mod scan;
 mod states;
 mod stream;
 mod union;
+mod values;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -65,6 +66,7 @@ pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions
         lowering.output(output)?;
         (stages, exchanges) = (lowering.stages, lowering.exchanges);
     }
+    scan::report_malformed_once(&mut stages);
     Ok(Plan {
         format: PLAN_FORMAT,
         version: PlanVersion(1),
@@ -112,6 +114,8 @@ impl Lowering<'_> {
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate, needed),
             LogicalPlan::Join(join) => self.join(join, needed),
             LogicalPlan::Union(union) => self.union(union, needed),
+            LogicalPlan::Values(values) => self.values(values, needed),
+            LogicalPlan::EmptyRelation(empty) => Ok(self.empty(empty)),
             LogicalPlan::Extension(extension) => match extension.node.as_any().downcast_ref::<WindowAssign>() {
                 Some(assign) => self.assign(assign, needed),
                 None => Err(Error::internal(format!("unknown plan node {}", extension.node.name()))),
@@ -221,14 +225,6 @@ fn unsupported(plan: &LogicalPlan) -> Error {
         LogicalPlan::Window(_) => {
             Error::user("OVER is not supported yet").remedy("aggregate in a window: TUMBLE or HOP")
         }
-        LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {
-            Error::user("SELECT without FROM is not supported yet").remedy("select from a table")
-        }
-        LogicalPlan::EmptyRelation(_) => {
-            Error::user("the query can never return a row: its condition is always false").remedy("check WHERE and ON")
-        }
-        LogicalPlan::Values(_) => Error::user("VALUES is not supported yet")
-            .remedy("read the rows from a file: a table with 'connector' = 'filesystem'"),
         LogicalPlan::Unnest(_) => Error::user("UNNEST is not supported yet"),
         LogicalPlan::RecursiveQuery(_) => Error::user("WITH RECURSIVE is not supported"),
         LogicalPlan::Distinct(_) => Error::user("DISTINCT ON is not supported yet"),

@@ -32,7 +32,11 @@ pub(crate) fn syntax_error(error: &ParserError) -> Error {
         return Error::user(format!("syntax error: {message}"));
     };
     let text = text.strip_prefix("sql parser error: ").unwrap_or(text);
-    let error = Error::user(format!("syntax error: {}", lower_first(text)));
+    // The dialect's own refusals are no errors of syntax.
+    let error = match text.ends_with("not supported yet") {
+        true => Error::user(text),
+        false => Error::user(format!("syntax error: {}", lower_first(text))),
+    };
     match position.split_once(", Column: ") {
         Some((line, column)) => error.at(format!("line {line}, column {}", column.trim())),
         None => error,

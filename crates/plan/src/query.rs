@@ -10,7 +10,9 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{DFSchema, DataFusionError, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
-use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF};
+use datafusion_expr::{
+    AggregateUDF, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, ScalarUDF, TableSource, WindowUDF,
+};
 use datafusion_optimizer::analyzer::Analyzer;
 use datafusion_optimizer::{Optimizer, OptimizerContext};
 use datafusion_sql::planner::{ParserOptions, PlannerContext, SqlToRel};
@@ -24,6 +26,7 @@ use crate::place::{nearest, planning_error, through, unknown_function};
 use crate::spelling;
 use crate::table::is_bounded;
 use crate::types::FlinkTypes;
+use crate::values::unify;
 use crate::window_table::WindowTablePlanner;
 
 /// Rules whose plans are worse here. A distinct count becomes a second aggregation; for windows it is better to keep
@@ -86,6 +89,12 @@ impl<'a> Planner<'a> {
         name_fields(&mut query);
         spelling::rewrite(&mut *query)?;
         approximate_exponents(&mut *query);
+        unify(&mut query, &|value| {
+            let schema = DFSchema::empty();
+            let expr = self.sql_to_rel().sql_to_expr(value.clone(), &schema, &mut PlannerContext::new()).ok()?;
+            let data_type = expr.get_type(&schema).ok()?;
+            Some((expr, data_type))
+        })?;
         self.sql_to_rel().sql_statement_to_plan(ast::Statement::Query(query)).map_err(|e| self.explain(e))
     }
 

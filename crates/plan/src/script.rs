@@ -248,6 +248,10 @@ fn perform(
             let relation = catalog.get(&name.value).map_err(|e| e.at(at(name.span.start)))?;
             Ok(Outcome::Report(describe(relation)))
         }
+        Statement::ShowCreate(name) => {
+            let table = catalog.table(&name.value).map_err(|e| e.at(at(name.span.start)))?;
+            Ok(Outcome::Report(table.created.clone()))
+        }
         Statement::Explain(inner) => explain(*inner, catalog, options).map(Outcome::Report),
         Statement::Insert(_) | Statement::Query(_) => Err(Error::internal("a job where none is expected")),
     }

@@ -1,5 +1,6 @@
 //! Options of `SET 'name' = 'value'` and the notation of durations and sizes.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) drop_nulls: bool,
     /// Used only with a directory.
     checkpoints: CheckpointOptions,
+    /// Options, by the names in [`NAMES`], that `SET` does not change.
+    fixed: BTreeSet<String>,
 }
 
 impl Default for Settings {
@@ -26,6 +29,7 @@ impl Default for Settings {
             parallelism: None,
             drop_nulls: false,
             checkpoints: CheckpointOptions::new(""),
+            fixed: BTreeSet::new(),
         }
     }
 }
@@ -53,15 +57,44 @@ const NAMES: [&str; 17] = [
     "table.exec.sink.not-null-enforcer",
 ];
 
+/// The name in [`NAMES`] of an option that Flink calls otherwise.
+fn own_name(name: &str) -> &str {
+    match name {
+        "parallelism.default" => "parallelism",
+        "pipeline.name" => "job-name",
+        "execution.buffer-timeout" => "buffer-timeout",
+        "state.backend.type" => "state-backend",
+        "state.checkpoints.dir" => "checkpoint-directory",
+        "execution.checkpointing.interval" => "checkpoint-interval",
+        "execution.checkpointing.timeout" => "checkpoint-timeout",
+        "restart-strategy.fixed-delay.attempts" => "restart-attempts",
+        other => other,
+    }
+}
+
 impl Settings {
-    /// Sets an option for a job with this number of key groups.
+    /// Carries out `SET` for a job with this number of key groups. An option that is fixed keeps its value; the new one is only checked.
     pub(crate) fn set(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
+        if self.fixed.contains(own_name(name)) {
+            return self.clone().change(name, value, key_groups);
+        }
+        self.change(name, value, key_groups)
+    }
+
+    /// Sets an option to a value that `SET` does not change.
+    pub(crate) fn fix(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
+        self.change(name, value, key_groups)?;
+        self.fixed.insert(own_name(name).to_owned());
+        Ok(())
+    }
+
+    fn change(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         let of = |error: Error| error.at(format!("option '{name}'"));
-        match name {
-            "parallelism" | "parallelism.default" => {
+        match own_name(name) {
+            "parallelism" => {
                 self.parallelism = Some(parse_parallelism(value, key_groups).map_err(of)?);
             }
-            "job-name" | "pipeline.name" => self.job.job_name = value.to_string(),
+            "job-name" => self.job.job_name = value.to_string(),
             "epoch-interval" => {
                 let interval = parse_duration(value).map_err(of)?;
                 if interval.is_zero() {
@@ -72,7 +105,7 @@ impl Settings {
             "group-epochs" | "coordination-percent-min" | "coordination-percent-max" => {
                 self.set_group(name, value).map_err(of)?;
             }
-            "buffer-timeout" | "execution.buffer-timeout" => {
+            "buffer-timeout" => {
                 self.job.buffer_timeout = parse_duration(value).map_err(of)?;
             }
             "batch-rows" => {
@@ -82,25 +115,25 @@ impl Settings {
                 self.job.batch_rows = rows;
             }
             "channel-bytes" => self.job.channel_bytes = parse_bytes(value).map_err(of)?,
-            "state-backend" | "state.backend.type" => self.job.state_backend = parse_backend(value).map_err(of)?,
+            "state-backend" => self.job.state_backend = parse_backend(value).map_err(of)?,
             "state-bytes" => self.job.state_bytes = parse_bytes(value).map_err(of)?,
             "state-directory" => {
                 let directory = value.trim();
                 self.job.state_directory = (!directory.is_empty()).then(|| directory.into());
             }
-            "checkpoint-directory" | "state.checkpoints.dir" => {
+            "checkpoint-directory" => {
                 self.checkpoints.directory = value.trim().to_string();
                 self.job.checkpoints = (!value.trim().is_empty()).then(|| self.checkpoints.clone());
             }
-            "checkpoint-interval" | "execution.checkpointing.interval" => {
+            "checkpoint-interval" => {
                 self.checkpoints.interval = parse_duration(value).map_err(of)?;
                 self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
             }
-            "checkpoint-timeout" | "execution.checkpointing.timeout" => {
+            "checkpoint-timeout" => {
                 self.checkpoints.timeout = parse_duration(value).map_err(of)?;
                 self.job.checkpoints = self.job.checkpoints.take().map(|_| self.checkpoints.clone());
             }
-            "restart-attempts" | "restart-strategy.fixed-delay.attempts" => {
+            "restart-attempts" => {
                 self.checkpoints.restart_attempts = value.trim().parse().map_err(|_| {
                     of(Error::user(format!("'{value}' is not a number of attempts"))
                         .remedy("use a whole number from 0"))
@@ -295,6 +328,18 @@ mod tests {
                 .to_string()
                 .contains("did you mean 'parallelism'")
         );
+    }
+
+    #[test]
+    fn what_is_fixed_is_checked_and_keeps_its_value() {
+        let mut settings = Settings::default();
+        settings.fix("parallelism.default", "3", 128).expect("fixed");
+        settings.set("parallelism", "2", 128).expect("without effect");
+        settings.set("parallelism", "0", 128).expect_err("still checked");
+        settings.set("batch-rows", "7", 128).expect("not fixed");
+        assert_eq!((settings.parallelism, settings.job.batch_rows), (Some(3), 7));
+        settings.fix("parallelism", "4", 128).expect("fixed again");
+        assert_eq!(settings.parallelism, Some(4));
     }
 
     #[test]

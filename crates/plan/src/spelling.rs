@@ -77,6 +77,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
         return Ok(());
     }
     like::settle(expr)?;
+    forms::settle(expr)?;
     let Expr::Function(function) = expr else { return Ok(()) };
     let name = function.name.to_string().to_uppercase();
     let place = at(function.span().start);
@@ -113,6 +114,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
         ("IFNULL", Some([value, otherwise])) => {
             Some(call(function, "coalesce", vec![value.clone(), otherwise.clone()]))
         }
+        ("DATE_TRUNC", Some([unit, time])) => forms::truncated(unit, time),
         ("MOD", Some([left, right])) => Some(modulo(left, right)),
         ("TIMESTAMPADD", Some([unit, count, time])) => Some(timestamp_add(function, unit, count, time)),
         ("TIMESTAMPDIFF", Some([unit, start, end])) => Some(call(

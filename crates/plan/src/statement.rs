@@ -42,6 +42,8 @@ pub(crate) enum Statement {
     /// The names of the functions.
     ShowFunctions,
     Describe(Ident),
+    /// The statement that declares a table.
+    ShowCreate(Ident),
     Query(Box<Query>),
 }
 
@@ -62,6 +64,11 @@ pub(crate) fn parse(text: &StatementText) -> Result<Statement> {
     let statement = statement(&mut parser)?;
     let _ = parser.consume_token(&Token::SemiColon);
     let rest = parser.peek_token();
+    if rest.token.to_string().eq_ignore_ascii_case("MATCH_RECOGNIZE") {
+        return Err(Error::user("MATCH_RECOGNIZE is not supported yet")
+            .at(at(rest.span.start))
+            .remedy("filter and aggregate in windows: TUMBLE or HOP"));
+    }
     if rest.token != Token::EOF {
         return Err(Error::user(format!("syntax error: the statement should end before {}", rest.token))
             .at(at(rest.span.start))
@@ -245,9 +252,13 @@ fn show(parser: &mut Parser) -> Result<Statement> {
     match what.token.to_string().to_uppercase().as_str() {
         "TABLES" | "VIEWS" => Ok(Statement::ShowTables),
         "FUNCTIONS" => Ok(Statement::ShowFunctions),
+        "CREATE" => {
+            parsed(parser.expect_keyword(Keyword::TABLE))?;
+            Ok(Statement::ShowCreate(table_name(parser)?))
+        }
         other => Err(Error::user(format!("SHOW {other} is not supported"))
             .at(at(what.span.start))
-            .remedy("use SHOW TABLES, SHOW FUNCTIONS, DESCRIBE table, or SET; to see the options")),
+            .remedy("use SHOW TABLES, SHOW CREATE TABLE t, SHOW FUNCTIONS, DESCRIBE t, or SET; to see the options")),
     }
 }
 

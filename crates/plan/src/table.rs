@@ -16,6 +16,7 @@ use crate::catalog::Catalog;
 use crate::place::{at, nearest, or_at, planning_error};
 use crate::query::Planner;
 use crate::settings::{parse_duration, parse_parallelism};
+use crate::show_create::create_table_text;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
 use crate::types::sql_name;
 use crate::window_assign::EVENT_TIME;
@@ -33,6 +34,8 @@ pub(crate) struct Table {
     pub(crate) physical: SchemaRef,
     pub(crate) watermark: Option<Watermark>,
     pub(crate) primary_key: Vec<String>,
+    /// The statement that declares it.
+    pub(crate) created: String,
 }
 
 /// A table as FROM names it.
@@ -91,6 +94,7 @@ impl Table {
         resolver: &dyn TableResolver,
         planning: &PlanOptions,
     ) -> Result<Declared> {
+        let created = create_table_text(&statement);
         let name = statement.name.value.clone();
         let place = at(statement.name.span.start);
         let here = |error: Error| error.at(format!("table {name}")).at(place.clone());
@@ -111,7 +115,7 @@ impl Table {
         let (columns, watermark) =
             plan_columns(&name, &physical, &statement.columns, statement.watermark, &Planner::new(catalog))?;
         let primary_key = statement.primary_key.into_iter().map(|ident| ident.value).collect();
-        let table = Arc::new(Table { name, spec, traits, options, physical, watermark, primary_key });
+        let table = Arc::new(Table { name, spec, traits, options, physical, watermark, primary_key, created });
         let source: Arc<dyn TableSource> = Arc::clone(&table) as _;
         let plan = scan_of(&table.name, source)?.project(columns).and_then(LogicalPlanBuilder::build);
         Ok(Declared { table, plan: plan.map_err(planning_error)? })
@@ -149,10 +153,13 @@ pub(crate) fn is_bounded(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether a plan ends and waits for no watermark: its rows can be read before a stream's first row.
-pub(crate) fn is_static(plan: &LogicalPlan) -> bool {
-    let waits = plan.exists(|node| Ok(matches!(node, LogicalPlan::Extension(_))));
-    is_bounded(plan) && !waits.unwrap_or(true)
+/// Which sides of a join can be read before the first row of the other: those that end. A side with windows only can if both
+/// have windows or the other does not end, since it would lose its event time.
+pub(crate) fn static_sides(left: &LogicalPlan, right: &LogicalPlan) -> (bool, bool) {
+    let waits = |plan: &LogicalPlan| plan.exists(|node| Ok(matches!(node, LogicalPlan::Extension(_)))).unwrap_or(true);
+    let bounded = (is_bounded(left), is_bounded(right));
+    let plain = (bounded.0 && !waits(left), bounded.1 && !waits(right));
+    if plain == (false, false) { bounded } else { plain }
 }
 
 fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> Result<SchemaRef> {

@@ -66,7 +66,7 @@ pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
         }
         "DECIMAL" | "DEC" | "NUMERIC" => decimal(&numbers(parser)?).map_err(|e| e.at(place()))?,
         "DATE" => DataType::Date32,
-        "TIME" => time(numbers(parser)?.first().copied().unwrap_or(0)),
+        "TIME" => time(numbers(parser)?.first().copied().unwrap_or(0)).map_err(|e| e.at(place()))?,
         "TIMESTAMP" => {
             let precision = numbers(parser)?.first().copied().unwrap_or(6);
             let zoned = parser.parse_keyword(Keyword::WITH);
@@ -86,6 +86,11 @@ pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
             DataType::Binary
         }
         "ROW" => DataType::Struct(row(parser)?),
+        "MAP" | "MULTISET" | "RAW" => {
+            return Err(Error::user(format!("the type {name} is not supported yet"))
+                .at(place())
+                .remedy("leave the column out; fields with known names can be a ROW"));
+        }
         "ARRAY" => {
             expect(parser, &Token::Lt)?;
             let item = nullable_type(parser)?;
@@ -167,13 +172,17 @@ fn decimal(numbers: &[u64]) -> Result<DataType> {
     Ok(DataType::Decimal128(u8::try_from(precision).unwrap_or(38), i8::try_from(scale).unwrap_or(0)))
 }
 
-fn time(precision: u64) -> DataType {
-    match precision {
+fn time(precision: u64) -> Result<DataType> {
+    Ok(match precision {
         0 => DataType::Time32(TimeUnit::Second),
         1..=3 => DataType::Time32(TimeUnit::Millisecond),
         4..=6 => DataType::Time64(TimeUnit::Microsecond),
-        _ => DataType::Time64(TimeUnit::Nanosecond),
-    }
+        7..=9 => DataType::Time64(TimeUnit::Nanosecond),
+        other => {
+            return Err(Error::user(format!("a time with {other} digits of a second is not supported"))
+                .remedy("use a precision of 0 to 9"));
+        }
+    })
 }
 
 fn timestamp(precision: u64, zoned: bool) -> Result<DataType> {
@@ -201,7 +210,7 @@ impl TypePlanner for FlinkTypes {
                 let zoned = matches!(zone, ast::TimezoneInfo::WithTimeZone | ast::TimezoneInfo::Tz);
                 timestamp(precision.unwrap_or(6), zoned).map_err(through)?
             }
-            ast::DataType::Time(precision, _) => time(precision.unwrap_or(0)),
+            ast::DataType::Time(precision, _) => time(precision.unwrap_or(0)).map_err(through)?,
             ast::DataType::Bytes(_) | ast::DataType::Binary(_) | ast::DataType::Varbinary(_) => DataType::Binary,
             ast::DataType::Custom(name, modifiers) if name.to_string().eq_ignore_ascii_case("TIMESTAMP_LTZ") => {
                 timestamp(modifiers.first().and_then(|p| p.parse().ok()).unwrap_or(6), true).map_err(through)?
@@ -212,14 +221,18 @@ impl TypePlanner for FlinkTypes {
     }
 }
 
-/// A type as users write it, for messages.
-pub(crate) fn sql_name(data_type: &DataType) -> String {
-    let precision = |unit: &TimeUnit| match unit {
+/// Digits of a second.
+pub(crate) fn digits(unit: &TimeUnit) -> u64 {
+    match unit {
         TimeUnit::Second => 0,
         TimeUnit::Millisecond => 3,
         TimeUnit::Microsecond => 6,
         TimeUnit::Nanosecond => 9,
-    };
+    }
+}
+
+/// A type as users write it, for messages.
+pub(crate) fn sql_name(data_type: &DataType) -> String {
     match data_type {
         DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "STRING".into(),
         DataType::Boolean => "BOOLEAN".into(),
@@ -231,9 +244,9 @@ pub(crate) fn sql_name(data_type: &DataType) -> String {
         DataType::Float64 => "DOUBLE".into(),
         DataType::Decimal128(p, s) => format!("DECIMAL({p}, {s})"),
         DataType::Date32 => "DATE".into(),
-        DataType::Time32(unit) | DataType::Time64(unit) => format!("TIME({})", precision(unit)),
-        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", precision(unit)),
-        DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", precision(unit)),
+        DataType::Time32(unit) | DataType::Time64(unit) => format!("TIME({})", digits(unit)),
+        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", digits(unit)),
+        DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", digits(unit)),
         DataType::Binary | DataType::BinaryView | DataType::LargeBinary => "BYTES".into(),
         DataType::List(item) => format!("ARRAY<{}>", sql_name(item.data_type())),
         DataType::Struct(fields) => {

@@ -132,3 +132,18 @@ fn options_of_the_caller_win_over_with_before_anything_is_planned() {
         "{error}"
     );
 }
+
+#[test]
+fn a_table_is_shown_as_the_statement_that_declares_it() {
+    let sql =
+        "CREATE TABLE o (id BIGINT NOT NULL, r ROW<x INT>, `a b` STRING, ms BIGINT, ts AS TO_TIMESTAMP_LTZ(ms, 3),
+        WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, PRIMARY KEY (id) NOT ENFORCED)
+        WITH ('connector' = 'file', 'path' = 'it''s', 'properties.sasl.password' = 'hunter2');";
+    let Outcome::Report(shown) = last(&format!("{sql} SHOW CREATE TABLE o")).expect("shown") else {
+        panic!("no report")
+    };
+    assert!(shown.contains("`a b` STRING,") && shown.contains("'path' = 'it''s'"), "{shown}");
+    assert!(shown.contains("'properties.sasl.password' = '***'") && !shown.contains("hunter2"), "{shown}");
+    let again = last(&format!("{shown}; SHOW CREATE TABLE o")).expect("it can be read again");
+    assert!(matches!(again, Outcome::Report(text) if text == shown));
+}

@@ -326,9 +326,10 @@ impl Chain {
 
     fn count_dropped(&mut self) {
         for link in &mut self.links {
-            let Dropped { late_rows, rows_without_event_time } = link.operator.take_dropped();
+            let Dropped { late_rows, rows_without_event_time, rows_with_null } = link.operator.take_dropped();
             TaskCounters::add(&self.counters.late_rows, late_rows);
             TaskCounters::add(&self.counters.rows_without_event_time, rows_without_event_time);
+            TaskCounters::add(&self.counters.rows_with_null, rows_with_null);
         }
     }
 

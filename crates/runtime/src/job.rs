@@ -463,6 +463,7 @@ impl TaskView {
             backpressured_ns: counters.backpressured_ns.load(Relaxed),
             late_rows: counters.late_rows.load(Relaxed),
             rows_without_event_time: counters.rows_without_event_time.load(Relaxed),
+            rows_with_null: counters.rows_with_null.load(Relaxed),
             malformed_rows: counters.malformed_rows.load(Relaxed),
             watermark: EventTime(counters.watermark_ms.load(Relaxed)),
             epoch: counters.epoch.load(Relaxed),

@@ -1,4 +1,4 @@
-//! The parts of a plan with state, numbered by kind in the order of the plan. A checkpoint refers to state by these
+//! The parts of a plan with state, numbered by kind from the first source to the last sink. A checkpoint refers to state by these
 //! numbers, because stages are cut differently at another parallelism, and operators without state may be added or
 //! removed.
 //!
@@ -37,7 +37,8 @@ pub(crate) struct Outline {
 impl Outline {
     pub(crate) fn new(plan: &Plan) -> Outline {
         let fed = static_stages(plan);
-        let stages = || plan.stages.iter().filter(|stage| !fed.contains(&stage.id));
+        let order = in_order(plan);
+        let stages = || order.iter().map(|id| plan.stage(*id)).filter(|stage| !fed.contains(&stage.id));
         let mut outline = Outline { fed: fed.clone(), ..Outline::default() };
         for stage in stages() {
             if let Some(source) = &stage.source {
@@ -84,6 +85,25 @@ impl Outline {
     pub(crate) fn sink(&self, stage: StageId) -> Option<usize> {
         self.sinks.get(&stage).copied()
     }
+}
+
+/// The stages in an order that is the same at any parallelism: each stage follows its inputs, in their order. The plan's own
+/// order depends on where chains are cut.
+fn in_order(plan: &Plan) -> Vec<StageId> {
+    let ends = plan.stages.iter().map(|stage| stage.id).filter(|id| plan.outputs(*id).next().is_none());
+    let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
+    // A stage is on the stack twice: the second time, its inputs are in the order.
+    let mut rest: Vec<(StageId, bool)> = ends.rev().map(|id| (id, false)).collect();
+    while let Some((id, inputs_done)) = rest.pop() {
+        if inputs_done {
+            order.push(id);
+        } else if seen.insert(id) {
+            rest.push((id, true));
+            let inputs: Vec<StageId> = plan.inputs(id).map(|exchange| exchange.from).collect();
+            rest.extend(inputs.into_iter().rev().map(|from| (from, false)));
+        }
+    }
+    order
 }
 
 /// Aggregates are the same if their states are; the expressions that feed them may change.

@@ -45,6 +45,7 @@ enum Fate {
     Fail,
     Skip,
     DeadLetter(SinkTail, SchemaRef),
+    Leave,
 }
 
 impl SourceParts {
@@ -66,6 +67,7 @@ impl SourceParts {
         let on_malformed = match (&spec.on_malformed, dead_letter) {
             (OnMalformed::Fail, _) => Fate::Fail,
             (OnMalformed::Skip, _) => Fate::Skip,
+            (OnMalformed::Leave, _) => Fate::Leave,
             (OnMalformed::DeadLetter(sink), Some(writer)) => Fate::DeadLetter(writer, Arc::clone(&sink.schema)),
             (OnMalformed::DeadLetter(_), None) => return Err(Error::internal("the dead-letter table is not open")),
         };
@@ -90,9 +92,11 @@ impl SourceParts {
 
     fn malformed(&mut self, records: &[Malformed], counters: &TaskCounters) -> Result<()> {
         let Some(first) = records.first() else { return Ok(()) };
-        TaskCounters::add(&counters.malformed_rows, records.len() as u64);
+        if !matches!(self.on_malformed, Fate::Leave) {
+            TaskCounters::add(&counters.malformed_rows, records.len() as u64);
+        }
         match &mut self.on_malformed {
-            Fate::Skip => Ok(()),
+            Fate::Skip | Fate::Leave => Ok(()),
             Fate::DeadLetter(tail, schema) => tail.sink.write(&dead_letters(&self.table, records, schema)?),
             Fate::Fail => {
                 let shown = String::from_utf8_lossy(&first.record[..first.record.len().min(200)]);

@@ -179,6 +179,9 @@ fn a_malformed_record_has_the_fate_that_was_declared() {
     for part in ["stage 0 task 0 (read)", "table log", "log record", "not a record", "{broken", "on-malformed"] {
         assert!(error.contains(part), "{error}");
     }
+    let (summary, dead_letters) = run(OnMalformed::Leave);
+    let tasks = summary.expect("the job ends").tasks;
+    assert_eq!((tasks[0].malformed_rows, dead_letters, tasks[1].rows_out), (0, 0, 2000));
     let (summary, dead_letters) = run(OnMalformed::Skip);
     let tasks = summary.expect("the job ends").tasks;
     assert!(tasks[0].malformed_rows > 10 && dead_letters == 0);

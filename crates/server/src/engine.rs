@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, Plan, TableTraits};
 use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64, is_secret};
 use anabranch_operators::{Connector, Connectors};
-use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
+use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, plan_script};
 use anabranch_runtime::{Checkpointing, Fate, Origin};
 use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
@@ -25,7 +25,7 @@ pub struct Engine {
 pub struct Settings {
     /// Number of tasks of parallel stages; overrides `SET 'parallelism'`. `None`: the script's, else one per core.
     pub parallelism: Option<u32>,
-    /// Options as by `SET`, which apply before the script's first statement.
+    /// Options as by `SET`. In a script they override its SET statements; in a session, SET changes them.
     pub set: Vec<(String, String)>,
     /// Options of tables that override their `WITH` clauses.
     pub table_options: Vec<TableOption>,
@@ -78,7 +78,7 @@ impl Engine {
         let mut catalog = Catalog::new();
         let options = self.plan_options(settings);
         for (name, value) in &settings.set {
-            self.set(&mut catalog, name, value, &options)?;
+            catalog.fix(name, value, options.key_groups).map_err(|e| of_setting(e, name, value))?;
         }
         plan_script(sql, &mut catalog, self, &options)
     }
@@ -152,15 +152,6 @@ impl Engine {
         self.start(&plan)
     }
 
-    pub(crate) fn set(&self, catalog: &mut Catalog, name: &str, value: &str, options: &PlanOptions) -> Result<()> {
-        let quoted = |text: &str| text.replace('\'', "''");
-        let text = format!("SET '{}' = '{}'", quoted(name), quoted(value));
-        for statement in split_statements(&text)? {
-            execute(&statement, catalog, self, options, "")?;
-        }
-        Ok(())
-    }
-
     pub(crate) fn plan_options(&self, settings: &Settings) -> PlanOptions {
         let cores = std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
         let mut options =
@@ -170,6 +161,12 @@ impl Engine {
         }
         options
     }
+}
+
+/// An error in an option of [`Settings::set`].
+pub(crate) fn of_setting(error: Error, name: &str, value: &str) -> Error {
+    let value = if is_secret(name) { "***" } else { value };
+    error.at(format!("--set {name}={value}"))
 }
 
 /// A name that no other job has. It consists of letters, digits and hyphens, because it is part of names in external

@@ -10,6 +10,7 @@ use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, StatementText, exec
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
+use crate::engine::of_setting;
 use crate::{Engine, Job, Settings};
 
 /// Largest number of buffered batches of a result.
@@ -63,7 +64,7 @@ impl Session {
         let options = engine.plan_options(settings);
         let mut catalog = Catalog::new();
         for (name, value) in &settings.set {
-            engine.set(&mut catalog, name, value, &options)?;
+            catalog.set(name, value, options.key_groups).map_err(|e| of_setting(e, name, value))?;
         }
         Ok(Session { engine, catalog, options })
     }

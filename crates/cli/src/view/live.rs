@@ -95,6 +95,10 @@ fn figures(view: &JobView) -> Vec<Vec<Span<'static>>> {
         let text = format!("{} without event time", grouped(view.without_event_time));
         figures.push(vec![Span::styled(text, loss(view.without_event_time))]);
     }
+    if view.with_null > 0 {
+        let text = format!("{} with NULL", grouped(view.with_null));
+        figures.push(vec![Span::styled(text, loss(view.with_null))]);
+    }
     figures
 }
 
@@ -251,6 +255,7 @@ mod tests {
             row_latency: LatencySummary { rows: 300, p50_us: 1200, p99_us: 8400, p999_us: 9000, max_us: 9000 },
             result_latency: LatencySummary { rows: 300, p50_us: 1300, p99_us: 9400, p999_us: 9500, max_us: 9500 },
             without_event_time: 0,
+            with_null: 0,
             stall: None,
             late: 2,
             malformed: 0,

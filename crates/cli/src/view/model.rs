@@ -38,6 +38,8 @@ pub(crate) struct JobView {
     pub(crate) late: u64,
     /// Rows dropped because they have no event time.
     pub(crate) without_event_time: u64,
+    /// Rows dropped for NULL in a NOT NULL column.
+    pub(crate) with_null: u64,
     /// Malformed records.
     pub(crate) malformed: u64,
     /// Why there are no results, if there are none; see [`explain_stall`].
@@ -120,6 +122,7 @@ pub(crate) fn view(now: &Reading, before: Option<&Reading>) -> JobView {
     for task in &now.tasks {
         view.late += task.late_rows;
         view.without_event_time += task.rows_without_event_time;
+        view.with_null += task.rows_with_null;
         view.malformed += task.malformed_rows;
         if task.is_source {
             view.events += task.rows_in;
@@ -220,6 +223,7 @@ pub(crate) mod tests {
             backpressured_ns: 0,
             late_rows: 0,
             rows_without_event_time: 0,
+            rows_with_null: 0,
             malformed_rows: 0,
             watermark: EventTime::MIN,
             epoch: 0,

@@ -154,12 +154,19 @@ fn null_if(args: Vec<Physical>, schema: &Schema, functions: &Functions) -> Built
 }
 
 /// The value of a literal, by Arrow's cast from text.
-fn scalar(literal: &Literal) -> Result<ScalarValue> {
+pub(crate) fn scalar(literal: &Literal) -> Result<ScalarValue> {
     let wrong = |e: DataFusionError| Error::internal(format!("literal {literal:?}: {}", e.strip_backtrace()));
     match &literal.text {
         None => ScalarValue::try_from(&literal.data_type).map_err(wrong),
         Some(text) if literal.data_type == DataType::Utf8View => Ok(ScalarValue::Utf8View(Some(text.clone()))),
-        Some(text) => ScalarValue::Utf8(Some(text.clone())).cast_to(&literal.data_type).map_err(wrong),
+        Some(text) => match (&literal.data_type, text.parse::<i64>()) {
+            (DataType::Timestamp(..), Ok(number)) => ScalarValue::Int64(Some(number)).cast_to(&literal.data_type),
+            (DataType::Date32, Ok(number)) => ScalarValue::Int64(Some(number))
+                .cast_to(&DataType::Int32)
+                .and_then(|number| number.cast_to(&DataType::Date32)),
+            _ => ScalarValue::Utf8(Some(text.clone())).cast_to(&literal.data_type),
+        }
+        .map_err(wrong),
     }
 }
 

@@ -250,7 +250,7 @@ fn check_on(options: &JobOptions, seed: u64, window: Window, two_phases: bool, m
     assert_eq!(results, expected, "seed {seed} {window:?} two phases {two_phases}");
     assert!(complete.panes.is_empty(), "state is left over");
     if !restarts {
-        let dropped = Dropped { late_rows: late, rows_without_event_time: 0 };
+        let dropped = Dropped { late_rows: late, rows_without_event_time: 0, rows_with_null: 0 };
         assert_eq!(complete.take_dropped(), dropped, "seed {seed} {window:?} two phases {two_phases}");
         assert_eq!(partial.map(|mut partial| partial.take_dropped()).unwrap_or_default(), Dropped::default());
     }

@@ -13,7 +13,7 @@ use super::expr::convert;
 use super::stream::{LogicalColumn, Stream, Windowed};
 use super::{Lowering, Needed, columns_of};
 use crate::place::planning_error;
-use crate::table::is_static;
+use crate::table::static_sides;
 
 /// A join seen from its main input.
 struct Sides<'a> {
@@ -136,15 +136,14 @@ impl Lowering<'_> {
     }
 }
 
-/// Decides which side is read first and kept in memory.
+/// Decides which side is read first and kept in memory: of two sides that end, the right one.
 fn sides<'a>(join: &'a Join) -> Result<Sides<'a>> {
     let (left, right) = (join.left.as_ref(), join.right.as_ref());
-    let (left_static, right_static) = (is_static(left), is_static(right));
+    let (left_static, right_static) = static_sides(left, right);
     let build_right = right_static;
     if !left_static && !right_static {
-        return Err(Error::user("regular joins of two streams are not supported yet").remedy(
-            "join with a bounded table (a file, or a topic read to its end), or aggregate both sides by window first",
-        ));
+        return Err(Error::user("joins of two streams are not supported yet")
+            .remedy("join with a table that ends: a file, or a topic read to its end"));
     }
     let (kind, swapped) = match join.join_type {
         JoinType::Inner => (JoinKind::Inner, !build_right),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{OnMalformed, SinkSpec, SourceSpec, WatermarkSpec};
+use anabranch_dataflow::{OnMalformed, SinkSpec, SourceSpec, Stage, WatermarkSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -87,6 +87,26 @@ impl Lowering<'_> {
             connector: target.spec.clone(),
             schema: target.physical.clone(),
         })))
+    }
+}
+
+/// Of several readers of one table, lets the one write and count malformed records that decodes all columns which the others
+/// decode. If there is none such, each may find records that the others do not, and all write and count.
+pub(super) fn report_malformed_once(stages: &mut [Stage]) {
+    let sources = || stages.iter().filter_map(|stage| stage.source.as_ref()).enumerate();
+    let alike = |a: &SourceSpec, b: &SourceSpec| {
+        (&a.table, &a.connector, &a.declared, &a.on_malformed) == (&b.table, &b.connector, &b.declared, &b.on_malformed)
+    };
+    let covers = |a: &SourceSpec, b: &SourceSpec| b.projection.iter().all(|column| a.projection.contains(column));
+    let left = sources().map(|(place, source)| {
+        let readers = || sources().filter(|(_, other)| alike(source, other));
+        let reporter = readers().find(|(_, one)| readers().all(|(_, other)| covers(one, other)));
+        source.on_malformed != OnMalformed::Fail && reporter.is_some_and(|(reporter, _)| reporter != place)
+    });
+    let left: Vec<bool> = left.collect();
+    let sources = stages.iter_mut().filter_map(|stage| stage.source.as_mut());
+    for (source, _) in sources.zip(left).filter(|(_, left)| *left) {
+        source.on_malformed = OnMalformed::Leave;
     }
 }
 

@@ -2,8 +2,9 @@
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
-    CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Spanned, TrimWhereField, Value,
+    AccessExpr, CastKind, CeilFloorKind, CharacterLength, DataType, DateTimeField, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, ObjectNamePart, Spanned,
+    TrimWhereField, Value,
 };
 
 use super::text;
@@ -101,6 +102,44 @@ fn rounded(name: &str, expr: &Expr, field: &CeilFloorKind) -> Expr {
             call(&format!("{name}_to"), vec![expr.clone(), text(&unit.to_string().to_uppercase())])
         }
         CeilFloorKind::Scale(scale) => call(name, vec![expr.clone(), Expr::Value(scale.clone())]),
+    }
+}
+
+/// `DATE_TRUNC('month', time)` as `FLOOR(time TO MONTH)`, for the units that both divide alike.
+pub(super) fn truncated(unit: &Expr, time: &Expr) -> Option<Expr> {
+    let Expr::Value(unit) = unit else { return None };
+    let Value::SingleQuotedString(unit) = &unit.value else { return None };
+    let unit = unit.to_uppercase();
+    let alike = ["SECOND", "MINUTE", "HOUR", "DAY", "MONTH", "QUARTER", "YEAR"].contains(&unit.as_str());
+    alike.then(|| call("floor_to", vec![time.clone(), text(&unit)]))
+}
+
+/// Checks intervals, and marks names of fields as such.
+pub(super) fn settle(expr: &mut Expr) -> Result<()> {
+    check_interval(expr)?;
+    name_parts(expr);
+    Ok(())
+}
+
+/// An interval needs a unit: the library would take seconds.
+fn check_interval(expr: &Expr) -> Result<()> {
+    let Expr::Interval(interval) = expr else { return Ok(()) };
+    let shown = interval.value.to_string();
+    if interval.leading_field.is_some() || shown.contains(char::is_alphabetic) {
+        return Ok(());
+    }
+    Err(Error::user(format!("INTERVAL {shown} has no unit"))
+        .at(at(expr.span().start))
+        .remedy(format!("write for example INTERVAL {shown} SECOND")))
+}
+
+/// The field in `rows[1].field` is a name and not a column. What stands before the first bracket is one.
+fn name_parts(expr: &mut Expr) {
+    let Expr::CompoundFieldAccess { access_chain, .. } = expr else { return };
+    for access in access_chain.iter_mut().skip_while(|access| matches!(access, AccessExpr::Dot(_))) {
+        if let AccessExpr::Dot(Expr::Identifier(field)) = access {
+            *access = AccessExpr::Dot(text(&field.value));
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
+use super::limits::COLUMNS_MAX;
 use super::{expression, parsed, table_name};
 use crate::place::at;
 use crate::types::nullable_type;
@@ -73,10 +74,16 @@ pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: boo
         parsed(parser.expect_token(&Token::RParen))?;
     }
     comment(parser)?;
-    let next = parser.peek_token();
     if parser.parse_keyword(Keyword::WITH) {
         table.options = options(parser)?;
-    } else if !matches!(next.token, Token::EOF | Token::SemiColon) {
+    }
+    let next = parser.peek_token();
+    if is_word(&next.token, "AS") {
+        return Err(Error::user("CREATE TABLE ... AS SELECT is not supported yet").at(at(next.span.start)).remedy(
+            "declare the columns, CREATE TABLE t (a STRING, b BIGINT) WITH (...), then INSERT INTO t SELECT ...",
+        ));
+    }
+    if !matches!(next.token, Token::EOF | Token::SemiColon) {
         return Err(Error::user(format!("syntax error: {} is not supported in CREATE TABLE", next.token))
             .at(at(next.span.start))
             .remedy("after the columns comes WITH ('connector' = '...', ...)"));
@@ -122,6 +129,11 @@ fn column(parser: &mut Parser, table: &mut CreateTable) -> Result<()> {
     let name = parsed(parser.parse_identifier())?;
     if table.columns.iter().any(|c| c.name.value == name.value) {
         return Err(Error::user(format!("column '{}' is declared twice", name.value)).at(at(name.span.start)));
+    }
+    if table.columns.len() >= COLUMNS_MAX {
+        return Err(Error::user(format!("a table of more than {COLUMNS_MAX} columns"))
+            .at(at(name.span.start))
+            .remedy("declare only the columns that the query reads"));
     }
     let kind = if parser.parse_keyword(Keyword::AS) {
         ColumnKind::Computed(Box::new(expression(parser)?))

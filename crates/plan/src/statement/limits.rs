@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
-use datafusion_sql::sqlparser::ast::{BinaryOperator, Expr, Spanned, Value, VisitMut, VisitorMut};
+use datafusion_sql::sqlparser::ast::{BinaryOperator, Expr, Select, Spanned, Value, VisitMut, VisitorMut};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -18,6 +18,10 @@ const CHAIN_MAX: usize = 4_000;
 const RUN_MAX: usize = 600;
 /// UNION, INTERSECT and EXCEPT in one statement.
 const SETS_MAX: usize = 200;
+/// Columns that a SELECT names: the library's time for them grows with their square.
+const SELECTED_MAX: usize = 2_000;
+/// Columns of a table, as above.
+pub(super) const COLUMNS_MAX: usize = 4_000;
 /// Expressions within expressions.
 const DEPTH_MAX: usize = 150;
 
@@ -90,6 +94,17 @@ impl VisitorMut for Flattening {
             *expr = balanced(&op, operands(chain, &op));
         }
         ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        match select.projection.get(SELECTED_MAX) {
+            None => ControlFlow::Continue(()),
+            Some(item) => {
+                let error = Error::user(format!("more than {SELECTED_MAX} columns in one SELECT"));
+                let place = at(item.span().start);
+                ControlFlow::Break(error.at(place).remedy("use SELECT *, or divide it among several INSERTs"))
+            }
+        }
     }
 
     fn post_visit_expr(&mut self, _: &mut Expr) -> ControlFlow<Error> {

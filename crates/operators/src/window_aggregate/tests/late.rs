@@ -25,7 +25,7 @@ fn a_batch_that_is_late_as_a_whole_in_one_pane_is_counted() {
     let (mut aggregate, mut out) = (new(AggregatePhase::Complete), Output::default());
     aggregate.watermark(EventTime(9), &mut out).expect("watermark");
     aggregate.batch(times(&[1, 5, 9]), &mut out).expect("batch");
-    assert_eq!(aggregate.take_dropped(), Dropped { late_rows: 3, rows_without_event_time: 0 });
+    assert_eq!(aggregate.take_dropped(), Dropped { late_rows: 3, rows_without_event_time: 0, rows_with_null: 0 });
     assert!(aggregate.panes.is_empty());
 }
 
@@ -35,7 +35,11 @@ fn rows_without_event_time_are_not_late() {
         let (mut aggregate, mut out) = (new(phase), Output::default());
         aggregate.watermark(EventTime(9), &mut out).expect("watermark");
         aggregate.batch(at(&[None, Some(15), None]), &mut out).expect("batch");
-        assert_eq!(aggregate.take_dropped(), Dropped { late_rows: 0, rows_without_event_time: 2 }, "{phase:?}");
+        assert_eq!(
+            aggregate.take_dropped(),
+            Dropped { late_rows: 0, rows_without_event_time: 2, rows_with_null: 0 },
+            "{phase:?}"
+        );
     }
 }
 
@@ -54,7 +58,7 @@ fn a_task_that_was_idle_hands_on_rows_that_may_be_late_singly() {
         let Element::Batch(batch) = element else { panic!("no watermark was given") };
         last.batch(batch, &mut fired).expect("batch");
     }
-    assert_eq!(last.take_dropped(), Dropped { late_rows: 3, rows_without_event_time: 0 });
+    assert_eq!(last.take_dropped(), Dropped { late_rows: 3, rows_without_event_time: 0, rows_with_null: 0 });
     assert_eq!(last.panes.keys().copied().collect::<Vec<_>>(), [20]);
 }
 

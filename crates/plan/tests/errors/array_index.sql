@@ -9,4 +9,5 @@ WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
 CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
-INSERT INTO out VALUES (1), (2);
+CREATE TABLE lists (a ARRAY<BIGINT>) WITH ('connector' = 'filesystem');
+INSERT INTO out SELECT a[0] FROM lists;

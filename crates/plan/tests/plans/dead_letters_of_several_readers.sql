@@ -8,5 +8,10 @@ CREATE TABLE clicks (id BIGINT NOT NULL, page STRING, ts TIMESTAMP(3), WATERMARK
 WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
-CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
-INSERT INTO out SELECT 1;
+CREATE TABLE bad (source_table STRING, place STRING, error STRING, record STRING) WITH ('connector' = 'print');
+CREATE TABLE risky (a STRING, b STRING) WITH ('connector' = 'kafka', 'topic' = 'x', 'on-malformed' = 'dead-letter', 'dead-letter.table' = 'bad');
+CREATE TABLE out (a STRING) WITH ('connector' = 'print');
+CREATE TABLE pairs (a STRING, b STRING) WITH ('connector' = 'print');
+INSERT INTO out SELECT a FROM risky;
+INSERT INTO pairs SELECT a, b FROM risky;
+INSERT INTO out SELECT b FROM risky;

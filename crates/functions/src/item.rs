@@ -1,0 +1,35 @@
+//! Elements of arrays.
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion_common::Result;
+use datafusion_expr::ReturnFieldArgs;
+
+use crate::arguments::Arguments;
+use crate::definition::{Definition, Kind, Returns, failure, function};
+
+pub(crate) const DEFINITIONS: &[Definition] =
+    &[function("item", &[&[Kind::Array, Kind::Integer]], Returns::Of(element), item)];
+
+fn element(args: &ReturnFieldArgs) -> Result<DataType> {
+    match args.arg_fields[0].data_type() {
+        DataType::List(element) => Ok(element.data_type().clone()),
+        other => Err(failure(format!("{other} has no elements"))),
+    }
+}
+
+/// The element at a place from 1 on; NULL where the array has no such place.
+fn item(arguments: &Arguments) -> Result<ArrayRef> {
+    let arrays = arguments.full(0)?;
+    let arrays = arrays.as_list_opt::<i32>().ok_or_else(|| failure("ITEM takes an ARRAY"))?;
+    let (places, offsets) = (arguments.primitive::<Int64Type>(1), arrays.value_offsets());
+    let index = |row: usize| {
+        let place = places.get(row).filter(|_| arrays.is_valid(row))?;
+        let (start, end) = (i64::from(offsets[row]), i64::from(offsets[row + 1]));
+        let within = (1..=end - start).contains(&place);
+        within.then(|| u64::try_from(start + place - 1).ok()).flatten()
+    };
+    let indexes: UInt64Array = (0..arguments.rows).map(index).collect();
+    Ok(take(arrays.values(), &indexes, None)?)
+}

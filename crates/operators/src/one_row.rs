@@ -1,0 +1,83 @@
+//! The table of one row that `VALUES` and `SELECT` without `FROM` read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_dataflow::{ConnectorSpec, ONE_ROW, SinkSpec, SourceSpec, TableTraits};
+use anabranch_model::{Error, PartitionId, Result};
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::datatypes::{Schema, SchemaRef};
+
+use crate::{Connector, Polled, Positions, Rows, Sink, Source, TaskContext};
+
+/// The name of the only partition in [`Source::positions`].
+const PARTITION: &str = "row";
+/// Its position before and behind the row.
+const UNREAD: &str = "unread";
+const READ: &str = "read";
+
+/// See the module.
+pub(crate) struct OneRow;
+
+impl Connector for OneRow {
+    fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
+        Err(Error::user(format!("connector '{ONE_ROW}' is not for tables of your own"))
+            .remedy("write VALUES (...), or SELECT without FROM"))
+    }
+
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
+        let is_read = match from.and_then(|from| from.get(PARTITION)).map(String::as_str) {
+            None | Some(UNREAD) => false,
+            Some(READ) => true,
+            Some(other) => {
+                return Err(Error::user(format!("'{other}' is no position of the constant rows of a query"))
+                    .remedy("resume from another checkpoint"));
+            }
+        };
+        let next = if is_read || context.index > 0 { Next::End } else { Next::Open };
+        let schema = Arc::new(spec.declared.project(&spec.projection)?);
+        Ok(Box::new(Reader { next, is_read, schema }))
+    }
+
+    fn sink(&self, spec: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
+        Err(Error::internal(format!("table {}: connector '{ONE_ROW}' cannot be written", spec.table)))
+    }
+}
+
+/// What the reader's next poll gives.
+enum Next {
+    Open,
+    Row,
+    Close,
+    End,
+}
+
+struct Reader {
+    next: Next,
+    is_read: bool,
+    schema: Arc<Schema>,
+}
+
+impl Source for Reader {
+    fn poll(&mut self, _: Duration) -> Result<Polled> {
+        let partition = PartitionId(0);
+        let (polled, next) = match self.next {
+            Next::Open => (Polled::Opened { partition, name: PARTITION.into() }, Next::Row),
+            Next::Row => {
+                let batch =
+                    RecordBatch::try_new(Arc::clone(&self.schema), vec![Arc::new(BooleanArray::from(vec![true]))])?;
+                self.is_read = true;
+                (Polled::Rows(Rows { partition, batch, malformed: Vec::new() }), Next::Close)
+            }
+            Next::Close => (Polled::Closed(partition), Next::End),
+            Next::End => (Polled::End, Next::End),
+        };
+        self.next = next;
+        Ok(polled)
+    }
+
+    fn positions(&self) -> Result<Positions> {
+        let position = if self.is_read { READ } else { UNREAD };
+        Ok(Positions::from([(PARTITION.to_owned(), position.to_owned())]))
+    }
+}

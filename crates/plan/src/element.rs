@@ -1,0 +1,61 @@
+//! `array[1]` and `row['field']`.
+
+use std::sync::Arc;
+
+use anabranch_model::Error;
+use arrow::datatypes::DataType;
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
+use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, lit};
+
+use crate::place::through;
+use crate::types::sql_name;
+
+/// Plans what stands in brackets behind a value.
+#[derive(Debug)]
+pub(crate) struct ElementPlanner {
+    /// `(array, place)`.
+    pub(crate) item: Arc<ScalarUDF>,
+    /// `(row, name)`.
+    pub(crate) get_field: Arc<ScalarUDF>,
+}
+
+impl ExprPlanner for ElementPlanner {
+    fn plan_field_access(
+        &self,
+        access: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let data_type = access.expr.get_type(schema)?;
+        let RawFieldAccessExpr { expr, field_access } = access;
+        let (function, key) = match (field_access, &data_type) {
+            (GetFieldAccess::ListIndex { key }, DataType::List(_)) => {
+                check_index(&expr, &key)?;
+                (&self.item, *key)
+            }
+            (GetFieldAccess::NamedStructField { name }, DataType::Struct(_)) => (&self.get_field, lit(name)),
+            (GetFieldAccess::ListRange { .. }, _) => {
+                let error = Error::user(format!("a range of the elements of {expr} is not supported yet"));
+                return Err(through(error.remedy("name one element, such as a[1]")));
+            }
+            _ => {
+                let error = Error::user(format!("{expr} is {}, which has no such element", sql_name(&data_type)));
+                return Err(through(error.remedy("an ARRAY has a[1], a[2], ...; a ROW has r.field")));
+            }
+        };
+        let call = ScalarFunction::new_udf(Arc::clone(function), vec![expr, key]);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+}
+
+/// Places count from 1. A constant below that is an error, as in Flink; a computed one gives NULL.
+fn check_index(array: &Expr, key: &Expr) -> Result<()> {
+    match key {
+        Expr::Literal(ScalarValue::Int64(Some(place)), _) if *place < 1 => {
+            let error = Error::user(format!("the elements of {array} count from 1, and {place} is before that"));
+            Err(through(error.remedy("the first element is a[1]")))
+        }
+        _ => Ok(()),
+    }
+}

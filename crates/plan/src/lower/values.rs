@@ -1,0 +1,71 @@
+//! `VALUES` and `SELECT` without `FROM`: constant rows over a source of one row.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::{ConnectorSpec, Expr, Literal, ONE_ROW, OnMalformed, OperatorSpec, SourceSpec, ValuesSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion_common::DFSchema;
+use datafusion_expr::{EmptyRelation, Values};
+
+use super::expr::convert;
+use super::stream::{LogicalColumn, Stream};
+use super::{Lowering, Needed};
+
+impl Lowering<'_> {
+    /// One row without columns, or none.
+    pub(super) fn empty(&mut self, empty: &EmptyRelation) -> Stream {
+        let mut stream = one_row();
+        stream.columns = empty.schema.fields().iter().map(|field| LogicalColumn::absent(field)).collect();
+        if !empty.produce_one_row {
+            stream.filter(&literal(DataType::Boolean, Some("false")));
+            // No row is ever late.
+            stream.has_event_time = true;
+            for column in &mut stream.columns {
+                column.value = Some(literal(column.data_type.clone(), None));
+            }
+        }
+        stream
+    }
+
+    pub(super) fn values(&mut self, values: &Values, needed: &Needed) -> Result<Stream> {
+        let fields = values.schema.fields();
+        // The number of rows needs a column that carries it.
+        let kept: Vec<usize> = if needed.is_empty() { vec![0] } else { needed.iter().copied().collect() };
+        let schema = DFSchema::empty();
+        let no_column = |_| Err(Error::internal("a constant row reads a column"));
+        let cell = |row: &Vec<datafusion_expr::Expr>, index: usize| convert(&row[index], &schema, &no_column);
+        let row = |row| kept.iter().map(|index| cell(row, *index)).collect::<Result<Vec<_>>>();
+        let rows = values.values.iter().map(row).collect::<Result<Vec<_>>>()?;
+        let mut stream = one_row();
+        stream.columns = fields.iter().map(|field| LogicalColumn::absent(field)).collect();
+        for (position, index) in kept.iter().enumerate() {
+            stream.columns[*index].value = Some(Expr::Column(position));
+        }
+        stream.physical = kept.iter().map(|index| fields[*index].as_ref().clone()).collect();
+        let schema = Arc::new(Schema::new(stream.physical.clone()));
+        stream.operators.push(OperatorSpec::Values(ValuesSpec { schema, rows }));
+        Ok(stream)
+    }
+}
+
+/// A chain that begins with one row.
+fn one_row() -> Stream {
+    let row = Field::new("row", DataType::Boolean, false);
+    let source = SourceSpec {
+        table: "values".into(),
+        connector: ConnectorSpec { connector: ONE_ROW.into(), options: Default::default() },
+        declared: Arc::new(Schema::new(vec![row.clone()])),
+        projection: vec![0],
+        columns: Vec::new(),
+        watermark: None,
+        on_malformed: OnMalformed::Fail,
+    };
+    let mut stream = Stream::of_source(source, vec![row], Vec::new());
+    stream.bounded = true;
+    stream
+}
+
+fn literal(data_type: DataType, text: Option<&str>) -> Expr {
+    Expr::Literal(Literal { data_type, text: text.map(str::to_owned) })
+}

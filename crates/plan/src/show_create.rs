@@ -1,0 +1,41 @@
+//! `SHOW CREATE TABLE`: a declaration as a statement. Values of secret options are left out.
+
+use anabranch_model::is_secret;
+
+use crate::statement::{ColumnKind, CreateTable};
+use crate::types::sql_name;
+
+/// The statement that declares the table.
+pub(crate) fn create_table_text(table: &CreateTable) -> String {
+    let name = |text: &str| format!("`{}`", text.replace('`', "``"));
+    let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    let mut elements: Vec<String> = Vec::new();
+    for column in &table.columns {
+        let column_name = name(&column.name.value);
+        elements.push(match &column.kind {
+            ColumnKind::Physical { data_type, nullable } => {
+                format!("{column_name} {}{}", sql_name(data_type), if *nullable { "" } else { " NOT NULL" })
+            }
+            ColumnKind::Computed(expr) => format!("{column_name} AS {expr}"),
+        });
+    }
+    if let Some(watermark) = &table.watermark {
+        elements.push(format!("WATERMARK FOR {} AS {}", name(&watermark.column.value), watermark.expr));
+    }
+    if !table.primary_key.is_empty() {
+        let keys: Vec<String> = table.primary_key.iter().map(|key| name(&key.value)).collect();
+        elements.push(format!("PRIMARY KEY ({}) NOT ENFORCED", keys.join(", ")));
+    }
+    let options = table.options.iter().map(|(key, value)| {
+        let value = if is_secret(key) { "***" } else { value };
+        format!("{} = {}", text(key), text(value))
+    });
+    let options: Vec<String> = options.collect();
+    let mut lines = format!("CREATE TABLE {}", name(&table.name.value));
+    for (before, list) in [(" (", elements), (" WITH (", options)] {
+        if !list.is_empty() {
+            lines.push_str(&format!("{before}\n  {}\n)", list.join(",\n  ")));
+        }
+    }
+    lines
+}
