@@ -284,7 +284,7 @@ fn options_of_the_command_line_win_over_the_file() {
     let wrong = run(&sql, &["--set", "paralelism=3"]);
     let said = text(&wrong.stderr);
     assert_eq!(wrong.status.code(), Some(2), "{said}");
-    assert!(said.starts_with("error: --set paralelism=3: there is no option 'paralelism'\n"), "{said}");
+    assert!(said.starts_with("error: --set paralelism=3: unknown option 'paralelism'\n"), "{said}");
 }
 
 #[test]
