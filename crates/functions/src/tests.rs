@@ -39,6 +39,10 @@ fn extremes(kind: Kind) -> Vec<ScalarValue> {
         ],
         Kind::Moment | Kind::Clock => [i64::MIN, -1, 0, i64::MAX].into_iter().flat_map(moments).collect(),
         Kind::Any => vec![ScalarValue::Utf8View(None)],
+        Kind::Array => {
+            let one = [ScalarValue::Int64(Some(1))];
+            vec![ScalarValue::List(ScalarValue::new_list_nullable(&one, &DataType::Int64))]
+        }
         Kind::Alike => [i64::MIN, i64::MAX].map(|number| ScalarValue::Int64(Some(number))).to_vec(),
     }
 }
