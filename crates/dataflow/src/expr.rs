@@ -263,7 +263,9 @@ fn arithmetic_fails(op: BinaryOp, left: Option<DataType>, right: Option<DataType
 fn cast_fails(from: &DataType, to: &DataType) -> bool {
     use DataType::{Boolean, Date32, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Timestamp};
     match (from, to) {
-        (from, to) if from == to || to.is_string() => false,
+        (from, to) if from == to => false,
+        // Bytes may be no UTF-8.
+        (from, to) if to.is_string() => from.is_binary(),
         (Boolean, to) => !to.is_numeric() || to.is_decimal(),
         (Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Decimal128(..), Float32 | Float64) => false,
         (Int8, Int16 | Int32 | Int64) | (Int16, Int32 | Int64) | (Int32, Int64) => false,

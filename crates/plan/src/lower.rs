@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, SinkSpec, Stage};
 use anabranch_model::{Error, KeyGroups, PlanVersion, Result, StageId};
+use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
@@ -88,6 +89,24 @@ struct Lowering<'a> {
     exchanges: Vec<Exchange>,
 }
 
+/// Words of a query that differ where queries differ. The text of a plan names the first rows of VALUES alone: the others
+/// follow it.
+fn query_text(plan: &LogicalPlan) -> Result<String> {
+    const NAMED: usize = 5;
+    let mut text = plan.display_indent().to_string();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Values(values) = node {
+            for row in values.values.iter().skip(NAMED) {
+                let cells: Vec<String> = row.iter().map(ToString::to_string).collect();
+                text.push_str(&format!("\n({})", cells.join(", ")));
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map_err(planning_error)?;
+    Ok(text)
+}
+
 impl Lowering<'_> {
     fn output(&mut self, output: &Output) -> Result<()> {
         let fields = output.plan.schema().fields();
@@ -100,7 +119,7 @@ impl Lowering<'_> {
         let id = self.close(stream);
         let stage = &mut self.stages[id.0 as usize];
         stage.sink = Some(output.sink.clone());
-        stage.query = Some(output.plan.display_indent().to_string());
+        stage.query = Some(query_text(&output.plan)?);
         Ok(())
     }
 

@@ -147,3 +147,16 @@ fn a_table_is_shown_as_the_statement_that_declares_it() {
     let again = last(&format!("{shown}; SHOW CREATE TABLE o")).expect("it can be read again");
     assert!(matches!(again, Outcome::Report(text) if text == shown));
 }
+
+#[test]
+fn queries_that_differ_in_any_row_of_values_have_different_words() {
+    let words = |last_row: u32| {
+        let rows: Vec<String> = (0..9).map(|row| format!("({row}, 'a')")).collect();
+        let sql = format!("{CLICKS} INSERT INTO clicks VALUES {}, ({last_row}, 'b')", rows.join(", "));
+        let outcome = last(&sql).expect("insert");
+        let Outcome::Insert(plan) = outcome else { panic!("{outcome:?}") };
+        plan.stages.iter().filter_map(|stage| stage.query.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(words(1), words(1));
+    assert_ne!(words(1), words(2));
+}

@@ -9,7 +9,7 @@ use anabranch_state::{
     encode_manifest,
 };
 
-use crate::outline::{Outline, former};
+use crate::outline::{Outline, differ, former};
 use crate::requests::Requests;
 
 /// Identifies a checkpoint of a job; ordered as they were committed.
@@ -328,7 +328,7 @@ fn check_fits(manifest: &Manifest, now: &[String], lineage: &[Lineage]) -> Resul
     let then: Vec<String> = manifest.outline.iter().map(|line| former::as_now(line, lines()).to_owned()).collect();
     let then = &then;
     if now == then {
-        return check_order(manifest, lineage);
+        return check_order(&manifest.lineage, &manifest.outline, lineage);
     }
     let missing = |a: &[String], b: &[String]| a.iter().filter(|line| !b.contains(line)).cloned().collect::<Vec<_>>();
     let (lost, new) = (missing(then, now), missing(now, then));
@@ -344,25 +344,32 @@ fn check_fits(manifest: &Manifest, now: &[String], lineage: &[Lineage]) -> Resul
 }
 
 /// Statements that differ only in their expressions are identified by their order, which must be the same.
-fn check_order(manifest: &Manifest, now: &[Lineage]) -> Result<()> {
-    let then = &manifest.lineage;
+fn check_order(then: &[Lineage], outline: &[String], now: &[Lineage]) -> Result<()> {
     let moved = |(place, was): (usize, &Lineage)| {
         // Some may be identical: then an identical one has always been there.
-        let is_elsewhere = |(place, is): (usize, &Lineage)| is == was && then.get(place) != Some(was);
-        let moved = !was.how.is_empty() && now.get(place) != Some(was) && now.iter().enumerate().any(is_elsewhere);
+        let is_elsewhere = |(place, is): (usize, &Lineage)| is_same(was, is) && then.get(place) != Some(was);
+        let stayed = now.get(place).is_some_and(|is| is_same(was, is));
+        let moved = !was.how.is_empty() && !stayed && now.iter().enumerate().any(is_elsewhere);
         moved.then_some(place)
     };
     match then.iter().enumerate().find_map(moved) {
         None => Ok(()),
         Some(place) => Err(Error::user(format!(
             "statements that write the same tables have changed places: '{}' would get the state of another one",
-            manifest.outline.get(place).map_or("", String::as_str)
+            outline.get(place).map_or("", String::as_str)
         ))
         .remedy(
             "restore their order, or keep their state with a savepoint: anabranch savepoint CHECKPOINT-DIRECTORY PATH, \
              then anabranch run FILE --from PATH",
         )),
     }
+}
+
+/// Whether two parts are between the same tables and states, and not certainly of different queries.
+fn is_same(was: &Lineage, is: &Lineage) -> bool {
+    let through = || is.through.iter().map(String::as_str);
+    let as_now = was.through.iter().map(|line| former::as_now(line, through()));
+    was.from == is.from && was.to == is.to && as_now.eq(through()) && !differ(&was.how, &is.how)
 }
 
 #[cfg(test)]
@@ -396,5 +403,25 @@ mod tests {
         assert_eq!(asked.answer().expect("read"), None);
         journal.ended(Incarnation(2));
         assert_eq!(asked.answer().expect("read"), Some(Said::Ended));
+    }
+
+    #[test]
+    fn parts_that_have_changed_places_are_recognized_whatever_version_wrote_the_checkpoint() {
+        let part = |through: &[&str], how: &str| Lineage {
+            from: vec!["orders".into()],
+            through: through.iter().map(|line| (*line).to_owned()).collect(),
+            to: vec!["results".into()],
+            how: how.into(),
+        };
+        let outline = ["source 0".to_owned(), "source 1".to_owned()];
+        let sums = ["[sum() Decimal128(20, 2)]", "[sum() Decimal128(38, 2)]"];
+        let then = [part(&[], "1-a"), part(&sums[..1], "1-b")];
+        check_order(&then, &outline, &[part(&[], "2-c"), part(&sums[1..], "2-d")]).expect("in order");
+        let error = check_order(&then, &outline, &[part(&sums[1..], "2-d"), part(&[], "2-c")]).expect_err("moved");
+        assert!(error.to_string().contains("have changed places: 'source 0'"), "{error}");
+        let then = [part(&[], "1-a"), part(&[], "1-b")];
+        check_order(&then, &outline, &[part(&[], "1-a"), part(&[], "1-b")]).expect("in order");
+        check_order(&then, &outline, &[part(&[], "1-a"), part(&[], "1-c")]).expect("changed in place");
+        check_order(&then, &outline, &[part(&[], "1-b"), part(&[], "1-a")]).expect_err("moved");
     }
 }

@@ -12,6 +12,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Nanos};
@@ -30,6 +31,8 @@ use super::table::Table;
 
 /// The longest time that one request may take before the sink checks whether the job has cancelled its tasks.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
+/// How much later than asked the client may return.
+const LATE: Duration = Duration::from_secs(15);
 
 /// Where the group's offset lives.
 const OFFSET_PARTITION: i32 = 0;
@@ -106,7 +109,7 @@ pub(super) struct Transactor {
     table: Table,
     identity: Identity,
     topic_name: String,
-    group: ConsumerGroupMetadata,
+    group: Arc<ConsumerGroupMetadata>,
     /// The last epoch that is done.
     done: Option<Done>,
     topic: Topic,
@@ -138,7 +141,7 @@ impl Transactor {
             identity: identity.clone(),
             topic: Topic::of_producer(&client, topic)?,
             topic_name,
-            group,
+            group: Arc::new(group),
             done,
             client,
         })
@@ -167,9 +170,9 @@ impl Transactor {
         if let Some(mut element) = offset.find_partition(&self.topic_name, OFFSET_PARTITION) {
             element.set_metadata(&checksum);
         }
-        self.patiently(bounds, |wait| self.client.send_offsets_to_transaction(&offset, &self.group, wait))
-            .map_err(|error| self.judge(&error))?;
-        self.patiently(bounds, |wait| self.client.commit_transaction(wait)).map_err(|error| self.judge(&error))?;
+        let group = self.group.clone();
+        self.patiently(bounds, move |client, wait| client.send_offsets_to_transaction(&offset, &group, wait))?;
+        self.patiently(bounds, |client, wait| client.commit_transaction(wait))?;
         self.done = Some(Done { epoch: number, checksum });
         Ok(())
     }
@@ -214,15 +217,17 @@ impl Transactor {
     fn patiently(
         &self,
         bounds: &Bounds<'_>,
-        ask: impl Fn(Duration) -> Result<(), KafkaError>,
-    ) -> Result<(), KafkaError> {
+        ask: impl Fn(&Producer, Duration) -> Result<(), KafkaError> + Send + Sync + 'static,
+    ) -> Result<(), Failure> {
+        let ask = Arc::new(ask);
         loop {
-            match ask(bounds.left()) {
+            match bounded(&self.client, &ask, bounds.left())? {
+                Ok(()) => return Ok(()),
                 Err(KafkaError::Transaction(error)) if error.is_retriable() && !bounds.are_over() => {
                     bounds.fails(&error.to_string());
                     self.client.poll(LOOK);
                 }
-                answer => return answer,
+                Err(error) => return Err(self.judge(&error)),
             }
         }
     }
@@ -264,6 +269,25 @@ impl Transactor {
             code => Some(judge(&self.client, &self.table, &self.identity, &KafkaError::MessageProduction(code))),
         }
     }
+}
+
+/// Asks on a thread of its own. The client does not always keep to the time that it is given: after a broker has hung, a request of a
+/// transaction may never return. Such a client is left behind with its thread, and the next one takes its transactions over.
+fn bounded(
+    client: &Arc<Producer>,
+    ask: &Arc<impl Fn(&Producer, Duration) -> Result<(), KafkaError> + Send + Sync + 'static>,
+    wait: Duration,
+) -> Result<Result<(), KafkaError>, Failure> {
+    let (answer, answered) = sync_channel(1);
+    let (client, ask) = (client.clone(), ask.clone());
+    std::thread::Builder::new()
+        .name("kafka request".into())
+        .spawn(move || {
+            // Nobody waits for an answer that is too late.
+            let _ = answer.send(ask(&client, wait));
+        })
+        .map_err(|error| Error::outside(format!("no thread could be started: {error}")))?;
+    answered.recv_timeout(wait + LATE).map_err(|_| Failure::Passing("the client does not return from a request".into()))
 }
 
 /// The last epoch that a task's transactions have committed, and the consumer group whose offset records it.

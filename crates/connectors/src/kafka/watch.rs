@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Clock as _, Error, Result, SystemClock};
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 
@@ -90,7 +90,7 @@ impl Watcher {
             for topic in 0..self.topics.len() {
                 let seen = match self.count(topic) {
                     Some(Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic)) => {
-                        if !self.wait(CONFIRM) {
+                        if !self.wait_fully(CONFIRM) {
                             return;
                         }
                         match self.count(topic) {
@@ -123,6 +123,18 @@ impl Watcher {
     /// ended.
     fn wait(&self, time: Duration) -> bool {
         self.hurried.recv_timeout(time) != Err(RecvTimeoutError::Disconnected)
+    }
+
+    /// Waits for the whole time, however the task hurries. `false` when the watch has ended.
+    fn wait_fully(&self, time: Duration) -> bool {
+        let clock = SystemClock::new();
+        let end = clock.now().plus(time);
+        loop {
+            match self.hurried.recv_timeout(end.after(clock.now())) {
+                Ok(()) => {}
+                Err(ended) => return ended != RecvTimeoutError::Disconnected,
+            }
+        }
     }
 
     /// The number of partitions in the answer of a broker, if one answers.

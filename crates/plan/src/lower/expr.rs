@@ -176,7 +176,17 @@ fn similar_to(like: &datafusion_expr::Like, expr: Expr) -> Result<Expr> {
     };
     let mut regex = String::from("(?s)^(?:");
     let mut characters = pattern.chars();
+    let mut brackets = 0_usize;
     while let Some(c) = characters.next() {
+        match c {
+            '[' => brackets += 1,
+            ']' => brackets = brackets.saturating_sub(1),
+            '%' | '_' if brackets > 0 && Some(c) != like.escape_char => {
+                let message = format!("the pattern '{pattern}' of SIMILAR TO has '{c}' in brackets");
+                return Err(Error::user(message).remedy("use an alternative, as in (a|b), or REGEXP(text, pattern)"));
+            }
+            _ => {}
+        }
         match c {
             c if Some(c) == like.escape_char => match characters.next() {
                 Some(next) => regex.push_str(&regex_literal(next)),
@@ -198,5 +208,6 @@ fn similar_to(like: &datafusion_expr::Like, expr: Expr) -> Result<Expr> {
 }
 
 fn regex_literal(c: char) -> String {
-    if c.is_ascii_punctuation() { format!("\\{c}") } else { c.to_string() }
+    // An escaped `<` or `>` would be the edge of a word.
+    if c.is_ascii_punctuation() && !matches!(c, '<' | '>') { format!("\\{c}") } else { c.to_string() }
 }
