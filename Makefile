@@ -14,7 +14,7 @@ DURATION ?=
 # For chaos and simulation: the (first) seed.
 SEED ?= $(shell date +%s)000
 # Time limit of the tests, after they are built. Each test that waits has its own, shorter limit.
-TEST_TIME_LIMIT ?= 20m
+TEST_TIME_LIMIT ?= 30m
 # For chaos: how often the job is killed.
 KILLS ?= 20
 
