@@ -27,6 +27,8 @@ const CALLBACKS: u32 = 100;
 
 /// The time without an answer after which the client checks whether brokers refuse its connections.
 const FIRST_LOOK: Duration = Duration::from_secs(2);
+/// The longest time that one request takes before the client is asked again.
+const LONGEST_LOOK: Duration = Duration::from_secs(10);
 
 /// Time between two checks whether something is ready.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
@@ -306,10 +308,11 @@ pub(super) fn patiently<T>(
     loop {
         let left = Duration::from_nanos(deadline.0.saturating_sub(clock.now().0));
         match ask(left.min(longest).max(LOOK)) {
-            Err(error) if error.rdkafka_error_code().is_some_and(is_passing) && clock.now() < deadline => {
-                longest = Duration::MAX;
+            Err(error) if error.rdkafka_error_code().is_some_and(is_passing) => {
+                // A refusal is known only when its callback has run: no request keeps it waiting for long.
+                longest = longest.saturating_mul(2).min(LONGEST_LOOK);
                 client.serve_callbacks();
-                if client.reports().refusal().is_some() {
+                if client.reports().refusal().is_some() || clock.now() >= deadline {
                     return Err(error);
                 }
                 client.serve(LOOK);
