@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use anabranch_dataflow::{
     AggregatePhase, Exchange, ExchangeKind, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
@@ -129,6 +130,8 @@ pub(crate) struct DurableParts<'a> {
     pub(crate) former: &'a [String],
     pub(crate) outline: &'a Outline,
     pub(crate) state: JobState,
+    /// How often a task reports that it gets further with restoring its state.
+    pub(crate) progress_interval: Duration,
     /// The recorder's queue for snapshots. `None`: the job takes no checkpoints.
     pub(crate) work: Option<Sender<Work>>,
     /// The log that names the job's owner. `None`: the job cannot have another owner.
@@ -236,6 +239,7 @@ impl Builder<'_> {
             id,
             chain,
             restore,
+            progress_interval: self.durable.as_ref().map_or(Duration::MAX, |durable| durable.progress_interval),
             sides: sides.collect(),
             counters: Arc::clone(&counters),
             clock: Arc::clone(&self.clock),

@@ -53,6 +53,8 @@ pub(crate) struct Durable {
     /// Name of the job.
     pub(crate) job: String,
     pub(crate) former: FormerNames,
+    /// How often a task reports that it gets further with restoring its state.
+    pub(crate) progress_interval: Duration,
     pub(crate) work: Sender<Work>,
 }
 
@@ -139,13 +141,16 @@ impl Driver {
         self.settle();
     }
 
-    /// Tasks without state have started when they are created. Others report it when they have restored their state.
+    /// Tasks without state have started when they are created. Others report it when they have restored their state. The
+    /// time to start begins when all tables are open: each table limits by itself how long that may take.
     fn report_started(&mut self) {
         let (incarnation, tasks) = (self.coordinator.incarnation(), self.shared.tasks());
         self.restoring = tasks.iter().filter(|task| task.restores).map(|task| (task.id, task.place())).collect();
         if !self.restoring.is_empty() {
             self.watch.begin(Awaited::Restore, self.clock.now());
         }
+        let opened = tasks.first().map(|task| Input::Task(incarnation, task.id, Report::Restoring));
+        opened.into_iter().for_each(|opened| self.inputs.push_front(opened));
         let ready = tasks.iter().filter(|task| !task.restores).map(|task| task.id);
         self.inputs.extend(ready.map(|task| Input::Task(incarnation, task, Report::Started)));
     }
@@ -255,6 +260,10 @@ impl Driver {
     }
 
     fn restored(&mut self, task: TaskId) {
+        // A task that was cancelled has not restored its state.
+        if self.coordinator.phase() != Phase::Restoring {
+            return;
+        }
         self.restoring.remove(&task);
         if self.restoring.is_empty() && self.watch.done(Awaited::Restore) {
             self.shared.notify("the state of the job is restored");
@@ -327,7 +336,7 @@ impl Driver {
                 let store = self.durable.as_ref().map(|durable| &durable.store);
                 let own = self.coordinator.incarnation();
                 let error = match (cause, store) {
-                    (Cause::Store, store) => self.store_failure.take().or_else(|| store.map(no_answer)),
+                    (Cause::Store, store) => self.store_failure.take().or_else(|| store.map(Journal::no_answer)),
                     // The next owner removes files and fences transactions: the resulting errors of tasks are not the
                     // cause.
                     (_, Some(store)) if Journal::is_taken_over(store, own) => Some(Journal::lost(store)),
@@ -453,13 +462,6 @@ impl Driver {
     }
 }
 
-/// The error for a request to the log that hangs for longer than an entry may take.
-fn no_answer(store: &Store) -> Error {
-    Error::outside("the place of checkpoints does not answer")
-        .at(store.place().to_owned())
-        .remedy("check it, or allow more time ('checkpoint-timeout'); started again, the job resumes from its newest checkpoint")
-}
-
 impl Durable {
     fn start(
         &self,
@@ -480,6 +482,7 @@ impl Durable {
             former: from.map_or(&[], |checkpoint| self.former.behind(checkpoint.incarnation)),
             outline: &self.outline,
             state,
+            progress_interval: self.progress_interval,
             work: Some(self.work.clone()),
             log: Some(Log::new(self.store.clone())),
         };

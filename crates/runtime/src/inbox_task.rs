@@ -16,9 +16,6 @@ use crate::inbox::{Inbox, Received};
 use crate::recorder::Work;
 use crate::snapshot::{Snapshot, SourceSnapshot};
 
-/// A task that restores its state reports at most so often that it gets further.
-const PROGRESS: Duration = Duration::from_secs(1);
-
 /// The static side of one operator: an inbox that is read to its end before the main input.
 pub(crate) struct Side {
     operator: usize,
@@ -39,6 +36,8 @@ pub(crate) struct TaskParts {
     pub(crate) chain: Chain,
     /// What it resumes from, until it has restored it.
     pub(crate) restore: Option<Restore>,
+    /// How often it reports meanwhile that it gets further.
+    pub(crate) progress_interval: Duration,
     /// The sides that have not been read to their ends.
     pub(crate) sides: Vec<Side>,
     pub(crate) counters: Arc<TaskCounters>,
@@ -87,7 +86,7 @@ impl TaskParts {
         if let Some(restore) = self.restore.take() {
             let mut reported = self.clock.now();
             let wanted = || {
-                if self.clock.now() >= reported.plus(PROGRESS) {
+                if self.clock.now() >= reported.plus(self.progress_interval) {
                     reported = self.clock.now();
                     self.control.report(self.id, Report::Restoring);
                 }

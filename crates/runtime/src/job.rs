@@ -13,7 +13,7 @@ use anabranch_model::{
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Config, Owner, Tasks};
-use anabranch_state::{Log, Store};
+use anabranch_state::Log;
 
 use crate::assembly::{Assembly, DurableParts, assemble};
 use crate::driver::{Driver, Durable, Message};
@@ -25,7 +25,7 @@ use crate::origin::Origin;
 use crate::outline::Outline;
 use crate::recorder::{Recorder, Work};
 use crate::running::{Drive, Running, no_thread, panicked};
-use crate::settings::{config, tasks};
+use crate::settings::{config, progress_interval, tasks};
 
 /// How many failures with a restart are kept for the user: the newest ones.
 const RESTARTS_TOLD: usize = 100;
@@ -273,7 +273,7 @@ pub(crate) fn prepare(
     };
     for attempt in 1.. {
         let Some(mut taken) = checkpointing.take_over(plan, &config, &tasks, clock, origin)? else { break };
-        match assemble_taken(plan, connectors, &handle, &checkpointing.store, &mut taken) {
+        match assemble_taken(plan, connectors, &handle, checkpointing, &mut taken) {
             Ok(assembly) => {
                 let prepared = durable(plan, connectors, &handle, received, (checkpointing, taken, assembly), drive);
                 return Ok((handle, Some(prepared)));
@@ -313,7 +313,10 @@ fn volatile(
     let parts = match &outline {
         Some(outline) => {
             let state = beginning(origin, outline)?;
-            Some(DurableParts { after: Epoch(0), scope: "", former: &[], outline, state, work: None, log: None })
+            // Without a timeout nobody waits for its progress.
+            let progress_interval = Duration::MAX;
+            let (after, log) = (Epoch(0), None);
+            Some(DurableParts { after, scope: "", former: &[], outline, state, progress_interval, work: None, log })
         }
         None => None,
     };
@@ -329,14 +332,16 @@ fn assemble_taken(
     plan: &Plan,
     connectors: &Connectors,
     handle: &JobHandle,
-    store: &Store,
+    checkpointing: &Checkpointing,
     taken: &mut TakenOver,
 ) -> Result<Assembly> {
     let outline = Outline::new(plan);
     let (state, work) = (std::mem::take(&mut taken.state), Some(taken.work.0.clone()));
-    let log = Some(Log::new(store.clone()));
+    let log = Some(Log::new(checkpointing.store.clone()));
+    let progress_interval = progress_interval(checkpointing.timeout);
     let (scope, former) = (taken.job.as_str(), taken.former.behind(Incarnation(0)));
-    let parts = DurableParts { after: taken.after, scope, former, outline: &outline, state, work, log };
+    let (after, outline) = (taken.after, &outline);
+    let parts = DurableParts { after, scope, former, outline, state, progress_interval, work, log };
     let (clock, mailbox) = (Arc::clone(&handle.shared.clock), Arc::clone(&handle.mailbox));
     assemble(plan, connectors, clock, taken.incarnation, mailbox, Some(parts))
 }
@@ -358,7 +363,8 @@ fn durable(
     let mut driver = Driver::new(coordinator, mail, Arc::clone(&shared.clock), Arc::clone(shared), running, drive);
     let (plan, connectors, store) = (plan.clone(), connectors.clone(), checkpointing.store.clone());
     let outline = Outline::new(&plan);
-    driver.set_durable(Durable { plan, connectors, outline, origin, store, job, former, work });
+    let progress_interval = progress_interval(checkpointing.timeout);
+    driver.set_durable(Durable { plan, connectors, outline, origin, store, job, former, progress_interval, work });
     Prepared { assembly, driver, recorder: Some((recorder, to_do)) }
 }
 

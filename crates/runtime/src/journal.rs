@@ -305,6 +305,13 @@ impl Journal {
         Log::new(store.clone()).entries().is_ok_and(|entries| entries.iter().any(|(_, entry)| later(entry)))
     }
 
+    /// The error for a request to the log that hangs for longer than an entry may take.
+    pub(crate) fn no_answer(store: &Store) -> Error {
+        Error::outside("the place of checkpoints does not answer")
+            .at(store.place().to_owned())
+            .remedy("check it, or allow more time ('checkpoint-timeout'); started again, the job resumes from its newest checkpoint")
+    }
+
     /// The error of a coordinator whose number another process has taken.
     pub(crate) fn lost(store: &Store) -> Error {
         Error::user("another process has taken the job over")

@@ -20,6 +20,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 const WELL: Duration = Duration::from_secs(60);
 /// Time that cancelled tasks have to end before the job continues without them, or fails.
 const CANCEL: Duration = Duration::from_secs(60);
+/// A task that restores its state reports its progress at most so often.
+const PROGRESS: Duration = Duration::from_secs(1);
 /// Within one process no message is lost.
 const NEVER: Duration = Duration::MAX;
 
@@ -47,7 +49,7 @@ pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>
         checkpoint_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         checkpoint_failures_max: FAILURES_TOLERATED,
         checkpoints_kept: KEPT,
-        // Limits a restore without progress: a restore of much state may take as long as it needs.
+        // Limits a restore without progress. A restore of much state takes as long as it needs, and so does opening tables.
         start_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         cancel_timeout: CANCEL,
         restart: Restart {
@@ -62,6 +64,12 @@ pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>
         store_patience: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         ..Config::default()
     }
+}
+
+/// How often a task that restores its state reports its progress: several times within the time that a restore without
+/// progress may take.
+pub(crate) fn progress_interval(checkpoint_timeout: Duration) -> Duration {
+    PROGRESS.min(checkpoint_timeout / 4)
 }
 
 /// Groups that size themselves are limited so that checkpoints, which end groups, come as often as they should.
@@ -93,6 +101,12 @@ mod tests {
             GroupSizing::Adaptive(adaptive) => adaptive.max,
             GroupSizing::Fixed(_) => panic!("a size is not asked for"),
         }
+    }
+
+    #[test]
+    fn progress_is_reported_within_any_timeout() {
+        assert_eq!(progress_interval(Duration::from_millis(400)), Duration::from_millis(100));
+        assert_eq!(progress_interval(Duration::from_secs(600)), Duration::from_secs(1));
     }
 
     #[test]

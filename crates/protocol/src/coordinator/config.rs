@@ -16,7 +16,7 @@ pub struct Config {
     pub checkpoint_failures_max: u32,
     /// Number of committed checkpoints to keep, at least 1.
     pub checkpoints_kept: usize,
-    /// From the command to start, or the last progress of a task that restores its state, until every task has started.
+    /// From the command to start, or the last progress of a task that starts or restores its state, until every task has started.
     pub start_timeout: Duration,
     /// Longest time from the command to cancel until the tasks count as gone.
     pub cancel_timeout: Duration,

@@ -88,7 +88,7 @@ pub enum Input<S> {
 /// What a task reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report<S> {
-    /// It restores its state, and has got further with it.
+    /// It is created, or restores its state and has got further with it.
     Restoring,
     /// It is restored and ready.
     Started,
