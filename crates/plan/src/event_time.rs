@@ -81,6 +81,7 @@ fn of_join(join: &Join, index: usize) -> Option<EventTime> {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "one column")]
 fn of_column(expr: &Expr, input: &LogicalPlan) -> Option<EventTime> {
     match expr {
         Expr::Column(column) => event_time_of(input, input.schema().maybe_index_of_column(column)?),

@@ -1,10 +1,12 @@
 //! `INSERT INTO`: converts a query's columns to the columns of a table.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast};
+use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast};
 
 use crate::catalog::Catalog;
 use crate::lower::{Output, dead_letters};
@@ -54,10 +56,13 @@ fn targets(insert: &Insert, table: &Table) -> Result<Vec<usize>> {
     if insert.columns.is_empty() {
         return Ok((0..table.physical.fields().len()).collect());
     }
+    let fields = table.physical.fields().iter().enumerate();
+    let places: BTreeMap<&str, usize> = fields.map(|(index, field)| (field.name().as_str(), index)).collect();
     let mut targets = Vec::new();
+    let mut named = BTreeSet::new();
     for column in &insert.columns {
         let place = at(column.span.start);
-        let Ok(index) = table.physical.index_of(&column.value) else {
+        let Some(index) = places.get(column.value.as_str()).copied() else {
             let names: Vec<&str> = table.physical.fields().iter().map(|f| f.name().as_str()).collect();
             let near = nearest(&column.value, names.iter().copied());
             let help = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
@@ -65,7 +70,7 @@ fn targets(insert: &Insert, table: &Table) -> Result<Vec<usize>> {
                 .at(place)
                 .remedy(format!("{help}The columns are: {}", names.join(", "))));
         };
-        if targets.contains(&index) {
+        if !named.insert(index) {
             return Err(Error::user(format!("column '{}' is named twice", column.value)).at(place));
         }
         targets.push(index);
@@ -75,9 +80,10 @@ fn targets(insert: &Insert, table: &Table) -> Result<Vec<usize>> {
 
 /// Adds a projection to the query that computes the table's columns in its types.
 fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<LogicalPlan> {
+    let places: BTreeMap<usize, usize> = targets.iter().enumerate().map(|(place, target)| (*target, place)).collect();
     let mut exprs: Vec<Expr> = Vec::new();
     for (index, field) in table.physical.fields().iter().enumerate() {
-        let Some(position) = targets.iter().position(|target| *target == index) else {
+        let Some(position) = places.get(&index).copied() else {
             if !field.is_nullable() {
                 return Err(Error::user(format!("column '{}' of '{}' is NOT NULL", field.name(), table.name))
                     .remedy("give it a value"));
@@ -87,7 +93,7 @@ fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<Logical
             continue;
         };
         let column = Expr::from(query.schema().qualified_field(position));
-        let from = column.get_type(query.schema()).map_err(planning_error)?;
+        let from = query.schema().field(position).data_type().clone();
         if !is_assignable(&from, field.data_type()) {
             return Err(Error::user(format!(
                 "column {} of the query, '{}', is {}, but column '{}' of '{}' is {}",

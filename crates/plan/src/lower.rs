@@ -10,6 +10,7 @@
 //! that groups by the window uses the record, and only other uses of the window columns add an operator to the chain.
 
 mod aggregate;
+mod column_index;
 mod expr;
 mod join;
 mod literal;
@@ -28,6 +29,7 @@ use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
+use self::column_index::ColumnIndex;
 pub(crate) use self::scan::dead_letters;
 use self::stream::{LogicalColumn, Stream, Windowed};
 use crate::PlanOptions;
@@ -145,23 +147,24 @@ impl Lowering<'_> {
 
     fn project(&mut self, exprs: &[Expr], input: &LogicalPlan, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
         let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
-        let mut stream = self.plan(input, &columns_of(used.iter().copied(), input)?)?;
+        let below = ColumnIndex::of(input.schema());
+        let mut stream = self.plan(input, &columns_of(used.iter().copied(), &below)?)?;
         // Before any column is used: settling a window moves the columns.
-        let computed = used.iter().copied().filter(|e| stream.plain_column(e, input.schema()).is_none());
+        let computed = used.iter().copied().filter(|e| stream.plain_column(e, &below).is_none());
         let computed: Vec<&Expr> = computed.collect();
-        stream.settle_window_for(&computed, input.schema())?;
-        stream.share(&used, input.schema())?;
+        stream.settle_window_for(&computed, &below)?;
+        stream.share(&used, &below)?;
         let mut columns = Vec::with_capacity(exprs.len());
         for (index, expr) in exprs.iter().enumerate() {
             let field = plan.schema().field(index);
             let mut column = LogicalColumn::absent(field);
             if needed.contains(&index) {
-                match stream.plain_column(expr, input.schema()) {
+                match stream.plain_column(expr, &below) {
                     Some(source) => {
                         column.value = stream.columns[source].value.clone();
                         column.window = stream.columns[source].window;
                     }
-                    None => column.value = Some(stream.expr(expr, input.schema())?),
+                    None => column.value = Some(stream.expr(expr, &below)?),
                 }
             }
             columns.push(column);
@@ -174,7 +177,8 @@ impl Lowering<'_> {
     }
 
     fn filter(&mut self, predicate: &Expr, input: &LogicalPlan, needed: &Needed) -> Result<Stream> {
-        let mut below = columns_of([predicate], input)?;
+        let index = ColumnIndex::of(input.schema());
+        let mut below = columns_of([predicate], &index)?;
         let own = below.clone();
         below.extend(needed);
         let mut stream = self.plan(input, &below)?;
@@ -183,14 +187,15 @@ impl Lowering<'_> {
         if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) && !stream.may_fail() {
             stream.materialize();
         }
-        let predicate = stream.expr(predicate, input.schema())?;
+        let predicate = stream.expr(predicate, &index)?;
         stream.filter(&predicate);
         Ok(stream)
     }
 
     fn assign(&mut self, assign: &WindowAssign, needed: &Needed) -> Result<Stream> {
         let inputs = assign.input.schema().fields().len();
-        let mut below = columns_of([&assign.time], &assign.input)?;
+        let index = ColumnIndex::of(assign.input.schema());
+        let mut below = columns_of([&assign.time], &index)?;
         below.extend(needed.iter().filter(|index| **index < inputs));
         let mut stream = self.plan(&assign.input, &below)?;
         if !stream.has_event_time {
@@ -198,8 +203,8 @@ impl Lowering<'_> {
         }
         // An earlier window's columns are ordinary columns from here on.
         stream.settle_window()?;
-        let time = stream.expr(&assign.time, assign.input.schema())?;
-        let time_type = assign.time.get_type(assign.input.schema()).map_err(planning_error)?;
+        let time = stream.expr(&assign.time, &index)?;
+        let time_type = assign.time.get_type(&index).map_err(planning_error)?;
         stream.set_window(Windowed::lazily(assign.window, time, time_type), assign);
         Ok(stream)
     }
@@ -223,13 +228,13 @@ impl Lowering<'_> {
 }
 
 /// Indexes of the columns of `input` that the expressions read.
-fn columns_of<'e>(exprs: impl IntoIterator<Item = &'e Expr>, input: &LogicalPlan) -> Result<Needed> {
+fn columns_of<'e>(exprs: impl IntoIterator<Item = &'e Expr>, input: &ColumnIndex) -> Result<Needed> {
     let mut needed = Needed::new();
     for expr in exprs {
         let mut columns = std::collections::HashSet::new();
         expr_to_columns(expr, &mut columns).map_err(planning_error)?;
         for column in columns {
-            needed.insert(input.schema().index_of_column(&column).map_err(planning_error)?);
+            needed.insert(input.place(&column)?);
         }
     }
     Ok(needed)

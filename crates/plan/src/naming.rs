@@ -1,5 +1,6 @@
 //! Names of columns without an alias: a field of a row gets its last name.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
@@ -19,7 +20,8 @@ impl VisitorMut for Naming {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
         let tables: Vec<String> = select.from.iter().flat_map(tables_of).collect();
-        let mut taken: Vec<String> = select.projection.iter().filter_map(|item| name_of_item(item, &tables)).collect();
+        let mut taken: BTreeSet<String> =
+            select.projection.iter().filter_map(|item| name_of_item(item, &tables)).collect();
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = item else { continue };
             if let Some(last) = parts.last().filter(|_| is_field(parts, &tables)) {
@@ -29,7 +31,7 @@ impl VisitorMut for Naming {
                     count += 1;
                     alias.value = format!("{}_{count}", last.value);
                 }
-                taken.push(alias.value.clone());
+                taken.insert(alias.value.clone());
                 *item = SelectItem::ExprWithAlias { expr: Expr::CompoundIdentifier(parts.clone()), alias };
             }
         }

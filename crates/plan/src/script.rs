@@ -82,7 +82,8 @@ pub fn plan_script(
     on_large_stack(|| plan_statements(text, catalog, resolver, options))
 }
 
-fn plan_statements(
+/// [`plan_script`] on the thread of the caller.
+pub(crate) fn plan_statements(
     text: &str,
     catalog: &mut Catalog,
     resolver: &dyn TableResolver,
@@ -288,7 +289,7 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
         plan = top.input.as_ref().clone();
     }
     // Result columns may share names, but columns of a plan must not.
-    let mut names: Vec<String> = Vec::new();
+    let mut names: BTreeSet<String> = BTreeSet::new();
     let mut exprs = Vec::new();
     for (qualifier, field) in plan.schema().iter() {
         let mut unique = field.name().clone();
@@ -298,7 +299,7 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
             unique = format!("{}_{count}", field.name());
         }
         exprs.push(Expr::from((qualifier, field)).alias(&unique));
-        names.push(unique);
+        names.insert(unique);
     }
     let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
     let plan = planner.optimize(plan.map_err(planning_error)?)?;
@@ -346,6 +347,8 @@ fn describe(relation: &Relation) -> String {
         Relation::View(plan) => (plan.as_ref(), None),
     };
     let width = plan.schema().fields().iter().map(|f| f.name().chars().count()).max().unwrap_or(0);
+    let physical = table.map(|table| table.physical.fields().iter().map(|field| field.name()));
+    let physical: BTreeSet<&String> = physical.into_iter().flatten().collect();
     let mut lines = Vec::new();
     for field in plan.schema().fields() {
         let mut line = format!("{:width$}  {}", field.name(), sql_name(field.data_type()));
@@ -353,7 +356,7 @@ fn describe(relation: &Relation) -> String {
             line.push_str(" NOT NULL");
         }
         if let Some(table) = table {
-            if table.physical.index_of(field.name()).is_err() {
+            if !physical.contains(field.name()) {
                 line.push_str("  computed");
             }
             if table.primary_key.contains(field.name()) {

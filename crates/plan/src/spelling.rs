@@ -3,6 +3,7 @@
 mod forms;
 mod like;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use anabranch_model::{Error, Result};
@@ -50,12 +51,12 @@ pub(crate) fn name_columns(query: &mut Query) {
         body = left;
     }
     let SetExpr::Select(select) = body else { return };
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) = item {
             let text = expr.to_string();
             let is_name = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-            let repeated = seen.iter().filter(|s| **s == text).count();
+            let repeated = seen.get(&text).copied().unwrap_or_default();
             let alias = match repeated {
                 0 => text.clone(),
                 _ => format!("{text}_{}", repeated + 1),
@@ -63,7 +64,7 @@ pub(crate) fn name_columns(query: &mut Query) {
             if repeated > 0 || !is_name {
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(alias) };
             }
-            seen.push(text);
+            seen.insert(text, repeated + 1);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Declared tables: a connector, the columns in its records, the columns computed from them, event time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{ConnectorSpec, Lateness, TableTraits};
@@ -163,8 +163,10 @@ pub(crate) fn static_sides(left: &LogicalPlan, right: &LogicalPlan) -> (bool, bo
 }
 
 fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> Result<SchemaRef> {
+    let names: BTreeSet<&str> = columns.iter().map(|column| column.name.value.as_str()).collect();
+    let keys: BTreeSet<&str> = primary_key.iter().map(|key| key.value.as_str()).collect();
     for key in primary_key {
-        if !columns.iter().any(|c| c.name.value == key.value) {
+        if !names.contains(key.value.as_str()) {
             let near = nearest(&key.value, columns.iter().map(|c| c.name.value.as_str()));
             let error = Error::user(format!("there is no column '{}'", key.value)).at(at(key.span.start));
             return Err(match near {
@@ -175,7 +177,7 @@ fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> 
     }
     let fields = columns.iter().filter_map(|column| match &column.kind {
         ColumnKind::Physical { data_type, nullable } => {
-            let key = primary_key.iter().any(|key| key.value == column.name.value);
+            let key = keys.contains(column.name.value.as_str());
             Some(Field::new(&column.name.value, data_type.clone(), *nullable && !key))
         }
         ColumnKind::Computed(_) => None,

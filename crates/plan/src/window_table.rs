@@ -212,6 +212,7 @@ fn event_time(
              TIMESTAMP or TIMESTAMP_LTZ); after a first window, use window_time"
         )));
     }
+    #[expect(clippy::disallowed_methods, reason = "one column")]
     let index = input.schema().index_of_column(column).map_err(planning_error)?;
     if event_time_of(input, index).is_none() {
         return Err(Error::user(format!("'{shown}' is no event-time column any more")).at(place).remedy(

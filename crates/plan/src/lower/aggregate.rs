@@ -1,13 +1,16 @@
 //! Aggregations: by window, or over everything if the input ends; in one phase or in two.
 
+use std::collections::BTreeMap;
+
 use anabranch_dataflow::{
     AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, Window, WindowAggregateSpec,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion_expr::expr::AggregateFunction;
-use datafusion_expr::{Aggregate, Expr as Logical, LogicalPlan};
+use datafusion_expr::{Aggregate, Expr as Logical};
 
+use super::column_index::ColumnIndex;
 use super::states::{is_mergeable, pane_start, state_fields};
 use super::stream::{LogicalColumn, Stream, WindowColumn, Windowed, minus_ms};
 use super::{Lowering, Needed, columns_of};
@@ -44,9 +47,10 @@ impl Lowering<'_> {
                 aggregate.aggr_expr.iter().enumerate().filter(|(i, _)| needed.contains(&(groups + i))).map(|(_, e)| e),
             )
             .collect();
-        let mut stream = self.plan(&aggregate.input, &columns_of(wanted.iter().copied(), &aggregate.input)?)?;
-        stream.share(&wanted, aggregate.input.schema())?;
-        let mut grouping = grouping(aggregate, needed, &mut stream)?;
+        let below = ColumnIndex::of(aggregate.input.schema());
+        let mut stream = self.plan(&aggregate.input, &columns_of(wanted.iter().copied(), &below)?)?;
+        stream.share(&wanted, &below)?;
+        let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
         check_ends(&grouping, &stream)?;
         let input_schema = stream.physical_schema();
         let target = if grouping.keys.is_empty() { 1 } else { self.parallelism };
@@ -69,7 +73,7 @@ impl Lowering<'_> {
             let first_key = fields.len();
             fields.extend(grouping.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable)));
             for (aggregate_spec, call) in grouping.aggregates.iter().zip(&grouping.calls) {
-                fields.extend(state_fields(aggregate_spec, call, aggregate.input.schema())?);
+                fields.extend(state_fields(aggregate_spec, call, &below)?);
             }
             stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Partial, &grouping)));
             stream.physical = fields;
@@ -97,7 +101,7 @@ impl Lowering<'_> {
     /// time.
     fn shuffle_rows(&mut self, mut stream: Stream, grouping: &mut Grouping, target: u32) -> Stream {
         let schema = stream.physical.clone();
-        let mut columns = Columns { exprs: grouping.keys.clone(), schema: &schema };
+        let mut columns = Columns::of(grouping.keys.clone(), &schema);
         for (index, key) in grouping.keys.iter_mut().enumerate() {
             key.expr = Expr::Column(index);
         }
@@ -129,14 +133,33 @@ impl Lowering<'_> {
 /// The columns of a shuffled row, collected one by one.
 struct Columns<'a> {
     exprs: Vec<NamedExpr>,
+    /// The first place in `exprs` of each column that is carried unchanged.
+    carried: BTreeMap<usize, usize>,
     schema: &'a [Field],
 }
 
-impl Columns<'_> {
+impl<'a> Columns<'a> {
+    fn of(exprs: Vec<NamedExpr>, schema: &'a [Field]) -> Self {
+        let mut carried = BTreeMap::new();
+        for (place, named) in exprs.iter().enumerate() {
+            if let Expr::Column(index) = named.expr {
+                carried.entry(index).or_insert(place);
+            }
+        }
+        Columns { exprs, carried, schema }
+    }
+
     /// The index of `expr`, which is added if it is new. Without a type it must be a column.
     fn add(&mut self, name: &str, expr: &Expr, data_type: Option<DataType>) -> Expr {
-        if let Some(position) = self.exprs.iter().position(|e| e.expr == *expr) {
+        let found = match expr {
+            Expr::Column(index) => self.carried.get(index).copied(),
+            _ => self.exprs.iter().position(|e| e.expr == *expr),
+        };
+        if let Some(position) = found {
             return Expr::Column(position);
+        }
+        if let Expr::Column(index) = expr {
+            self.carried.insert(*index, self.exprs.len());
         }
         let (name, data_type, nullable) = match (expr, data_type) {
             (Expr::Column(index), _) => {
@@ -153,7 +176,7 @@ impl Columns<'_> {
     fn carry(&mut self, expr: &Expr) -> Expr {
         let mut reads = Vec::new();
         expr.for_each_column(&mut |index| reads.push(index));
-        let mut positions = std::collections::BTreeMap::new();
+        let mut positions = BTreeMap::new();
         for index in reads {
             if let Expr::Column(position) = self.add("", &Expr::Column(index), None) {
                 positions.insert(index, position);
@@ -164,11 +187,15 @@ impl Columns<'_> {
 }
 
 /// Keys, window and aggregates over the physical columns.
-fn grouping<'a>(aggregate: &'a Aggregate, needed: &Needed, stream: &mut Stream) -> Result<Grouping<'a>> {
-    let input: &LogicalPlan = &aggregate.input;
+fn grouping<'a>(
+    aggregate: &'a Aggregate,
+    needed: &Needed,
+    below: &ColumnIndex,
+    stream: &mut Stream,
+) -> Result<Grouping<'a>> {
     let fields = aggregate.schema.fields();
     let window_column = |stream: &Stream, expr: &Logical| {
-        stream.plain_column(expr, input.schema()).and_then(|index| stream.columns[index].window)
+        stream.plain_column(expr, below).and_then(|index| stream.columns[index].window)
     };
     let windowed = aggregate.group_expr.iter().any(|e| window_column(stream, e).is_some());
     if !windowed {
@@ -177,11 +204,11 @@ fn grouping<'a>(aggregate: &'a Aggregate, needed: &Needed, stream: &mut Stream) 
     // Expressions first: one over a window column settles the window, which moves the columns.
     for expr in aggregate.group_expr.iter().chain(&aggregate.aggr_expr) {
         if window_column(stream, expr).is_none() && !matches!(strip(expr), Logical::AggregateFunction(_)) {
-            stream.expr(expr, input.schema())?;
+            stream.expr(expr, below)?;
         }
         if let Logical::AggregateFunction(call) = strip(expr) {
             for arg in call.params.args.iter().chain(call.params.filter.as_deref()) {
-                stream.expr(arg, input.schema())?;
+                stream.expr(arg, below)?;
             }
         }
     }
@@ -201,7 +228,7 @@ fn grouping<'a>(aggregate: &'a Aggregate, needed: &Needed, stream: &mut Stream) 
         grouping.outputs.push(Output::Key(grouping.keys.len()));
         grouping.keys.push(NamedExpr {
             name: field.name().clone(),
-            expr: stream.expr(expr, input.schema())?,
+            expr: stream.expr(expr, below)?,
             data_type: field.data_type().clone(),
             nullable: field.is_nullable(),
         });
@@ -212,7 +239,7 @@ fn grouping<'a>(aggregate: &'a Aggregate, needed: &Needed, stream: &mut Stream) 
         if needed.contains(&position) {
             let call = aggregate_call(expr)?;
             let name = format!("{}_{}", call.func.name(), grouping.aggregates.len() + 1);
-            grouping.aggregates.push(aggregate_spec(name, call, &fields[position], input, stream)?);
+            grouping.aggregates.push(aggregate_spec(name, call, &fields[position], below, stream)?);
             grouping.calls.push(call);
         }
     }
@@ -237,7 +264,7 @@ fn aggregate_spec(
     name: String,
     call: &AggregateFunction,
     field: &Field,
-    input: &LogicalPlan,
+    below: &ColumnIndex,
     stream: &mut Stream,
 ) -> Result<AggregateSpec> {
     let function = call.func.name().to_string();
@@ -245,7 +272,7 @@ fn aggregate_spec(
         return Err(Error::user(format!("ORDER BY and IGNORE NULLS in {function}(...) are not supported yet"))
             .remedy("omit them"));
     }
-    let mut over = |expr: &Logical| stream.expr(expr, input.schema());
+    let mut over = |expr: &Logical| stream.expr(expr, below);
     Ok(AggregateSpec {
         name,
         args: call.params.args.iter().map(&mut over).collect::<Result<_>>()?,

@@ -3,20 +3,20 @@
 use anabranch_dataflow::{BinaryOp, Expr, Literal};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
-use datafusion_common::DFSchema;
 use datafusion_expr::{Expr as Logical, ExprSchemable, Operator};
 
+use super::column_index::ColumnIndex;
 use super::literal::literal;
 use crate::exact::{Meaning, meaning};
 use crate::place::planning_error;
 
 /// Converts an expression over `schema`; `column` returns the value of each column by its index.
-pub(super) fn convert(expr: &Logical, schema: &DFSchema, column: &dyn Fn(usize) -> Result<Expr>) -> Result<Expr> {
+pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usize) -> Result<Expr>) -> Result<Expr> {
     let sub = |expr: &Logical| convert(expr, schema, column);
     let boxed = |expr: &Logical| sub(expr).map(Box::new);
     Ok(match expr {
         Logical::Alias(alias) => sub(&alias.expr)?,
-        Logical::Column(name) => column(schema.index_of_column(name).map_err(planning_error)?)?,
+        Logical::Column(name) => column(schema.place(name)?)?,
         Logical::Literal(value, _) => Expr::Literal(literal(value)?),
         Logical::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or | Operator::StringConcat) => {
             let op = binary_op(binary.op, expr)?;

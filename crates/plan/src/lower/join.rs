@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use anabranch_dataflow::{ExchangeKind, Expr, JoinKind, OperatorSpec, Port, StaticJoinSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::Field;
-use datafusion_common::{DFSchema, JoinType, NullEquality};
+use datafusion_common::{JoinType, NullEquality};
 use datafusion_expr::{Expr as Logical, Join, LogicalPlan};
 
+use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream, Windowed};
 use super::{Lowering, Needed, columns_of};
@@ -39,8 +40,10 @@ impl Lowering<'_> {
         let probe_len = sides.probe.schema().fields().len();
         let build_len = sides.build.schema().fields().len();
         let first_len = if sides.build_first { build_len } else { probe_len };
-        let mut probe_needed = columns_of(sides.keys.iter().map(|(probe, _)| *probe), sides.probe)?;
-        let mut build_needed = columns_of(sides.keys.iter().map(|(_, build)| *build), sides.build)?;
+        let probe_index = ColumnIndex::of(sides.probe.schema());
+        let build_index = ColumnIndex::of(sides.build.schema());
+        let mut probe_needed = columns_of(sides.keys.iter().map(|(probe, _)| *probe), &probe_index)?;
+        let mut build_needed = columns_of(sides.keys.iter().map(|(_, build)| *build), &build_index)?;
         let mut output_needed: [Needed; 2] = [BTreeSet::new(), BTreeSet::new()];
         for index in needed {
             let is_build = sides.with_build && (*index < first_len) == sides.build_first;
@@ -51,9 +54,9 @@ impl Lowering<'_> {
         build_needed.extend(&output_needed[1]);
         if let Some(filter) = &join.filter {
             for column in filter.column_refs() {
-                match sides.probe.schema().maybe_index_of_column(column) {
+                match probe_index.find(column) {
                     Some(index) => probe_needed.insert(index),
-                    None => build_needed.insert(sides.build.schema().index_of_column(column).map_err(planning_error)?),
+                    None => build_needed.insert(build_index.place(column)?),
                 };
             }
         }
@@ -86,12 +89,14 @@ impl Lowering<'_> {
     ) -> Result<Stream> {
         // Before any key is used: settling a window moves the columns.
         let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(&join.filter).collect();
-        probe.settle_window_for(&read, sides.probe.schema())?;
+        let probe_index = ColumnIndex::of(sides.probe.schema());
+        let build_index = ColumnIndex::of(sides.build.schema());
+        probe.settle_window_for(&read, &probe_index)?;
         let mut probe_keys = Vec::new();
         let mut build_keys = Vec::new();
         for (probe_key, build_key) in &sides.keys {
-            probe_keys.push(probe.expr(probe_key, sides.probe.schema())?);
-            build_keys.push(build_value(build_key, sides.build.schema(), &build)?);
+            probe_keys.push(probe.expr(probe_key, &probe_index)?);
+            build_keys.push(build_value(build_key, &build_index, &build)?);
         }
         let filter = match &join.filter {
             Some(filter) => Some(join_filter(filter, sides, &probe, &build)?),
@@ -186,7 +191,7 @@ fn join_filter(filter: &Logical, sides: &Sides, probe: &Stream, build: &Stream) 
     let probe_len = sides.probe.schema().fields().len();
     let offset = probe.physical.len();
     let missing = || Error::internal("a column of a join's condition was not needed");
-    convert(filter, &schema, &|index| match index.checked_sub(probe_len) {
+    convert(filter, &ColumnIndex::of(&schema), &|index| match index.checked_sub(probe_len) {
         None => probe.columns[index].value.clone().ok_or_else(missing),
         Some(index) => match build.columns[index].value {
             Some(Expr::Column(physical)) => Ok(Expr::Column(physical + offset)),
@@ -231,7 +236,7 @@ fn keep_values(columns: &[LogicalColumn], needed: &Needed) -> Vec<LogicalColumn>
 }
 
 /// A key over the rows of the static side.
-fn build_value(key: &Logical, schema: &DFSchema, build: &Stream) -> Result<Expr> {
+fn build_value(key: &Logical, schema: &ColumnIndex, build: &Stream) -> Result<Expr> {
     convert(key, schema, &|index| {
         build.columns[index].value.clone().ok_or_else(|| Error::internal("a key of a join was not needed"))
     })

@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, TableScan};
 
+use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
@@ -41,7 +42,7 @@ impl Lowering<'_> {
         };
         let watermark = match event_time {
             Some((expr, plan, _)) => Some(WatermarkSpec {
-                time: convert(&expr, plan.schema(), &|index| {
+                time: convert(&expr, &ColumnIndex::of(plan.schema()), &|index| {
                     Ok(anabranch_dataflow::Expr::Column(decoded_index(scan_column(plan, index))?))
                 })?,
                 delay_ms: table.watermark.as_ref().map_or(0, |w| w.delay_ms),
@@ -97,7 +98,8 @@ pub(super) fn report_malformed_once(stages: &mut [Stage]) {
     let alike = |a: &SourceSpec, b: &SourceSpec| {
         (&a.table, &a.connector, &a.declared, &a.on_malformed) == (&b.table, &b.connector, &b.declared, &b.on_malformed)
     };
-    let covers = |a: &SourceSpec, b: &SourceSpec| b.projection.iter().all(|column| a.projection.contains(column));
+    let covers =
+        |a: &SourceSpec, b: &SourceSpec| b.projection.iter().all(|column| a.projection.binary_search(column).is_ok());
     let left = sources().map(|(place, source)| {
         let readers = || sources().filter(|(_, other)| alike(source, other));
         let reporter = readers().find(|(_, one)| readers().all(|(_, other)| covers(one, other)));
@@ -164,9 +166,9 @@ fn event_time(table: &Table) -> Result<Option<(LogicalExpr, &LogicalPlan, Needed
             .remedy("compute it by one expression of the record's columns"));
     }
     let mut reads = Needed::new();
+    let columns = ColumnIndex::of(input.schema());
     for column in expr.column_refs() {
-        let index = input.schema().index_of_column(column).map_err(planning_error)?;
-        reads.insert(scan_column(input, index));
+        reads.insert(scan_column(input, columns.place(column)?));
     }
     Ok(Some((expr, input, reads)))
 }

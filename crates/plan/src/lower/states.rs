@@ -5,11 +5,11 @@ use std::sync::Arc;
 use anabranch_dataflow::AggregateSpec;
 use anabranch_model::Result;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion_common::DFSchema;
 use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::function::StateFieldsArgs;
 use datafusion_expr::{Expr, ExprSchemable};
 
+use super::column_index::ColumnIndex;
 use crate::place::planning_error;
 
 /// Aggregates whose states merge to the same result in any order and are much smaller than their rows.
@@ -48,7 +48,7 @@ pub(super) fn is_mergeable(spec: &AggregateSpec) -> bool {
 }
 
 /// Columns of an aggregate's partial state, with the names of the aggregate's implementation.
-pub(super) fn state_fields(spec: &AggregateSpec, call: &AggregateFunction, schema: &DFSchema) -> Result<Vec<Field>> {
+pub(super) fn state_fields(spec: &AggregateSpec, call: &AggregateFunction, schema: &ColumnIndex) -> Result<Vec<Field>> {
     let input_fields: Vec<FieldRef> = call
         .params
         .args
@@ -124,6 +124,7 @@ mod tests {
         };
         let call = AggregateFunction::new_udf(call, args, false, None, Vec::new(), None);
         let schema = schema.to_dfschema().expect("schema");
+        let schema = ColumnIndex::of(&schema);
         assert_eq!(state_fields(&spec, &call, &schema).expect("states"), expected, "{function}");
     }
 

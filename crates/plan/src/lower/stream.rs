@@ -9,10 +9,10 @@ use anabranch_dataflow::{
 };
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
-use datafusion_common::DFSchema;
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr as logical;
 
+use super::column_index::ColumnIndex;
 use super::expr::convert;
 use crate::window_assign::{WINDOW_COLUMNS, WindowAssign};
 
@@ -210,7 +210,7 @@ impl Stream {
     /// Converts a logical expression to one over the physical columns. If the expression reads window columns, they get
     /// values, which moves the physical columns: expressions converted before are not valid after. For several
     /// expressions, first call [`Stream::settle_window_for`] with all of them.
-    pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &DFSchema) -> Result<Expr> {
+    pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &ColumnIndex) -> Result<Expr> {
         self.settle_window_for(&[expr], schema)?;
         convert(expr, schema, &|index| {
             self.columns[index]
@@ -222,31 +222,31 @@ impl Stream {
 
     /// Computes the window columns if one of the expressions reads one without a value. The expressions may also read
     /// columns of other streams.
-    pub(super) fn settle_window_for(&mut self, exprs: &[&logical::Expr], schema: &DFSchema) -> Result<()> {
+    pub(super) fn settle_window_for(&mut self, exprs: &[&logical::Expr], schema: &ColumnIndex) -> Result<()> {
         let is_lazy = |index: usize| self.columns[index].window.is_some() && self.columns[index].value.is_none();
         let mut read = exprs.iter().flat_map(|e| e.column_refs());
-        if read.any(|column| schema.maybe_index_of_column(column).is_some_and(is_lazy)) {
+        if read.any(|column| schema.find(column).is_some_and(is_lazy)) {
             self.settle_window()?;
         }
         Ok(())
     }
 
     /// The logical column that an expression names, if it is only a name.
-    pub(super) fn plain_column(&self, expr: &logical::Expr, schema: &DFSchema) -> Option<usize> {
+    pub(super) fn plain_column(&self, expr: &logical::Expr, schema: &ColumnIndex) -> Option<usize> {
         match expr {
             logical::Expr::Alias(alias) => self.plain_column(&alias.expr, schema),
-            logical::Expr::Column(column) => schema.index_of_column(column).ok(),
+            logical::Expr::Column(column) => schema.find(column),
             _ => None,
         }
     }
 
     /// Computes costly columns now if the expressions read one of them more than once, and read those that may fail for
     /// every row.
-    pub(super) fn share(&mut self, exprs: &[&logical::Expr], schema: &DFSchema) -> Result<()> {
+    pub(super) fn share(&mut self, exprs: &[&logical::Expr], schema: &ColumnIndex) -> Result<()> {
         let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
         for expr in exprs {
             for (column, count) in expr.column_refs_counts() {
-                let index = schema.index_of_column(column).map_err(crate::place::planning_error)?;
+                let index = schema.place(column)?;
                 *uses.entry(index).or_default() += count;
             }
         }
@@ -315,9 +315,10 @@ impl Stream {
             keep: keep.clone(),
         }));
         let mut physical: Vec<Field> = keep.iter().map(|index| self.physical[*index].clone()).collect();
+        let places: BTreeMap<usize, usize> = keep.iter().enumerate().map(|(place, index)| (*index, place)).collect();
         for column in &mut self.columns {
             column.value = match (&column.value, column.window) {
-                (Some(Expr::Column(index)), _) => keep.iter().position(|k| k == index).map(Expr::Column),
+                (Some(Expr::Column(index)), _) => places.get(index).copied().map(Expr::Column),
                 (_, Some(window)) => Some(Expr::Column(keep.len() + window as usize)),
                 _ => None,
             };
@@ -396,7 +397,7 @@ impl Stream {
 
 /// Adds the columns that an expression reads for every row. Columns read only in a branch of CASE, after AND or OR, as
 /// an argument that a function may skip, or in an aggregate with FILTER are not added.
-fn certain_columns(expr: &logical::Expr, schema: &DFSchema, found: &mut BTreeSet<usize>) -> Result<()> {
+fn certain_columns(expr: &logical::Expr, schema: &ColumnIndex, found: &mut BTreeSet<usize>) -> Result<()> {
     let walked = expr.apply(|expr| {
         Ok(match expr {
             logical::Expr::Case(_) | logical::Expr::ScalarFunction(_) => TreeNodeRecursion::Jump,
@@ -407,7 +408,7 @@ fn certain_columns(expr: &logical::Expr, schema: &DFSchema, found: &mut BTreeSet
             }
             logical::Expr::AggregateFunction(call) if call.params.filter.is_some() => TreeNodeRecursion::Jump,
             logical::Expr::Column(column) => {
-                found.insert(schema.index_of_column(column)?);
+                found.insert(schema.place(column).map_err(crate::place::through)?);
                 TreeNodeRecursion::Continue
             }
             _ => TreeNodeRecursion::Continue,

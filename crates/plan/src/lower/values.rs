@@ -8,6 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::DFSchema;
 use datafusion_expr::{EmptyRelation, Values};
 
+use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
@@ -33,8 +34,9 @@ impl Lowering<'_> {
         // The number of rows needs a column that carries it.
         let kept: Vec<usize> = if needed.is_empty() { vec![0] } else { needed.iter().copied().collect() };
         let schema = DFSchema::empty();
+        let columns = ColumnIndex::of(&schema);
         let no_column = |_| Err(Error::internal("a constant row reads a column"));
-        let cell = |row: &Vec<datafusion_expr::Expr>, index: usize| convert(&row[index], &schema, &no_column);
+        let cell = |row: &Vec<datafusion_expr::Expr>, index: usize| convert(&row[index], &columns, &no_column);
         let row = |row| kept.iter().map(|index| cell(row, *index)).collect::<Result<Vec<_>>>();
         let rows = values.values.iter().map(row).collect::<Result<Vec<_>>>()?;
         let mut stream = one_row();

@@ -1,6 +1,6 @@
 //! `CREATE TABLE` in Flink's grammar: physical and computed columns, a watermark, a primary key, options.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
@@ -64,9 +64,10 @@ pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: boo
         options: BTreeMap::new(),
         start,
     };
+    let mut names = BTreeSet::new();
     if parser.consume_token(&Token::LParen) {
         loop {
-            element(parser, &mut table)?;
+            element(parser, &mut table, &mut names)?;
             if !parser.consume_token(&Token::Comma) {
                 break;
             }
@@ -91,8 +92,8 @@ pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: boo
     Ok(table)
 }
 
-/// A column, a watermark or a constraint.
-fn element(parser: &mut Parser, table: &mut CreateTable) -> Result<()> {
+/// A column, a watermark or a constraint. `names` are those of the columns so far.
+fn element(parser: &mut Parser, table: &mut CreateTable, names: &mut BTreeSet<String>) -> Result<()> {
     let start = parser.peek_token();
     if is_word(&start.token, "WATERMARK") && parser.peek_nth_token_ref(1).token.to_string().eq_ignore_ascii_case("FOR")
     {
@@ -122,12 +123,12 @@ fn element(parser: &mut Parser, table: &mut CreateTable) -> Result<()> {
         let found = parser.peek_token();
         return Err(Error::user("the only constraint is PRIMARY KEY (...) NOT ENFORCED").at(at(found.span.start)));
     }
-    column(parser, table)
+    column(parser, table, names)
 }
 
-fn column(parser: &mut Parser, table: &mut CreateTable) -> Result<()> {
+fn column(parser: &mut Parser, table: &mut CreateTable, names: &mut BTreeSet<String>) -> Result<()> {
     let name = parsed(parser.parse_identifier())?;
-    if table.columns.iter().any(|c| c.name.value == name.value) {
+    if !names.insert(name.value.clone()) {
         return Err(Error::user(format!("column '{}' is declared twice", name.value)).at(at(name.span.start)));
     }
     if table.columns.len() >= COLUMNS_MAX {
