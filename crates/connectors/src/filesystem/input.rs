@@ -30,6 +30,20 @@ impl Compression {
         }
     }
 
+    /// What a compressed file consists of.
+    fn part(self) -> &'static str {
+        if self == Compression::Zstd { "frame" } else { "member" }
+    }
+
+    /// Whether the decoder found something else where a member or frame should begin.
+    fn is_not_a_part(self, error: &io::Error) -> bool {
+        let message = error.to_string();
+        match self {
+            Compression::Zstd => message.contains("Unknown frame descriptor"),
+            _ => message.contains("invalid gzip header"),
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
             Compression::None => "plain",
@@ -69,6 +83,8 @@ pub(super) struct Input {
     packed_bytes: u64,
     /// There were no more bytes at the last read.
     is_at_end: bool,
+    /// At the last read, the compressed file ended within a member or frame: its writer is still writing it.
+    is_cut: bool,
 }
 
 enum Reader {
@@ -88,6 +104,7 @@ impl Input {
             position,
             packed_bytes: 0,
             is_at_end: false,
+            is_cut: false,
         }
     }
 
@@ -109,9 +126,9 @@ impl Input {
         self.position
     }
 
-    /// Whether there were no more bytes at the last read.
+    /// Whether there were no more bytes at the last read, and none are missing.
     pub(super) fn is_at_end(&self) -> bool {
-        self.is_at_end
+        self.is_at_end && !self.is_cut
     }
 
     pub(super) fn head(&self) -> Head {
@@ -192,9 +209,13 @@ impl Input {
             _ => Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, file))),
         };
         let skipped = match io::copy(&mut reader.by_ref().take(self.position), &mut io::sink()) {
-            Err(error) if self.is_incomplete(&error) => return Ok(Supply::Nothing),
+            Err(error) if self.is_incomplete(&error) => {
+                self.is_cut = true;
+                return Ok(Supply::Nothing);
+            }
             skipped => skipped?,
         };
+        self.is_cut = false;
         if skipped < self.position {
             return match self.tracked {
                 Some(_) => Ok(Supply::Replaced),
@@ -218,7 +239,10 @@ impl Input {
         let at_end = match read {
             Ok(read) => read < most,
             // The writer has not written the rest yet.
-            Err(error) if self.is_incomplete(&error) => true,
+            Err(error) if self.is_incomplete(&error) => {
+                self.is_cut = true;
+                true
+            }
             Err(error) => return Err(self.failed(&error)),
         };
         self.is_at_end = at_end;
@@ -234,6 +258,20 @@ impl Input {
         self.tracked.is_some() && self.compression != Compression::None && error.kind() == ErrorKind::UnexpectedEof
     }
 
+    /// Whether a compressed file is open and has delivered bytes.
+    fn has_delivered_packed(&self) -> bool {
+        self.position > 0 && matches!(self.reader, Some(Reader::Packed(_)))
+    }
+
+    /// The file, and how far its text could be read.
+    fn place(&self) -> String {
+        let path = self.path.display();
+        match self.has_delivered_packed() {
+            true => format!("{path}, after byte {} of its text", self.position),
+            false => path.to_string(),
+        }
+    }
+
     fn failed(&self, error: &io::Error) -> Error {
         let path = self.path.display();
         match error.kind() {
@@ -243,8 +281,16 @@ impl Input {
             }
             ErrorKind::UnexpectedEof if self.compression != Compression::None => {
                 Error::user(format!("the {} file ends too early", self.compression.name()))
-                    .at(path.to_string())
+                    .at(self.place())
                     .remedy("write the file again, or move it away")
+            }
+            ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other if self.has_delivered_packed() => {
+                let (name, part) = (self.compression.name(), self.compression.part());
+                let message = match self.compression.is_not_a_part(error) {
+                    true => format!("the {name} file has bytes behind its last {part} that are no {part}"),
+                    false => format!("the {name} file is damaged: {error}"),
+                };
+                Error::user(message).at(self.place()).remedy("write the file again, or move it away")
             }
             ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other
                 if self.compression != Compression::None =>

@@ -110,16 +110,40 @@ fn what_is_packed_is_read_from_any_record_on() {
             let rest = read(&mut open(&path, Framing::Lines, false, byte, records as u64 + 1));
             assert_eq!(rest, whole[records..], "{name} from record {records}");
         }
-        let packed = fs::read(&path).unwrap();
-        fs::write(&path, &packed[..packed.len() - 20]).unwrap();
-        let mut torn = open(&path, Framing::Lines, false, 0, 1);
-        let error = (0..10).find_map(|_| torn.next().err()).unwrap().to_string();
-        assert!(error.contains(name) && error.contains("ends too early"), "{error}");
         fs::write(&path, "not packed at all, whatever the name says\n").unwrap();
         let error = open(&path, Framing::Lines, false, 0, 1).next().err().unwrap().to_string();
         assert!(error.contains(name) && error.contains("not a readable"), "{error}");
         fs::write(&path, "").unwrap();
         assert_eq!(read(&mut open(&path, Framing::Lines, false, 0, 1)), []);
+    }
+}
+
+#[test]
+fn a_packed_file_that_is_cut_or_followed_by_something_else_is_refused_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, pack) in [("a.gz", gzip as fn(&[u8]) -> Vec<u8>), ("a.zst", zstd)] {
+        let path = folder.path().join(name);
+        let (one, two) = (pack(b"one\ntwo\n"), pack(b"three\nfour\n"));
+        let packed = [one.as_slice(), &two].concat();
+        let error_of = |bytes: &[u8], byte: u64, line: u64| {
+            fs::write(&path, bytes).unwrap();
+            let mut reader = open(&path, Framing::Lines, false, byte, line);
+            (0..10).find_map(|_| reader.next().err()).map(|error| error.to_string())
+        };
+        for end in (1..packed.len()).filter(|end| *end != one.len()) {
+            let error = error_of(&packed[..end], 0, 1).unwrap_or_else(|| panic!("{name}: {end} bytes are read"));
+            let place = if end < one.len() { "" } else { ", after byte " };
+            assert!(error.contains(&format!("{name}{place}")), "{end} bytes: {error}");
+            assert!(error.contains("ends too early"), "{end} bytes: {error}");
+        }
+        // In the part that a resumed job skips.
+        let error = error_of(&packed[..packed.len() - 1], 18, 4).unwrap();
+        assert!(error.contains(name) && error.contains("ends too early"), "{error}");
+        for rest in [&b"not packed at all"[..], &[0; 100]] {
+            let error = error_of(&[&packed, rest].concat(), 0, 1).unwrap_or_else(|| panic!("{name}: {rest:?}"));
+            assert!(error.contains(&format!("{name}, after byte 19 of its text")), "{error}");
+            assert!(error.contains("has bytes behind its last"), "{error}");
+        }
     }
 }
 
@@ -136,6 +160,16 @@ fn a_packed_file_that_is_being_written_is_read_as_far_as_it_goes() {
             fs::write(&path, &packed[..end]).unwrap();
             all.extend(read(&mut reader));
             assert!(!reader.is_replaced(), "{name} of {end} bytes");
+            let is_whole = [pack(b"one\ntwo\n").len(), packed.len()].contains(&end);
+            for _ in 0..2 {
+                assert_eq!(reader.is_at_end(), is_whole, "{name} of {end} bytes");
+                assert_eq!(read(&mut reader), []);
+            }
+            // So does a reader that resumes there.
+            let Position::Text { byte, line } = reader.position() else { panic!("a text") };
+            let mut resumed = open(&path, Framing::Lines, true, byte, line);
+            assert_eq!(read(&mut resumed), []);
+            assert_eq!((read(&mut resumed), resumed.is_at_end()), (vec![], is_whole), "{name} of {end} bytes");
         }
         assert_eq!(texts(&all), [(1, "one\n"), (2, "two\n"), (3, "three\n"), (4, "four\n")], "{name}");
     }
