@@ -1,11 +1,12 @@
 //! Declared columns of connectors that know their columns: a declaration may name some of them in any order.
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
-use crate::format::{is_string, sql_type};
+use crate::format::is_string;
 
 /// Index of each declared column among the known ones.
 pub(crate) fn match_columns(known: &Schema, declared: &Schema, connector: &str) -> Result<Vec<usize>> {
@@ -20,7 +21,7 @@ fn match_column(known: &Schema, declared: &Field, connector: &str) -> Result<usi
             .remedy(format!("its columns are: {}; a declaration without columns has them all", names.join(", "))));
     };
     if !compatible(column.data_type(), declared.data_type()) {
-        let (is, declared) = (sql_type(column.data_type()), sql_type(declared.data_type()));
+        let (is, declared) = (sql_name(column.data_type()), sql_name(declared.data_type()));
         return Err(Error::user(format!("column '{name}' of connector '{connector}' is {is}, not {declared}"))
             .remedy(format!("declare it as {is} and CAST it in the query")));
     }

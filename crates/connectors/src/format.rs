@@ -3,7 +3,7 @@
 use anabranch_dataflow::SourceSpec;
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, SchemaRef};
 
 use crate::Options;
 
@@ -155,33 +155,6 @@ pub(crate) fn printable(text: &str) -> String {
     printable
 }
 
-/// A type as users write it.
-pub(crate) fn sql_type(data_type: &DataType) -> String {
-    let digits = |unit: &TimeUnit| match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 3,
-        TimeUnit::Microsecond => 6,
-        TimeUnit::Nanosecond => 9,
-    };
-    match data_type {
-        DataType::Boolean => "BOOLEAN".into(),
-        DataType::Int8 => "TINYINT".into(),
-        DataType::Int16 => "SMALLINT".into(),
-        DataType::Int32 => "INT".into(),
-        DataType::Int64 => "BIGINT".into(),
-        DataType::Float32 => "FLOAT".into(),
-        DataType::Float64 => "DOUBLE".into(),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "STRING".into(),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BYTES".into(),
-        DataType::Date32 => "DATE".into(),
-        DataType::Time32(_) | DataType::Time64(_) => "TIME".into(),
-        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
-        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", digits(unit)),
-        DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", digits(unit)),
-        other => other.to_string(),
-    }
-}
-
 /// Whether this is one of the types that hold text.
 pub(crate) fn is_string(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
@@ -191,7 +164,7 @@ pub(crate) fn is_string(data_type: &DataType) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::datatypes::{Field, Schema};
+    use arrow::datatypes::{Field, Schema, TimeUnit};
 
     use super::*;
 
@@ -205,7 +178,6 @@ mod tests {
         let time = DataType::Time64(TimeUnit::Nanosecond);
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("at", time, true)]));
         let error = Format::Csv(CsvOptions::default()).encoder(&schema).err().unwrap().to_string();
-        assert!(error.contains("cannot hold TIME in column 'at'"), "{error}");
-        assert_eq!(sql_type(&DataType::Time32(TimeUnit::Millisecond)), "TIME");
+        assert!(error.contains("cannot hold TIME(9) in column 'at'"), "{error}");
     }
 }

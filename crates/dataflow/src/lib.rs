@@ -6,6 +6,7 @@ mod expr;
 mod options;
 mod plan;
 mod spec;
+mod sql_name;
 mod table;
 
 pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
@@ -16,4 +17,5 @@ pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, SinkSpec, SourceSpec,
     StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
 };
+pub use sql_name::{fraction_digits, sql_name};
 pub use table::{ConnectorSpec, ONE_ROW, TableTraits};

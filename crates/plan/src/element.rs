@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::Error;
 use arrow::datatypes::DataType;
 use datafusion_common::{DFSchema, Result, ScalarValue};
@@ -10,7 +11,6 @@ use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, lit};
 
 use crate::place::through;
-use crate::types::sql_name;
 
 /// Plans what stands in brackets behind a value.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use anabranch_dataflow::{BinaryOp, as_decimal, decimal_result, exact_aggregate};
+use anabranch_dataflow::{BinaryOp, as_decimal, decimal_result, exact_aggregate, sql_name};
 use anabranch_functions::parse_whole;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::tree_node::Transformed;
@@ -21,7 +21,6 @@ use datafusion_expr::{
 use datafusion_sql::sqlparser::ast;
 
 use crate::rewrite::rewrite_expressions;
-use crate::types::sql_name;
 
 /// Plans arithmetic with DECIMAL.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::SinkSpec;
+use anabranch_dataflow::{SinkSpec, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
@@ -15,7 +15,6 @@ use crate::query::Planner;
 use crate::spelling::name_columns;
 use crate::statement::Insert;
 use crate::table::Table;
-use crate::types::sql_name;
 
 /// Plans one INSERT.
 pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {

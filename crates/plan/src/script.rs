@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec};
+use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType};
@@ -19,7 +19,6 @@ use crate::spelling::name_columns;
 use crate::statement::{Insert, Statement, parse};
 use crate::table::Table;
 use crate::text::{StatementText, split_statements};
-use crate::types::sql_name;
 use crate::{PlanOptions, TableResolver};
 
 /// Connector of the sink that an interactive SELECT writes to.

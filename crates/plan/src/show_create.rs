@@ -1,9 +1,9 @@
 //! `SHOW CREATE TABLE`: a declaration as a statement. Values of secret options are left out.
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::is_secret;
 
 use crate::statement::{ColumnKind, CreateTable};
-use crate::types::sql_name;
 
 /// The statement that declares the table.
 pub(crate) fn create_table_text(table: &CreateTable) -> String {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Lateness, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, Lateness, TableTraits, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
@@ -18,7 +18,6 @@ use crate::query::Planner;
 use crate::settings::{parse_duration, parse_parallelism};
 use crate::show_create::create_table_text;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
-use crate::types::sql_name;
 use crate::window_assign::EVENT_TIME;
 use crate::window_table::literal_interval_ms;
 use crate::{PlanOptions, TableResolver};

@@ -220,39 +220,3 @@ impl TypePlanner for FlinkTypes {
         Ok(Some(Arc::new(Field::new("", data_type, true))))
     }
 }
-
-/// Digits of a second.
-pub(crate) fn digits(unit: &TimeUnit) -> u64 {
-    match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 3,
-        TimeUnit::Microsecond => 6,
-        TimeUnit::Nanosecond => 9,
-    }
-}
-
-/// A type as users write it, for messages.
-pub(crate) fn sql_name(data_type: &DataType) -> String {
-    match data_type {
-        DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "STRING".into(),
-        DataType::Boolean => "BOOLEAN".into(),
-        DataType::Int8 => "TINYINT".into(),
-        DataType::Int16 => "SMALLINT".into(),
-        DataType::Int32 => "INT".into(),
-        DataType::Int64 => "BIGINT".into(),
-        DataType::Float32 => "FLOAT".into(),
-        DataType::Float64 => "DOUBLE".into(),
-        DataType::Decimal128(p, s) => format!("DECIMAL({p}, {s})"),
-        DataType::Date32 => "DATE".into(),
-        DataType::Time32(unit) | DataType::Time64(unit) => format!("TIME({})", digits(unit)),
-        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", digits(unit)),
-        DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", digits(unit)),
-        DataType::Binary | DataType::BinaryView | DataType::LargeBinary => "BYTES".into(),
-        DataType::List(item) => format!("ARRAY<{}>", sql_name(item.data_type())),
-        DataType::Struct(fields) => {
-            let fields: Vec<_> = fields.iter().map(|f| format!("{} {}", f.name(), sql_name(f.data_type()))).collect();
-            format!("ROW<{}>", fields.join(", "))
-        }
-        other => other.to_string(),
-    }
-}

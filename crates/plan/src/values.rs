@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use anabranch_dataflow::{DECIMAL_DIGITS_MAX, as_decimal};
+use anabranch_dataflow::{DECIMAL_DIGITS_MAX, as_decimal, fraction_digits, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
@@ -11,7 +11,6 @@ use datafusion_expr::Expr;
 use datafusion_sql::sqlparser::ast::{self, Query, SetExpr, Spanned, VisitMut, VisitorMut};
 
 use crate::place::at;
-use crate::types::{digits, sql_name};
 
 /// Gives the values of each column of every `VALUES` one type. `typed` plans a value and tells its type, if it has one.
 pub(crate) fn unify(query: &mut Query, typed: &dyn Fn(&ast::Expr) -> Option<(Expr, DataType)>) -> Result<()> {
@@ -104,7 +103,7 @@ fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         _ if a.is_integer() && b.is_integer() => Some(if width(a) < width(b) { b.clone() } else { a.clone() }),
         _ if !(a.is_numeric() && b.is_numeric()) => match (a, b) {
             (DataType::Timestamp(a, zone), DataType::Timestamp(b, other)) if zone == other => {
-                Some(DataType::Timestamp(if digits(a) < digits(b) { *b } else { *a }, zone.clone()))
+                Some(DataType::Timestamp(if fraction_digits(a) < fraction_digits(b) { *b } else { *a }, zone.clone()))
             }
             _ => None,
         },
@@ -136,8 +135,12 @@ fn ast_type(data_type: &DataType) -> Option<ast::DataType> {
             ast::DataType::Decimal(ast::ExactNumberInfo::PrecisionAndScale(u64::from(*precision), i64::from(*scale)))
         }
         DataType::Utf8View => ast::DataType::String(None),
-        DataType::Timestamp(unit, None) => ast::DataType::Timestamp(Some(digits(unit)), ast::TimezoneInfo::None),
-        DataType::Timestamp(unit, Some(_)) => ast::DataType::Timestamp(Some(digits(unit)), ast::TimezoneInfo::Tz),
+        DataType::Timestamp(unit, None) => {
+            ast::DataType::Timestamp(Some(fraction_digits(unit)), ast::TimezoneInfo::None)
+        }
+        DataType::Timestamp(unit, Some(_)) => {
+            ast::DataType::Timestamp(Some(fraction_digits(unit)), ast::TimezoneInfo::Tz)
+        }
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::Window;
+use anabranch_dataflow::{Window, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 use datafusion_common::{ExprSchema, ScalarValue};
@@ -17,7 +17,6 @@ use datafusion_sql::sqlparser::ast::{
 use crate::event_time::event_time_of;
 use crate::place::{at, planning_error, through};
 use crate::query::Inlined;
-use crate::types::sql_name;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
 
 /// Writing more windows than this for one row would take too long.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::array::RecordBatch;
 use arrow::compute::{CastOptions, cast_with_options};
@@ -12,7 +13,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use parquet::file::metadata::RowGroupMetaData;
 
 use super::position::Position;
-use crate::format::{batch, sql_type};
+use crate::format::batch;
 
 /// A file being read.
 pub(super) struct ParquetFile {
@@ -93,7 +94,7 @@ impl ParquetFile {
             let column = column.ok_or_else(|| Error::internal(format!("column '{name}' was not read")))?;
             let declared = field.data_type();
             let cast = cast_with_options(column, declared, &options).map_err(|e| {
-                let (is, declared) = (sql_type(column.data_type()), sql_type(declared));
+                let (is, declared) = (sql_name(column.data_type()), sql_name(declared));
                 Error::user(format!("column '{name}' is {is} and declared as {declared}: {e}"))
                     .remedy(format!("declare the column as {is}"))
             })?;

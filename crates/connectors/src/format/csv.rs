@@ -11,6 +11,7 @@ mod encode;
 mod numbers;
 mod split;
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
 
@@ -18,7 +19,6 @@ pub(crate) use decode::CsvDecoder;
 pub(crate) use encode::CsvEncoder;
 pub(crate) use split::{FieldRange, split_fields, unquote};
 
-use super::sql_type;
 use crate::Options;
 
 /// Options of CSV.
@@ -77,7 +77,7 @@ fn check(field: &Field) -> Result<()> {
     if fits {
         return Ok(());
     }
-    Err(Error::user(format!("format 'csv' cannot hold {} in column '{}'", sql_type(data_type), field.name()))
+    Err(Error::user(format!("format 'csv' cannot hold {} in column '{}'", sql_name(data_type), field.name()))
         .remedy("use the format 'json', or declare the column as STRING"))
 }
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, RecordBatch, make_view};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef};
 
-use super::{Decode, Decoded, Encode, batch, projected, sql_type};
+use super::{Decode, Decoded, Encode, batch, projected};
 
 /// Whether a record includes its line end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +135,7 @@ fn check(schema: &SchemaRef) -> Result<()> {
     };
     match field.data_type() {
         DataType::Utf8 | DataType::Utf8View | DataType::Binary | DataType::BinaryView => Ok(()),
-        other => Err(Error::user(format!("format 'raw' cannot hold {} in column '{}'", sql_type(other), field.name()))
+        other => Err(Error::user(format!("format 'raw' cannot hold {} in column '{}'", sql_name(other), field.name()))
             .remedy("declare the column as STRING or BYTES and CAST it in the query")),
     }
 }

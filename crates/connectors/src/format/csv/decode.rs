@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::Result;
 use arrow::array::NullBufferBuilder;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, StringViewArray};
@@ -16,7 +17,7 @@ use super::numbers::numbers;
 use super::split::Marks;
 use super::{CsvOptions, FieldRange, check, unquote};
 use crate::format::view::{EXTRA, view, view_within};
-use crate::format::{Decode, Decoded, batch, printable, projected, sql_type};
+use crate::format::{Decode, Decoded, batch, printable, projected};
 
 /// Decodes lines of delimited fields.
 pub(crate) struct CsvDecoder {
@@ -202,7 +203,7 @@ fn convert(text: StringViewArray, field: &FieldRef) -> Result<(ArrayRef, Vec<(us
         for row in (0..column.len()).filter(|row| column.is_null(*row)) {
             if text.is_valid(row) {
                 let (value, name) = (shown(text.value(row)), field.name());
-                wrong.push((row, format!("column '{name}': '{value}' is not a {}", sql_type(field.data_type()))));
+                wrong.push((row, format!("column '{name}': '{value}' is not a {}", sql_name(field.data_type()))));
             } else if !field.is_nullable() {
                 wrong.push((row, format!("column '{}' is NULL, which its declaration excludes", field.name())));
             }
