@@ -270,9 +270,9 @@ fn json_query(arguments: &Arguments) -> Result<ArrayRef> {
 }
 
 /// Writes values, in an array if they are `many`, and in another one if it `wraps`.
-fn written(
-    writer: &mut write::Writer,
-    values: &[&str],
+fn written<'a>(
+    writer: &mut write::Writer<'a>,
+    values: &[&'a str],
     many: bool,
     wrap: bool,
     out: &mut String,

@@ -18,7 +18,6 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
 fn parse_url(arguments: &Arguments) -> Result<ArrayRef> {
     let (url, part) = (arguments.text(0), arguments.text(1));
     let key = (arguments.len() > 2).then(|| arguments.text(2));
-    let mut path = String::new();
     texts(arguments.rows, |row, out| {
         let (url, part) = (Url::parse(url.get(row)?), part.get(row)?);
         if let Some(key) = &key {
@@ -37,12 +36,7 @@ fn parse_url(arguments: &Arguments) -> Result<ArrayRef> {
             "QUERY" => out.push_str(url.query?),
             "REF" => out.push_str(url.reference?),
             "PATH" | "FILE" => {
-                path.clear();
-                path.push_str(url.path);
-                if url.protocol != "mailto" {
-                    resolve_dots(&mut path);
-                }
-                out.push_str(&path);
+                out.push_str(url.path);
                 if let Some(query) = url.query.filter(|_| part == "FILE") {
                     out.push('?');
                     out.push_str(query);
@@ -98,33 +92,6 @@ fn divide(text: &str, at: char) -> (&str, Option<&str>) {
     text.split_once(at).map_or((text, None), |(before, after)| (before, Some(after)))
 }
 
-/// Takes `/./` and `/../` out of a path.
-fn resolve_dots(path: &mut String) {
-    while let Some(at) = path.find("/./") {
-        path.replace_range(at..at + 2, "");
-    }
-    let mut from = 0;
-    while let Some(at) = path[from..].find("/../").map(|at| at + from) {
-        match path[..at].rfind('/').filter(|parent| path[*parent..].find("/../") != Some(0)) {
-            Some(parent) => {
-                path.replace_range(parent..at + 3, "");
-                from = 0;
-            }
-            None => from = at + 3,
-        }
-    }
-    while path.ends_with("/..") {
-        let at = path.len() - 3;
-        match path[..at].rfind('/') {
-            Some(parent) => path.truncate(parent + 1),
-            None => break,
-        }
-    }
-    if path.ends_with("/.") {
-        path.pop();
-    }
-}
-
 fn url_encode(arguments: &Arguments) -> Result<ArrayRef> {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let text = arguments.text(0);
@@ -163,26 +130,4 @@ fn url_decode(arguments: &Arguments) -> Result<ArrayRef> {
         out.push_str(&String::from_utf8_lossy(&bytes));
         Some(())
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dots_in_paths_are_resolved() {
-        for (path, expected) in [
-            ("/a/./b", "/a/b"),
-            ("/a/../b", "/b"),
-            ("/a/b/../../c", "/c"),
-            ("/../a", "/../a"),
-            ("/a/b/..", "/a/"),
-            ("/a/.", "/a/"),
-            ("", ""),
-        ] {
-            let mut resolved = path.to_owned();
-            resolve_dots(&mut resolved);
-            assert_eq!(resolved, expected, "{path}");
-        }
-    }
 }

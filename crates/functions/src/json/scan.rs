@@ -1,8 +1,11 @@
 //! Goes over the text of a JSON document without building a tree, and finds the values that a path selects. The whole
 //! document is checked. What follows the document is not read, as in Flink.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use super::path::Step;
-use super::write::same_key;
+use super::write::{Key, same_key};
 
 /// Levels of a document at most.
 const DEPTH_MAX: usize = 1000;
@@ -63,7 +66,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The next character that is no blank, which must be there.
-    fn next(&mut self) -> Result<u8, Malformed> {
+    pub(super) fn next(&mut self) -> Result<u8, Malformed> {
         self.blanks();
         self.peek().ok_or(Malformed)
     }
@@ -266,7 +269,7 @@ impl<'a> Scanner<'a> {
             }),
             (Step::Wildcard, b'{') => {
                 let members = self.member_places()?;
-                self.select_at(members.into_iter().map(|(_, place)| place), rest, selection)
+                self.select_at(members, rest, selection)
             }
             (Step::Wildcard, b'[') => {
                 let items = self.item_places()?;
@@ -321,17 +324,21 @@ impl<'a> Scanner<'a> {
         Ok(places)
     }
 
-    /// The keys as they are written, and the places of their values. Of equal keys, the first has the last one's value.
-    fn member_places(&mut self) -> Result<Vec<(&'a str, usize)>, Malformed> {
-        let mut members: Vec<(&str, usize)> = Vec::new();
+    /// The places of the members' values, in the order of the keys' first places. Of equal keys, the last value counts.
+    fn member_places(&mut self) -> Result<Vec<usize>, Malformed> {
+        let mut places: Vec<usize> = Vec::new();
+        let mut known: BTreeMap<Key, usize> = BTreeMap::new();
         self.members(|scanner, key| {
-            match members.iter_mut().find(|(known, _)| super::write::equal_keys(known, key)) {
-                Some((_, place)) => *place = scanner.at,
-                None => members.push((key, scanner.at)),
+            match known.entry(Key(key)) {
+                Entry::Occupied(first) => places[*first.get()] = scanner.at,
+                Entry::Vacant(new) => {
+                    new.insert(places.len());
+                    places.push(scanner.at);
+                }
             }
             scanner.value().map(|_| ())
         })?;
-        Ok(members)
+        Ok(places)
     }
 }
 
@@ -345,5 +352,20 @@ fn escape_length(bytes: &[u8]) -> Result<usize, Malformed> {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(2),
         Some(b'u') if bytes.get(2..6).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) => Ok(6),
         _ => Err(Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_a_large_object_are_found_in_one_pass() {
+        let members: Vec<String> = (0..200_000).map(|number| format!("\"{number}\":{number}")).collect();
+        let document = format!("{{{},\"\\u0030\":\"last\"}}", members.join(","));
+        let mut selection = Selection::default();
+        let found = Scanner::new(&document).select_document(&[Step::Wildcard], &mut selection);
+        assert!(found.is_ok());
+        assert_eq!((selection.values.len(), selection.values[0]), (200_000, "\"last\""));
     }
 }

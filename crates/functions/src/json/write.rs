@@ -48,20 +48,34 @@ pub(super) fn same_key(raw: &str, name: &str) -> bool {
     if raw.contains('\\') { characters(raw).eq(name.chars()) } else { raw == name }
 }
 
-/// Whether two keys, as they are written, are equal.
-pub(super) fn equal_keys(left: &str, right: &str) -> bool {
-    compare_keys(left, right).is_eq()
+/// A key as it is written, in the order of its UTF-16 units, as in Java.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Key<'a>(pub(super) &'a str);
+
+impl Ord for Key<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let plain = |text: &str| text.is_ascii() && !text.contains('\\');
+        if plain(self.0) && plain(other.0) {
+            return self.0.cmp(other.0);
+        }
+        let units = |raw| characters(raw).flat_map(|c| c.encode_utf16(&mut [0; 2]).to_vec());
+        units(self.0).cmp(units(other.0))
+    }
 }
 
-/// Keys in the order of their UTF-16 units, as in Java.
-fn compare_keys(left: &str, right: &str) -> Ordering {
-    let plain = |text: &str| text.is_ascii() && !text.contains('\\');
-    if plain(left) && plain(right) {
-        return left.cmp(right);
+impl PartialOrd for Key<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
-    let units = |raw| characters(raw).flat_map(|c| c.encode_utf16(&mut [0; 2]).to_vec());
-    units(left).cmp(units(right))
 }
+
+impl PartialEq for Key<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Key<'_> {}
 
 /// What is between the quotes of a text, if it is one.
 fn unquoted(value: &str) -> Option<&str> {
@@ -131,72 +145,110 @@ fn string(raw: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Appends values without blanks.
-#[derive(Default)]
-pub(super) struct Writer {
-    /// Of the objects that are being written: where a key begins and ends, and where its value begins.
-    members: Vec<(usize, usize, usize)>,
+/// A value of a document, in the order in which the document has them.
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    kind: Kind,
+    /// Of a scalar.
+    text: &'a str,
+    /// Of a member of an object.
+    key: Key<'a>,
+    /// The node that follows the last one within this value.
+    end: usize,
 }
 
-impl Writer {
-    /// Appends a value.
-    pub(super) fn value(&mut self, value: &str, out: &mut String) -> Result<(), Malformed> {
-        match kind(value) {
-            Kind::Array => self.array(value, out),
-            Kind::Object => self.object(value, out),
-            Kind::Null | Kind::Scalar => {
-                match unquoted(value) {
-                    Some(raw) => string(raw, out),
-                    None => scalar(value, out),
-                }
-                Ok(())
-            }
-        }
-    }
+/// Appends values without blanks. It reads each value once, however deep the value is.
+#[derive(Default)]
+pub(super) struct Writer<'a> {
+    nodes: Vec<Node<'a>>,
+    /// The members of the objects that are being written.
+    members: Vec<usize>,
+}
 
-    fn array(&mut self, array: &str, out: &mut String) -> Result<(), Malformed> {
-        out.push('[');
-        Scanner::new(array).items(|scanner, index| {
-            if index > 0 {
-                out.push(',');
-            }
-            self.value(scanner.value()?, out)
-        })?;
-        out.push(']');
+impl<'a> Writer<'a> {
+    /// Appends a value.
+    pub(super) fn value(&mut self, value: &'a str, out: &mut String) -> Result<(), Malformed> {
+        self.nodes.clear();
+        self.read(&mut Scanner::new(value), Key::default())?;
+        self.write(0, out);
         Ok(())
     }
 
-    fn object(&mut self, object: &str, out: &mut String) -> Result<(), Malformed> {
+    fn read(&mut self, scanner: &mut Scanner<'a>, key: Key<'a>) -> Result<(), Malformed> {
+        let index = self.nodes.len();
+        self.nodes.push(Node { kind: Kind::Scalar, text: "", key, end: 0 });
+        let kind = match scanner.next()? {
+            b'{' => {
+                scanner.members(|scanner, key| self.read(scanner, Key(key)))?;
+                Kind::Object
+            }
+            b'[' => {
+                scanner.items(|scanner, _| self.read(scanner, Key::default()))?;
+                Kind::Array
+            }
+            _ => {
+                self.nodes[index].text = scanner.value()?;
+                Kind::Scalar
+            }
+        };
+        let end = self.nodes.len();
+        let node = &mut self.nodes[index];
+        (node.kind, node.end) = (kind, end);
+        Ok(())
+    }
+
+    fn write(&mut self, index: usize, out: &mut String) {
+        let Node { kind, text, end, .. } = self.nodes[index];
+        match kind {
+            Kind::Array => self.array(index + 1, end, out),
+            Kind::Object => self.object(index + 1, end, out),
+            Kind::Null | Kind::Scalar => match unquoted(text) {
+                Some(raw) => string(raw, out),
+                None => scalar(text, out),
+            },
+        }
+    }
+
+    fn array(&mut self, start: usize, end: usize, out: &mut String) {
+        out.push('[');
+        let mut item = start;
+        while item < end {
+            if item > start {
+                out.push(',');
+            }
+            self.write(item, out);
+            item = self.nodes[item].end;
+        }
+        out.push(']');
+    }
+
+    fn object(&mut self, start: usize, end: usize, out: &mut String) {
         let own = self.members.len();
-        let start = object.as_ptr().addr();
-        Scanner::new(object).members(|scanner, key| {
-            let key_start = key.as_ptr().addr() - start;
-            let value = scanner.value()?;
-            self.members.push((key_start, key_start + key.len(), value.as_ptr().addr() - start));
-            Ok(())
-        })?;
-        let key = |member: &(usize, usize, usize)| &object[member.0..member.1];
-        self.members[own..].sort_by(|left, right| compare_keys(key(left), key(right)));
+        let mut member = start;
+        while member < end {
+            self.members.push(member);
+            member = self.nodes[member].end;
+        }
+        self.members[own..].sort_by_key(|member| self.nodes[*member].key);
         out.push('{');
         let mut first = true;
-        for index in own..self.members.len() {
-            let member = self.members[index];
+        for place in own..self.members.len() {
+            let member = self.members[place];
+            let key = self.nodes[member].key;
             // The last one of equal keys counts.
-            if self.members.get(index + 1).is_some_and(|next| equal_keys(key(&member), key(next))) {
+            if self.members.get(place + 1).is_some_and(|next| self.nodes[*next].key == key) {
                 continue;
             }
             if !first {
                 out.push(',');
             }
             first = false;
-            string(key(&member), out);
+            string(key.0, out);
             out.push(':');
-            let value = Scanner::new(&object[member.2..]).value()?;
-            self.value(value, out)?;
+            self.write(member, out);
         }
         self.members.truncate(own);
         out.push('}');
-        Ok(())
     }
 }
 
@@ -283,5 +335,14 @@ mod tests {
         let given = r#"{ "é" : 1, "b":[ 1 , {"y":1,"x":"a\u0062\n"} ], "a":0, "\u0061":2, "\ud83d\ude00":3, "ﾮ":4 }"#;
         assert_eq!(Writer::default().value(given.trim(), &mut out), Ok(()));
         assert_eq!(out, r#"{"a":2,"b":[1,{"x":"ab\n","y":1}],"é":1,"😀":3,"ﾮ":4}"#);
+    }
+
+    #[test]
+    fn a_deep_document_is_read_once() {
+        let text = "x".repeat(1 << 20);
+        let given = format!("{}\"{text}\"{}", "[{\"a\":".repeat(400), "}]".repeat(400));
+        let mut out = String::new();
+        assert_eq!(Writer::default().value(&given, &mut out), Ok(()));
+        assert!(out == given);
     }
 }
