@@ -46,6 +46,11 @@ impl<'a> Arguments<'a> {
         &self.columns[index].0
     }
 
+    /// The place of a row's value in [`Arguments::array`].
+    pub(crate) fn index(&self, index: usize, row: usize) -> usize {
+        row * self.columns[index].1
+    }
+
     /// The argument with a value per row.
     pub(crate) fn full(&self, index: usize) -> Result<ArrayRef> {
         let (array, step) = &self.columns[index];

@@ -4,14 +4,31 @@
 use arrow::datatypes::DataType;
 
 /// Functions that give a value or NULL for all arguments.
-const CERTAIN: [&str; 100] = [
+const CERTAIN: [&str; 119] = [
     "acos",
+    "array_append",
+    "array_concat",
+    "array_contains",
+    "array_distinct",
+    "array_except",
+    "array_intersect",
+    "array_join",
+    "array_max",
+    "array_min",
+    "array_position",
+    "array_prepend",
+    "array_remove",
+    "array_reverse",
+    "array_slice",
+    "array_sort",
+    "array_union",
     "ascii",
     "asin",
     "atan",
     "atan2",
     "bin",
     "btrim",
+    "cardinality",
     "ceil",
     "char_length",
     "chr",
@@ -63,6 +80,7 @@ const CERTAIN: [&str; 100] = [
     "log2",
     "lower",
     "ltrim",
+    "make_array",
     "md5",
     "minute",
     "month",
@@ -88,6 +106,7 @@ const CERTAIN: [&str; 100] = [
     "sha512",
     "sin",
     "sinh",
+    "split",
     "split_index",
     "sqrt",
     "starts_with",
@@ -127,12 +146,13 @@ mod tests {
     use super::*;
 
     /// Functions of this crate that some values make fail.
-    const UNCERTAIN: [&str; 29] = [
+    const UNCERTAIN: [&str; 30] = [
         "abs",
         "as_char",
         "ceil_to",
         "convert_tz",
         "date_format",
+        "element",
         "floor_to",
         "from_base64",
         "from_unixtime",

@@ -29,6 +29,16 @@ pub(crate) enum Kind {
     Any,
     /// An array, received as it is.
     Array,
+    /// An array, received with elements that may be NULL.
+    List,
+    /// An element of the first argument, which is a [`Kind::List`].
+    Element,
+    /// An array, received with the common type of the elements of all arguments of this kind.
+    CommonList,
+    /// Any type, received as the common type of all arguments of this kind, as Flink has it.
+    Common,
+    /// A truth value.
+    Flag,
     /// Any type, received as the common type of all arguments of this kind.
     Alike,
 }
@@ -95,7 +105,7 @@ pub(crate) fn failure(message: impl Into<String>) -> DataFusionError {
 
 impl Kind {
     /// The type in which the function receives an argument of type `given`.
-    fn accept(self, given: &DataType) -> Option<DataType> {
+    pub(crate) fn accept(self, given: &DataType) -> Option<DataType> {
         let is_bytes = matches!(given, DataType::Binary | DataType::LargeBinary | DataType::BinaryView);
         let is_moment = matches!(given, DataType::Date32 | DataType::Timestamp(..));
         match self {
@@ -110,6 +120,7 @@ impl Kind {
                 Some(given.clone())
             }
             Kind::Array if matches!(given, DataType::List(_)) => Some(given.clone()),
+            Kind::Flag if *given == DataType::Boolean => Some(DataType::Boolean),
             Kind::Any if given.is_string() => Some(DataType::Utf8View),
             Kind::Any | Kind::Alike => Some(given.clone()),
             _ => None,
@@ -123,7 +134,8 @@ impl Kind {
             Kind::Integer => DataType::Int64,
             Kind::Double | Kind::Number => DataType::Float64,
             Kind::Moment | Kind::Clock => DataType::Timestamp(arrow::datatypes::TimeUnit::Millisecond, None),
-            Kind::Array | Kind::Alike => DataType::Null,
+            Kind::Flag => DataType::Boolean,
+            Kind::Array | Kind::List | Kind::Element | Kind::CommonList | Kind::Common | Kind::Alike => DataType::Null,
         }
     }
 
@@ -136,8 +148,10 @@ impl Kind {
             Kind::Number => "a number",
             Kind::Moment => "DATE or TIMESTAMP",
             Kind::Clock => "TIMESTAMP or TIME",
-            Kind::Array => "ARRAY",
-            Kind::Any | Kind::Alike => "value",
+            Kind::Array | Kind::List | Kind::CommonList => "ARRAY",
+            Kind::Element => "an element",
+            Kind::Flag => "BOOLEAN",
+            Kind::Any | Kind::Common | Kind::Alike => "value",
         }
     }
 }
@@ -149,12 +163,13 @@ impl Definition {
             if given.len() != kinds.len() && !repeated {
                 return None;
             }
-            let last = kinds.last().copied();
-            let all = kinds.iter().copied().map(Some).chain(std::iter::repeat(last));
-            if last == Some(Kind::Alike) {
-                return type_union_resolution(given).map(|common| vec![common; given.len()]);
+            let (Some(first), Some(last)) = (kinds.first(), kinds.last()) else { return Some(Vec::new()) };
+            let all = kinds.iter().chain(std::iter::repeat(last)).copied().take(given.len());
+            match first {
+                _ if *last == Kind::Alike => type_union_resolution(given).map(|common| vec![common; given.len()]),
+                Kind::List | Kind::CommonList | Kind::Common => crate::array::coerce(&all.collect::<Vec<_>>(), given),
+                _ => given.iter().zip(all).map(|(data_type, kind)| kind.accept(data_type)).collect(),
             }
-            given.iter().zip(all).map(|(data_type, kind)| kind?.accept(data_type)).collect()
         })
     }
 

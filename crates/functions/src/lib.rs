@@ -4,6 +4,7 @@
 //! one function over whole columns. There is one file per family.
 
 mod arguments;
+mod array;
 mod calendar;
 mod certain;
 mod date_pattern;
@@ -33,9 +34,11 @@ use datafusion_expr::ScalarUDF;
 pub use self::certain::may_fail;
 use self::definition::Definition;
 pub use self::json::check_json_path;
+pub use self::regex::{check_library_regex, check_regex};
 pub use self::whole::parse_whole;
 
-const FAMILIES: [&[Definition]; 15] = [
+const FAMILIES: [&[Definition]; 16] = [
+    array::DEFINITIONS,
     calendar::DEFINITIONS,
     dates::DEFINITIONS,
     encoding::DEFINITIONS,

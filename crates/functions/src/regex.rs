@@ -11,6 +11,7 @@ use arrow::array::ArrayRef;
 use datafusion_common::Result;
 use regex::Regex;
 
+use self::java::Refusal;
 use crate::arguments::{Arguments, try_booleans, try_primitives, try_texts};
 use crate::definition::{Definition, Kind, Returns, failure, function};
 
@@ -28,54 +29,111 @@ const PATTERNS: usize = 64;
 
 thread_local! {
     /// Compiled patterns by their texts. A pattern is usually a constant, and compiling one costs more than a batch.
-    static COMPILED: RefCell<BTreeMap<String, Rc<Regex>>> = const { RefCell::new(BTreeMap::new()) };
+    static COMPILED: RefCell<BTreeMap<String, Pattern>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-fn compile(pattern: &str) -> Result<Rc<Regex>> {
-    if let Some(regex) = COMPILED.with_borrow(|compiled| compiled.get(pattern).map(Rc::clone)) {
-        return Ok(regex);
-    }
-    let wrong = |what: &str| {
+/// A compiled pattern; `None` if it is wrong in Java too.
+type Pattern = Option<Rc<Regex>>;
+
+/// Whether a regular expression in Java's dialect can be used. One that is wrong in Java too can: functions have an answer.
+///
+/// # Errors
+///
+/// Names the pattern, and what of it is not supported.
+pub fn check_regex(pattern: &str) -> std::result::Result<(), String> {
+    build(pattern).map(|_| ())
+}
+
+/// Whether the library reads a regular expression in its own dialect.
+///
+/// # Errors
+///
+/// What is wrong with the pattern.
+pub fn check_library_regex(pattern: &str) -> std::result::Result<(), String> {
+    Regex::new(pattern).map(|_| ()).map_err(|error| reason(&error))
+}
+
+fn reason(error: &regex::Error) -> String {
+    let text = error.to_string();
+    text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+fn build(pattern: &str) -> std::result::Result<Pattern, String> {
+    let refused = |what: &str| {
         let remedy = "look-around, back references and possessive quantifiers are not supported";
-        failure(format!("the regular expression '{pattern}' cannot be used: {what}; {remedy}"))
+        format!("the regular expression '{pattern}' cannot be used: {what}; {remedy}")
     };
-    let translated = java::translate(pattern).map_err(|what| wrong(&what))?;
-    let regex = Regex::new(&translated)
-        .map_err(|error| wrong(error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ")))?;
-    let regex = Rc::new(regex);
+    let translated = match java::translate(pattern) {
+        Ok(translated) => translated,
+        Err(Refusal::Wrong) => return Ok(None),
+        Err(Refusal::Unsupported(what)) => return Err(refused(&what)),
+    };
+    match Regex::new(&translated) {
+        Ok(regex) => Ok(Some(Rc::new(regex))),
+        Err(_) if is_wrong(&translated) => Ok(None),
+        Err(error) => Err(refused(&reason(&error))),
+    }
+}
+
+/// Whether a pattern has an error that is one in Java too.
+fn is_wrong(pattern: &str) -> bool {
+    use regex_syntax::ast::ErrorKind::{
+        ClassRangeInvalid, ClassUnclosed, GroupUnclosed, GroupUnopened, RepetitionCountDecimalEmpty,
+        RepetitionCountInvalid, RepetitionCountUnclosed, RepetitionMissing,
+    };
+    regex_syntax::ast::parse::Parser::new().parse(pattern).is_err_and(|error| {
+        matches!(
+            error.kind(),
+            ClassRangeInvalid
+                | ClassUnclosed
+                | GroupUnclosed
+                | GroupUnopened
+                | RepetitionCountDecimalEmpty
+                | RepetitionCountInvalid
+                | RepetitionCountUnclosed
+                | RepetitionMissing
+        )
+    })
+}
+
+fn compile(pattern: &str) -> Result<Pattern> {
+    if let Some(known) = COMPILED.with_borrow(|compiled| compiled.get(pattern).cloned()) {
+        return Ok(known);
+    }
+    let regex = build(pattern).map_err(failure)?;
     COMPILED.with_borrow_mut(|compiled| {
         if compiled.len() >= PATTERNS {
             compiled.clear();
         }
-        compiled.insert(pattern.to_owned(), Rc::clone(&regex));
+        compiled.insert(pattern.to_owned(), regex.clone());
     });
     Ok(regex)
 }
 
 /// The pattern of the last row, which is usually that of the next row.
 #[derive(Default)]
-struct Last(Option<(String, Rc<Regex>)>);
+struct Last(Option<(String, Pattern)>);
 
 impl Last {
-    fn get(&mut self, pattern: &str) -> Result<&Regex> {
+    fn get(&mut self, pattern: &str) -> Result<Option<&Regex>> {
         let last = match self.0.take() {
             Some(last) if last.0 == pattern => last,
             _ => (pattern.to_owned(), compile(pattern)?),
         };
-        Ok(&self.0.insert(last).1)
+        Ok(self.0.insert(last).1.as_deref())
     }
 }
 
-/// Whether the pattern matches anywhere; an empty pattern matches nothing.
+/// Whether the pattern matches anywhere. An empty pattern, and a wrong one, match nothing.
 fn regexp(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
     try_booleans(arguments.rows, |row| {
         let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
-        Ok(Some(!pattern.is_empty() && last.get(pattern)?.is_match(text)))
+        Ok(Some(!pattern.is_empty() && last.get(pattern)?.is_some_and(|regex| regex.is_match(text))))
     })
 }
 
-/// A group of the first match, or the whole match; NULL if there is none.
+/// A group of the first match, or the whole match; NULL if there is none, or if the pattern is wrong.
 fn extract(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
     let group = arguments.integer_or(2, 0);
@@ -84,7 +142,7 @@ fn extract(arguments: &Arguments) -> Result<ArrayRef> {
             return Ok(None);
         };
         let Ok(group) = usize::try_from(group) else { return Ok(None) };
-        let captures = last.get(pattern)?.captures(text);
+        let captures = last.get(pattern)?.and_then(|regex| regex.captures(text));
         Ok(captures.and_then(|captures| captures.get(group)).map(|part| out.push_str(part.as_str())))
     })
 }
@@ -102,7 +160,7 @@ fn each_match(regex: &Regex, text: &str, mut found: impl FnMut(usize, usize)) {
     }
 }
 
-/// Replaces every match by the literal replacement.
+/// Replaces every match by the literal replacement. NULL if the pattern is wrong.
 fn replace(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, new) = (arguments.text(0), arguments.text(1), arguments.text(2));
     let mut last = Last::default();
@@ -110,8 +168,9 @@ fn replace(arguments: &Arguments) -> Result<ArrayRef> {
         let (Some(text), Some(pattern), Some(new)) = (text.get(row), pattern.get(row), new.get(row)) else {
             return Ok(None);
         };
+        let Some(regex) = last.get(pattern)? else { return Ok(None) };
         let mut rest = 0;
-        each_match(last.get(pattern)?, text, |start, end| {
+        each_match(regex, text, |start, end| {
             out.push_str(&text[rest..start]);
             out.push_str(new);
             rest = end;
@@ -125,8 +184,9 @@ fn count(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
     try_primitives::<arrow::datatypes::Int32Type>(arguments.rows, |row| {
         let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
+        let Some(regex) = last.get(pattern)? else { return Ok(None) };
         let mut count = 0;
-        each_match(last.get(pattern)?, text, |_, _| count += 1);
+        each_match(regex, text, |_, _| count += 1);
         Ok(Some(count))
     })
 }

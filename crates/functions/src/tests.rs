@@ -39,11 +39,15 @@ fn extremes(kind: Kind) -> Vec<ScalarValue> {
         ],
         Kind::Moment | Kind::Clock => [i64::MIN, -1, 0, i64::MAX].into_iter().flat_map(moments).collect(),
         Kind::Any => vec![ScalarValue::Utf8View(None)],
-        Kind::Array => {
-            let one = [ScalarValue::Int64(Some(1))];
-            vec![ScalarValue::List(ScalarValue::new_list_nullable(&one, &DataType::Int64))]
+        Kind::Array | Kind::List | Kind::CommonList => {
+            let elements = [Some(i64::MIN), None, Some(1), Some(1)].map(ScalarValue::Int64);
+            let list = |elements| ScalarValue::List(ScalarValue::new_list_nullable(elements, &DataType::Int64));
+            vec![list(&elements), list(&[]), list(&elements[..1])]
         }
-        Kind::Alike => [i64::MIN, i64::MAX].map(|number| ScalarValue::Int64(Some(number))).to_vec(),
+        Kind::Flag => vec![ScalarValue::Boolean(Some(true)), ScalarValue::Boolean(None)],
+        Kind::Alike | Kind::Common | Kind::Element => {
+            [i64::MIN, i64::MAX].map(|number| ScalarValue::Int64(Some(number))).to_vec()
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! `array[1]` and `row['field']`.
+//! `ARRAY[a, b]`, `array[1]` and `row['field']`.
 
 use std::sync::Arc;
 
@@ -12,9 +12,11 @@ use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, lit};
 
 use crate::place::through;
 
-/// Plans what stands in brackets behind a value.
+/// Plans arrays, and what stands in brackets behind a value.
 #[derive(Debug)]
 pub(crate) struct ElementPlanner {
+    /// `(a, b, ...)`.
+    pub(crate) make_array: Arc<ScalarUDF>,
     /// `(array, place)`.
     pub(crate) item: Arc<ScalarUDF>,
     /// `(row, name)`.
@@ -22,6 +24,21 @@ pub(crate) struct ElementPlanner {
 }
 
 impl ExprPlanner for ElementPlanner {
+    fn plan_array_literal(&self, exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        if exprs.is_empty() {
+            let error = Error::user("ARRAY[] has no type: it needs an element");
+            return Err(through(error.remedy("write ARRAY_REMOVE(ARRAY[0], 0) for an empty ARRAY<INT>")));
+        }
+        let types = exprs.iter().map(|expr| expr.get_type(schema)).collect::<Result<Vec<_>>>()?;
+        if self.make_array.coerce_types(&types).is_err() {
+            let types: Vec<String> = types.iter().map(sql_name).collect();
+            let error = Error::user(format!("the elements of an ARRAY have no common type: {}", types.join(", ")));
+            return Err(through(error.remedy("convert them to one type with CAST")));
+        }
+        let call = ScalarFunction::new_udf(Arc::clone(&self.make_array), exprs);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+
     fn plan_field_access(
         &self,
         access: RawFieldAccessExpr,

@@ -225,11 +225,16 @@ fn whole(value: &ScalarValue) -> Option<i64> {
 
 /// Whether the library makes the conversion otherwise, and would compute it for constants.
 fn is_own_cast(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
-    use DataType::{Boolean, Float32, Float64, Timestamp};
-    expr.get_type(schema).is_ok_and(|from| {
-        to.is_string() && matches!(from, Boolean | Float32 | Float64 | Timestamp(..))
-            || from.is_string() && to.is_signed_integer()
-    })
+    expr.get_type(schema).is_ok_and(|from| converts_otherwise(&from, to))
+}
+
+fn converts_otherwise(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Boolean, Float32, Float64, List, Timestamp};
+    match (from, to) {
+        (List(from), List(to)) => from.data_type() != to.data_type(),
+        (Boolean | Float32 | Float64 | Timestamp(..) | List(_), to) => to.is_string(),
+        (from, to) => from.is_string() && to.is_signed_integer(),
+    }
 }
 
 /// SUM or AVG with the types of exact results.

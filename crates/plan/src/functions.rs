@@ -28,9 +28,10 @@ impl Functions {
                 aggregate.insert(name.to_lowercase(), function);
             }
         }
-        let element = scalar.get("item").zip(scalar.get("get_field")).map(|(item, get_field)| {
-            let planner = ElementPlanner { item: Arc::clone(item), get_field: Arc::clone(get_field) };
-            Arc::new(planner) as Arc<dyn ExprPlanner>
+        let named = |name: &str| scalar.get(name).cloned();
+        let element = named("make_array").zip(named("item")).zip(named("get_field"));
+        let element = element.map(|((make_array, item), get_field)| {
+            Arc::new(ElementPlanner { make_array, item, get_field }) as Arc<dyn ExprPlanner>
         });
         let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![
             Arc::new(ExactPlanner),

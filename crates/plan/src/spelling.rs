@@ -2,6 +2,8 @@
 
 mod forms;
 mod like;
+mod numbers;
+mod similar;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -14,6 +16,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 pub(crate) use self::forms::plain_function;
+pub(crate) use self::similar::similar_regex;
 use crate::place::at;
 
 /// Functions whose value would be fixed at planning time.
@@ -78,7 +81,9 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
         return Ok(());
     }
     like::settle(expr)?;
+    similar::check(expr)?;
     forms::settle(expr)?;
+    numbers::settle(expr);
     let Expr::Function(function) = expr else { return Ok(()) };
     let name = function.name.to_string().to_uppercase();
     let place = at(function.span().start);
@@ -105,9 +110,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
              window_start, window_end",
         ));
     }
-    if ["JSON_VALUE", "JSON_EXISTS", "JSON_QUERY"].contains(&name.as_str()) {
-        check_json_path(function).map_err(|e| e.at(place.clone()))?;
-    }
+    check_pattern(&name, function).map_err(|e| e.at(place.clone()))?;
     let replaced = match (name.as_str(), plain_args(function).as_deref()) {
         ("TO_TIMESTAMP_LTZ", Some([value])) => Some(cast(value.clone(), timestamp_ltz("3"))),
         ("TO_TIMESTAMP_LTZ", Some([value, precision])) => Some(epoch_timestamp(function, value, precision, &place)?),
@@ -143,12 +146,15 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// The path is the second argument of a JSON function, a constant.
-fn check_json_path(function: &Function) -> Result<()> {
+/// Checks the path of a JSON function and the pattern of a regular expression's, if it is a constant.
+fn check_pattern(name: &str, function: &Function) -> Result<()> {
+    let check = match name {
+        "JSON_VALUE" | "JSON_EXISTS" | "JSON_QUERY" => anabranch_functions::check_json_path,
+        "REGEXP" | "REGEXP_EXTRACT" | "REGEXP_REPLACE" | "REGEXP_COUNT" => anabranch_functions::check_regex,
+        _ => return Ok(()),
+    };
     let args = plain_args(function).unwrap_or_default();
-    let Some(Expr::Value(value)) = args.get(1) else { return Ok(()) };
-    let Value::SingleQuotedString(path) = &value.value else { return Ok(()) };
-    anabranch_functions::check_json_path(path).map_err(Error::user)
+    args.get(1).and_then(like::constant).map_or(Ok(()), |pattern| check(pattern).map_err(Error::user))
 }
 
 /// Flink's old group windows: `TUMBLE(ts, INTERVAL ..)` as an expression, and their auxiliary functions.

@@ -139,6 +139,11 @@ fn text(array: &ArrayRef, row: usize) -> String {
             let hex: String = array.as_binary::<i32>().value(row).iter().map(|byte| format!("{byte:02x}")).collect();
             format!("x'{hex}'")
         }
+        DataType::List(_) => {
+            let elements = array.as_list::<i32>().value(row);
+            let elements: Vec<String> = (0..elements.len()).map(|index| text(&elements, index)).collect();
+            format!("[{}]", elements.join(", "))
+        }
         DataType::Timestamp(..) => {
             let shown = array_value_to_string(array, row).unwrap_or_else(|e| e.to_string());
             let shown = shown.trim_end_matches('Z').replace('T', " ");
@@ -185,6 +190,7 @@ fn sql_type(data_type: &DataType) -> String {
             format!("TIMESTAMP{}({precision})", if zone.is_some() { "_LTZ" } else { "" })
         }
         DataType::Binary => "BYTES".into(),
+        DataType::List(element) => format!("ARRAY<{}>", sql_type(element.data_type())),
         other => other.to_string(),
     }
 }
@@ -192,6 +198,9 @@ fn sql_type(data_type: &DataType) -> String {
 /// Flink's name of a type, without lengths of strings and NOT NULL, which our types do not have.
 fn without_lengths(data_type: &str) -> String {
     let plain = data_type.trim_end_matches(" NOT NULL");
+    if let Some(element) = plain.strip_prefix("ARRAY<").and_then(|rest| rest.strip_suffix('>')) {
+        return format!("ARRAY<{}>", without_lengths(element));
+    }
     if plain.starts_with("CHAR(") || plain.starts_with("VARCHAR(") { "STRING".into() } else { plain.to_owned() }
 }
 
@@ -199,6 +208,12 @@ fn without_lengths(data_type: &str) -> String {
 fn equal(flink: &str, ours: &str, data_type: &str) -> bool {
     if flink.starts_with('!') || ours.starts_with('!') {
         return flink.starts_with('!') && ours.starts_with('!');
+    }
+    if let Some(element) = data_type.strip_prefix("ARRAY<").and_then(|rest| rest.strip_suffix('>'))
+        && matches!(element, "DOUBLE" | "FLOAT")
+    {
+        let (flink, ours) = (elements(flink), elements(ours));
+        return flink.len() == ours.len() && flink.iter().zip(ours).all(|(flink, ours)| equal(flink, ours, element));
     }
     if !matches!(data_type, "DOUBLE" | "FLOAT") {
         return flink == ours;
@@ -211,6 +226,11 @@ fn equal(flink: &str, ours: &str, data_type: &str) -> bool {
         }
         _ => flink == ours,
     }
+}
+
+/// The elements of an array of numbers.
+fn elements(array: &str) -> Vec<&str> {
+    array.trim_start_matches('[').trim_end_matches(']').split(", ").collect()
 }
 
 /// The difference, if any.

@@ -1,8 +1,23 @@
 //! Translates Java's regular expressions to the library's dialect: classes such as `\w` are ASCII, `.` stops at every
 //! line break, and constructs that the library lacks, or to which it gives another meaning, are refused.
 
-/// The same pattern for the library, or what is not supported.
-pub(super) fn translate(pattern: &str) -> Result<String, String> {
+/// Why a pattern cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Java refuses it too.
+    Wrong,
+    /// What the library lacks.
+    Unsupported(String),
+}
+
+impl From<String> for Refusal {
+    fn from(what: String) -> Self {
+        Refusal::Unsupported(what)
+    }
+}
+
+/// The same pattern for the library.
+pub(super) fn translate(pattern: &str) -> Result<String, Refusal> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut chars = pattern.chars().peekable();
     // Depth of nested classes `[...]`.
@@ -12,16 +27,16 @@ pub(super) fn translate(pattern: &str) -> Result<String, String> {
     while let Some(c) = chars.next() {
         match c {
             '\\' => {
-                let escaped = chars.next().ok_or("it ends with a backslash")?;
+                let escaped = chars.next().ok_or(Refusal::Wrong)?;
                 escape(escaped, classes > 0, &mut chars, &mut out)?;
                 previous = 'x';
                 continue;
             }
             '[' => classes += 1,
             ']' => classes = classes.saturating_sub(1),
-            '-' | '~' if classes > 0 && chars.peek() == Some(&c) => return Err(format!("'{c}{c}' within [...]")),
+            '-' | '~' if classes > 0 && chars.peek() == Some(&c) => return Err(format!("'{c}{c}' within [...]").into()),
             '+' if classes == 0 && matches!(previous, '+' | '*' | '?' | '}') => {
-                return Err("a possessive quantifier".into());
+                return Err("a possessive quantifier".to_owned().into());
             }
             '.' if classes == 0 && !dot_matches_all => {
                 out.push_str("[^\\n\\r\\u0085\\u2028\\u2029]");
@@ -103,10 +118,11 @@ mod tests {
             (r"a\.b\<", r"a\.b<"),
             ("(?:a)??", "(?:a)??"),
         ] {
-            assert_eq!(translate(java).as_deref(), Ok(ours), "{java}");
+            assert_eq!(translate(java), Ok(ours.to_owned()), "{java}");
         }
-        for java in ["a++", "a{2}+", r"(a)\1", r"\Qa\E", "[a--b]", r"\p{IsLatin}", "a\\"] {
-            assert!(translate(java).is_err(), "{java}");
+        for java in ["a++", "a{2}+", r"(a)\1", r"\Qa\E", "[a--b]", r"\p{IsLatin}"] {
+            assert!(matches!(translate(java), Err(Refusal::Unsupported(_))), "{java}");
         }
+        assert_eq!(translate("a\\"), Err(Refusal::Wrong));
     }
 }

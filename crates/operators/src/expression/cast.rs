@@ -1,16 +1,23 @@
 //! Conversions in which SQL differs from the library: values as text, and times.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use anabranch_functions::parse_whole;
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, StringViewBuilder};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray, StringViewBuilder,
+};
+use arrow::buffer::NullBuffer;
 use arrow::compute::CastOptions;
-use arrow::datatypes::{DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit};
+use arrow::datatypes::{
+    DataType, FieldRef, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+};
 use arrow::error::ArrowError;
 use arrow::temporal_conversions::{
     timestamp_ms_to_datetime, timestamp_ns_to_datetime, timestamp_s_to_datetime, timestamp_us_to_datetime,
 };
 use chrono::NaiveDateTime;
+use chrono::format::{Item, StrftimeItems};
 use datafusion_common::{DataFusionError, Result, internal_err};
 
 use crate::event_time::all_within;
@@ -29,6 +36,8 @@ pub(super) fn is_own(from: &DataType, to: &DataType) -> bool {
         (from, DataType::Timestamp(..)) if from.is_signed_integer() => true,
         (from, to) if from.is_string() && to.is_signed_integer() => true,
         (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) => per_second(*from) > per_second(*to),
+        (DataType::List(_), to) if to.is_string() => true,
+        (DataType::List(_), DataType::List(_)) => true,
         _ => false,
     }
 }
@@ -46,6 +55,7 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Arr
             let values = PrimitiveArray::<Int64Type>::new(values.collect(), array.nulls().cloned());
             Ok(arrow::compute::cast(&values, to)?)
         }
+        (DataType::List(_), DataType::List(item)) => list(array.as_list(), item, safe),
         (from, DataType::Int8) if from.is_string() => whole_numbers::<Int8Type>(array, safe),
         (from, DataType::Int16) if from.is_string() => whole_numbers::<Int16Type>(array, safe),
         (from, DataType::Int32) if from.is_string() => whole_numbers::<Int32Type>(array, safe),
@@ -53,6 +63,26 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Arr
         (_, DataType::Timestamp(unit, _)) => to_timestamp(array, *unit, to, safe),
         (from, to) => internal_err!("no conversion of our own from {from} to {to}"),
     }
+}
+
+/// An array with elements of another type. It is NULL if `safe` and one of its elements does not fit.
+fn list(array: &ListArray, item: &FieldRef, safe: bool) -> Result<ArrayRef> {
+    let (from, to) = (array.values(), item.data_type());
+    let values = match from.data_type() {
+        same if same == to => Arc::clone(from),
+        other if is_own(other, to) => convert(from, to, safe)?,
+        _ => arrow::compute::cast_with_options(from, to, &CastOptions { safe, ..CastOptions::default() })?,
+    };
+    let fits = |bounds: &[i32]| {
+        let mut places = (bounds[0]..bounds[1]).filter_map(|place| usize::try_from(place).ok());
+        places.all(|place| values.is_valid(place) || from.is_null(place))
+    };
+    let mut nulls = array.nulls().cloned();
+    if values.null_count() > from.null_count() {
+        let fitting: NullBuffer = array.value_offsets().windows(2).map(fits).collect();
+        nulls = NullBuffer::union(nulls.as_ref(), Some(&fitting));
+    }
+    Ok(Arc::new(ListArray::try_new(Arc::clone(item), array.offsets().clone(), values, nulls)?))
 }
 
 /// The whole numbers that texts show.
@@ -111,19 +141,8 @@ fn text_of(array: &ArrayRef, safe: bool) -> Result<ArrayRef> {
         }
         DataType::Float64 => floats::<Float64Type>(array, &mut text),
         DataType::Float32 => floats::<Float32Type>(array, &mut text),
-        DataType::Timestamp(unit, _) => {
-            for (row, value) in timestamp_values(array, *unit).iter().enumerate() {
-                if array.is_null(row) {
-                    text.append_null();
-                    continue;
-                }
-                match time_text(*value, *unit) {
-                    Some(time) => text.append_value(time),
-                    None if safe => text.append_null(),
-                    None => return Err(unfit(format!("{value} is not a time that can be written"))),
-                }
-            }
-        }
+        DataType::List(_) => lists(array.as_list(), safe, &mut text)?,
+        DataType::Timestamp(unit, _) => times(array, *unit, safe, &mut text)?,
         _ => {
             let options = CastOptions { safe, ..CastOptions::default() };
             return Ok(arrow::compute::cast_with_options(array, &DataType::Utf8View, &options)?);
@@ -132,15 +151,54 @@ fn text_of(array: &ArrayRef, safe: bool) -> Result<ArrayRef> {
     Ok(Arc::new(text.finish()))
 }
 
-/// `2024-05-06 07:08:09.123`, with as many digits as the unit has.
-fn time_text(value: i64, unit: TimeUnit) -> Option<String> {
-    let (time, digits): (Option<NaiveDateTime>, _) = match unit {
-        TimeUnit::Second => (timestamp_s_to_datetime(value), ""),
-        TimeUnit::Millisecond => (timestamp_ms_to_datetime(value), "%.3f"),
-        TimeUnit::Microsecond => (timestamp_us_to_datetime(value), "%.6f"),
-        TimeUnit::Nanosecond => (timestamp_ns_to_datetime(value), "%.9f"),
+/// Appends `[1, NULL, 3]` for each array.
+fn lists(array: &ListArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
+    let elements = text_of(array.values(), safe)?;
+    let elements = elements.as_string_view();
+    let mut shown = String::new();
+    for (row, bounds) in array.value_offsets().windows(2).enumerate() {
+        if array.is_null(row) {
+            text.append_null();
+            continue;
+        }
+        shown.clear();
+        shown.push('[');
+        for index in bounds[0]..bounds[1] {
+            let separator = if index > bounds[0] { ", " } else { "" };
+            shown.push_str(separator);
+            let element = usize::try_from(index).ok().filter(|index| elements.is_valid(*index));
+            shown.push_str(element.map_or("NULL", |index| elements.value(index)));
+        }
+        shown.push(']');
+        text.append_value(&shown);
+    }
+    Ok(())
+}
+
+/// Appends `2024-05-06 07:08:09.123` for each time, with as many digits as the unit has.
+fn times(array: &ArrayRef, unit: TimeUnit, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
+    let (time, pattern): (fn(i64) -> Option<NaiveDateTime>, _) = match unit {
+        TimeUnit::Second => (timestamp_s_to_datetime, "%Y-%m-%d %H:%M:%S"),
+        TimeUnit::Millisecond => (timestamp_ms_to_datetime, "%Y-%m-%d %H:%M:%S%.3f"),
+        TimeUnit::Microsecond => (timestamp_us_to_datetime, "%Y-%m-%d %H:%M:%S%.6f"),
+        TimeUnit::Nanosecond => (timestamp_ns_to_datetime, "%Y-%m-%d %H:%M:%S%.9f"),
     };
-    time.map(|time| time.format(&format!("%Y-%m-%d %H:%M:%S{digits}")).to_string())
+    let items: Vec<Item> = StrftimeItems::new(pattern).collect();
+    let mut shown = String::new();
+    for (row, value) in timestamp_values(array, unit).iter().enumerate() {
+        if array.is_null(row) {
+            text.append_null();
+            continue;
+        }
+        shown.clear();
+        let written = time(*value).map(|time| write!(shown, "{}", time.format_with_items(items.iter())));
+        match written {
+            Some(Ok(())) => text.append_value(&shown),
+            _ if safe => text.append_null(),
+            _ => return Err(unfit(format!("{value} is not a time that can be written"))),
+        }
+    }
+    Ok(())
 }
 
 fn floats<T: ArrowPrimitiveType>(array: &ArrayRef, text: &mut StringViewBuilder)

@@ -6,9 +6,10 @@ use arrow::datatypes::DataType;
 use datafusion_expr::{Expr as Logical, ExprSchemable, Operator};
 
 use super::column_index::ColumnIndex;
-use super::literal::literal;
+use super::literal::constant;
 use crate::exact::{Meaning, meaning};
 use crate::place::planning_error;
+use crate::spelling::similar_regex;
 
 /// Converts an expression over `schema`; `column` returns the value of each column by its index.
 pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usize) -> Result<Expr>) -> Result<Expr> {
@@ -17,7 +18,7 @@ pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usiz
     Ok(match expr {
         Logical::Alias(alias) => sub(&alias.expr)?,
         Logical::Column(name) => column(schema.place(name)?)?,
-        Logical::Literal(value, _) => Expr::Literal(literal(value)?),
+        Logical::Literal(value, _) => constant(value)?,
         Logical::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or | Operator::StringConcat) => {
             let op = binary_op(binary.op, expr)?;
             let operands = chain(expr, binary.op).into_iter().map(sub).collect::<Result<Vec<_>>>()?;
@@ -165,8 +166,7 @@ fn binary_op(op: Operator, expr: &Logical) -> Result<BinaryOp> {
     })
 }
 
-/// `SIMILAR TO` with a constant pattern, as a regular expression over the whole value. As in Flink, a point stands for any
-/// character.
+/// `SIMILAR TO` with a constant pattern, as a regular expression over the whole value.
 fn similar_to(like: &datafusion_expr::Like, expr: Expr) -> Result<Expr> {
     let Logical::Literal(value, _) = like.pattern.as_ref() else {
         return Err(Error::user("SIMILAR TO needs a constant pattern").remedy("use REGEXP(text, pattern)"));
@@ -174,40 +174,7 @@ fn similar_to(like: &datafusion_expr::Like, expr: Expr) -> Result<Expr> {
     let Some(pattern) = value.try_as_str().flatten() else {
         return Err(Error::user("the pattern of SIMILAR TO is a text").remedy("write it in quotes"));
     };
-    let mut regex = String::from("(?s)^(?:");
-    let mut characters = pattern.chars();
-    let mut brackets = 0_usize;
-    while let Some(c) = characters.next() {
-        match c {
-            '[' => brackets += 1,
-            ']' => brackets = brackets.saturating_sub(1),
-            '%' | '_' if brackets > 0 && Some(c) != like.escape_char => {
-                let message = format!("the pattern '{pattern}' of SIMILAR TO has '{c}' in brackets");
-                return Err(Error::user(message).remedy("use an alternative, as in (a|b), or REGEXP(text, pattern)"));
-            }
-            _ => {}
-        }
-        match c {
-            c if Some(c) == like.escape_char => match characters.next() {
-                Some(next) => regex.push_str(&regex_literal(next)),
-                None => return Err(Error::user(format!("the pattern '{pattern}' ends with its escape character"))),
-            },
-            '%' => regex.push_str(".*"),
-            '_' => regex.push('.'),
-            '$' | '\\' => regex.push_str(&regex_literal(c)),
-            c => regex.push(c),
-        }
-    }
-    regex.push_str(")$");
-    // Classes have names in lower case.
-    for class in ["ALPHA", "UPPER", "LOWER", "DIGIT", "ALNUM", "SPACE"] {
-        regex = regex.replace(&format!("[:{class}:]"), &format!("[:{}:]", class.to_lowercase()));
-    }
+    let regex = similar_regex(pattern, like.escape_char)?;
     let op = if like.negated { BinaryOp::RegexNotMatch } else { BinaryOp::RegexMatch };
     Ok(binary(op, expr, Expr::Literal(Literal { data_type: value.data_type(), text: Some(regex) })))
-}
-
-fn regex_literal(c: char) -> String {
-    // An escaped `<` or `>` would be the edge of a word.
-    if c.is_ascii_punctuation() && !matches!(c, '<' | '>') { format!("\\{c}") } else { c.to_string() }
 }

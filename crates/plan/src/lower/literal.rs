@@ -1,11 +1,23 @@
 //! Converts constants to text that Arrow casts back to the same value.
 
-use anabranch_dataflow::Literal;
+use anabranch_dataflow::{Expr, Literal};
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion_common::ScalarValue;
+
+/// The expression for a value: a literal, or an array of such expressions.
+pub(super) fn constant(value: &ScalarValue) -> Result<Expr> {
+    let ScalarValue::List(list) = value else { return literal(value).map(Expr::Literal) };
+    if list.is_null(0) {
+        return literal(value).map(Expr::Literal);
+    }
+    let elements = list.value(0);
+    let element = |index| ScalarValue::try_from_array(&elements, index).map_err(|e| Error::internal(e.to_string()));
+    let args = (0..elements.len()).map(|index| constant(&element(index)?)).collect::<Result<_>>()?;
+    Ok(Expr::Call { function: "make_array".into(), args, returns: value.data_type(), fails: false })
+}
 
 /// The literal for a value.
 pub(super) fn literal(value: &ScalarValue) -> Result<Literal> {

@@ -27,7 +27,7 @@ pub(super) fn settle(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-fn constant(pattern: &Expr) -> Option<&str> {
+pub(super) fn constant(pattern: &Expr) -> Option<&str> {
     match pattern {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
         Expr::Nested(inner) => constant(inner),
@@ -35,7 +35,7 @@ fn constant(pattern: &Expr) -> Option<&str> {
     }
 }
 
-fn escape_of(escape: &ValueWithSpan) -> Result<char> {
+pub(super) fn escape_of(escape: &ValueWithSpan) -> Result<char> {
     let wrong = || Error::user(format!("ESCAPE takes one character, not {escape}")).remedy("write ESCAPE '!'");
     let Value::SingleQuotedString(text) = &escape.value else { return Err(wrong()) };
     let mut characters = text.chars();

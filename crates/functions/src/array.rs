@@ -1,0 +1,150 @@
+//! Functions of arrays. Elements are equal as SQL's `=` has it: NaN equals nothing, and `0.0 = -0.0`. NULL is the element
+//! NULL.
+
+mod build;
+mod keys;
+mod order;
+mod sets;
+mod types;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Int32Type};
+use datafusion_common::Result;
+use datafusion_expr::ReturnFieldArgs;
+
+use self::build::Lists;
+use self::keys::Keys;
+pub(crate) use self::types::coerce;
+use crate::arguments::{Arguments, booleans, primitives, texts};
+use crate::definition::{Definition, Kind, Returns, failure, function};
+
+const ONE: &[&[Kind]] = &[&[Kind::List]];
+const WITH_ELEMENT: &[&[Kind]] = &[&[Kind::List, Kind::Element]];
+const TWO: &[&[Kind]] = &[&[Kind::CommonList, Kind::CommonList]];
+const SLICE: &[&[Kind]] = &[&[Kind::List, Kind::Integer], &[Kind::List, Kind::Integer, Kind::Integer]];
+const SORT: &[&[Kind]] = &[ONE[0], &[Kind::List, Kind::Flag], &[Kind::List, Kind::Flag, Kind::Flag]];
+const JOIN: &[&[Kind]] = &[&[Kind::List, Kind::Text], &[Kind::List, Kind::Text, Kind::Text]];
+
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    // ARRAY[a, b, ...].
+    Definition {
+        variadic: true,
+        ..function("make_array", &[&[Kind::Common]], Returns::Of(types::array_of), build::make_array)
+    },
+    function("cardinality", &[&[Kind::Array]], Returns::Int, cardinality),
+    function("element", &[&[Kind::Array]], Returns::Of(types::element), element),
+    function("array_contains", WITH_ELEMENT, Returns::Boolean, contains),
+    function("array_position", WITH_ELEMENT, Returns::Int, position),
+    function("array_remove", WITH_ELEMENT, Returns::First, sets::remove),
+    function("array_append", WITH_ELEMENT, Returns::First, |a| build::extend(a, false)),
+    function("array_prepend", WITH_ELEMENT, Returns::First, |a| build::extend(a, true)),
+    function("array_distinct", ONE, Returns::First, sets::distinct),
+    function("array_union", TWO, Returns::First, sets::union),
+    function("array_intersect", TWO, Returns::First, sets::intersect),
+    function("array_except", TWO, Returns::First, sets::except),
+    Definition { variadic: true, ..function("array_concat", &[&[Kind::CommonList]], Returns::First, build::concat) },
+    function("array_reverse", ONE, Returns::First, build::reverse),
+    function("array_slice", SLICE, Returns::First, build::slice),
+    function("array_sort", SORT, Returns::Of(types::sorted), order::sort),
+    function("array_max", ONE, Returns::Of(types::compared), |a| order::extreme(a, |new, best| new > best)),
+    function("array_min", ONE, Returns::Of(types::compared), |a| order::extreme(a, |new, best| new < best)),
+    function("array_join", JOIN, Returns::Of(joined), join),
+    function("split", &[&[Kind::Text, Kind::Text]], Returns::Of(|_| Ok(types::list_of(DataType::Utf8View))), split),
+];
+
+fn cardinality(arguments: &Arguments) -> Result<ArrayRef> {
+    let lists = Lists::new(arguments, 0)?;
+    primitives::<Int32Type>(arguments.rows, |row| i32::try_from(lists.range(row)?.len()).ok())
+}
+
+/// The only element; NULL if there is none.
+fn element(arguments: &Arguments) -> Result<ArrayRef> {
+    let lists = Lists::new(arguments, 0)?;
+    let index = |row: usize| match lists.range(row) {
+        Some(range) if range.len() > 1 => {
+            let message = format!("ELEMENT of an array of {} elements: it takes one at most; use a[1]", range.len());
+            Err(failure(message))
+        }
+        Some(range) if range.len() == 1 => Ok(u64::try_from(range.start).ok()),
+        _ => Ok(None),
+    };
+    let indexes = (0..arguments.rows).map(index).collect::<Result<UInt64Array>>()?;
+    Ok(take(lists.values(), &indexes, None)?)
+}
+
+fn contains(arguments: &Arguments) -> Result<ArrayRef> {
+    let lists = Lists::new(arguments, 0)?;
+    let keys = Keys::new(&[lists.values(), arguments.array(1)])?;
+    booleans(arguments.rows, |row| {
+        let element = arguments.index(1, row);
+        Some(lists.range(row)?.any(|index| keys.equal((0, index), (1, element))))
+    })
+}
+
+/// The first place of an element, from 1 on; 0 if the array does not have it.
+fn position(arguments: &Arguments) -> Result<ArrayRef> {
+    let lists = Lists::new(arguments, 0)?;
+    let wanted = arguments.array(1);
+    let keys = Keys::new(&[lists.values(), wanted])?;
+    primitives::<Int32Type>(arguments.rows, |row| {
+        let (mut range, element) = (lists.range(row)?, arguments.index(1, row));
+        if wanted.is_null(element) {
+            return None;
+        }
+        let place = range.position(|index| keys.equal((0, index), (1, element)));
+        i32::try_from(place.map_or(0, |place| place + 1)).ok()
+    })
+}
+
+fn joined(args: &ReturnFieldArgs) -> Result<DataType> {
+    match types::element(args)? {
+        text if text.is_string() || text.is_null() => Ok(DataType::Utf8View),
+        _ => Err(types::refused("ARRAY_JOIN takes an ARRAY<STRING>; write CAST(a AS ARRAY<STRING>)")),
+    }
+}
+
+/// The elements with a text between them. A NULL is left out, or replaced by the third text.
+fn join(arguments: &Arguments) -> Result<ArrayRef> {
+    let lists = Lists::new(arguments, 0)?;
+    let values = lists.values().as_string_view();
+    let (between, null) = (arguments.text(1), (arguments.len() > 2).then(|| arguments.text(2)));
+    texts(arguments.rows, |row, out| {
+        let (range, between) = (lists.range(row)?, between.get(row)?);
+        let null = match &null {
+            Some(null) => Some(null.get(row)?),
+            None => None,
+        };
+        let elements = range.filter_map(|index| values.is_valid(index).then(|| values.value(index)).or(null));
+        for (place, element) in elements.enumerate() {
+            if place > 0 {
+                out.push_str(between);
+            }
+            out.push_str(element);
+        }
+        Some(())
+    })
+}
+
+/// The parts of a text between separators. An empty separator divides it into UTF-16 units, of which half a character is
+/// shown as `?`. An empty text has no parts.
+fn split(arguments: &Arguments) -> Result<ArrayRef> {
+    let (text, separator) = (arguments.text(0), arguments.text(1));
+    build::texts(arguments, |row, parts| {
+        let (text, separator) = (text.get(row)?, separator.get(row)?);
+        if text.is_empty() {
+            return Some(());
+        }
+        if separator.is_empty() {
+            for c in text.chars() {
+                match c.len_utf16() {
+                    1 => parts.append_value(c.encode_utf8(&mut [0; 4])),
+                    _ => (0..2).for_each(|_| parts.append_value("?")),
+                }
+            }
+            return Some(());
+        }
+        text.split(separator).for_each(|part| parts.append_value(part));
+        Some(())
+    })
+}

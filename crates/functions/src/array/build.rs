@@ -1,0 +1,172 @@
+//! Columns of arrays: their elements, and new ones of picked elements.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewBuilder};
+use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::interleave;
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion_common::Result;
+
+use crate::arguments::Arguments;
+use crate::definition::failure;
+
+/// An argument that is an array.
+pub(super) struct Lists<'a> {
+    arguments: &'a Arguments<'a>,
+    argument: usize,
+    array: &'a ListArray,
+}
+
+impl<'a> Lists<'a> {
+    pub(super) fn new(arguments: &'a Arguments, argument: usize) -> Result<Self> {
+        let array = arguments.array(argument).as_list_opt::<i32>();
+        Ok(Lists { arguments, argument, array: array.ok_or_else(|| failure("an ARRAY is expected"))? })
+    }
+
+    /// The elements of all rows.
+    pub(super) fn values(&self) -> &'a ArrayRef {
+        self.array.values()
+    }
+
+    /// The places of a row's elements in `values`; `None` for NULL.
+    pub(super) fn range(&self, row: usize) -> Option<Range<usize>> {
+        let row = self.arguments.index(self.argument, row);
+        let place = |row: usize| usize::try_from(self.array.value_offsets()[row]).ok();
+        self.array.is_valid(row).then(|| Some(place(row)?..place(row + 1)?)).flatten()
+    }
+}
+
+/// The argument, and the place in its values, of an element.
+pub(super) type Place = (usize, usize);
+
+/// A column of arrays made of elements of the arguments: `pick` adds the places of a row's elements, or returns `None` for
+/// NULL. `sources` are the arrays that the places refer to.
+pub(super) fn lists(
+    arguments: &Arguments,
+    sources: &[&ArrayRef],
+    mut pick: impl FnMut(usize, &mut Vec<Place>) -> Option<()>,
+) -> Result<ArrayRef> {
+    let (mut places, mut ends) = (Vec::new(), Ends::default());
+    for row in 0..arguments.rows {
+        let before = places.len();
+        let valid = pick(row, &mut places).is_some();
+        if !valid {
+            places.truncate(before);
+        }
+        ends.push(places.len(), valid)?;
+    }
+    let sources: Vec<&dyn Array> = sources.iter().map(|source| source.as_ref()).collect();
+    ends.finish(arguments, interleave(&sources, &places)?)
+}
+
+/// A column of arrays of texts, which `write` appends.
+pub(super) fn texts(
+    arguments: &Arguments,
+    mut write: impl FnMut(usize, &mut StringViewBuilder) -> Option<()>,
+) -> Result<ArrayRef> {
+    let (mut parts, mut ends) = (StringViewBuilder::new(), Ends::default());
+    for row in 0..arguments.rows {
+        let valid = write(row, &mut parts).is_some();
+        ends.push(arrow::array::ArrayBuilder::len(&parts), valid)?;
+    }
+    ends.finish(arguments, Arc::new(parts.finish()))
+}
+
+/// Where the arrays of a column end.
+#[derive(Default)]
+struct Ends {
+    offsets: Vec<i32>,
+    valid: Vec<bool>,
+}
+
+impl Ends {
+    fn push(&mut self, end: usize, valid: bool) -> Result<()> {
+        let end = i32::try_from(end).map_err(|_| {
+            failure(
+                "the arrays of a batch have more than 2,147,483,647 elements; make batches smaller: SET 'batch-rows'",
+            )
+        })?;
+        self.offsets.push(end);
+        self.valid.push(valid);
+        Ok(())
+    }
+
+    fn finish(self, arguments: &Arguments, values: ArrayRef) -> Result<ArrayRef> {
+        let offsets: ScalarBuffer<i32> = std::iter::once(0).chain(self.offsets).collect();
+        let nulls = NullBuffer::from(self.valid);
+        let field = item(arguments)?;
+        Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::new(offsets), values, Some(nulls))?))
+    }
+}
+
+fn item(arguments: &Arguments) -> Result<FieldRef> {
+    match arguments.returns {
+        DataType::List(item) => Ok(Arc::clone(item)),
+        other => Err(failure(format!("{other} is not an ARRAY"))),
+    }
+}
+
+pub(super) fn make_array(arguments: &Arguments) -> Result<ArrayRef> {
+    let columns: Vec<&ArrayRef> = (0..arguments.len()).map(|index| arguments.array(index)).collect();
+    lists(arguments, &columns, |row, places| {
+        places.extend((0..arguments.len()).map(|index| (index, arguments.index(index, row))));
+        Some(())
+    })
+}
+
+/// The array with one more element, at its end or before it.
+pub(super) fn extend(arguments: &Arguments, before: bool) -> Result<ArrayRef> {
+    let array = Lists::new(arguments, 0)?;
+    lists(arguments, &[array.values(), arguments.array(1)], |row, places| {
+        let (range, new) = (array.range(row)?, (1, arguments.index(1, row)));
+        places.extend(before.then_some(new));
+        places.extend(range.map(|index| (0, index)));
+        places.extend((!before).then_some(new));
+        Some(())
+    })
+}
+
+/// The elements of all arrays; NULL if one of them is NULL.
+pub(super) fn concat(arguments: &Arguments) -> Result<ArrayRef> {
+    let arrays = (0..arguments.len()).map(|index| Lists::new(arguments, index)).collect::<Result<Vec<_>>>()?;
+    let sources: Vec<&ArrayRef> = arrays.iter().map(Lists::values).collect();
+    lists(arguments, &sources, |row, places| {
+        for (source, array) in arrays.iter().enumerate() {
+            places.extend(array.range(row)?.map(|index| (source, index)));
+        }
+        Some(())
+    })
+}
+
+pub(super) fn reverse(arguments: &Arguments) -> Result<ArrayRef> {
+    let array = Lists::new(arguments, 0)?;
+    lists(arguments, &[array.values()], |row, places| {
+        places.extend(array.range(row)?.rev().map(|index| (0, index)));
+        Some(())
+    })
+}
+
+/// The elements from one place to another, both included. Places count from 1, or from the end if they are negative.
+/// 0 stands for 1.
+pub(super) fn slice(arguments: &Arguments) -> Result<ArrayRef> {
+    let array = Lists::new(arguments, 0)?;
+    let (start, end) = (arguments.integer(1), arguments.integer_or(2, -1));
+    lists(arguments, &[array.values()], |row, places| {
+        let range = array.range(row)?;
+        let length = i64::try_from(range.len()).ok()?;
+        let from_start = |place: i64| if place < 0 { place.saturating_add(length + 1) } else { place };
+        let start = from_start(start.get(row)?).max(1);
+        let end = match from_start(end.get(row)?) {
+            0 => 1,
+            end => end.min(length),
+        };
+        if start <= end && end <= length {
+            let place = |place: i64| usize::try_from(place).ok();
+            let (start, end) = (place(start - 1)?, place(end)?);
+            places.extend((range.start + start..range.start + end).map(|index| (0, index)));
+        }
+        Some(())
+    })
+}

@@ -1,0 +1,44 @@
+//! Whole numbers that a query names are INT where they are elements of arrays.
+
+use datafusion_sql::sqlparser::ast::{
+    Array, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
+};
+
+/// Gives whole numbers in `ARRAY[...]`, and among the arguments of functions of arrays, the type INT if they fit.
+pub(super) fn settle(expr: &mut Expr) {
+    match expr {
+        Expr::Array(Array { elem, .. }) => elem.iter_mut().for_each(narrow),
+        Expr::Function(function) if is_of_arrays(&function.name.to_string()) => {
+            let FunctionArguments::List(list) = &mut function.args else { return };
+            for arg in &mut list.args {
+                if let FunctionArg::Unnamed(FunctionArgExpr::Expr(arg)) = arg {
+                    narrow(arg);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The aggregate `ARRAY_AGG` is none of them.
+fn is_of_arrays(name: &str) -> bool {
+    let name = name.to_uppercase();
+    name.starts_with("ARRAY_") && name != "ARRAY_AGG"
+}
+
+fn narrow(expr: &mut Expr) {
+    if !is_int(expr) {
+        return;
+    }
+    let number = std::mem::replace(expr, Expr::value(Value::Null));
+    let data_type = DataType::Int(None);
+    *expr = Expr::Cast { kind: CastKind::Cast, expr: Box::new(number), data_type, array: false, format: None };
+}
+
+fn is_int(expr: &Expr) -> bool {
+    match expr {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_int(expr),
+        Expr::Value(value) => matches!(&value.value, Value::Number(number, _) if number.parse::<i32>().is_ok()),
+        _ => false,
+    }
+}
