@@ -137,15 +137,18 @@ impl Chain {
 
     /// Announces first that the task is no longer idle: its rows hold event time back again.
     fn wake(&mut self, born: Nanos) -> Result<()> {
-        match std::mem::replace(&mut self.idle, false) {
-            true => self.leave(Element::Watermark(self.left), born),
-            false => Ok(()),
+        if std::mem::replace(&mut self.idle, false) {
+            self.leave(Element::Watermark(self.left), born)?;
+            if let Tail::Exchanges(writers) = &mut self.tail {
+                writers.iter_mut().for_each(ExchangeWriter::announced);
+            }
         }
+        Ok(())
     }
 
     /// Notifies the operators how far event time has advanced at the tasks that this chain sends to. While one of them
-    /// has not received everything that was sent to it, such as the announcement that this task is no longer idle,
-    /// event time may advance there without this task.
+    /// has not received the announcement that this task is no longer idle, event time may advance there without this
+    /// task.
     fn look_ahead(&mut self) {
         let reached = match &self.tail {
             Tail::Exchanges(writers) => {

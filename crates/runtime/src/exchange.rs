@@ -55,6 +55,8 @@ struct Target {
     deadline: Nanos,
     /// Is sent after the pending rows.
     watermark: Option<Stamped<EventTime>>,
+    /// Number of envelopes up to the last announcement that this task is no longer idle.
+    announced: u64,
 }
 
 impl ExchangeWriter {
@@ -77,6 +79,7 @@ impl ExchangeWriter {
             born: Nanos(u64::MAX),
             deadline: Nanos(u64::MAX),
             watermark: None,
+            announced: 0,
         };
         ExchangeWriter {
             kind,
@@ -220,10 +223,17 @@ impl ExchangeWriter {
         self.targets.iter().map(|t| t.deadline).filter(|d| *d != Nanos(u64::MAX)).min()
     }
 
-    /// How far event time has advanced at the receivers; `None` while one of them has not received everything that was
-    /// sent to it.
+    /// The task is no longer idle, and has announced that with the watermark that was sent last.
+    pub(crate) fn announced(&mut self) {
+        for target in &mut self.targets {
+            target.announced = target.sender.inbox.sent(target.sender.channel);
+        }
+    }
+
+    /// How far event time has advanced at the receivers; `None` while one of them has not received that this task is no
+    /// longer idle.
     pub(crate) fn reached(&self) -> Option<EventTime> {
-        let mut reached = self.targets.iter().map(|t| t.sender.inbox.reached(t.sender.channel));
+        let mut reached = self.targets.iter().map(|t| t.sender.inbox.reached(t.sender.channel, t.announced));
         reached.try_fold(EventTime::MIN, |most, reached| Some(most.max(reached?)))
     }
 

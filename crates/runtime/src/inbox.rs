@@ -41,6 +41,9 @@ struct State {
 struct Channel {
     queue: VecDeque<Queued>,
     bytes: usize,
+    /// Number of envelopes ever sent, and of those that the reader has taken.
+    sent: u64,
+    taken: u64,
 }
 
 struct Queued {
@@ -114,6 +117,7 @@ impl Inbox {
         }
         let queue = &mut state.channels[channel];
         queue.bytes += bytes;
+        queue.sent += 1;
         queue.queue.push_back(Queued { envelope, bytes, at: clock.now() });
         if state.reader_waits {
             state.reader_waits = false;
@@ -178,11 +182,16 @@ impl Inbox {
         self.reached.fetch_max(time.0, SeqCst);
     }
 
-    /// The reader's watermark, which includes the effect of everything that it took before it emptied this channel.
-    /// `None` if the channel is not empty.
-    pub(crate) fn reached(&self, channel: usize) -> Option<EventTime> {
-        let is_empty = self.lock().channels[channel].queue.is_empty();
-        is_empty.then(|| EventTime(self.reached.load(SeqCst)))
+    /// Number of envelopes that were ever sent on a channel.
+    pub(crate) fn sent(&self, channel: usize) -> u64 {
+        self.lock().channels[channel].sent
+    }
+
+    /// The reader's watermark, which includes the effect of everything that it took before the first `sent` envelopes of
+    /// this channel. `None` if it has not taken all of these.
+    pub(crate) fn reached(&self, channel: usize, sent: u64) -> Option<EventTime> {
+        let has_taken = self.lock().channels[channel].taken >= sent;
+        has_taken.then(|| EventTime(self.reached.load(SeqCst)))
     }
 
     /// Bytes that wait on a channel.
@@ -222,6 +231,7 @@ impl State {
             let channel = &mut self.channels[index];
             if let Some(queued) = channel.queue.pop_front() {
                 channel.bytes -= queued.bytes;
+                channel.taken += 1;
                 self.turn = (index + 1) % count;
                 return Some((index, queued.envelope));
             }

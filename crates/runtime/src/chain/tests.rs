@@ -1,11 +1,15 @@
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
 
-use anabranch_model::{ErrorKind, Incarnation, ManualClock, StageId, TaskId};
+use anabranch_dataflow::{ExchangeKind, JobOptions};
+use anabranch_model::{Envelope, ErrorKind, Incarnation, KeyGroups, ManualClock, StageId, TaskId};
 use anabranch_protocol::coordinator::Report;
 use arrow::array::{ArrayRef, Int64Array};
 
 use super::*;
 use crate::driver::Message;
+use crate::exchange::ChannelSender;
+use crate::inbox::{Inbox, Received};
 use crate::job::Shared;
 use crate::mailbox::Mailbox;
 
@@ -58,6 +62,81 @@ impl Sink for Written {
     fn epoch_end(&mut self, _: Epoch) -> Result<()> {
         Ok(())
     }
+}
+
+/// Counts the batches of which rows may be late, because event time may be anywhere at the receivers.
+struct Ungrouped {
+    ahead: EventTime,
+    batches: Arc<AtomicUsize>,
+}
+
+impl Operator for Ungrouped {
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.batches.fetch_add(usize::from(self.ahead == EventTime::MAX), Relaxed);
+        out.batch(batch);
+        Ok(())
+    }
+
+    fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        out.watermark(watermark);
+        Ok(())
+    }
+
+    fn event_time_ahead(&mut self, time: EventTime) {
+        self.ahead = time;
+    }
+}
+
+fn control(clock: &Arc<dyn Clock>) -> Arc<Control> {
+    let mailbox = Mailbox::new(channel().0, Shared::new(Arc::clone(clock)));
+    Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new())
+}
+
+/// The queue of a receiver that is always behind is never empty.
+#[test]
+fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over() {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+    let inbox = Arc::new(Inbox::new(1, 1 << 20));
+    let sender = ChannelSender { inbox: Arc::clone(&inbox), channel: 0 };
+    let options = JobOptions { batch_rows: 1, ..JobOptions::default() };
+    let writer = ExchangeWriter::new(ExchangeKind::Forward, vec![sender], KeyGroups(128), &options, Arc::clone(&clock));
+    let batches: Arc<AtomicUsize> = Arc::default();
+    let operator = Box::new(Ungrouped { ahead: EventTime::MIN, batches: Arc::clone(&batches) });
+    let mut chain = Chain {
+        links: vec![Link { operator, schema: rows().schema(), output: Output::default(), restored: EventTime::MIN }],
+        tail: Tail::Exchanges(vec![writer]),
+        left: EventTime::MIN,
+        idle: false,
+        may_be_behind: false,
+        counters: Arc::default(),
+        control: control(&clock),
+        clock: Arc::clone(&clock),
+    };
+    let take = || match inbox.receive(&[false], None, clock.as_ref()) {
+        Received::Envelope(_, envelope) => envelope,
+        _ => panic!("nothing is sent"),
+    };
+    chain.watermark(Stamped { value: EventTime(5), born: Nanos(0) }).expect("watermark");
+    assert!(matches!(take(), Envelope::Watermark(_)));
+    chain.idle().expect("idle");
+    inbox.set_reached(EventTime(9));
+    let mut send = || {
+        chain.batch(Stamped { value: rows(), born: Nanos(0) }).expect("batch");
+        batches.load(Relaxed)
+    };
+    assert_eq!(send(), 1, "the receiver does not know yet that this task is no longer idle");
+    assert!(matches!(take(), Envelope::Idle));
+    assert_eq!(send(), 2);
+    assert!(matches!(take(), Envelope::Watermark(_)));
+    for _ in 0..10 {
+        assert_eq!(send(), 2, "rows pass ungrouped although event time waits for this task");
+        assert!(matches!(take(), Envelope::Batch(_)));
+    }
+    // The receiver was ahead when it learned that, and late rows still pass singly.
+    assert!(chain.may_be_behind);
+    chain.watermark(Stamped { value: EventTime(9), born: Nanos(0) }).expect("watermark");
+    chain.batch(Stamped { value: rows(), born: Nanos(0) }).expect("batch");
+    assert!(!chain.may_be_behind);
 }
 
 #[test]
