@@ -1,6 +1,6 @@
 //! Time as an argument: only shells and drivers read a clock, and they read it through this trait.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Monotonic process time in nanoseconds since the clock was made.
@@ -72,9 +72,16 @@ impl Clock for SystemClock {
 #[derive(Debug, Default)]
 pub struct ManualClock {
     nanos: AtomicU64,
+    /// How far the wall clock is ahead of the monotonic one.
+    ahead_ms: AtomicI64,
 }
 
 impl ManualClock {
+    /// Steps the wall clock forward or backward, as a time server does. The monotonic clock does not notice.
+    pub fn step_wall(&self, by_ms: i64) {
+        self.ahead_ms.fetch_add(by_ms, Ordering::SeqCst);
+    }
+
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         self.nanos.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::SeqCst);
@@ -87,6 +94,7 @@ impl Clock for ManualClock {
     }
 
     fn wall_ms(&self) -> i64 {
-        i64::try_from(self.nanos.load(Ordering::SeqCst) / 1_000_000).unwrap_or(i64::MAX)
+        let passed = i64::try_from(self.nanos.load(Ordering::SeqCst) / 1_000_000).unwrap_or(i64::MAX);
+        passed.saturating_add(self.ahead_ms.load(Ordering::SeqCst))
     }
 }

@@ -99,6 +99,8 @@ pub struct Seen {
     pub past_idle: u64,
     /// Rows that were late.
     pub late_rows: u64,
+    /// Steps of the wall clock.
+    pub wall_steps: u64,
 }
 
 impl Seen {
@@ -130,6 +132,7 @@ impl Seen {
         self.without_checkpoints_ended += other.without_checkpoints_ended;
         self.past_idle += other.past_idle;
         self.late_rows += other.late_rows;
+        self.wall_steps += other.wall_steps;
     }
 }
 

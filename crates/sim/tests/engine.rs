@@ -79,6 +79,7 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.repeated_commits,
         seen.runs,
         seen.savepoints,
+        seen.wall_steps,
     ];
     assert!(often.iter().all(|times| *times > SEEDS / 4), "{seen:?}");
     let now_and_then = [
@@ -132,6 +133,7 @@ fn planted_bugs_are_found() {
         (Mutation::DeltaTwice, &["prefix"]),
         (Mutation::RunLost, &["prefix"]),
         (Mutation::HandedOverTooSoon, &["give-up"]),
+        (Mutation::NewerByWallClock, &["prefix"]),
     ];
     for (mutation, invariants) in planted {
         let run = found(&queries, mutation);

@@ -28,6 +28,8 @@ pub enum Mutation {
     PreparedForgotten,
     /// A sink reports an epoch as written although it was not.
     HandedOverTooSoon,
+    /// A source skips rows that are older, by the wall clock, than those that it has read.
+    NewerByWallClock,
 }
 
 impl Mutation {

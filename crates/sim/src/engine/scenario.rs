@@ -24,6 +24,8 @@ pub(super) struct Scenario<'a> {
     pub(super) crashes: u64,
     /// Takeovers by another process per 10,000 turns.
     pub(super) rivals: u64,
+    /// Steps of the wall clock per 10,000 turns.
+    pub(super) wall_steps: u64,
     /// The turn in which the job is stopped.
     pub(super) stop_at: Option<u64>,
     /// The job takes checkpoints.
@@ -66,6 +68,7 @@ impl<'a> Scenario<'a> {
             rates: Rates { fails: upto(rng, 8), crashes: upto(rng, 8) },
             crashes: upto(rng, 20),
             rivals: upto(rng, 15),
+            wall_steps: if faulty { 20 } else { 0 },
             stop_at: (rng.below(4) == 0).then(|| rng.below(FAULT_TURNS)),
             durable,
             from_savepoint: rng.below(5) == 0,
@@ -107,6 +110,7 @@ impl<'a> Scenario<'a> {
             rates: Rates::default(),
             crashes: 0,
             rivals: 0,
+            wall_steps: 0,
             stop_at: None,
             durable: true,
             from_savepoint: false,

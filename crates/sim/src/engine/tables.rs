@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Epoch, Error, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, Error, PartitionId, Result};
 use anabranch_operators::{
     Committable, Connector, Connectors, Delivery, Malformed, Polled, Positions, Rows, Sink, Source, TaskContext,
 };
@@ -81,6 +81,8 @@ impl Connector for Tables {
             partitions: Vec::new(),
             last_read: 0,
             ended: false,
+            clock: Arc::clone(&context.clock),
+            newest_ms: i64::MIN,
         };
         for id in (context.index as usize..count).step_by(context.parallelism as usize) {
             let name = partition_name(&spec.table, id);
@@ -120,6 +122,9 @@ struct Reader {
     /// The partition that was read last.
     last_read: usize,
     ended: bool,
+    clock: Arc<dyn Clock>,
+    /// The latest time of day at which it has read rows.
+    newest_ms: i64,
 }
 
 struct Reading {
@@ -190,6 +195,11 @@ impl Source for Reader {
             return Ok(Polled::Closed(id));
         }
         partition.next += count;
+        let (now_ms, before_ms) = (self.clock.wall_ms(), self.newest_ms);
+        self.newest_ms = now_ms.max(before_ms);
+        if self.tables.readers.mutation == Some(Mutation::NewerByWallClock) && now_ms < before_ms {
+            return Ok(Polled::Pending);
+        }
         let name = &partition.name;
         let malformed = content.malformed.range(first..first + count).map(|row| Malformed {
             place: format!("{name} record {row}"),

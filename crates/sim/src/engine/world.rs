@@ -44,6 +44,8 @@ pub(crate) struct World<'a> {
     rng: Rng,
     shared: Shared,
     clock: Arc<ManualClock>,
+    /// Draws steps of the wall clock.
+    wall: Rng,
     processes: Vec<Process>,
     started: ProcessId,
     parallelism: u32,
@@ -91,6 +93,7 @@ impl<'a> World<'a> {
             rng: Rng::new(seed ^ 0x5eed),
             shared,
             clock: Arc::default(),
+            wall: Rng::new(seed ^ 0xc10c),
             processes: Vec::new(),
             started: 0,
             parallelism: 0,
@@ -166,6 +169,9 @@ impl<'a> World<'a> {
         // Sometimes all processes pause for longer: otherwise a pause before a restart would never end.
         let most_us = if self.rng.below(100) == 0 { 100_000 } else { 200 };
         self.clock.advance(Duration::from_micros(self.rng.below(most_us)));
+        if self.faulty() && self.wall.below(10_000) < self.scenario.wall_steps {
+            self.step_wall();
+        }
         if !self.faulty() {
             self.shared.lock().rates = Rates::default();
         }
@@ -204,6 +210,16 @@ impl<'a> World<'a> {
             return self.shared.lock().kill(id);
         }
         self.step(which);
+    }
+
+    /// The wall clock is set: by milliseconds, or by up to three hours, as on a machine that was suspended.
+    fn step_wall(&mut self) {
+        let most_ms = [10, 1_000, 60_000, 10_000_000][self.wall.below(4) as usize];
+        let ms = 1 + self.wall.below(most_ms) as i64;
+        let by_ms = if self.wall.below(2) == 0 { -ms } else { ms };
+        self.clock.step_wall(by_ms);
+        self.seen.wall_steps += 1;
+        self.note(|| format!("the wall clock steps by {by_ms} ms"));
     }
 
     /// Whether a process tries to take the job over now. A job without checkpoints is started once.
