@@ -32,6 +32,8 @@ pub(crate) struct Journal {
     unusable: BTreeMap<u64, String>,
     /// An entry is in the log, but the disk refused to make it durable.
     is_broken: bool,
+    /// An entry that could not be appended, while it is unknown whether it is in the log.
+    doubtful: Option<(u64, Stored)>,
     requests: Requests,
 }
 
@@ -60,6 +62,7 @@ impl Journal {
             known: BTreeMap::new(),
             unusable: BTreeMap::new(),
             is_broken: false,
+            doubtful: None,
             requests,
         }
     }
@@ -162,6 +165,9 @@ impl Journal {
         command: Command<TaskState>,
         in_use: &BTreeSet<String>,
     ) -> Result<Option<(u64, Answer<TaskState>)>> {
+        if matches!(command, Command::Append(..) | Command::Read(_)) {
+            self.settle_doubt()?;
+        }
         match command {
             Command::Append(sequence, entry) => Ok(Some((sequence, self.append(sequence, entry)?))),
             Command::Read(sequence) => Ok(Some((sequence, self.read(sequence)?))),
@@ -181,9 +187,10 @@ impl Journal {
             Entry::Unusable(_) => return Err(Error::internal("an unusable entry is never written")),
         };
         let appended = self.log.append(sequence, &stored);
-        if appended.is_err() {
-            // A directory loses no answers: if the entry is there, the disk has refused to make its name durable.
-            self.is_broken = !self.store.is_remote() && self.log.has(sequence, &stored).unwrap_or(true);
+        if appended.is_err() && !self.store.is_remote() {
+            self.doubtful = Some((sequence, stored.clone()));
+            // If the directory cannot be read either, the next request finds out.
+            let _ = self.settle_doubt();
         }
         Ok(match appended? {
             Appended::Last => {
@@ -193,6 +200,20 @@ impl Journal {
             Appended::Taken => Answer::Taken,
             Appended::Passed => Answer::Passed,
         })
+    }
+
+    /// Finds out whether an entry is in the log that could not be appended. A directory loses no answers: if the entry is
+    /// there, the disk has refused to make its name durable.
+    fn settle_doubt(&mut self) -> Result<()> {
+        let Some((sequence, entry)) = &self.doubtful else { return Ok(()) };
+        self.is_broken = self.log.has(*sequence, entry)?;
+        self.doubtful = None;
+        match self.is_broken {
+            true => Err(Error::outside("the disk has refused to make an entry of the job's log durable")
+                .at(self.store.place().to_owned())
+                .remedy("check the disk; started again, the job resumes from its newest checkpoint")),
+            false => Ok(()),
+        }
     }
 
     /// An entry is in the log.

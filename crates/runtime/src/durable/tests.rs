@@ -35,6 +35,16 @@ fn take_over(store: &Store) -> Result<TakenOver> {
 
 /// Commits a checkpoint, as the recorder does when all tasks have acknowledged.
 fn commit(taken: &mut TakenOver, number: u64, epoch: u64) -> Result<()> {
+    let command = to_commit(taken, number, epoch)?;
+    match taken.recorder.work(Work::Log(Box::new(command))) {
+        Some(crate::driver::Message::Store(_, Answer::Appended, None)) => Ok(()),
+        Some(crate::driver::Message::Store(_, _, Some(error)) | crate::driver::Message::Cancel(error)) => Err(error),
+        _ => Err(Error::internal("no answer")),
+    }
+}
+
+/// Prepares a checkpoint, and returns the command to commit it.
+fn to_commit(taken: &mut TakenOver, number: u64, epoch: u64) -> Result<Command<TaskState>> {
     let task = TaskId { stage: StageId(0), index: 0 };
     let content = format!("rows of epoch {epoch}").into_bytes();
     let name = format!("prepared/{}-{epoch}-0.0-rows.bin", taken.incarnation.0);
@@ -44,12 +54,7 @@ fn commit(taken: &mut TakenOver, number: u64, epoch: u64) -> Result<()> {
     let state = TaskState { task, finished: false, source: None, operators: Vec::new(), sink };
     let (incarnation, version) = (taken.incarnation, PlanVersion(1));
     let checkpoint = Checkpoint { epoch: Epoch(epoch), incarnation, version, tasks: BTreeMap::from([(task, state)]) };
-    let command = Command::Append(number, Entry::Checkpoint(checkpoint));
-    match taken.recorder.work(Work::Log(Box::new(command))) {
-        Some(crate::driver::Message::Store(_, Answer::Appended, None)) => Ok(()),
-        Some(crate::driver::Message::Store(_, _, Some(error)) | crate::driver::Message::Cancel(error)) => Err(error),
-        _ => Err(Error::internal("no answer")),
-    }
+    Ok(Command::Append(number, Entry::Checkpoint(checkpoint)))
 }
 
 /// A job with the log: begins, checkpoints at the epochs 3, 5 and 8.
@@ -199,6 +204,29 @@ fn a_starter_that_is_fenced_gives_way() {
     assert!(matches!(begun, Ok(Begun::Fenced)));
     assert!(!Journal::is_taken_over(&store, other.incarnation));
     assert!(Journal::is_taken_over(&store, Incarnation(1)));
+}
+
+/// The directory of the checkpoints is on a file system that is unmounted for a while.
+#[test]
+fn a_log_whose_place_was_away_is_written_again() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (place, away) = (folder.path().join("job"), folder.path().join("away"));
+    let mut taken = take_over(&store(&place)).expect("a new job");
+    commit(&mut taken, 1, 3).expect("committed");
+    let command = to_commit(&mut taken, 2, 5).expect("prepared");
+    std::fs::rename(&place, &away).expect("renamed");
+    std::fs::write(&place, "").expect("a file");
+    for _ in 0..2 {
+        let answer = taken.recorder.work(Work::Log(Box::new(command.clone())));
+        assert!(
+            matches!(answer, Some(crate::driver::Message::Store(2, Answer::Unknown, Some(_)))),
+            "the coordinator asks again"
+        );
+    }
+    std::fs::remove_file(&place).expect("removed");
+    std::fs::rename(&away, &place).expect("renamed");
+    let answer = taken.recorder.work(Work::Log(Box::new(command)));
+    assert!(matches!(answer, Some(crate::driver::Message::Store(2, Answer::Appended, None))));
 }
 
 /// At every operation of a job's life, the disk loses what was not durable, or refuses the operation. The next start
