@@ -38,7 +38,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Reports {
     /// Why a connection last failed.
     connection: Mutex<Option<String>>,
-    /// Why a broker last refused a connection: its certificate or this client's login.
+    /// Why a broker last refused a connection, if none has answered since: its certificate or this client's login.
     refusal: Mutex<Option<String>>,
     /// The first record that could not be delivered.
     undelivered: Mutex<Option<Undelivered>>,
@@ -72,9 +72,14 @@ impl Reports {
         }
     }
 
-    /// Why a broker last refused a connection.
+    /// Why a broker last refused a connection, if none has answered since.
     fn refusal(&self) -> Option<String> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A broker has answered: a refusal before is no reason for what fails from here on.
+    pub(super) fn answered(&self) {
+        put(&self.refusal, None);
     }
 
     /// The first record that could not be delivered since the last call.
@@ -240,15 +245,11 @@ pub(super) fn silent(reports: &Reports, table: &Table, wait: Duration, code: Opt
     }
     let reason = reports.reason();
     match code {
-        None
-        | Some(
-            RDKafkaErrorCode::BrokerTransportFailure
-            | RDKafkaErrorCode::AllBrokersDown
-            | RDKafkaErrorCode::OperationTimedOut
-            | RDKafkaErrorCode::Resolve,
-        ) => Error::outside(format!("no Kafka broker answered at {servers} within {} s{reason}", wait.as_secs_f32()))
+        Some(code) if !is_silence(code) => {
+            Error::outside(format!("the Kafka brokers at {servers} refused: {code}{reason}"))
+        }
+        _ => Error::outside(format!("no Kafka broker answered at {servers} within {} s{reason}", wait.as_secs_f32()))
             .remedy("start the broker, or correct 'properties.bootstrap.servers'"),
-        Some(code) => Error::outside(format!("the Kafka brokers at {servers} refused: {code}{reason}")),
     }
 }
 
@@ -277,22 +278,30 @@ fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a st
     ranked.into_iter().take(5).map(|(_, name)| name).collect()
 }
 
-/// Whether asking again may mend an error: a connection, a leader or a group's coordinator is being replaced.
-pub(super) fn is_passing(code: RDKafkaErrorCode) -> bool {
+/// Whether the client itself reports the error, because no broker has answered.
+fn is_silence(code: RDKafkaErrorCode) -> bool {
     matches!(
         code,
         RDKafkaErrorCode::BrokerTransportFailure
             | RDKafkaErrorCode::AllBrokersDown
             | RDKafkaErrorCode::OperationTimedOut
-            | RDKafkaErrorCode::RequestTimedOut
+            | RDKafkaErrorCode::Resolve
+    )
+}
+
+/// Whether asking again may mend an error: a connection, a leader or a group's coordinator is being replaced.
+pub(super) fn is_passing(code: RDKafkaErrorCode) -> bool {
+    let is_moving = matches!(
+        code,
+        RDKafkaErrorCode::RequestTimedOut
             | RDKafkaErrorCode::WaitingForCoordinator
             | RDKafkaErrorCode::CoordinatorLoadInProgress
             | RDKafkaErrorCode::CoordinatorNotAvailable
             | RDKafkaErrorCode::NotCoordinator
             | RDKafkaErrorCode::LeaderNotAvailable
             | RDKafkaErrorCode::NotLeaderForPartition
-            | RDKafkaErrorCode::Resolve
-    )
+    );
+    is_moving || is_silence(code)
 }
 
 /// Repeats a request, for at most `wait`, as long as it fails with an error that may pass and no broker refuses the connection. `ask`
@@ -309,6 +318,9 @@ pub(super) fn patiently<T>(
         let left = Duration::from_nanos(deadline.0.saturating_sub(clock.now().0));
         match ask(left.min(longest).max(LOOK)) {
             Err(error) if error.rdkafka_error_code().is_some_and(is_passing) => {
+                if !error.rdkafka_error_code().is_some_and(is_silence) {
+                    client.reports().answered();
+                }
                 // A refusal is known only when its callback has run: no request keeps it waiting for long.
                 longest = longest.saturating_mul(2).min(LONGEST_LOOK);
                 client.serve_callbacks();
@@ -317,7 +329,12 @@ pub(super) fn patiently<T>(
                 }
                 client.serve(LOOK);
             }
-            answer => return answer,
+            answer => {
+                if answer.is_ok() {
+                    client.reports().answered();
+                }
+                return answer;
+            }
         }
     }
 }
@@ -360,15 +377,21 @@ mod tests {
     use super::*;
     use crate::options::Options;
 
-    /// Asks with these answers one after the other, the last one again and again. Returns the answer and how often it asked.
-    fn ask(wait: Duration, answers: &[KafkaResult<i32>]) -> (KafkaResult<i32>, usize) {
+    fn table() -> Table {
         let options = [("topic", "t"), ("properties.bootstrap.servers", "localhost:1")];
         let options: BTreeMap<_, _> = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let spec = ConnectorSpec { connector: "kafka".into(), options };
-        let table = Table::parse(&mut Options::new(&spec)).expect("table");
-        let client = consumer(&table).expect("client");
+        Table::parse(&mut Options::new(&spec)).expect("table")
+    }
+
+    /// Asks with these answers one after the other, the last one again and again. Returns the answer and how often it asked.
+    fn ask(wait: Duration, answers: &[KafkaResult<i32>]) -> (KafkaResult<i32>, usize) {
+        ask_with(&consumer(&table()).expect("client"), wait, answers)
+    }
+
+    fn ask_with(client: &Consumer, wait: Duration, answers: &[KafkaResult<i32>]) -> (KafkaResult<i32>, usize) {
         let mut asked = 0;
-        let answer = patiently(&*client, &SystemClock::new(), wait, |_| {
+        let answer = patiently(client, &SystemClock::new(), wait, |_| {
             asked += 1;
             answers[asked.min(answers.len()) - 1].clone()
         });
@@ -380,6 +403,27 @@ mod tests {
         let moved = Err(KafkaError::OffsetFetch(RDKafkaErrorCode::NotCoordinator));
         let loading = Err(KafkaError::OffsetFetch(RDKafkaErrorCode::CoordinatorLoadInProgress));
         assert_eq!(ask(Duration::from_secs(60), &[moved, loading, Ok(7)]), (Ok(7), 3));
+    }
+
+    /// One of several brokers may refuse the client's login while the others take it.
+    #[test]
+    fn a_refusal_is_no_reason_any_more_once_a_broker_answers() {
+        let (table, minute) = (table(), Duration::from_secs(60));
+        let client = consumer(&table).expect("client");
+        let refuse = || {
+            client.context().error(KafkaError::Global(RDKafkaErrorCode::SaslAuthenticationFailed), "login failed");
+        };
+        let reason = || silent(client.context(), &table, minute, Some(RDKafkaErrorCode::OperationTimedOut)).to_string();
+        let down = Err(KafkaError::MetadataFetch(RDKafkaErrorCode::AllBrokersDown));
+        refuse();
+        assert_eq!(ask_with(&client, minute, &[down.clone(), Ok(7)]), (down, 1));
+        assert!(reason().contains("was refused: login failed"), "{}", reason());
+        let moved = Err(KafkaError::OffsetFetch(RDKafkaErrorCode::NotCoordinator));
+        assert_eq!(ask_with(&client, minute, &[moved, Ok(7)]), (Ok(7), 2));
+        assert!(reason().contains("no Kafka broker answered"), "{}", reason());
+        refuse();
+        assert_eq!(ask_with(&client, minute, &[Ok(7)]), (Ok(7), 1));
+        assert!(reason().contains("no Kafka broker answered"), "{}", reason());
     }
 
     #[test]

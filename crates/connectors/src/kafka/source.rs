@@ -215,8 +215,11 @@ impl KafkaSource {
                 break;
             }
         }
-        if any && self.outage.since().is_some() {
-            self.outage.ends(self.clock.now());
+        if any {
+            self.client.context().answered();
+            if self.outage.since().is_some() {
+                self.outage.ends(self.clock.now());
+            }
         }
         if let Some(Failure { slot, code, reason }) = failed {
             self.check_failure(slot, code, &reason)?;

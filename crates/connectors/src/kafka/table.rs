@@ -189,14 +189,13 @@ impl Table {
     pub(super) fn transaction_config(&self, identity: &str) -> ClientConfig {
         let mut config = self.producer_config();
         let (least, most) = TRANSACTION_MILLIS;
-        let millis = self.delivery_timeout.as_millis().clamp(least, most);
-        let request_millis = millis.min(TRANSACTION_REQUEST_MILLIS);
-        let bounds =
-            [("transaction.timeout.ms", millis), ("message.timeout.ms", millis), ("socket.timeout.ms", request_millis)];
-        for (name, millis) in bounds {
-            if self.properties.get(name).is_none() {
-                config.set(name, millis.to_string());
-            }
+        let given = |name: &str| self.properties.get(name).and_then(|value| value.trim().parse::<u128>().ok());
+        let usual = self.delivery_timeout.as_millis().clamp(least, most);
+        let transaction = given("transaction.timeout.ms").unwrap_or(usual);
+        config.set("transaction.timeout.ms", transaction.to_string());
+        // The client refuses to wait longer for a record or a request than for their transaction.
+        for (name, usual) in [("message.timeout.ms", usual), ("socket.timeout.ms", TRANSACTION_REQUEST_MILLIS)] {
+            config.set(name, given(name).unwrap_or(usual).min(transaction).to_string());
         }
         config.set("transactional.id", identity);
         config

@@ -18,11 +18,11 @@ use std::time::Duration;
 use anabranch_model::{Clock, Epoch, Error, Nanos};
 use anabranch_operators::Host;
 use rdkafka::consumer::{Consumer as _, ConsumerGroupMetadata};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::producer::Producer as _;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
-use super::client::{self, LOOK, Producer, is_permanent, patiently, silent};
+use super::client::{self, Consumer, LOOK, Producer, is_permanent, patiently, silent};
 use super::held::{Content, Record};
 use super::native::Topic;
 use super::outage::Outage;
@@ -125,15 +125,9 @@ impl Transactor {
         bounds: &Bounds<'_>,
     ) -> Result<Transactor, Failure> {
         let client = client::transactional_producer(table, &identity.name)?;
-        while let Err(error) = client.init_transactions(bounds.left().min(table.connection_timeout)) {
-            match &error {
-                KafkaError::Transaction(error) if error.is_retriable() && !bounds.are_over() => {
-                    bounds.fails(&error.to_string());
-                    client.poll(LOOK);
-                }
-                _ => return Err(judge(&client, table, identity, &error)),
-            }
-        }
+        let longest = table.connection_timeout;
+        repeated(&client, bounds, move |client, wait| client.init_transactions(wait.min(longest)))?
+            .map_err(|error| judge(&client, table, identity, &error))?;
         let (done, group) = done(table, identity, topic, bounds)?;
         let topic_name = topic.to_owned();
         Ok(Transactor {
@@ -217,19 +211,9 @@ impl Transactor {
     fn patiently(
         &self,
         bounds: &Bounds<'_>,
-        ask: impl Fn(&Producer, Duration) -> Result<(), KafkaError> + Send + Sync + 'static,
+        ask: impl Fn(&Producer, Duration) -> KafkaResult<()> + Send + Sync + 'static,
     ) -> Result<(), Failure> {
-        let ask = Arc::new(ask);
-        loop {
-            match bounded(&self.client, &ask, bounds.left())? {
-                Ok(()) => return Ok(()),
-                Err(KafkaError::Transaction(error)) if error.is_retriable() && !bounds.are_over() => {
-                    bounds.fails(&error.to_string());
-                    self.client.poll(LOOK);
-                }
-                Err(error) => return Err(self.judge(&error)),
-            }
-        }
+        repeated(&self.client, bounds, ask)?.map_err(|error| self.judge(&error))
     }
 
     /// Hands one record to the client, waiting for room.
@@ -271,13 +255,31 @@ impl Transactor {
     }
 }
 
+/// Repeats a request of a transaction as long as the client reports its error as retriable. Returns its last answer.
+fn repeated(
+    client: &Arc<Producer>,
+    bounds: &Bounds<'_>,
+    ask: impl Fn(&Producer, Duration) -> KafkaResult<()> + Send + Sync + 'static,
+) -> Result<KafkaResult<()>, Failure> {
+    let ask = Arc::new(ask);
+    loop {
+        match bounded(client, &ask, bounds.left())? {
+            Err(KafkaError::Transaction(error)) if error.is_retriable() && !bounds.are_over() => {
+                bounds.fails(&error.to_string());
+                client.poll(LOOK);
+            }
+            answer => return Ok(answer),
+        }
+    }
+}
+
 /// Asks on a thread of its own. The client does not always keep to the time that it is given: after a broker has hung, a request of a
 /// transaction may never return. Such a client is left behind with its thread, and the next one takes its transactions over.
-fn bounded(
-    client: &Arc<Producer>,
-    ask: &Arc<impl Fn(&Producer, Duration) -> Result<(), KafkaError> + Send + Sync + 'static>,
+fn bounded<C: Send + Sync + 'static, T: Send + 'static>(
+    client: &Arc<C>,
+    ask: &Arc<impl Fn(&C, Duration) -> KafkaResult<T> + Send + Sync + 'static>,
     wait: Duration,
-) -> Result<Result<(), KafkaError>, Failure> {
+) -> Result<KafkaResult<T>, Failure> {
     let (answer, answered) = sync_channel(1);
     let (client, ask) = (client.clone(), ask.clone());
     std::thread::Builder::new()
@@ -297,14 +299,24 @@ fn done(
     topic: &str,
     bounds: &Bounds<'_>,
 ) -> Result<(Option<Done>, ConsumerGroupMetadata), Failure> {
-    let client = client::group_client(table, &identity.name)?;
+    let client = Arc::new(client::group_client(table, &identity.name)?);
     let mut asked = TopicPartitionList::new();
     asked.add_partition(topic, OFFSET_PARTITION);
-    let answered = patiently(&client, bounds.clock, bounds.left().min(table.connection_timeout), |wait| {
+    let ask = Arc::new(move |client: &Consumer, wait| {
         let offsets = client.committed_offsets(asked.clone(), wait)?;
         offsets.elements().iter().try_for_each(|element| element.error())?;
         Ok(offsets)
     });
+    let mut failure = None;
+    let answered = patiently(&*client, bounds.clock, bounds.left().min(table.connection_timeout), |wait| {
+        bounded(&client, &ask, wait).unwrap_or_else(|failed| {
+            failure = Some(failed);
+            Err(KafkaError::Canceled)
+        })
+    });
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     let offsets = answered.map_err(|error| match error.rdkafka_error_code() {
         Some(code) if !is_permanent(code) => Failure::Passing(error.to_string()),
         code => Failure::Final(silent(client.context(), table, table.connection_timeout, code)),

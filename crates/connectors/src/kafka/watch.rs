@@ -141,6 +141,7 @@ impl Watcher {
     fn count(&self, topic: usize) -> Option<Result<i32, RDKafkaErrorCode>> {
         let name = &self.topics[topic];
         let metadata = self.client.fetch_metadata(Some(name), ANSWER).ok()?;
+        self.client.context().answered();
         Some(count_in(&metadata, name))
     }
 }

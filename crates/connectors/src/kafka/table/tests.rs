@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use anabranch_dataflow::ConnectorSpec;
 
+use super::super::client;
 use super::*;
 
 fn parse(extra: &[(&str, &str)]) -> Result<Table> {
@@ -92,4 +93,21 @@ fn properties_overrule_defaults_but_not_bookkeeping() {
     assert_eq!(reader.get("enable.auto.commit"), Some("false"));
     assert_eq!(writer.get("linger.ms"), Some("77"));
     assert_eq!(writer.get("delivery.report.only.error"), Some("true"));
+}
+
+#[test]
+fn no_request_of_a_transaction_takes_longer_than_the_transaction() {
+    let times = |extra: &[(&str, &str)]| {
+        let table = parse(extra).expect("properties");
+        client::transactional_producer(&table, "any").expect("the client takes them");
+        let config = table.transaction_config("any");
+        ["transaction.timeout.ms", "message.timeout.ms", "socket.timeout.ms"]
+            .map(|name| config.get(name).expect("set").parse::<u64>().expect("milliseconds"))
+    };
+    assert_eq!(times(&[]), [120_000, 120_000, 10_000]);
+    assert_eq!(times(&[("properties.transaction.timeout.ms", "5000")]), [5_000, 5_000, 5_000]);
+    assert_eq!(times(&[("sink.delivery.timeout", "3 s")]), [3_000, 3_000, 3_000]);
+    let slow = [("sink.delivery.timeout", "20 s"), ("properties.socket.timeout.ms", "60000")];
+    assert_eq!(times(&slow), [20_000, 20_000, 20_000]);
+    assert_eq!(times(&[("properties.message.timeout.ms", "700")]), [120_000, 700, 10_000]);
 }
