@@ -45,8 +45,9 @@ test: need-build need-kafka need-s3 ## every test, some with a real Kafka broker
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) cargo test --locked --workspace --no-fail-fast
 
-chaos: need-build need-kafka ## kill a job between Kafka and Kafka, 20 times (KILLS=20 SEED=7)
+chaos: need-build need-kafka ## kill a job between Kafka and Kafka, 20 times (KILLS=20 SEED=7); hang its broker for 40 s
 	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test chaos -- --nocapture
+	cargo test --locked --package anabranch-cli --test kafka -- --nocapture --ignored
 
 sim: need-build ## simulate one seed after the other, from SEED on, until one fails or Ctrl-C
 	$(BUILD) anabranch-sim

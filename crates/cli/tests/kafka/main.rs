@@ -1,8 +1,14 @@
 //! From Kafka to Kafka as users run it: processes of the binary, a real broker, and the example scripts.
 
-#[path = "../../connectors/tests/support/broker.rs"]
+mod backlog;
+#[path = "../../../connectors/tests/support/broker.rs"]
 #[allow(dead_code, reason = "this test uses a part of the helper")]
 mod broker;
+mod exact;
+mod outages;
+#[path = "../chaos/topics.rs"]
+#[allow(dead_code, reason = "this test uses a part of the helper")]
+mod topics;
 
 use std::collections::BTreeMap;
 use std::io::Write;

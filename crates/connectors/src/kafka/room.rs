@@ -5,7 +5,8 @@
 //! it has the sources held back. They end their epochs early, what is in flight arrives, the checkpoint completes and is
 //! committed, and the sources go on. A spill to disk would not bound what a checkpoint and its transaction hold.
 //!
-//! Only the rows of one epoch cannot be divided: a writer fails if these alone exceed the bound.
+//! Only the rows of one epoch cannot be divided: a writer fails if these alone exceed the bound. What is on its way when the
+//! sources are held back also belongs to the epoch: an epoch may always take [`EPOCH_LEAST`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,10 +19,15 @@ const REQUEST_SHARE: u64 = 8;
 /// The share of the bound at which sources are held back.
 const FULL_SHARE: u64 = 2;
 
+/// The rows of one epoch may take so much, however small the bound: a batch of a reader, and full channels.
+const EPOCH_LEAST: u64 = 64 << 20;
+
 /// The memory of one writer. All sizes are in bytes.
 pub(super) struct Room {
     host: Arc<dyn Host>,
     bound: u64,
+    /// The most that the rows of one epoch may take.
+    epoch_max: u64,
     held: u64,
     /// Held when the present epoch began, or when its input paused.
     held_before: u64,
@@ -35,17 +41,19 @@ pub(super) struct Room {
 impl Room {
     pub(super) fn new(host: Arc<dyn Host>, bound: u64) -> Room {
         let prepared = VecDeque::new();
-        Room { host, bound, held: 0, held_before: 0, prepared, has_requested: false, is_full: false }
+        let epoch_max = bound.max(EPOCH_LEAST);
+        Room { host, bound, epoch_max, held: 0, held_before: 0, prepared, has_requested: false, is_full: false }
     }
 
     /// Rows were added; `held` is the size of all that are held now.
     pub(super) fn wrote(&mut self, held: u64) -> Result<()> {
         self.held = held;
-        if held.saturating_sub(self.held_before) > self.bound {
-            return Err(Error::user(format!("the records of one epoch take more than {} bytes", self.bound)).remedy(
-                "raise 'sink.buffer-bytes' (the results of one window are never divided), \
+        if held.saturating_sub(self.held_before) > self.epoch_max {
+            return Err(Error::user(format!("the records of one epoch take more than {} bytes", self.epoch_max))
+                .remedy(
+                    "raise 'sink.buffer-bytes' (the results of one window are never divided), \
                  or write them as they come: 'sink.delivery-guarantee' = 'at-least-once'",
-            ));
+                ));
         }
         self.look();
         Ok(())

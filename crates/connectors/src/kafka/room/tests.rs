@@ -70,9 +70,21 @@ fn a_checkpoint_is_requested_once_before_sources_are_held_back_until_it_is_commi
     assert_eq!(full(), [true, false, true, false]);
 }
 
+/// The memory of a batch and of full channels does not depend on the sink's bound.
+#[test]
+fn what_is_on_its_way_may_exceed_a_small_bound() {
+    let (notes, mut room) = room();
+    room.wrote(EPOCH_LEAST).unwrap();
+    assert_eq!((*notes.requests.lock().unwrap(), notes.full.lock().unwrap().clone()), (1, vec![true]));
+    room.wrote(EPOCH_LEAST + 1).unwrap_err();
+    let mut large = Room::new(notes, 2 * EPOCH_LEAST);
+    large.wrote(2 * EPOCH_LEAST).unwrap();
+}
+
 #[test]
 fn many_epochs_may_exceed_the_bound_together_and_one_may_not() {
     let (_, mut room) = room();
+    room.epoch_max = 800;
     room.wrote(700).unwrap();
     room.flushed();
     room.wrote(1400).unwrap();
