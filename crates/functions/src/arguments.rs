@@ -64,6 +64,19 @@ impl<'a> Arguments<'a> {
         self.columns[index].1 == 0
     }
 
+    /// Bytes of the arguments of all rows. It may count more than there are, and counts long constants in part.
+    fn bytes_of_all(&self) -> usize {
+        let of_column = |(array, step): &(ArrayRef, usize)| {
+            let bytes = match array.as_string_view_opt() {
+                Some(texts) => texts.lengths().map(|length| usize::try_from(length).unwrap_or(0)).sum(),
+                None => array.get_array_memory_size(),
+            };
+            if *step == 0 { bytes.min(LONG_CONSTANT).saturating_mul(self.rows) } else { bytes }
+        };
+        // A text of numbers, or of nothing, has a few bytes too.
+        self.columns.iter().map(of_column).sum::<usize>().saturating_add(self.rows.saturating_mul(16))
+    }
+
     pub(crate) fn text(&self, index: usize) -> Column<StringViewArray> {
         let (array, step) = &self.columns[index];
         Column { array: array.as_string_view().clone(), step: *step }
@@ -129,32 +142,42 @@ impl<T: ArrowPrimitiveType> Column<PrimitiveArray<T>> {
     }
 }
 
-/// Bytes of text that one call makes for one batch, at most.
-const BATCH_BYTES_MAX: usize = 1 << 30;
+/// Bytes of text that one call may always make for one batch.
+const BATCH_BYTES: usize = if cfg!(test) { 1 << 10 } else { 1 << 30 };
+/// How many times as long as its arguments a text may always be. Functions that need more may fail.
+pub(crate) const GROWTH: usize = 32;
+/// Bytes of a constant text that count for each row. A call with a longer one may fail.
+pub(crate) const LONG_CONSTANT: usize = 1 << 16;
 
 /// A column of text: `write` returns the text of a row, or `None` for NULL.
-pub(crate) fn texts(rows: usize, mut write: impl FnMut(usize, &mut String) -> Option<()>) -> Result<ArrayRef> {
-    try_texts(rows, |row, out| Ok(write(row, out)))
+pub(crate) fn texts(
+    arguments: &Arguments,
+    mut write: impl FnMut(usize, &mut String) -> Option<()>,
+) -> Result<ArrayRef> {
+    try_texts(arguments, |row, out| Ok(write(row, out)))
 }
 
 /// A column of text whose computation may fail.
 pub(crate) fn try_texts(
-    rows: usize,
+    arguments: &Arguments,
     mut write: impl FnMut(usize, &mut String) -> Result<Option<()>>,
 ) -> Result<ArrayRef> {
-    let mut texts = StringViewBuilder::with_capacity(rows);
+    let mut texts = StringViewBuilder::with_capacity(arguments.rows);
     let mut text = String::new();
-    let mut written = 0;
-    for row in 0..rows {
+    let (mut written, mut most) = (0, BATCH_BYTES);
+    for row in 0..arguments.rows {
         text.clear();
         match write(row, &mut text)? {
             Some(()) => texts.try_append_value(&text).map_err(|_| failure("a text is longer than 4 GiB"))?,
             None => texts.append_null(),
         }
         written += text.len();
-        if written > BATCH_BYTES_MAX {
+        if written > most {
+            most = most.max(arguments.bytes_of_all().saturating_mul(GROWTH));
+        }
+        if written > most {
             return Err(failure(format!(
-                "the texts of {} rows have more than {BATCH_BYTES_MAX} bytes; make batches smaller: SET 'batch-rows'",
+                "the texts of {} rows have more than {most} bytes; make batches smaller: SET 'batch-rows'",
                 row + 1
             )));
         }

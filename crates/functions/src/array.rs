@@ -16,8 +16,9 @@ use datafusion_expr::ReturnFieldArgs;
 use self::build::Lists;
 use self::keys::Keys;
 pub(crate) use self::types::coerce;
-use crate::arguments::{Arguments, booleans, primitives, texts};
+use crate::arguments::{Arguments, booleans, primitives, try_texts};
 use crate::definition::{Definition, Kind, Returns, failure, function};
+use crate::pad::Limit;
 
 const ONE: &[&[Kind]] = &[&[Kind::List]];
 const WITH_ELEMENT: &[&[Kind]] = &[&[Kind::List, Kind::Element]];
@@ -109,20 +110,26 @@ fn join(arguments: &Arguments) -> Result<ArrayRef> {
     let lists = Lists::new(arguments, 0)?;
     let values = lists.values().as_string_view();
     let (between, null) = (arguments.text(1), (arguments.len() > 2).then(|| arguments.text(2)));
-    texts(arguments.rows, |row, out| {
-        let (range, between) = (lists.range(row)?, between.get(row)?);
+    try_texts(arguments, |row, out| {
+        let (Some(range), Some(between)) = (lists.range(row), between.get(row)) else { return Ok(None) };
         let null = match &null {
-            Some(null) => Some(null.get(row)?),
+            Some(null) => match null.get(row) {
+                Some(null) => Some(null),
+                None => return Ok(None),
+            },
             None => None,
         };
+        let given = range.clone().map(|index| values.value(index).len()).sum::<usize>() + range.len();
+        let limit = Limit::new("ARRAY_JOIN", given + between.len() + null.map_or(0, str::len));
         let elements = range.filter_map(|index| values.is_valid(index).then(|| values.value(index)).or(null));
         for (place, element) in elements.enumerate() {
             if place > 0 {
                 out.push_str(between);
             }
             out.push_str(element);
+            limit.check(out)?;
         }
-        Some(())
+        Ok(Some(()))
     })
 }
 

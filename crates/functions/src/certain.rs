@@ -3,8 +3,10 @@
 
 use arrow::datatypes::DataType;
 
+use crate::arguments::{GROWTH, LONG_CONSTANT};
+
 /// Functions that give a value or NULL for all arguments.
-const CERTAIN: [&str; 119] = [
+const CERTAIN: [&str; 114] = [
     "acos",
     "array_append",
     "array_concat",
@@ -12,7 +14,6 @@ const CERTAIN: [&str; 119] = [
     "array_distinct",
     "array_except",
     "array_intersect",
-    "array_join",
     "array_max",
     "array_min",
     "array_position",
@@ -32,14 +33,12 @@ const CERTAIN: [&str; 119] = [
     "ceil",
     "char_length",
     "chr",
-    "coalesce",
     "concat",
     "concat_ws",
     "contains",
     "cos",
     "cosh",
     "cot",
-    "date_part",
     "dayofmonth",
     "dayofweek",
     "dayofyear",
@@ -86,7 +85,6 @@ const CERTAIN: [&str; 119] = [
     "month",
     "named_struct",
     "nullif",
-    "nvl",
     "octet_length",
     "overlay",
     "parse_url",
@@ -94,7 +92,6 @@ const CERTAIN: [&str; 119] = [
     "power",
     "quarter",
     "radians",
-    "replace",
     "reverse",
     "right",
     "rtrim",
@@ -131,9 +128,20 @@ const CERTAIN: [&str; 119] = [
 pub fn may_fail(function: &str, constants: &[Option<&str>], returns: &DataType) -> bool {
     let is_constant = |index: usize| constants.get(index).is_some_and(Option::is_some);
     let stops = |index: usize| constants.get(index).is_some_and(|word| word.is_none_or(|word| word.contains("ERROR")));
+    // Such a text is short enough to stand for each character, or each element, of another argument.
+    let is_short =
+        |index: usize| constants.get(index).is_none_or(|text| text.is_some_and(|text| text.len() < GROWTH / 2));
+    let is_long = |text: &&str| text.len() > LONG_CONSTANT;
+    if returns.is_string() && constants.iter().flatten().any(is_long) {
+        return true;
+    }
     match function {
+        "replace" => !is_short(2),
+        "array_join" => !is_short(1) || !is_short(2),
+        "regexp_replace" => !is_constant(1) || !is_short(2),
         // A wrong pattern fails for each row, whatever its values are.
-        "regexp" | "regexp_count" | "regexp_extract" | "regexp_replace" | "date_format" => !is_constant(1),
+        "regexp" | "regexp_count" | "regexp_extract" | "date_format" => !is_constant(1),
+        "date_part" => !is_constant(0),
         "json_value" => !returns.is_string() || constants.get(4).is_some_and(|word| *word != Some("")),
         "json_exists" => stops(2),
         "json_query" => stops(3) || stops(4),
@@ -142,62 +150,4 @@ pub fn may_fail(function: &str, constants: &[Option<&str>], returns: &DataType) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Functions of this crate that some values make fail.
-    const UNCERTAIN: [&str; 30] = [
-        "abs",
-        "as_char",
-        "ceil_to",
-        "convert_tz",
-        "date_format",
-        "element",
-        "floor_to",
-        "from_base64",
-        "from_unixtime",
-        "instr",
-        "json_exists",
-        "json_query",
-        "json_value",
-        "lpad",
-        "regexp",
-        "regexp_count",
-        "regexp_extract",
-        "regexp_replace",
-        "repeat",
-        "round",
-        "rpad",
-        "sha2",
-        "sign",
-        "timestamp_add",
-        "timestamp_add_time",
-        "timestamp_diff",
-        "to_date",
-        "to_timestamp",
-        "truncate",
-        "unix_timestamp",
-    ];
-
-    #[test]
-    fn each_function_is_known_to_fail_or_not() {
-        assert!(CERTAIN.is_sorted());
-        let own = crate::FAMILIES.into_iter().flatten().map(|definition| definition.name);
-        let unknown: Vec<&str> = own.filter(|name| CERTAIN.contains(name) == UNCERTAIN.contains(name)).collect();
-        assert!(unknown.is_empty(), "{unknown:?}");
-    }
-
-    #[test]
-    fn clauses_decide_whether_json_functions_fail() {
-        let text = DataType::Utf8View;
-        let path = [None, Some("$.a")];
-        assert!(!may_fail("json_value", &path, &text) && !may_fail("json_query", &path, &text));
-        let value = [None, Some("$.a"), None, None, Some("")];
-        assert!(!may_fail("json_value", &value, &text) && may_fail("json_value", &value, &DataType::Int32));
-        assert!(may_fail("json_value", &[None, Some("$.a"), None, None, Some("EMPTY")], &text));
-        assert!(may_fail("json_exists", &[None, Some("$.a"), Some("ERROR")], &DataType::Boolean));
-        assert!(
-            may_fail("regexp", &[None, None], &DataType::Boolean) && !may_fail("regexp", &path, &DataType::Boolean)
-        );
-    }
-}
+mod tests;

@@ -59,14 +59,14 @@ fn date_format(arguments: &Arguments) -> Result<ArrayRef> {
     let mut patterns = Patterns::new(arguments, 1, "");
     if arguments.array(0).data_type().is_string() {
         let text = arguments.text(0);
-        return try_texts(arguments.rows, |row, out| {
+        return try_texts(arguments, |row, out| {
             let Some(pattern) = patterns.get(row)? else { return Ok(None) };
             let time = text.get(row).filter(|text| text.contains(' ')).and_then(read_sql);
             Ok(time.map(|time| pattern.write(time, out)))
         });
     }
     let times = Moments::new(arguments, 0)?;
-    try_texts(arguments.rows, |row, out| {
+    try_texts(arguments, |row, out| {
         let Some(pattern) = patterns.get(row)? else { return Ok(None) };
         Ok(times.get(row).map(|time| pattern.write(time, out)))
     })
@@ -113,7 +113,7 @@ fn unix_timestamp(arguments: &Arguments) -> Result<ArrayRef> {
 fn from_unixtime(arguments: &Arguments) -> Result<ArrayRef> {
     let seconds = arguments.integer(0);
     let mut patterns = Patterns::new(arguments, 1, "yyyy-MM-dd HH:mm:ss");
-    try_texts(arguments.rows, |row, out| {
+    try_texts(arguments, |row, out| {
         let (Some(seconds), Some(pattern)) = (seconds.get(row), patterns.get(row)?) else { return Ok(None) };
         let time = DateTime::from_timestamp(seconds, 0)
             .ok_or_else(|| failure(format!("FROM_UNIXTIME: {seconds} seconds since 1970 are out of range")))?;
@@ -131,7 +131,7 @@ fn zone(name: &str) -> Result<Tz> {
 fn convert_tz(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, from, to) = (arguments.text(0), arguments.text(1), arguments.text(2));
     let pattern = Pattern::parse("yyyy-MM-dd HH:mm:ss")?;
-    try_texts(arguments.rows, |row, out| {
+    try_texts(arguments, |row, out| {
         let (Some(text), Some(from), Some(to)) = (text.get(row), from.get(row), to.get(row)) else { return Ok(None) };
         let Some(time) = read_sql(text).filter(|_| text.contains(' ')) else { return Ok(None) };
         // A time that a change of the clock skips uses the offset before the change.

@@ -166,7 +166,10 @@ impl Definition {
             let (Some(first), Some(last)) = (kinds.first(), kinds.last()) else { return Some(Vec::new()) };
             let all = kinds.iter().chain(std::iter::repeat(last)).copied().take(given.len());
             match first {
-                _ if *last == Kind::Alike => type_union_resolution(given).map(|common| vec![common; given.len()]),
+                _ if *last == Kind::Alike => {
+                    let common = type_union_resolution(given).filter(|common| !common.is_nested())?;
+                    Some(vec![common; given.len()])
+                }
                 Kind::List | Kind::CommonList | Kind::Common => crate::array::coerce(&all.collect::<Vec<_>>(), given),
                 _ => given.iter().zip(all).map(|(data_type, kind)| kind.accept(data_type)).collect(),
             }

@@ -33,7 +33,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
 /// Hashes in hexadecimal digits, in lower case.
 fn hash<D: Digest>(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         write_hash::<D>(text.get(row)?, out);
         Some(())
     })
@@ -53,7 +53,7 @@ fn write_hex(bytes: &[u8], digits: &[u8; 16], out: &mut String) {
 fn sha2(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, length) = (arguments.text(0), arguments.integer(1));
     let mut wrong = None;
-    let hashes = texts(arguments.rows, |row, out| {
+    let hashes = texts(arguments, |row, out| {
         let (text, length) = (text.get(row)?, length.get(row)?);
         match length {
             224 => write_hash::<Sha224>(text, out),
@@ -72,7 +72,7 @@ fn sha2(arguments: &Arguments) -> Result<ArrayRef> {
 
 fn to_base64(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         STANDARD.encode_string(text.get(row)?, out);
         Some(())
     })
@@ -89,7 +89,7 @@ fn from_base64(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
     let mut decoded = Vec::new();
     let mut wrong = None;
-    let values = texts(arguments.rows, |row, out| {
+    let values = texts(arguments, |row, out| {
         let text = text.get(row)?;
         decoded.clear();
         match LENIENT.decode_vec(text, &mut decoded) {
@@ -105,10 +105,10 @@ fn from_base64(arguments: &Arguments) -> Result<ArrayRef> {
 fn hex(arguments: &Arguments) -> Result<ArrayRef> {
     if arguments.array(0).data_type().is_integer() {
         let number = arguments.integer(0);
-        return texts(arguments.rows, |row, out| write!(out, "{:X}", number.get(row)?).ok());
+        return texts(arguments, |row, out| write!(out, "{:X}", number.get(row)?).ok());
     }
     let value = arguments.bytes(0);
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         write_hex(value.get(row)?, b"0123456789ABCDEF", out);
         Some(())
     })
@@ -133,5 +133,5 @@ fn unhex(arguments: &Arguments) -> Result<ArrayRef> {
 
 fn bin(arguments: &Arguments) -> Result<ArrayRef> {
     let number = arguments.integer(0);
-    texts(arguments.rows, |row, out| write!(out, "{:b}", number.get(row)?).ok())
+    texts(arguments, |row, out| write!(out, "{:b}", number.get(row)?).ok())
 }

@@ -161,7 +161,7 @@ fn json_value(arguments: &Arguments) -> Result<ArrayRef> {
         }
         _ => {
             let defaults = (arguments.len() > 2).then(|| [arguments.text(2), arguments.text(3)]);
-            try_texts(arguments.rows, |row, out| {
+            try_texts(arguments, |row, out| {
                 Ok(match find(row)? {
                     None => None,
                     Some(Ok((_, value))) => {
@@ -241,7 +241,7 @@ fn json_query(arguments: &Arguments) -> Result<ArrayRef> {
     let wrapper = word(arguments, 2)?.unwrap_or_default();
     let (on_empty, on_error) = (word(arguments, 3)?.unwrap_or_default(), word(arguments, 4)?.unwrap_or_default());
     let mut writer = write::Writer::default();
-    try_texts(arguments.rows, |row, out| {
+    try_texts(arguments, |row, out| {
         let Some(document) = documents.get(row) else { return Ok(None) };
         let found = finder.find(document);
         let is_array = match &found {
@@ -307,7 +307,7 @@ fn is_json(arguments: &Arguments) -> Result<ArrayRef> {
 /// A text with quotes, in ASCII. As in Flink, a character beyond the basic plane is not written as JSON wants it.
 fn json_quote(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         write::ascii_quoted(text.get(row)?, out);
         Some(())
     })
@@ -316,7 +316,7 @@ fn json_quote(arguments: &Arguments) -> Result<ArrayRef> {
 /// A JSON text without quotes; any other text as it is.
 fn json_unquote(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         let text = text.get(row)?;
         match Scanner::new(text).document() {
             Ok(document) if text.starts_with('"') && document == text => write::scalar(document, out),
@@ -330,10 +330,10 @@ fn json_unquote(arguments: &Arguments) -> Result<ArrayRef> {
 fn json_string(arguments: &Arguments) -> Result<ArrayRef> {
     if arguments.array(0).data_type().is_integer() {
         let number = arguments.integer(0);
-        return texts(arguments.rows, |row, out| write!(out, "{}", number.get(row)?).ok());
+        return texts(arguments, |row, out| write!(out, "{}", number.get(row)?).ok());
     }
     let text = arguments.text(0);
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         write::quoted(text.get(row)?, out);
         Some(())
     })

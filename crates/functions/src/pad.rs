@@ -4,11 +4,31 @@
 use arrow::array::ArrayRef;
 use datafusion_common::Result;
 
-use crate::arguments::{Arguments, texts, try_texts};
+use crate::arguments::{Arguments, GROWTH, texts, try_texts};
 use crate::definition::{Definition, Kind, Returns, failure, function};
 
 /// Limit of the results of functions that make texts longer.
 pub(crate) const LONGEST_TEXT: usize = 16 << 20;
+
+/// Limit of one result of a function that repeats an argument within another one.
+pub(crate) struct Limit {
+    function: &'static str,
+    bytes: usize,
+}
+
+impl Limit {
+    /// The limit grows with the arguments, so that a short text in place of another one never reaches it.
+    pub(crate) fn new(function: &'static str, bytes_of_arguments: usize) -> Self {
+        Limit { function, bytes: LONGEST_TEXT.max(bytes_of_arguments.saturating_mul(GROWTH)) }
+    }
+
+    pub(crate) fn check(&self, text: &str) -> Result<()> {
+        if text.len() > self.bytes {
+            return Err(failure(format!("{} gives a text of more than {} bytes", self.function, self.bytes)));
+        }
+        Ok(())
+    }
+}
 
 const PAD: &[&[Kind]] = &[&[Kind::Text, Kind::Integer, Kind::Text]];
 const OVERLAY: &[&[Kind]] =
@@ -28,7 +48,7 @@ fn append(units: impl Iterator<Item = u16>, out: &mut String) {
 
 fn pad(arguments: &Arguments, left: bool) -> Result<ArrayRef> {
     let (text, length, filling) = (arguments.text(0), arguments.integer(1), arguments.text(2));
-    try_texts(arguments.rows, |row, out| {
+    try_texts(arguments, |row, out| {
         let (Some(text), Some(length), Some(filling)) = (text.get(row), length.get(row), filling.get(row)) else {
             return Ok(None);
         };
@@ -56,7 +76,7 @@ fn pad(arguments: &Arguments, left: bool) -> Result<ArrayRef> {
 /// here, it counts whole characters.
 fn as_char(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, length) = (arguments.text(0), arguments.integer(1));
-    try_texts(arguments.rows, |row, out| {
+    try_texts(arguments, |row, out| {
         let (Some(text), Some(length)) = (text.get(row), length.get(row)) else { return Ok(None) };
         let length = usize::try_from(length).unwrap_or(0);
         if length > LONGEST_TEXT {
@@ -72,7 +92,7 @@ fn as_char(arguments: &Arguments) -> Result<ArrayRef> {
 fn overlay(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, new, start) = (arguments.text(0), arguments.text(1), arguments.integer(2));
     let length = (arguments.len() > 3).then(|| arguments.integer(3));
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         let (text, new, start) = (text.get(row)?, new.get(row)?, start.get(row)?);
         let own = text.encode_utf16().count();
         let length = match &length {

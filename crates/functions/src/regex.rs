@@ -14,6 +14,7 @@ use regex::Regex;
 use self::java::Refusal;
 use crate::arguments::{Arguments, try_booleans, try_primitives, try_texts};
 use crate::definition::{Definition, Kind, Returns, failure, function};
+use crate::pad::Limit;
 
 const EXTRACT: &[&[Kind]] = &[&[Kind::Text, Kind::Text], &[Kind::Text, Kind::Text, Kind::Integer]];
 
@@ -137,7 +138,7 @@ fn regexp(arguments: &Arguments) -> Result<ArrayRef> {
 fn extract(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
     let group = arguments.integer_or(2, 0);
-    try_texts(arguments.rows, |row, out| {
+    try_texts(arguments, |row, out| {
         let (Some(text), Some(pattern), Some(group)) = (text.get(row), pattern.get(row), group.get(row)) else {
             return Ok(None);
         };
@@ -148,33 +149,36 @@ fn extract(arguments: &Arguments) -> Result<ArrayRef> {
 }
 
 /// Calls `found` with the bounds of each match. An empty match may directly follow another match, as in Java.
-fn each_match(regex: &Regex, text: &str, mut found: impl FnMut(usize, usize)) {
+fn each_match(regex: &Regex, text: &str, mut found: impl FnMut(usize, usize) -> Result<()>) -> Result<()> {
     let mut from = 0;
     while let Some(hit) = regex.find_at(text, from) {
-        found(hit.start(), hit.end());
+        found(hit.start(), hit.end())?;
         from = hit.end();
         if hit.is_empty() {
-            let Some(next) = text[from..].chars().next() else { return };
+            let Some(next) = text[from..].chars().next() else { break };
             from += next.len_utf8();
         }
     }
+    Ok(())
 }
 
 /// Replaces every match by the literal replacement. NULL if the pattern is wrong.
 fn replace(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, pattern, new) = (arguments.text(0), arguments.text(1), arguments.text(2));
     let mut last = Last::default();
-    try_texts(arguments.rows, |row, out| {
+    try_texts(arguments, |row, out| {
         let (Some(text), Some(pattern), Some(new)) = (text.get(row), pattern.get(row), new.get(row)) else {
             return Ok(None);
         };
         let Some(regex) = last.get(pattern)? else { return Ok(None) };
+        let limit = Limit::new("REGEXP_REPLACE", text.len() + new.len());
         let mut rest = 0;
         each_match(regex, text, |start, end| {
             out.push_str(&text[rest..start]);
             out.push_str(new);
             rest = end;
-        });
+            limit.check(out)
+        })?;
         out.push_str(&text[rest..]);
         Ok(Some(()))
     })
@@ -186,7 +190,10 @@ fn count(arguments: &Arguments) -> Result<ArrayRef> {
         let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
         let Some(regex) = last.get(pattern)? else { return Ok(None) };
         let mut count = 0;
-        each_match(regex, text, |_, _| count += 1);
+        each_match(regex, text, |_, _| {
+            count += 1;
+            Ok(())
+        })?;
         Ok(Some(count))
     })
 }

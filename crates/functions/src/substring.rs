@@ -100,7 +100,7 @@ fn part<'a>(text: &'a str, separator: &str, index: i64) -> Option<&'a str> {
 
 fn reverse(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         out.extend(text.get(row)?.chars().rev());
         Some(())
     })

@@ -6,7 +6,7 @@ use datafusion_common::Result;
 
 use crate::arguments::{Arguments, Column, primitives, slices, texts, try_texts};
 use crate::definition::{Definition, Kind, Returns, failure, function};
-use crate::pad::LONGEST_TEXT;
+use crate::pad::{LONGEST_TEXT, Limit};
 
 const TEXT: &[&[Kind]] = &[&[Kind::Text]];
 const THREE: &[&[Kind]] = &[&[Kind::Text, Kind::Text, Kind::Text]];
@@ -34,7 +34,7 @@ fn char_length(arguments: &Arguments) -> Result<ArrayRef> {
 /// characters separate words and are unchanged.
 fn initcap(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         let mut within = false;
         for c in text.get(row)?.chars() {
             out.push(if within { c.to_ascii_lowercase() } else { c.to_ascii_uppercase() });
@@ -46,7 +46,7 @@ fn initcap(arguments: &Arguments) -> Result<ArrayRef> {
 
 fn repeat(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, times) = (arguments.text(0), arguments.integer(1));
-    try_texts(arguments.rows, |row, out| {
+    try_texts(arguments, |row, out| {
         let (Some(text), Some(times)) = (text.get(row), times.get(row)) else { return Ok(None) };
         let times = usize::try_from(times).unwrap_or(0);
         if text.len().saturating_mul(times) > LONGEST_TEXT {
@@ -64,23 +64,25 @@ fn repeat(arguments: &Arguments) -> Result<ArrayRef> {
 
 fn replace(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, old, new) = (arguments.text(0), arguments.text(1), arguments.text(2));
-    texts(arguments.rows, |row, out| {
-        let (text, old, new) = (text.get(row)?, old.get(row)?, new.get(row)?);
+    try_texts(arguments, |row, out| {
+        let (Some(text), Some(old), Some(new)) = (text.get(row), old.get(row), new.get(row)) else { return Ok(None) };
+        let limit = Limit::new("REPLACE", text.len() + new.len());
         let mut rest = 0;
         for (at, found) in text.match_indices(old) {
             out.push_str(&text[rest..at]);
             out.push_str(new);
+            limit.check(out)?;
             rest = at + found.len();
         }
         out.push_str(&text[rest..]);
-        Some(())
+        Ok(Some(()))
     })
 }
 
 /// Replaces each character of the second text by the character at the same place in the third, or removes it.
 fn translate(arguments: &Arguments) -> Result<ArrayRef> {
     let (text, from, to) = (arguments.text(0), arguments.text(1), arguments.text(2));
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         let (text, from, to) = (text.get(row)?, from.get(row)?, to.get(row)?);
         out.extend(text.chars().filter_map(|c| match from.chars().position(|f| f == c) {
             Some(index) => to.chars().nth(index),
@@ -101,7 +103,7 @@ fn ascii(arguments: &Arguments) -> Result<ArrayRef> {
 /// The character of a code from 0 to 255; greater codes are taken modulo 256; negative ones give empty text.
 fn chr(arguments: &Arguments) -> Result<ArrayRef> {
     let code = arguments.integer(0);
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         let code = code.get(row)?;
         if code >= 0 {
             out.push(char::from(u8::try_from(code & 0xff).ok()?));
@@ -116,13 +118,13 @@ fn all_texts(arguments: &Arguments, from: usize) -> Vec<Column<arrow::array::Str
 
 fn concat(arguments: &Arguments) -> Result<ArrayRef> {
     let parts = all_texts(arguments, 0);
-    texts(arguments.rows, |row, out| parts.iter().try_for_each(|part| part.get(row).map(|part| out.push_str(part))))
+    texts(arguments, |row, out| parts.iter().try_for_each(|part| part.get(row).map(|part| out.push_str(part))))
 }
 
 /// NULL parts are omitted.
 fn concat_ws(arguments: &Arguments) -> Result<ArrayRef> {
     let (separator, parts) = (arguments.text(0), all_texts(arguments, 1));
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         let separator = separator.get(row)?;
         for (index, part) in parts.iter().filter_map(|part| part.get(row)).enumerate() {
             if index > 0 {

@@ -18,7 +18,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
 fn parse_url(arguments: &Arguments) -> Result<ArrayRef> {
     let (url, part) = (arguments.text(0), arguments.text(1));
     let key = (arguments.len() > 2).then(|| arguments.text(2));
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         let (url, part) = (Url::parse(url.get(row)?), part.get(row)?);
         if let Some(key) = &key {
             let key = key.get(row)?;
@@ -95,7 +95,7 @@ fn divide(text: &str, at: char) -> (&str, Option<&str>) {
 fn url_encode(arguments: &Arguments) -> Result<ArrayRef> {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     let text = arguments.text(0);
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         for byte in text.get(row)?.bytes() {
             match byte {
                 b' ' => out.push('+'),
@@ -116,7 +116,7 @@ fn url_encode(arguments: &Arguments) -> Result<ArrayRef> {
 fn url_decode(arguments: &Arguments) -> Result<ArrayRef> {
     let text = arguments.text(0);
     let mut bytes = Vec::new();
-    texts(arguments.rows, |row, out| {
+    texts(arguments, |row, out| {
         bytes.clear();
         let mut rest = text.get(row)?.bytes();
         let digit = |byte: Option<u8>| char::from(byte?).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
