@@ -163,6 +163,13 @@ impl Merge for MergeStates<'_> {
             return Ok(());
         }
         let max = self.bytes_max;
+        if self.groups.len() == 1 {
+            return Err(Error::user(format!("the values that one key collects take {bytes} bytes; the limit is {max}"))
+                .remedy(
+                    "SET 'state-bytes' higher: the values of one key (COUNT(DISTINCT ...), ARRAY_AGG) are in memory at once; \
+                     or divide the key, and add the counts of its parts",
+                ));
+        }
         Err(Error::user(format!("one of {BUCKETS} slices of a window takes {bytes} bytes; the limit is {max}"))
             .remedy("SET 'state-bytes' higher, use shorter windows, or collect fewer values per key"))
     }

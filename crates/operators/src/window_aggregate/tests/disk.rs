@@ -68,6 +68,28 @@ fn the_bound_is_one_of_bytes_and_not_of_rows() {
     }
 }
 
+/// The values of one key cannot be divided: the job stops before they take more memory than the bound.
+#[test]
+fn one_key_with_more_values_than_fit_is_an_error_that_says_so() {
+    let directory = tempfile::tempdir().expect("folder");
+    let options = JobOptions { state_bytes: 4 << 20, ..on_disk(directory.path()) };
+    let mut spec = spec(AggregatePhase::Complete, Window::Tumble { size_ms: 1000, offset_ms: 0 });
+    spec.aggregates.truncate(1);
+    spec.aggregates[0] = AggregateSpec { distinct: true, args: vec![Expr::Column(2)], ..spec.aggregates[0].clone() };
+    let mut aggregate = WindowAggregate::new(&spec, &Functions::default(), &options).expect("valid");
+    let mut out = Output::default();
+    let error = (0..1000).find_map(|n| {
+        let rows: Vec<Row> = (0..10_000).map(|i| (Some("giant".to_owned()), 5, Some(n * 10_000 + i))).collect();
+        let added = aggregate.batch(batch(&rows), &mut out);
+        let bytes: usize = aggregate.panes.values().map(Pane::size_bytes).sum();
+        assert!(bytes < 2 * options.state_bytes, "{bytes}");
+        added.err()
+    });
+    let error = error.or_else(|| aggregate.watermark(EventTime::MAX, &mut out).err()).expect("too many").to_string();
+    assert!(error.contains("the values that one key collects take"), "{error}");
+    assert!(error.contains("SET 'state-bytes' higher"), "{error}");
+}
+
 /// The last value is that of the newest run, whatever was merged, before and after a restore.
 #[test]
 fn the_order_of_rows_survives_disk_and_restore() {
