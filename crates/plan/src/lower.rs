@@ -69,7 +69,7 @@ pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions
         lowering.output(output)?;
         (stages, exchanges) = (lowering.stages, lowering.exchanges);
     }
-    scan::report_malformed_once(&mut stages);
+    scan::report_malformed_once(&mut stages, &exchanges);
     Ok(Plan {
         format: PLAN_FORMAT,
         version: PlanVersion(1),

@@ -1,6 +1,6 @@
 //! Statements one by one, as an interactive session gives them.
 
-use anabranch_dataflow::{ConnectorSpec, OnMalformed, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, OnMalformed, Port, TableTraits};
 use anabranch_model::Result;
 use anabranch_plan::{COLLECT, Catalog, Outcome, PlanOptions, TableResolver, execute, plan_script, split_statements};
 use arrow::datatypes::SchemaRef;
@@ -159,4 +159,25 @@ fn queries_that_differ_in_any_row_of_values_have_different_words() {
     };
     assert_eq!(words(1), words(1));
     assert_ne!(words(1), words(2));
+}
+
+/// The static side of a join is read again at every start: it would report its malformed records again.
+#[test]
+fn malformed_records_of_a_table_are_reported_by_a_reader_that_is_not_the_static_side_of_a_join() {
+    let sql = "CREATE TABLE s (id BIGINT) WITH ('connector' = 'stream');
+        CREATE TABLE names (id BIGINT, name STRING) WITH ('connector' = 'file', 'on-malformed' = 'skip');
+        CREATE TABLE out1 (id BIGINT, name STRING) WITH ('connector' = 'stream');
+        CREATE TABLE out2 (id BIGINT, name STRING) WITH ('connector' = 'stream');
+        INSERT INTO out1 SELECT s.id, names.name FROM s JOIN names ON s.id = names.id;
+        INSERT INTO out2 SELECT id, name FROM names;";
+    let plan = plan_script(sql, &mut Catalog::new(), &Anything, &PlanOptions::default()).expect("planned");
+    let plan = plan.plan.expect("a job");
+    let readers = plan.stages.iter().filter(|stage| stage.source.as_ref().is_some_and(|s| s.table == "names"));
+    let fates: Vec<_> = readers
+        .map(|stage| {
+            let is_static = plan.outputs(stage.id).any(|exchange| exchange.port != Port::Main);
+            (is_static, stage.source.as_ref().expect("a source").on_malformed.clone())
+        })
+        .collect();
+    assert_eq!(fates, [(true, OnMalformed::Leave), (false, OnMalformed::Skip)]);
 }

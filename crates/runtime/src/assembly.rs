@@ -307,6 +307,15 @@ impl Builder<'_> {
                 let context = TaskContext { delivery, ..context.clone() };
                 Some(self.sink(sink, &context, restored.map(|restored| &restored.dead_letters))?)
             }
+            // An earlier version had this reader report them. What it had prepared has no table any more.
+            OnMalformed::Leave if restored.is_some_and(|restored| !restored.dead_letters.is_empty()) => {
+                let table = &spec.table;
+                self.host.notify(format!(
+                    "table {table}: malformed records that the checkpoint holds for this reader are not written, because \
+                     another reader of the table reports malformed records now"
+                ));
+                None
+            }
             _ => None,
         };
         let source = SourceParts::new(spec, source, dead_letter, restored, self.functions).map_err(place)?;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{OnMalformed, SinkSpec, SourceSpec, Stage, WatermarkSpec};
-use anabranch_model::{Error, Result};
+use anabranch_dataflow::{Exchange, OnMalformed, Port, SinkSpec, SourceSpec, Stage, WatermarkSpec};
+use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr as LogicalExpr, LogicalPlan, TableScan};
@@ -92,9 +92,12 @@ impl Lowering<'_> {
 }
 
 /// Of several readers of one table, lets the one write and count malformed records that decodes all columns which the others
-/// decode. If there is none such, each may find records that the others do not, and all write and count.
-pub(super) fn report_malformed_once(stages: &mut [Stage]) {
+/// decode. If there is none such, each may find records that the others do not, and all write and count. A reader of a
+/// stream comes first: the static side of a join is read again at every start, and reports its records again.
+pub(super) fn report_malformed_once(stages: &mut [Stage], exchanges: &[Exchange]) {
     let sources = || stages.iter().filter_map(|stage| stage.source.as_ref()).enumerate();
+    let is_static: Vec<bool> =
+        stages.iter().filter(|stage| stage.source.is_some()).map(|stage| is_static(stage.id, exchanges)).collect();
     let alike = |a: &SourceSpec, b: &SourceSpec| {
         (&a.table, &a.connector, &a.declared, &a.on_malformed) == (&b.table, &b.connector, &b.declared, &b.on_malformed)
     };
@@ -102,7 +105,8 @@ pub(super) fn report_malformed_once(stages: &mut [Stage]) {
         |a: &SourceSpec, b: &SourceSpec| b.projection.iter().all(|column| a.projection.binary_search(column).is_ok());
     let left = sources().map(|(place, source)| {
         let readers = || sources().filter(|(_, other)| alike(source, other));
-        let reporter = readers().find(|(_, one)| readers().all(|(_, other)| covers(one, other)));
+        let reporters = readers().filter(|(_, one)| readers().all(|(_, other)| covers(one, other)));
+        let reporter = reporters.min_by_key(|(place, _)| is_static[*place]);
         source.on_malformed != OnMalformed::Fail && reporter.is_some_and(|(reporter, _)| reporter != place)
     });
     let left: Vec<bool> = left.collect();
@@ -110,6 +114,12 @@ pub(super) fn report_malformed_once(stages: &mut [Stage]) {
     for (source, _) in sources.zip(left).filter(|(_, left)| *left) {
         source.on_malformed = OnMalformed::Leave;
     }
+}
+
+/// Whether the rows of a stage only complete the static sides of joins.
+fn is_static(stage: StageId, exchanges: &[Exchange]) -> bool {
+    let mut outputs = exchanges.iter().filter(|exchange| exchange.from == stage).peekable();
+    outputs.peek().is_some() && outputs.all(|exchange| exchange.port != Port::Main || is_static(exchange.to, exchanges))
 }
 
 /// The tables, by name, to which a query's tables write records that they cannot decode. Like the query's own tables,
