@@ -82,6 +82,19 @@ fn hash_rows_of(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
     Ok(())
 }
 
+/// Whether columns of this type have [`words`].
+pub(crate) fn is_word(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Int64
+            | DataType::UInt64
+            | DataType::Int32
+            | DataType::UInt32
+            | DataType::Timestamp(..)
+            | DataType::Float64
+    )
+}
+
 /// The values of a fixed-width column as sign-extended 64-bit words, without regard to nulls. Only for 64-bit and
 /// 32-bit integers, timestamps and 64-bit floats; 64-bit integers and timestamps are not copied. Floats that are equal to
 /// SQL have equal words: one zero, one NaN.

@@ -1,10 +1,12 @@
 //! From keys to dense ids: the table under grouping and joins.
 //!
 //! A batch of keys is mapped at once. One fixed-width column is compared as words, one string column as bytes, and any
-//! other combination as its row encoding. Probing is linear over packed slots of hash and id. The slots of upcoming
+//! other combination column by column. Probing is linear over packed slots of hash and id. The slots of upcoming
 //! keys are prefetched, so a table larger than the caches costs about one miss per key instead of a chain of misses.
 
 mod bytes;
+mod column;
+mod columns;
 mod words;
 
 #[cfg(test)]
@@ -14,9 +16,9 @@ use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, StringArray, make_array};
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::DataType;
-use arrow::row::{RowConverter, SortField};
 
 use self::bytes::BytesTable;
+use self::columns::ColumnsTable;
 use self::words::WordTable;
 use crate::key_hash;
 
@@ -26,7 +28,7 @@ pub(crate) const MISSING: u32 = u32::MAX;
 /// How many keys ahead slots are prefetched.
 const PREFETCH_DISTANCE: usize = 32;
 
-/// Keys with dense ids in order of first appearance. Nulls are keys like any other.
+/// Keys with dense ids. Nulls are keys like any other.
 pub(crate) struct KeyTable {
     types: Vec<DataType>,
     table: Table,
@@ -65,7 +67,7 @@ enum Table {
     Unit,
     Words(WordTable),
     Bytes(BytesTable),
-    Rows(Box<RowConverter>, BytesTable),
+    Columns(ColumnsTable),
 }
 
 /// A hash table over keys of one form. `hash` is always the key's full hash.
@@ -83,22 +85,9 @@ impl KeyTable {
     pub(crate) fn new(types: Vec<DataType>) -> Result<Self> {
         let table = match types.as_slice() {
             [] => Table::Unit,
-            [
-                DataType::Int64
-                | DataType::UInt64
-                | DataType::Int32
-                | DataType::UInt32
-                | DataType::Timestamp(..)
-                | DataType::Float64,
-            ] => Table::Words(WordTable::default()),
+            [data_type] if key_hash::is_word(data_type) => Table::Words(WordTable::default()),
             [DataType::Utf8View | DataType::Utf8] => Table::Bytes(BytesTable::default()),
-            _ => {
-                let fields = types.iter().cloned().map(SortField::new).collect();
-                let converter = RowConverter::new(fields).map_err(|e| {
-                    Error::user(format!("these columns cannot be keys: {e}")).remedy("cast them to strings or numbers")
-                })?;
-                Table::Rows(Box::new(converter), BytesTable::default())
-            }
+            types => Table::Columns(ColumnsTable::new(types)?),
         };
         Ok(KeyTable { types, table, ids: Ids::default() })
     }
@@ -114,7 +103,7 @@ impl KeyTable {
             Table::Unit => 0,
             Table::Words(table) => table.size_bytes(),
             Table::Bytes(table) => table.size_bytes(),
-            Table::Rows(converter, table) => converter.size() + table.size_bytes(),
+            Table::Columns(table) => table.size_bytes(),
         }
     }
 
@@ -140,11 +129,7 @@ impl KeyTable {
                 let strings = columns[0].as_string::<i32>();
                 intern_all(table, |row| strings.value(row).as_bytes(), hashes, nulls, ids, out);
             }
-            Table::Rows(converter, table) => {
-                let columns: Vec<ArrayRef> = columns.iter().map(key_hash::canonical).collect();
-                let rows = converter.convert_columns(&columns)?;
-                intern_all(table, |row| rows.row(row).data(), hashes, None, ids, out);
-            }
+            Table::Columns(table) => table.intern(columns, hashes, ids, out)?,
         }
         Ok(())
     }
@@ -168,11 +153,7 @@ impl KeyTable {
                 let strings = columns[0].as_string::<i32>();
                 lookup_all(table, |row| strings.value(row).as_bytes(), hashes, out);
             }
-            Table::Rows(converter, table) => {
-                let columns: Vec<ArrayRef> = columns.iter().map(key_hash::canonical).collect();
-                let rows = converter.convert_columns(&columns)?;
-                lookup_all(table, |row| rows.row(row).data(), hashes, out);
-            }
+            Table::Columns(table) => table.lookup(columns, hashes, out)?,
         }
         for nulls in columns.iter().filter_map(|c| c.nulls()).filter(|n| n.null_count() > 0) {
             out.iter_mut().zip(nulls.iter()).filter(|(_, valid)| !valid).for_each(|(id, _)| *id = MISSING);
@@ -186,10 +167,7 @@ impl KeyTable {
             Table::Unit => Vec::new(),
             Table::Words(table) => vec![words_array(&table.keys(self.len()), self.nulls(), &self.types[0])?],
             Table::Bytes(table) => vec![bytes_array(table, self.nulls(), &self.types[0])?],
-            Table::Rows(converter, table) => {
-                let parser = converter.parser();
-                converter.convert_rows((0..self.len()).map(|id| parser.parse(table.key(id))))?
-            }
+            Table::Columns(table) => table.keys()?,
         })
     }
 
@@ -203,7 +181,8 @@ impl KeyTable {
         match &mut self.table {
             Table::Unit => {}
             Table::Words(table) => table.clear(),
-            Table::Bytes(table) | Table::Rows(_, table) => table.clear(),
+            Table::Bytes(table) => table.clear(),
+            Table::Columns(table) => table.clear(),
         }
     }
 }

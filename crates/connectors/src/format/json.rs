@@ -37,7 +37,7 @@ mod tests;
 pub use datetime::TimestampFormat;
 pub use decoder::JsonDecoder;
 pub use encoder::JsonEncoder;
-pub(in crate::format) use number::Fixed;
+pub(in crate::format) use number::{Fixed, eight_digits};
 
 /// Options of the JSON format.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_model::Rng;
-use arrow::array::{Float64Array, Int32Array, Int64Array, StringArray, StringViewArray, TimestampMillisecondArray};
+use arrow::array::{
+    BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array, StringArray, StringViewArray,
+    TimestampMillisecondArray,
+};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
 use crate::hash_keys;
 
-fn texts(columns: &[ArrayRef], rows: usize) -> Vec<String> {
+fn texts_of(columns: &[ArrayRef], rows: usize) -> Vec<String> {
     let options = FormatOptions::default().with_null("∅");
     let formats: Vec<_> = columns.iter().map(|c| ArrayFormatter::try_new(c, &options).expect("format")).collect();
     (0..rows).map(|r| formats.iter().map(|f| f.value(r).to_string()).collect::<Vec<_>>().join("|")).collect()
@@ -31,7 +34,7 @@ fn check(name: &str, mut batch: impl FnMut(&mut Rng) -> Vec<ArrayRef>) {
         hash_keys(&columns, rows, &mut hashes).expect("hashes");
         table.intern(&columns, &hashes, &mut ids).expect("intern");
         table.lookup(&columns, &hashes, &mut found).expect("lookup");
-        for (row, text) in texts(&columns, rows).into_iter().enumerate() {
+        for (row, text) in texts_of(&columns, rows).into_iter().enumerate() {
             let next = oracle.len();
             let expected = *oracle.entry(text.clone()).or_insert(next);
             assert_eq!(ids[row], expected, "{name} round {round} row {row} {text}");
@@ -39,7 +42,7 @@ fn check(name: &str, mut batch: impl FnMut(&mut Rng) -> Vec<ArrayRef>) {
             assert_eq!(found[row], if null { MISSING } else { expected as u32 }, "{name} lookup {text}");
         }
         assert_eq!(table.len(), oracle.len());
-        let keys = texts(&table.keys().expect("keys"), oracle.len());
+        let keys = texts_of(&table.keys().expect("keys"), oracle.len());
         assert!(keys.iter().enumerate().all(|(id, key)| oracle[key] == id), "{name}: {keys:?}");
     }
 }
@@ -62,12 +65,60 @@ fn ids_are_dense_and_keys_come_back_for_every_form_of_key() {
         check("view", |r| vec![Arc::new(values(r).iter().map(|v| v.as_ref().map(text)).collect::<StringViewArray>())]);
         check("utf8", |r| vec![Arc::new(values(r).iter().map(|v| v.as_ref().map(text)).collect::<StringArray>())]);
         check("f64", |r| vec![Arc::new(values(r).iter().map(|v| v.map(|v| v as f64)).collect::<Float64Array>())]);
-        check("two columns", |r| {
+        check("date", |r| vec![Arc::new(values(r).iter().map(|v| v.map(|v| v as i32)).collect::<Date32Array>())]);
+        check("text and number", |r| {
             vec![
                 Arc::new(values(r).iter().map(|v| v.as_ref().map(text)).collect::<StringViewArray>()),
                 Arc::new(values(r).iter().map(|v| v.map(|v| v as i64 % 3)).collect::<Int64Array>()),
             ]
         });
+        check("two texts and a float", |r| {
+            vec![
+                Arc::new(values(r).iter().map(|v| v.as_ref().map(text)).collect::<StringArray>()),
+                Arc::new(values(r).iter().map(|v| v.map(|v| (v % 5).to_string())).collect::<StringViewArray>()),
+                Arc::new(values(r).iter().map(|v| v.map(|v| (v % 2) as f64 / 2.0)).collect::<Float64Array>()),
+            ]
+        });
+        check("other types", |r| {
+            let decimals = values(r).iter().map(|v| v.map(|v| i128::from(v % 700))).collect::<Decimal128Array>();
+            vec![
+                Arc::new(decimals),
+                Arc::new(values(r).iter().map(|v| v.map(|v| v % 2 == 0)).collect::<BooleanArray>()),
+            ]
+        });
+    }
+}
+
+#[test]
+fn keys_with_equal_hashes_are_told_apart() {
+    let names = ["a", "b", "a text longer than a view", "a text longer than a vie!", "a text"];
+    let rows = 4 * names.len();
+    let texts: StringViewArray = (0..rows).map(|row| (row % 7 != 6).then(|| names[row % names.len()])).collect();
+    let numbers: Int32Array = (0..rows).map(|row| (row % 5 != 2).then_some(row as i32 % 2)).collect();
+    let columns: Vec<ArrayRef> = vec![Arc::new(texts), Arc::new(numbers)];
+    let keys = texts_of(&columns, rows);
+    for hashes in [vec![7; rows], (0..rows).map(|row| keys[row].len() as u64 % 3).collect()] {
+        let types = columns.iter().map(|column| column.data_type().clone()).collect();
+        let mut table = KeyTable::new(types).expect("table");
+        let (mut ids, mut found) = (Vec::new(), Vec::new());
+        // Twice: first all keys are new, then all are known.
+        for _ in 0..2 {
+            table.intern(&columns, &hashes, &mut ids).expect("intern");
+            let by_text: BTreeMap<&String, usize> = keys.iter().zip(ids.iter().copied()).collect();
+            assert!(keys.iter().zip(&ids).all(|(key, id)| by_text[key] == *id), "one id for each key");
+            assert_eq!(by_text.values().collect::<std::collections::BTreeSet<_>>().len(), by_text.len());
+            assert_eq!(table.len(), by_text.len());
+            let stored = texts_of(&table.keys().expect("keys"), table.len());
+            assert!(by_text.iter().all(|(key, id)| stored[*id] == **key));
+        }
+        table.lookup(&columns, &hashes, &mut found).expect("lookup");
+        for (row, key) in keys.iter().enumerate() {
+            assert_eq!(found[row], if key.contains('∅') { MISSING } else { ids[row] as u32 }, "{key}");
+        }
+        let others: Vec<ArrayRef> =
+            vec![Arc::new(StringViewArray::from(vec!["a", "c"])), Arc::new(Int32Array::from(vec![5, 1]))];
+        table.lookup(&others, &[7, 1], &mut found).expect("lookup");
+        assert_eq!(found, [MISSING; 2]);
     }
 }
 

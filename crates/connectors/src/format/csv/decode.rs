@@ -1,19 +1,21 @@
-//! Decodes records to columns: fields first become views into the records, which are then converted a column at a time.
+//! Decodes records to columns. Numbers are read from the bytes of their fields. Other fields first become views into the
+//! records, which are then converted a column at a time.
 //!
 //! Errors that do not depend on types (quotes, the number of fields, bytes that are not UTF-8) are found in the whole
 //! record, including fields that no column of the query reads.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anabranch_dataflow::sql_name;
 use anabranch_model::Result;
 use arrow::array::NullBufferBuilder;
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, StringViewArray};
+use arrow::array::{Array, ArrayRef, BinaryArray, BooleanArray, StringViewArray};
 use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::compute::{CastOptions, FilterBuilder, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 
-use super::numbers::numbers;
+use super::numbers::{Finished, Numbers};
 use super::split::Marks;
 use super::{CsvOptions, FieldRange, check, unquote};
 use crate::format::view::{EXTRA, view, view_within};
@@ -36,9 +38,15 @@ struct Texts {
     nulls: NullBufferBuilder,
 }
 
-/// The texts of the projected columns, and their shared buffer for fields that contained doubled quotes.
+/// A column under construction.
+enum Column {
+    Texts(Texts),
+    Numbers(Numbers),
+}
+
+/// The projected columns, and the shared buffer of their texts for fields that contained doubled quotes.
 struct Building {
-    columns: Vec<Texts>,
+    columns: Vec<Column>,
     extra: Vec<u8>,
 }
 
@@ -81,14 +89,18 @@ impl CsvDecoder {
     #[inline(always)]
     fn append(&mut self, bytes: &[u8], building: &mut Building) {
         let null = self.options.null.as_bytes();
-        for (texts, index) in building.columns.iter_mut().zip(&self.projection) {
+        for (column, index) in building.columns.iter_mut().zip(&self.projection) {
             let field = self.fields[*index];
             if !field.quoted && field.end - field.start == null.len() && bytes[field.start..field.end] == *null {
-                texts.views.push(0);
-                texts.nulls.append_null();
+                column.push_null();
                 continue;
             }
-            texts.views.push(if field.escaped {
+            if let Column::Numbers(numbers) = column
+                && numbers.push(bytes, field.start, field.end)
+            {
+                continue;
+            }
+            column.push_text(if field.escaped {
                 unquote(&bytes[field.start..field.end], &mut self.unquoted);
                 let offset = building.extra.len();
                 building.extra.extend_from_slice(&self.unquoted);
@@ -96,7 +108,6 @@ impl CsvDecoder {
             } else {
                 view_within(bytes, field.start, field.end)
             });
-            texts.nulls.append_non_null();
         }
     }
 
@@ -134,38 +145,63 @@ impl CsvDecoder {
     }
 }
 
-impl Building {
-    fn new(columns: usize, rows: usize) -> Self {
+impl Column {
+    fn new(data_type: &DataType, rows: usize) -> Column {
         let texts = || Texts { views: Vec::with_capacity(rows), nulls: NullBufferBuilder::new(rows) };
-        Building { columns: (0..columns).map(|_| texts()).collect(), extra: Vec::new() }
+        Numbers::new(data_type, rows).map_or_else(|| Column::Texts(texts()), Column::Numbers)
     }
 
-    fn finish(self, input: &Buffer) -> impl Iterator<Item = StringViewArray> {
-        let buffers: Arc<[Buffer]> = match self.extra.is_empty() {
-            true => Arc::new([input.clone()]),
-            false => Arc::new([input.clone(), Buffer::from_vec(self.extra)]),
-        };
-        self.columns.into_iter().map(move |mut texts| {
-            let views = ScalarBuffer::from(texts.views);
+    fn push_null(&mut self) {
+        match self {
+            Column::Texts(texts) => {
+                texts.views.push(0);
+                texts.nulls.append_null();
+            }
+            Column::Numbers(numbers) => numbers.push_null(),
+        }
+    }
+
+    #[inline(always)]
+    fn push_text(&mut self, view: u128) {
+        match self {
+            Column::Texts(texts) => {
+                texts.views.push(view);
+                texts.nulls.append_non_null();
+            }
+            Column::Numbers(numbers) => numbers.push_other(view),
+        }
+    }
+
+    /// The finished column. `buffers` are those of its views.
+    fn finish(self, data_type: &DataType, buffers: &Arc<[Buffer]>) -> Result<Finished> {
+        let array = |views: Vec<u128>, nulls| {
             // SAFETY: each view was made from a field of a record, all of whose fields were found to be UTF-8: from its
             // range in the input, or from the text in the extra buffer with its quotes undoubled. Views of NULL are
             // empty.
-            unsafe { StringViewArray::new_unchecked(views, Arc::clone(&buffers), texts.nulls.finish()) }
-        })
+            unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), Arc::clone(buffers), nulls) }
+        };
+        match self {
+            Column::Numbers(numbers) => numbers.finish(|views| array(views, None)),
+            Column::Texts(mut texts) => convert(array(texts.views, texts.nulls.finish()), data_type),
+        }
     }
 }
 
 impl Decode for CsvDecoder {
     fn decode(&mut self, records: &BinaryArray) -> Result<Decoded> {
-        let mut building = Building::new(self.projection.len(), records.len());
+        let fields = self.schema.fields();
+        let columns = fields.iter().map(|field| Column::new(field.data_type(), records.len())).collect();
+        let mut building = Building { columns, extra: Vec::new() };
         let mut malformed = Vec::new();
         // For each row that could be split: its index among the records.
         let rows = self.read(records, &mut building, &mut malformed);
         let mut keep = vec![true; rows.len()];
         let mut columns = Vec::with_capacity(self.projection.len());
-        for (text, field) in building.finish(records.values()).zip(self.schema.fields()) {
-            let (column, wrong) = convert(text, field)?;
-            for (row, error) in wrong {
+        let extra = (!building.extra.is_empty()).then(|| Buffer::from_vec(building.extra));
+        let buffers: Arc<[Buffer]> = std::iter::once(records.values().clone()).chain(extra).collect();
+        for (column, field) in building.columns.into_iter().zip(self.schema.fields()) {
+            let Finished { column, wrong } = column.finish(field.data_type(), &buffers)?;
+            for (row, error) in errors(&column, wrong, field) {
                 if std::mem::replace(&mut keep[row], false) {
                     malformed.push((rows[row], error));
                 }
@@ -183,33 +219,37 @@ impl Decode for CsvDecoder {
     }
 }
 
-/// Converts a column of text, and returns which rows have no valid value. In those rows the column may contain a NULL
-/// that its field excludes: they are filtered out before a batch is made.
-fn convert(text: StringViewArray, field: &FieldRef) -> Result<(ArrayRef, Vec<(usize, String)>)> {
+/// Converts a column of text.
+fn convert(text: StringViewArray, data_type: &DataType) -> Result<Finished> {
     let options = CastOptions { safe: true, ..CastOptions::default() };
-    let text: ArrayRef = Arc::new(text);
-    let column = match (field.data_type(), numbers(text.as_string_view(), field.data_type())) {
-        (_, Some(numbers)) => numbers,
-        (DataType::Utf8View, _) => text.clone(),
-        (data_type, _) => cast_with_options(&text, data_type, &options)?,
-    };
-    let mut wrong = Vec::new();
-    let unexpected = match field.is_nullable() {
-        true => column.null_count() > text.null_count(),
-        false => column.null_count() > 0,
-    };
-    if unexpected {
-        let text = text.as_string_view();
-        for row in (0..column.len()).filter(|row| column.is_null(*row)) {
-            if text.is_valid(row) {
-                let (value, name) = (shown(text.value(row)), field.name());
-                wrong.push((row, format!("column '{name}': '{value}' is not a {}", sql_name(field.data_type()))));
-            } else if !field.is_nullable() {
-                wrong.push((row, format!("column '{}' is NULL, which its declaration excludes", field.name())));
-            }
-        }
+    if data_type == &DataType::Utf8View {
+        return Ok(Finished { column: Arc::new(text), wrong: Vec::new() });
     }
-    Ok((column, wrong))
+    let column = cast_with_options(&text, data_type, &options)?;
+    let mut wrong = Vec::new();
+    if column.null_count() > text.null_count() {
+        let rows = (0..text.len()).filter(|row| column.is_null(*row) && text.is_valid(*row));
+        wrong.extend(rows.map(|row| (row, text.value(row).to_owned())));
+    }
+    Ok(Finished { column, wrong })
+}
+
+/// Which rows have no valid value, and why. In those rows the column may contain a NULL that its field excludes: they are
+/// filtered out before a batch is made.
+fn errors(column: &ArrayRef, wrong: Vec<(usize, String)>, field: &FieldRef) -> Vec<(usize, String)> {
+    let name = field.name();
+    let mut errors = Vec::new();
+    if !field.is_nullable() && column.null_count() > wrong.len() {
+        let wrong: BTreeSet<usize> = wrong.iter().map(|(row, _)| *row).collect();
+        let rows = (0..column.len()).filter(|row| column.is_null(*row) && !wrong.contains(row));
+        errors.extend(rows.map(|row| (row, format!("column '{name}' is NULL, which its declaration excludes"))));
+    }
+    let type_name = sql_name(field.data_type());
+    errors.extend(wrong.into_iter().map(|(row, text)| {
+        let text = shown(&text);
+        (row, format!("column '{name}': '{text}' is not a {type_name}"))
+    }));
+    errors
 }
 
 /// A value for a message, shortened.

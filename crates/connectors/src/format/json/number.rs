@@ -43,7 +43,7 @@ pub(super) fn number(bytes: &[u8], at: usize) -> Option<Number> {
 /// The value of eight digits, the first of which is the lowest byte: pairs, then fours, then all, each with one
 /// multiplication.
 #[inline(always)]
-pub(super) fn eight_digits(bytes: u64) -> u64 {
+pub(in crate::format) fn eight_digits(bytes: u64) -> u64 {
     let digits = bytes & 0x0f0f_0f0f_0f0f_0f0f;
     let pairs = digits.wrapping_mul(10 << 8 | 1) >> 8 & 0x00ff_00ff_00ff_00ff;
     let fours = pairs.wrapping_mul(100 << 16 | 1) >> 16 & 0x0000_ffff_0000_ffff;

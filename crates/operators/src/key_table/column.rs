@@ -1,0 +1,274 @@
+//! One column of the keys in a table.
+
+use std::borrow::Cow;
+
+use anabranch_model::{Error, Result};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, Rows, SortField};
+
+use super::words_array;
+use crate::key_hash;
+
+/// The longest string that is in its view. A longer one has only its first four bytes there.
+const INLINE: usize = 12;
+/// The low half of a view: length and first four bytes.
+const HEAD: u128 = u64::MAX as u128;
+
+/// A column of keys, by id.
+pub(super) struct Column {
+    data_type: DataType,
+    keys: Keys,
+    nulls: Nulls,
+}
+
+enum Keys {
+    /// Types of one machine word.
+    Words(Vec<u64>),
+    /// Strings as views; `data` holds those that are too long for theirs.
+    Texts { views: Vec<u128>, data: Vec<u8> },
+    /// Other types, as Arrow's row format encodes them, with nulls.
+    Encoded { converter: Box<RowConverter>, ends: Vec<usize>, data: Vec<u8> },
+}
+
+/// The keys that are null.
+#[derive(Default)]
+struct Nulls {
+    /// By id; shorter if the last ones are not null.
+    flags: Vec<bool>,
+}
+
+/// The column of a batch, in the form of the column of keys.
+pub(super) enum Values<'a> {
+    Words(Cow<'a, [u64]>, Option<&'a NullBuffer>),
+    Texts(Cow<'a, StringViewArray>),
+    Encoded(Rows),
+}
+
+impl Nulls {
+    #[inline]
+    fn contains(&self, id: usize) -> bool {
+        self.flags.get(id).is_some_and(|null| *null)
+    }
+
+    fn add(&mut self, id: usize) {
+        self.flags.resize(id, false);
+        self.flags.push(true);
+    }
+
+    fn buffer(&self, len: usize) -> Option<NullBuffer> {
+        (!self.flags.is_empty()).then(|| (0..len).map(|id| !self.contains(id)).collect())
+    }
+}
+
+impl Column {
+    /// An empty column of keys. A type that has no encoding is an error.
+    pub(super) fn new(data_type: &DataType) -> Result<Column> {
+        let keys = match data_type {
+            _ if key_hash::is_word(data_type) => Keys::Words(Vec::new()),
+            DataType::Utf8View | DataType::Utf8 => Keys::Texts { views: Vec::new(), data: Vec::new() },
+            _ => {
+                let converter = RowConverter::new(vec![SortField::new(data_type.clone())]).map_err(|e| {
+                    Error::user(format!("these columns cannot be keys: {e}")).remedy("cast them to strings or numbers")
+                })?;
+                Keys::Encoded { converter: Box::new(converter), ends: Vec::new(), data: Vec::new() }
+            }
+        };
+        Ok(Column { data_type: data_type.clone(), keys, nulls: Nulls::default() })
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        let keys = match &self.keys {
+            Keys::Words(words) => words.capacity() * size_of::<u64>(),
+            Keys::Texts { views, data } => views.capacity() * size_of::<u128>() + data.capacity(),
+            Keys::Encoded { converter, ends, data } => {
+                converter.size() + ends.capacity() * size_of::<usize>() + data.capacity()
+            }
+        };
+        keys + self.nulls.flags.capacity()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.nulls.flags.clear();
+        match &mut self.keys {
+            Keys::Words(words) => words.clear(),
+            Keys::Texts { views, data } => (views.clear(), data.clear()).0,
+            Keys::Encoded { ends, data, .. } => (ends.clear(), data.clear()).0,
+        }
+    }
+
+    /// A column of a batch in the form of this one.
+    pub(super) fn values<'a>(&self, column: &'a ArrayRef) -> Result<Values<'a>> {
+        Ok(match &self.keys {
+            Keys::Words(_) => {
+                let words = key_hash::words(column)
+                    .ok_or_else(|| Error::internal(format!("{} is not a word key", column.data_type())))?;
+                Values::Words(words, some_nulls(column.as_ref()))
+            }
+            Keys::Texts { .. } if column.data_type() == &DataType::Utf8View => {
+                Values::Texts(Cow::Borrowed(column.as_string_view()))
+            }
+            Keys::Texts { .. } => {
+                Values::Texts(Cow::Owned(cast(column, &DataType::Utf8View)?.as_string_view().clone()))
+            }
+            Keys::Encoded { converter, .. } => {
+                Values::Encoded(converter.convert_columns(&[key_hash::canonical(column)])?)
+            }
+        })
+    }
+
+    /// Adds the keys of these rows.
+    pub(super) fn append(&mut self, values: &Values<'_>, rows: &[usize]) -> Result<()> {
+        match (&mut self.keys, values) {
+            (Keys::Words(words), Values::Words(values, nulls)) => {
+                for row in rows {
+                    if nulls.is_some_and(|nulls| nulls.is_null(*row)) {
+                        self.nulls.add(words.len());
+                    }
+                    words.push(values[*row]);
+                }
+            }
+            (Keys::Texts { views, data }, Values::Texts(values)) => {
+                for row in rows {
+                    if values.is_null(*row) {
+                        self.nulls.add(views.len());
+                        views.push(0);
+                        continue;
+                    }
+                    views.push(stored(values.views()[*row], values.value(*row).as_bytes(), data)?);
+                }
+            }
+            (Keys::Encoded { ends, data, .. }, Values::Encoded(values)) => {
+                for row in rows {
+                    data.extend_from_slice(values.row(*row).data());
+                    ends.push(data.len());
+                }
+            }
+            _ => return Err(Error::internal("a column of another form")),
+        }
+        Ok(())
+    }
+
+    /// Adds to `differing` the rows whose value is not that of the key `id_of` row. An id that no key has is equal.
+    pub(super) fn compare(
+        &self,
+        values: &Values<'_>,
+        id_of: impl Fn(usize) -> usize,
+        rows: usize,
+        differing: &mut Vec<usize>,
+    ) {
+        match (&self.keys, values) {
+            (Keys::Words(words), Values::Words(values, None)) if self.nulls.flags.is_empty() => {
+                differ(rows, differing, |row| words.get(id_of(row)).is_none_or(|word| *word == values[row]));
+            }
+            (Keys::Texts { views, data }, Values::Texts(values))
+                if self.nulls.flags.is_empty() && some_nulls(values.as_ref()).is_none() =>
+            {
+                let others = values.views();
+                differ(rows, differing, |row| {
+                    let other = others[row];
+                    views.get(id_of(row)).is_none_or(|view| same_text(*view, data, other, values, row))
+                });
+            }
+            _ => {
+                let len = self.len();
+                differ(rows, differing, |row| match id_of(row) {
+                    id if id < len => self.equal(values, row, id),
+                    _ => true,
+                });
+            }
+        }
+    }
+
+    /// Whether a row's value is that of the key `id`.
+    pub(super) fn equal(&self, values: &Values<'_>, row: usize, id: usize) -> bool {
+        let is_null = self.nulls.contains(id);
+        match (&self.keys, values) {
+            (Keys::Words(words), Values::Words(values, nulls)) => {
+                let other_null = nulls.is_some_and(|nulls| nulls.is_null(row));
+                is_null == other_null && (is_null || words[id] == values[row])
+            }
+            (Keys::Texts { views, data }, Values::Texts(values)) => {
+                let other = values.views()[row];
+                is_null == values.is_null(row) && (is_null || same_text(views[id], data, other, values, row))
+            }
+            (Keys::Encoded { ends, data, .. }, Values::Encoded(values)) => {
+                values.row(row).data() == encoded(ends, data, id)
+            }
+            _ => false,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &self.keys {
+            Keys::Words(words) => words.len(),
+            Keys::Texts { views, .. } => views.len(),
+            Keys::Encoded { ends, .. } => ends.len(),
+        }
+    }
+
+    /// The keys as an array, by id.
+    pub(super) fn array(&self) -> Result<ArrayRef> {
+        let nulls = self.nulls.buffer(self.len());
+        Ok(match &self.keys {
+            Keys::Words(words) => words_array(words, nulls, &self.data_type)?,
+            Keys::Texts { views, data } => {
+                let buffers = if data.is_empty() { Vec::new() } else { vec![Buffer::from_slice_ref(data)] };
+                let views = ScalarBuffer::from(views.clone());
+                let texts: ArrayRef = std::sync::Arc::new(StringViewArray::try_new(views, buffers, nulls)?);
+                cast(&texts, &self.data_type)?
+            }
+            Keys::Encoded { converter, ends, data } => {
+                let parser = converter.parser();
+                let rows = (0..ends.len()).map(|id| parser.parse(encoded(ends, data, id)));
+                let mut columns = converter.convert_rows(rows)?;
+                columns.pop().ok_or_else(|| Error::internal("a row without its column"))?
+            }
+        })
+    }
+}
+
+fn some_nulls(array: &dyn Array) -> Option<&NullBuffer> {
+    array.nulls().filter(|nulls| nulls.null_count() > 0)
+}
+
+/// The encoding of the key `id`.
+fn encoded<'a>(ends: &[usize], data: &'a [u8], id: usize) -> &'a [u8] {
+    let start = if id == 0 { 0 } else { ends[id - 1] };
+    &data[start..ends[id]]
+}
+
+/// Adds the rows that are not equal. Most batches have none: whether there is any is found without a branch per row.
+#[inline(always)]
+fn differ(rows: usize, differing: &mut Vec<usize>, equal: impl Fn(usize) -> bool) {
+    if !(0..rows).fold(true, |all, row| all & equal(row)) {
+        differing.extend((0..rows).filter(|row| !equal(*row)));
+    }
+}
+
+/// The view of a key, whose text goes to `data` if it is long.
+fn stored(view: u128, text: &[u8], data: &mut Vec<u8>) -> Result<u128> {
+    if text.len() <= INLINE {
+        return Ok(view);
+    }
+    let offset = u32::try_from(data.len()).ok().filter(|offset| offset.checked_add(text.len() as u32).is_some());
+    let offset = offset.ok_or_else(|| {
+        Error::user("the keys of one window exceed 4 GiB")
+            .remedy("use shorter keys, or let the state be on disk: 'state-backend' = 'disk'")
+    })?;
+    data.extend_from_slice(text);
+    Ok((view & HEAD) | u128::from(offset) << 96)
+}
+
+/// Whether the text of a row, whose view is `other`, is that of a key.
+#[inline(always)]
+fn same_text(view: u128, data: &[u8], other: u128, values: &StringViewArray, row: usize) -> bool {
+    let len = view as u32 as usize;
+    if len <= INLINE {
+        return view == other;
+    }
+    let start = (view >> 96) as usize;
+    (view ^ other) & HEAD == 0 && data[start..start + len] == *values.value(row).as_bytes()
+}
