@@ -111,6 +111,18 @@ fn rows_of_one_key_stay_in_order_and_meet_in_one_task() {
     }
 }
 
+/// Waits for a condition, which is checked every `slice`.
+fn wait_for(job: &Job, slice: Duration, what: &str, mut so: impl FnMut(&Job) -> bool) {
+    const LIMIT: Duration = Duration::from_secs(120);
+    for _ in 0..LIMIT.as_millis() / slice.as_millis() {
+        assert!(!job.handle().wait_timeout(slice), "the job ended by itself, before {what}");
+        if so(job) {
+            return;
+        }
+    }
+    panic!("{what} did not come about");
+}
+
 #[test]
 fn a_slow_sink_stops_the_source_within_the_bound_of_the_channels() {
     let tables = Tables::new(5, None);
@@ -120,25 +132,24 @@ fn a_slow_sink_stops_the_source_within_the_bound_of_the_channels() {
     let job = start(&tables, &plan);
     let rows_read = |job: &Job| job.handle().metrics().iter().filter(|t| t.is_source).map(|t| t.rows_in).sum::<u64>();
     let mut before = 0;
-    loop {
-        assert!(!job.handle().wait_timeout(Duration::from_millis(300)), "the job ended by itself");
-        let now = rows_read(&job);
-        if now == before && now > 0 {
-            break;
-        }
-        before = now;
-    }
+    // Until nothing moves any more and every sink has rows to write.
+    wait_for(&job, Duration::from_millis(300), "a full queue at each sink", |job| {
+        let now = rows_read(job);
+        let mut sinks = job.handle().metrics().into_iter().filter(|task| task.is_sink);
+        let waits = sinks.all(|task| task.queue_batches > 0 && task.oldest_queued_ns > 0);
+        std::mem::replace(&mut before, now) == now && now > 0 && waits
+    });
     // 2 sources x 2 sinks channels of 10,000 bytes, one batch at each sink and buffers of 64 rows at the sources.
     let bound = (4 * 10_000) / 16 + 4 * 64 + 4 * 64 + 2 * 64;
     assert!(before <= bound, "{before} rows were read against a closed sink, the bound is {bound}");
     let metrics = job.handle().metrics();
     for task in metrics.iter().filter(|t| t.is_sink) {
-        assert!(task.queue_bytes <= 2 * 10_000 && task.queue_batches > 0 && task.oldest_queued_ns > 0, "{task:?}");
+        assert!(task.queue_bytes <= 2 * 10_000, "{task:?}");
     }
     tables.set_gate(true);
-    assert!(!job.handle().wait_timeout(Duration::from_millis(300)));
-    assert!(rows_read(&job) > before, "the source continues when the sink does");
-    assert!(job.handle().metrics().iter().any(|t| t.backpressured_ns > 0));
+    wait_for(&job, Duration::from_millis(5), "a source that continues when the sink does", |job| {
+        rows_read(job) > before && job.handle().metrics().iter().any(|task| task.backpressured_ns > 0)
+    });
     job.handle().stop();
     finish(job).expect("the job stops");
     check_epochs(&tables, 1, "after back-pressure");

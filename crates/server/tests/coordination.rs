@@ -12,7 +12,8 @@ use anabranch_server::{Engine, Job, Settings, Summary};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-const LIMIT: Duration = Duration::from_secs(30);
+/// Nothing that works takes this long.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Events that do not end, or end after a number of rows.
 fn events(rows: Option<u32>) -> String {

@@ -23,6 +23,8 @@ GROUP BY id, window_start, window_end;";
 /// Longer than it takes a message to reach the next stage.
 const LOOKS: u32 = 20;
 const LOOK: Duration = Duration::from_millis(10);
+/// Nothing that works takes this long.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// Partition 0 has early rows and then none; partition 1 waits for that and has late ones. Each step names its
 /// precondition.
@@ -101,7 +103,7 @@ fn rows_of_a_partition_that_became_idle_are_not_late() {
     let settings = Settings { parallelism: Some(2), set, ..Settings::default() };
     let plan = engine.plan(SQL, &settings).expect("a plan").plan.expect("an insert");
     let job = engine.start(&plan).expect("a job");
-    assert!(job.wait_timeout(Duration::from_secs(30)), "the job hangs");
+    assert!(job.wait_timeout(LIMIT), "the job hangs");
     let summary = job.wait().expect("the job ends");
     assert_eq!(summary.tasks.iter().map(|task| task.late_rows).sum::<u64>(), 0);
     let rows = rows.lock().expect("no panic");
@@ -155,7 +157,11 @@ impl Connector for UntilResult {
             ("lively", 0) => lively(0),
             _ => Vec::new(),
         };
-        Ok(Box::new(OpenReader { script, results: Arc::clone(&self.results), polls_left: 2000 }))
+        Ok(Box::new(OpenReader {
+            script,
+            results: Arc::clone(&self.results),
+            polls_left: (LIMIT.as_millis() / LOOK.as_millis()) as u32,
+        }))
     }
 
     fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
@@ -182,7 +188,7 @@ fn fires_while_open(tables: &[&str], query: &str) {
     let settings = Settings { parallelism: Some(2), ..Settings::default() };
     let plan = engine.plan(&sql, &settings).expect("a plan").plan.expect("an insert");
     let job = engine.start(&plan).expect("a job");
-    assert!(job.wait_timeout(Duration::from_secs(120)), "the job hangs");
+    assert!(job.wait_timeout(LIMIT), "the job hangs");
     job.wait().expect("a window fires while one input is idle and open");
 }
 

@@ -9,11 +9,13 @@ mod s3;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{
+    ConnectorSpec, OperatorSpec, Plan, SinkSpec, SourceSpec, Stage, StateBackendKind, TableTraits,
+};
 use anabranch_model::{Epoch, Error, Result, Rng};
 use anabranch_operators::{Committable, Connector, Delivery, Positions, Sink, Source, TaskContext};
 use anabranch_server::{Access, Engine, Settings};
@@ -21,6 +23,11 @@ use anabranch_state::{Contents, Manifest, Store};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+/// Nothing that works takes this long.
+const LIMIT: Duration = Duration::from_secs(120);
+/// Golden queries that run at the same time.
+const THREADS: u32 = 4;
 
 /// Every golden query except those with errors.
 fn queries() -> Vec<PathBuf> {
@@ -114,36 +121,46 @@ impl Sink for OutsideSink {
 /// The checkpoints of a job that is cancelled, and the longest time that it lives.
 struct Kept {
     directory: String,
-    state_directory: String,
+    state_directory: Option<PathBuf>,
     life: Duration,
 }
 
+/// The plan of a query for each parallelism up to 3. A start only changes its options: planning it each time would take most
+/// of the test's time.
+fn plans(sql: &str) -> Vec<Plan> {
+    let plan = |parallelism| {
+        let set = vec![("checkpoint-directory".to_owned(), "drawn later".to_owned())];
+        let settings = Settings { parallelism: Some(parallelism), set, ..Settings::default() };
+        engine(&Outside::default()).plan(sql, &settings).expect("a plan").plan.expect("an insert")
+    };
+    (1..=3).map(plan).collect()
+}
+
 /// Runs until the query ends by itself, and cancels it meanwhile. Returns the visible rows and the number of cancellations.
-fn run(sql: &str, seed: u64, kept: &Kept) -> (String, u32) {
+fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
     let mut rng = Rng::new(seed);
     let outside = Outside::default();
     let engine = engine(&outside);
     let life_us = kept.life.as_micros() as u64;
     let mut cancels = 0;
     loop {
-        let set = [
-            ("checkpoint-directory", kept.directory.clone()),
-            ("state-directory", kept.state_directory.clone()),
-            ("checkpoint-interval", ["0", "3 ms"][rng.below(2) as usize].to_owned()),
-            ("epoch-interval", "1 ms".to_owned()),
-            ("batch-rows", (1 + rng.below(4)).to_string()),
-            ("channel-bytes", "300".to_owned()),
-        ];
-        let mut set = set.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        let mut plan = plans[rng.below(plans.len() as u64) as usize].clone();
+        let options = &mut plan.options;
+        let checkpoints = options.checkpoints.as_mut().expect("a directory is set");
+        checkpoints.directory.clone_from(&kept.directory);
+        checkpoints.interval = Duration::from_millis([0, 3][rng.below(2) as usize]);
+        options.state_directory.clone_from(&kept.state_directory);
+        options.epoch_interval = Duration::from_millis(1);
+        options.batch_rows = 1 + rng.below(4) as usize;
+        options.channel_bytes = 300;
         // Each backend continues with what the other has written. Static tables must fit into memory.
-        if rng.below(2) == 0 && !sql.contains("JOIN") {
-            let bytes = ["3 kb", "20 kb"][rng.below(2) as usize];
-            set.push(("state-backend".into(), "disk".into()));
-            set.push(("state-bytes".into(), bytes.into()));
+        let has_join = |stage: &Stage| stage.operators.iter().any(|o| matches!(o, OperatorSpec::StaticJoin(_)));
+        if rng.below(2) == 0 && !plan.stages.iter().any(has_join) {
+            options.state_backend = StateBackendKind::Disk;
+            options.state_bytes = [3_000, 20_000][rng.below(2) as usize];
         }
-        let settings = Settings { parallelism: Some(1 + rng.below(3) as u32), set, ..Settings::default() };
-        let job = engine.run(sql, &settings).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        let patience = if cancels < 25 { Duration::from_micros(rng.below(life_us)) } else { Duration::from_secs(60) };
+        let job = engine.start(&plan).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let patience = if cancels < 25 { Duration::from_micros(rng.below(life_us)) } else { LIMIT };
         if job.wait_timeout(patience) {
             job.wait().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             break;
@@ -162,20 +179,38 @@ fn run(sql: &str, seed: u64, kept: &Kept) -> (String, u32) {
 fn golden_queries_survive_being_cancelled_anywhere() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/data");
     let only = std::env::var("ANABRANCH_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
-    let mut cancels = 0;
-    for path in queries() {
-        let sql = fs::read_to_string(&path).expect("readable").replace("$DATA", &data.display().to_string());
-        let expected = fs::read_to_string(path.with_extension("out")).expect("readable");
-        for seed in only.map_or(0..6, |seed| seed..seed + 1) {
+    let cases: Vec<(PathBuf, u64)> = queries()
+        .into_iter()
+        .flat_map(|path| only.map_or(0..6, |seed| seed..seed + 1).map(move |seed| (path.clone(), seed)))
+        .collect();
+    let (next, cancels) = (AtomicUsize::new(0), AtomicU32::new(0));
+    let work = || {
+        let mut planned: Option<(&Path, Vec<Plan>)> = None;
+        while let Some((path, seed)) = cases.get(next.fetch_add(1, SeqCst)) {
             println!("{} seed {seed}", path.display());
+            let plans = match planned.take() {
+                Some((of, plans)) if of == path => plans,
+                _ => plans(&fs::read_to_string(path).expect("readable").replace("$DATA", &data.display().to_string())),
+            };
+            let expected = fs::read_to_string(path.with_extension("out")).expect("readable");
             let folder = tempfile::tempdir().expect("folder");
             let directory = folder.path().to_str().expect("text").to_owned();
-            let life = Duration::from_millis(30);
-            let (rows, cancelled) = run(&sql, seed, &Kept { directory, state_directory: String::new(), life });
+            let kept = Kept { directory, state_directory: None, life: Duration::from_millis(30) };
+            let (rows, cancelled) = run(&plans, *seed, &kept);
             assert_eq!(rows, expected, "{} seed {seed}, cancelled {cancelled} times", path.display());
-            cancels += cancelled;
+            cancels.fetch_add(cancelled, SeqCst);
+            planned = Some((path, plans));
         }
-    }
+    };
+    // A run waits more than it computes.
+    std::thread::scope(|scope| {
+        let named = |n: u32| std::thread::Builder::new().name(format!("runs {n}")).spawn_scoped(scope, work);
+        let threads: Vec<_> = (0..THREADS).map(|n| named(n).expect("a thread")).collect();
+        for thread in threads {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+    });
+    let cancels = cancels.into_inner();
     assert!(cancels > 20, "nothing was cancelled: {cancels}");
 }
 
@@ -187,12 +222,14 @@ fn a_golden_query_survives_with_its_checkpoints_in_s3() {
     let data = golden.join("data").display().to_string();
     let sql = fs::read_to_string(&path).expect("readable").replace("$DATA", &data);
     let expected = fs::read_to_string(path.with_extension("out")).expect("readable");
+    let plans = plans(&sql);
     let mut cancels = 0;
     for seed in 0..6 {
         let nearby = tempfile::tempdir().expect("folder");
-        let state_directory = nearby.path().to_str().expect("text").to_owned();
+        let state_directory = Some(nearby.path().to_owned());
         let directory = s3::shared().place(&format!("golden-{seed}"));
-        let (rows, cancelled) = run(&sql, seed, &Kept { directory, state_directory, life: Duration::from_millis(15) });
+        let (rows, cancelled) =
+            run(&plans, seed, &Kept { directory, state_directory, life: Duration::from_millis(15) });
         assert_eq!(rows, expected, "seed {seed}, cancelled {cancelled} times");
         assert!(nearby.path().join("copies").exists(), "nothing is copied");
         cancels += cancelled;
@@ -224,7 +261,7 @@ fn a_failure_that_passes_is_survived_within_the_process() {
 
     outside.failures.store(3, SeqCst);
     let job = engine.run(&sql, &settings(5)).expect("a job");
-    assert!(job.wait_timeout(Duration::from_secs(60)), "the job hangs");
+    assert!(job.wait_timeout(LIMIT), "the job hangs");
     assert!((1..=3).contains(&job.restarts().len()), "{:?}", job.restarts());
     job.wait().expect("the failures have passed");
     let mut lines = outside.visible.lock().expect("no panic").lines.clone();
@@ -266,13 +303,14 @@ fn engine(outside: &Outside) -> Engine {
 
 /// Waits until the directory has had this many checkpoints since its creation.
 fn wait_for_checkpoints(directory: &Path, count: u64) {
-    for _ in 0..600 {
+    let slice = Duration::from_millis(50);
+    for _ in 0..LIMIT.as_millis() / slice.as_millis() {
         let entries = fs::read_dir(directory.join("log")).into_iter().flatten();
         let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.split_once('.')?.0.parse().ok());
         if numbers.max() >= Some(count + 1) {
             return;
         }
-        std::thread::park_timeout(Duration::from_millis(50));
+        std::thread::park_timeout(slice);
     }
     panic!("there are no checkpoints");
 }
@@ -290,11 +328,11 @@ fn of_two_processes_on_one_directory_the_later_one_owns_the_job() {
     let first = engine(&outside).run(UNENDING, &unending(folder.path())).expect("a job");
     wait_for_checkpoints(folder.path(), 2);
     let second = engine(&outside).run(UNENDING, &unending(folder.path())).expect("a job");
-    assert!(first.wait_timeout(Duration::from_secs(30)), "the first one continues");
+    assert!(first.wait_timeout(LIMIT), "the first one continues");
     let error = first.wait().expect_err("it has lost the job").to_string();
     assert!(error.contains("another process has taken the job over"), "{error}");
     second.stop();
-    assert!(second.wait_timeout(Duration::from_secs(30)), "the job hangs");
+    assert!(second.wait_timeout(LIMIT), "the job hangs");
     second.wait().expect("the second one owns the job");
 }
 

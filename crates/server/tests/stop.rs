@@ -78,7 +78,7 @@ fn a_job_stops_while_its_static_tables_are_read() {
         let job = engine.start(&plan).expect("a job");
         assert!(!job.wait_timeout(Duration::from_millis(300)), "a static table ended");
         job.stop();
-        assert!(job.wait_timeout(Duration::from_secs(30)), "the job hangs");
+        assert!(job.wait_timeout(Duration::from_secs(120)), "the job hangs");
         job.wait().expect("a stop is not a failure");
         assert!(rows.lock().expect("no panic").is_empty(), "rows were joined with a part of a table");
     }
