@@ -264,6 +264,7 @@ fn cast_fails(from: &DataType, to: &DataType) -> bool {
     use DataType::{Boolean, Date32, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Timestamp};
     match (from, to) {
         (from, to) if from == to => false,
+        (DataType::List(from), DataType::List(to)) => cast_fails(from.data_type(), to.data_type()),
         // Bytes may be no UTF-8.
         (from, to) if to.is_string() => from.is_binary(),
         (Boolean, to) => !to.is_numeric() || to.is_decimal(),
@@ -404,6 +405,8 @@ mod tests {
         assert!(may_fail(&cast(1, Int32, false)) && !may_fail(&cast(0, Int64, false)));
         assert!(may_fail(&cast(4, Int64, false)) && !may_fail(&cast(1, Utf8View, false)));
         assert!(may_fail(&cast(3, Decimal128(9, 1), false)) && !may_fail(&cast(3, Decimal128(10, 1), false)));
+        let list = |element| DataType::List(std::sync::Arc::new(arrow_schema::Field::new("item", element, true)));
+        assert!(!cast_fails(&list(Int32), &list(Int64)) && cast_fails(&list(Int64), &list(Int32)));
         assert!(may_fail(&Expr::Not(Box::new(cast(4, Date32, false)))) && !may_fail(&cast(4, Date32, true)));
         let call = |fails| Expr::Call { function: "f".into(), args: vec![], returns: Int64, fails };
         assert!(may_fail(&call(true)) && !may_fail(&call(false)));

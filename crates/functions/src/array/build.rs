@@ -17,25 +17,37 @@ pub(super) struct Lists<'a> {
     arguments: &'a Arguments<'a>,
     argument: usize,
     array: &'a ListArray,
+    /// The elements of all rows: a slice of a longer column has the elements of other rows too.
+    values: ArrayRef,
+    first: i32,
 }
 
 impl<'a> Lists<'a> {
     pub(super) fn new(arguments: &'a Arguments, argument: usize) -> Result<Self> {
         let array = arguments.array(argument).as_list_opt::<i32>();
-        Ok(Lists { arguments, argument, array: array.ok_or_else(|| failure("an ARRAY is expected"))? })
+        let array = array.ok_or_else(|| failure("an ARRAY is expected"))?;
+        let first = array.value_offsets()[0];
+        Ok(Lists { arguments, argument, array, values: elements(array), first })
     }
 
     /// The elements of all rows.
-    pub(super) fn values(&self) -> &'a ArrayRef {
-        self.array.values()
+    pub(super) fn values(&self) -> &ArrayRef {
+        &self.values
     }
 
     /// The places of a row's elements in `values`; `None` for NULL.
     pub(super) fn range(&self, row: usize) -> Option<Range<usize>> {
         let row = self.arguments.index(self.argument, row);
-        let place = |row: usize| usize::try_from(self.array.value_offsets()[row]).ok();
+        let place = |row: usize| usize::try_from(self.array.value_offsets()[row] - self.first).ok();
         self.array.is_valid(row).then(|| Some(place(row)?..place(row + 1)?)).flatten()
     }
+}
+
+fn elements(array: &ListArray) -> ArrayRef {
+    let place = |offset: Option<&i32>| offset.and_then(|offset| usize::try_from(*offset).ok()).unwrap_or(0);
+    let offsets = array.value_offsets();
+    let (start, end) = (place(offsets.first()), place(offsets.last()));
+    array.values().slice(start, end - start)
 }
 
 /// The argument, and the place in its values, of an element.
@@ -169,4 +181,27 @@ pub(super) fn slice(arguments: &Arguments) -> Result<ArrayRef> {
         }
         Some(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int32Array;
+    use arrow::datatypes::Int32Type;
+    use datafusion_expr::ColumnarValue;
+
+    use super::*;
+
+    #[test]
+    fn a_slice_of_a_column_has_its_own_elements() {
+        let rows = [Some(vec![Some(1), Some(2)]), None, Some(vec![Some(3), None]), Some(vec![Some(4)])];
+        let column = ListArray::from_iter_primitive::<Int32Type, _, _>(rows);
+        let slice: ArrayRef = Arc::new(column.slice(1, 2));
+        let data_type = slice.data_type().clone();
+        let arguments = Arguments::new(&[ColumnarValue::Array(slice)], 2, &data_type).expect("arguments");
+        let lists = Lists::new(&arguments, 0).expect("an array");
+        assert_eq!(lists.values().as_primitive::<Int32Type>(), &Int32Array::from(vec![Some(3), None]));
+        assert_eq!((lists.range(0), lists.range(1)), (None, Some(0..2)));
+        let reversed = reverse(&arguments).expect("reversed");
+        assert_eq!(reversed.as_list::<i32>().value(1).as_primitive::<Int32Type>().value(1), 3);
+    }
 }

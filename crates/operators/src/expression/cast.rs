@@ -7,7 +7,7 @@ use anabranch_functions::parse_whole;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray, StringViewBuilder,
 };
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::CastOptions;
 use arrow::datatypes::{
     DataType, FieldRef, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
@@ -65,8 +65,19 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Arr
     }
 }
 
+/// The arrays with their own elements alone: a slice of a column has those of other rows too, which may not fit.
+fn compact(array: &ListArray) -> ListArray {
+    let offsets = array.offsets();
+    let place = |offset: i32| usize::try_from(offset).unwrap_or(0);
+    let (start, end) = (place(offsets[0]), place(offsets[offsets.len() - 1]));
+    let values = array.values().slice(start, end - start);
+    let DataType::List(item) = array.data_type() else { return array.clone() };
+    ListArray::new(Arc::clone(item), OffsetBuffer::from_lengths(offsets.lengths()), values, array.nulls().cloned())
+}
+
 /// An array with elements of another type. It is NULL if `safe` and one of its elements does not fit.
 fn list(array: &ListArray, item: &FieldRef, safe: bool) -> Result<ArrayRef> {
+    let array = &compact(array);
     let (from, to) = (array.values(), item.data_type());
     let values = match from.data_type() {
         same if same == to => Arc::clone(from),
@@ -153,6 +164,7 @@ fn text_of(array: &ArrayRef, safe: bool) -> Result<ArrayRef> {
 
 /// Appends `[1, NULL, 3]` for each array.
 fn lists(array: &ListArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
+    let array = &compact(array);
     let elements = text_of(array.values(), safe)?;
     let elements = elements.as_string_view();
     let mut shown = String::new();

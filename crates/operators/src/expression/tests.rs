@@ -107,3 +107,18 @@ fn floats_as_text_are_javas() {
     let result = evaluate(&text, vec![("x", values)]);
     assert!(result.as_string_view().iter().flatten().eq(expected));
 }
+
+#[test]
+fn elements_outside_of_a_slice_cannot_make_a_cast_fail() {
+    let mut lists = arrow::array::ListBuilder::new(arrow::array::StringViewBuilder::new());
+    lists.append_value([Some("no number")]);
+    lists.append_value([Some("1"), None]);
+    let slice: ArrayRef = Arc::new(lists.finish().slice(1, 1));
+    let to = DataType::List(Arc::new(Field::new("item", DataType::Int32, true)));
+    let cast = |to: DataType| Expr::Cast { expr: column(0), to, safe: false };
+    let numbers = evaluate(&cast(to), vec![("a", Arc::clone(&slice))]);
+    let shown = arrow::util::display::array_value_to_string(&numbers, 0).expect("shown");
+    assert_eq!(shown, "[1, ]");
+    let text = evaluate(&cast(DataType::Utf8View), vec![("a", slice)]);
+    assert_eq!(text.as_string_view().value(0), "[1, NULL]");
+}
