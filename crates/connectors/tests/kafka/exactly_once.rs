@@ -1,5 +1,5 @@
 //! Writing exactly once: readers of committed records see a checkpoint's records once, whatever happens between prepare and
-//! commit; readers of uncommitted ones see what was tried, too.
+//! commit. Readers of uncommitted records also see records of aborted transactions.
 
 use anabranch_model::{Clock, Epoch, SystemClock};
 use anabranch_operators::{Committable, Former, Sink};
@@ -47,7 +47,7 @@ fn nothing_is_sent_before_its_commit_and_nothing_twice() {
     assert_eq!(uncommitted("exact"), ids(&[]));
     sink.commit(&one).unwrap();
     assert_eq!(committed("exact"), ids(&[1]));
-    // The answer to the commit was lost: the same writer, another and a later one are asked again.
+    // The answer to the commit was lost. The same writer, another one and a later one repeat the commit.
     sink.commit(&one).unwrap();
     let two = prepare(sink.as_mut(), 2);
     drop(sink);
@@ -107,7 +107,7 @@ fn a_writer_that_was_replaced_is_fenced() {
     assert_eq!(committed("fenced"), ids(&[1, 2, 3]));
 }
 
-/// Two processes start at once. The one that lost the job takes the transactions last.
+/// Two processes start at once. The one that lost the job initializes its transactions last.
 #[test]
 fn a_writer_whose_job_is_its_own_takes_its_transactions_back() {
     Outside::shared().create_topic("owned", 1);
@@ -140,7 +140,7 @@ fn a_job_that_resumes_behind_its_results_is_refused() {
     assert!(error.contains("delete the consumer group 'anabranch/ahead/results/0'"), "{error}");
 }
 
-/// A process was killed in the middle of a transaction: readers go on as soon as the next one has started.
+/// A process was killed in the middle of a transaction. Readers continue as soon as the next process has started.
 #[test]
 fn a_transaction_that_was_left_open_ends_with_the_next_start() {
     let topic = "left-open";
@@ -154,7 +154,7 @@ fn a_transaction_that_was_left_open_ends_with_the_next_start() {
     assert_eq!(committed(topic), [0, 1, 2]);
 }
 
-/// The scopes that a job had before it passed over damaged checkpoints, and the tasks that it had then.
+/// The scopes that a job had before it skipped damaged checkpoints, and the number of its tasks then.
 fn former(scopes: &[&str], tasks: u32) -> Former {
     Former { scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(), tasks }
 }
@@ -208,7 +208,7 @@ fn what_was_committed_under_a_former_scope_is_not_committed_again() {
     let mut expected = ids(&[1, 1, 2]);
     expected.sort_unstable();
     assert_eq!(committed(topic), expected, "once from each task");
-    // Epoch 2 comes again, with other records perhaps: it is written again.
+    // Epoch 2 is repeated, perhaps with other records, so it is written again.
     let mut sink = open("before-5");
     sink.commit(&one).unwrap();
     let again = prepare(sink.as_mut(), 2);
@@ -234,10 +234,10 @@ fn an_epoch_that_was_committed_with_other_records_is_not_taken_for_done() {
     assert_eq!(committed("diverged"), ids(&[1]));
 }
 
-/// What the connector's own transactions are called, for a producer that plays one that died.
+/// A producer with the connector's transactional id, in the place of one that was killed.
 fn transactional(servers: &str, id: &str) -> BaseProducer {
     let mut config = ClientConfig::new();
-    // Longer than any test waits: what ends its transaction is not the broker's timeout.
+    // Longer than any test waits, so that the broker's timeout does not end the transaction.
     config.set("bootstrap.servers", servers).set("transactional.id", id).set("transaction.timeout.ms", "600000");
     let producer: BaseProducer = config.create().unwrap();
     producer.init_transactions(PATIENCE).unwrap();
@@ -299,7 +299,7 @@ fn a_bounded_table_ends_at_markers_and_aborted_records() {
     let reader = Reader::read_to_end(table(topic, &[BOUNDED, UNCOMMITTED]), 0, 1);
     assert_eq!((reader.count(), position(&reader).as_str()), (20, "22..22"));
 
-    // An open transaction: the end is before it, and stays there.
+    // The end is in front of the open transaction, and stays there.
     let open = transactional(servers, "open");
     open.begin_transaction().unwrap();
     send(&open, topic, 20..25);
@@ -367,7 +367,7 @@ fn a_commit_bridges_an_outage_and_gives_up_in_time() {
     let mut hasty = open_exact(at(&[("sink.delivery.timeout", "2 s")]), 1, 2, "bridged").unwrap();
     let hasty_one = prepare(hasty.as_mut(), 1);
     broker.stop();
-    // The query goes on while nobody answers.
+    // The query continues while no broker answers.
     let two = prepare(sink.as_mut(), 2);
     let clock = SystemClock::new();
     let error = hasty.commit(&hasty_one).unwrap_err().to_string();
@@ -387,7 +387,7 @@ fn a_commit_bridges_an_outage_and_gives_up_in_time() {
         Reader::read_to_end(at(&[BOUNDED]), 0, 1).sorted_ids()
     };
     assert_eq!(read(), ids(&[1, 2]));
-    // What gave up may be tried again.
+    // A commit that was given up may be repeated.
     let mut patient = open_exact(at(&[]), 0, 1, "bridged").unwrap();
     patient.commit(&hasty_one).unwrap();
     assert_eq!(read().len(), 30);

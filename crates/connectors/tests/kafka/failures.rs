@@ -1,4 +1,4 @@
-//! What goes wrong outside has a declared fate: an error that names the place and the remedy, or patience.
+//! Failures of the broker: each ends in an error that names the place and the remedy, or is waited for.
 
 use std::net::TcpListener;
 
@@ -21,7 +21,7 @@ fn an_unknown_topic_is_named_with_those_that_exist() {
 
 #[test]
 fn an_unreachable_broker_is_named_within_a_bounded_time() {
-    // A port on which nobody answers: it was free a moment ago.
+    // No process listens on this port: it was free a moment ago.
     let port = TcpListener::bind("127.0.0.1:0").expect("port").local_addr().expect("address").port();
     let servers = format!("127.0.0.1:{port}");
     let timeout = [("connection.timeout", "1 s")];
@@ -59,7 +59,7 @@ fn an_outage_is_bridged_by_reader_and_writer() {
     let mut sink = open_sink(table_at(broker.servers(), "bridged", &[]), 0, 1).expect("sink");
     reader.read_until("ten rows", |reader| reader.count() == 10);
     broker.stop();
-    sink.write(&rows(10..20)).expect("written while nobody listens");
+    sink.write(&rows(10..20)).expect("written while the broker is down");
     let notices = || place.notices.lock().unwrap().clone();
     reader.read_until("a notice", |_| !notices().is_empty());
     let told = format!("topic bridged: no Kafka broker answers at {}", broker.servers());
@@ -72,9 +72,9 @@ fn an_outage_is_bridged_by_reader_and_writer() {
     assert!(notices()[1].contains("answer again, after"), "{:?}", notices());
 }
 
-/// Connections to a broker that hangs stay open: only a request shows that it does not answer.
+/// A broker that hangs keeps its connections open. Only a request shows that it does not answer.
 #[test]
-fn a_broker_that_hangs_is_told_by_writers_and_waited_for() {
+fn writers_report_a_broker_that_hangs_and_wait_for_it() {
     let broker = Broker::start();
     let outside = Outside::new(broker.servers());
     outside.create_topic("hung", 1);
@@ -120,11 +120,11 @@ fn an_outage_that_lasts_ends_the_job() {
     reader.read_until("ten rows", |reader| reader.count() == 10);
     broker.stop();
     reader.source.epoch_cut(Epoch(1)).expect("cut");
-    reader.source.epoch_done(Epoch(1)).expect("done, though nobody takes the positions");
+    reader.source.epoch_done(Epoch(1)).expect("done, although no broker stores the positions");
     let error = reader.read_until_error();
     assert!(error.contains(&format!("no Kafka broker has answered at {}", broker.servers())), "{error}");
     assert!(error.contains("'connection.timeout' says how long"), "{error}");
-    sink.write(&rows(10..20)).expect("written while nobody listens");
+    sink.write(&rows(10..20)).expect("written while the broker is down");
     let error = sink.epoch_end(Epoch(1)).expect_err("nobody acknowledged").to_string();
     assert!(error.contains("topic lost") && error.contains("within 2 s"), "{error}");
 

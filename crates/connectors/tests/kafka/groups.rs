@@ -1,4 +1,4 @@
-//! Positions in consumer groups: what is done is not read again, what is not done is.
+//! Offsets of consumer groups: epochs that are done are not read again, all others are.
 
 use anabranch_model::Epoch;
 
@@ -7,7 +7,7 @@ use crate::harness::{BOUNDED, Outside, Reader, records, table};
 const FROM_GROUP: (&str, &str) = ("scan.startup.mode", "group-offsets");
 
 #[test]
-fn a_restart_goes_on_after_the_last_epoch_that_was_done() {
+fn a_restart_resumes_after_the_last_epoch_that_was_done() {
     let outside = Outside::shared();
     outside.create_topic("resumed", 2);
     outside.produce("resumed", 0, &records(0..100));
@@ -23,7 +23,7 @@ fn a_restart_goes_on_after_the_last_epoch_that_was_done() {
     reader.source.epoch_done(Epoch(1)).expect("done");
     drop(reader);
 
-    // The second epoch was cut but not done: it is read again, and nothing else.
+    // The second epoch was cut but not done. The restart reads its rows again, and no others.
     let mut again = Reader::open(table("resumed", &options), 0, 1);
     again.read_until("the second epoch", |reader| reader.count() >= 10);
     assert_eq!(again.sorted_ids(), (200..210).collect::<Vec<_>>());
@@ -45,7 +45,7 @@ fn a_cut_covers_what_poll_returned_and_not_what_was_read_ahead() {
     }
     let options = [("properties.group.id", "cut-ahead"), FROM_GROUP];
     let mut reader = Reader::open(table("cut-ahead", &options), 0, 1);
-    // One poll returns the rows of one partition; those of the others may lie decoded behind it.
+    // One poll returns the rows of one partition; rows of other partitions may be decoded and buffered.
     reader.read_until("some rows", |reader| reader.count() > 0);
     let seen = reader.sorted_ids();
     reader.source.epoch_cut(Epoch(1)).expect("cut");

@@ -1,4 +1,4 @@
-//! What the tests share: tables of two columns, readers that run against a deadline, and a plain client of the broker.
+//! Shared by the tests: tables of two columns, readers with a deadline, and a plain client of the broker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -58,7 +58,7 @@ pub(crate) fn open_source(connector: ConnectorSpec, index: u32, parallelism: u32
     open_source_from(connector, index, parallelism, None)
 }
 
-/// Opens a reader that goes on at these positions.
+/// Opens a reader that resumes from these positions.
 pub(crate) fn open_source_from(
     connector: ConnectorSpec,
     index: u32,
@@ -92,11 +92,11 @@ pub(crate) fn open_exact(connector: ConnectorSpec, index: u32, parallelism: u32,
     KafkaConnector.sink(&spec, &TaskContext { delivery, ..context(index, parallelism) })
 }
 
-/// A host that plays one process among several.
+/// A host that stands for one process among several.
 pub(crate) struct Place {
     pub(crate) is_owner: bool,
     pub(crate) resumed_after: Option<Epoch>,
-    /// What the user was told.
+    /// The notices to the user.
     pub(crate) notices: Mutex<Vec<String>>,
 }
 
@@ -263,7 +263,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Polls until `enough`, and fails when that does not come about.
+    /// Polls until `enough` holds, and fails at the deadline.
     pub(crate) fn read_until(&mut self, what: &str, enough: impl Fn(&Reader) -> bool) {
         let deadline = deadline(&self.clock);
         while !enough(self) {
@@ -328,7 +328,7 @@ impl Outside {
         assert!(is_new, "two tests use the topic {topic}");
         let new = NewTopic::new(topic, partitions, TopicReplication::Fixed(1));
         let outcomes = block_on(self.admin().create_topics([&new], &AdminOptions::new())).expect("create topic");
-        // A busy broker may create the topic and answer too late: the client asks again, and the name is taken.
+        // A busy broker may create the topic and answer too late. Then the client repeats the request, and the name is taken.
         let is_there =
             |outcome: &TopicResult| matches!(outcome, Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)));
         assert!(outcomes.iter().all(is_there), "{outcomes:?}");
@@ -338,7 +338,7 @@ impl Outside {
     pub(crate) fn grow_topic(&self, topic: &str, partitions: usize) {
         let more = NewPartitions::new(topic, partitions);
         let outcomes = block_on(self.admin().create_partitions([&more], &AdminOptions::new())).expect("add partitions");
-        // A second request finds what a late answer to the first one has done.
+        // A repeated request finds the effect of the first one, whose answer was late.
         let is_done = |outcome: &TopicResult| matches!(outcome, Ok(_) | Err((_, RDKafkaErrorCode::InvalidPartitions)));
         assert!(outcomes.iter().all(is_done), "{outcomes:?}");
         self.await_partitions(topic, partitions);
@@ -361,7 +361,7 @@ impl Outside {
         assert!(outcomes.iter().all(is_done), "{outcomes:?}");
     }
 
-    /// Deletes what lies before `offset`, as retention does.
+    /// Deletes the records before `offset`, as retention does.
     pub(crate) fn delete_records(&self, topic: &str, partition: i32, offset: i64) {
         let mut before = TopicPartitionList::new();
         before.add_partition_offset(topic, partition, Offset::Offset(offset)).expect("offset");

@@ -1,4 +1,4 @@
-//! Going on from positions: exactly there, or an error that says why not.
+//! Resuming from positions: exactly there, or with an error that says why not.
 
 use anabranch_operators::Positions;
 
@@ -44,7 +44,7 @@ fn positions_win_over_the_startup_mode_and_keep_their_ends() {
     let options = [BOUNDED, ("scan.startup.mode", "latest-offset")];
     let mut reader = Reader::open_from(table("kept", &options), 0, 1, Some(&positions));
     reader.read_until("the end", |reader| reader.ended);
-    // Of partition 2 nothing was known: it is new, and read from its beginning to where it ends now.
+    // Partition 2 has no position. It is new, and is read from its beginning to its current end.
     assert_eq!(reader.sorted_ids(), [4, 5, 6, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29]);
     assert_eq!(stands_at(&reader), text(&[("kept/0", "7..7"), ("kept/1", "0..0"), ("kept/2", "10..10")]));
     let ended = reader.source.positions().unwrap();
@@ -53,7 +53,7 @@ fn positions_win_over_the_startup_mode_and_keep_their_ends() {
     assert!(again.ended && again.opened.is_empty() && again.closed.is_empty());
     assert_eq!(again.source.positions().unwrap(), ended);
 
-    // A declaration without an end lets the same positions go on.
+    // With a declaration without an end, the same positions continue.
     let mut reader = Reader::open_from(table("kept", &[]), 0, 1, Some(&ended));
     reader.read_until("the rest", |reader| reader.count() == 13);
     assert_eq!(reader.sorted_ids(), [7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19]);

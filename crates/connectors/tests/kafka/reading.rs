@@ -67,7 +67,7 @@ fn reading_starts_where_the_table_says() {
     outside.create_topic("startup", 1);
     outside.produce("startup", 0, &records(0..10));
     let mut latest = Reader::open(table("startup", &[("scan.startup.mode", "latest-offset")]), 0, 1);
-    // Written after the reader was opened and before it first looked.
+    // Written after the reader was opened and before its first poll.
     outside.produce("startup", 0, &records(10..20));
     latest.read_until("what is new", |reader| reader.count() >= 10);
     assert_eq!(latest.sorted_ids(), (10..20).collect::<Vec<_>>());

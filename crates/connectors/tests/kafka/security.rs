@@ -1,4 +1,4 @@
-//! Encryption and logins against a broker whose certificates are made here.
+//! Encryption and authentication, with a broker whose certificates are made here.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ struct Authority(Issuer<'static, KeyPair>);
 impl Authority {
     fn new() -> (Authority, Certificate) {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
-        // Its name must not be that of what it signs.
+        // Its name must differ from the names of the certificates that it signs.
         params.distinguished_name.push(DnType::CommonName, "authority");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -82,7 +82,7 @@ fn records_are_written_and_read_with_every_login_and_with_certificates() {
     refusals(&sasl, &broker);
 }
 
-/// Also exactly once, whose clients are others.
+/// Also exactly once, since these writers have other clients.
 fn write_and_read(topic: &str, table: &dyn Fn(&str, Extra<'_>) -> ConnectorSpec) {
     let mut sink = open_sink(table(topic, &[]), 0, 1).unwrap();
     sink.write(&rows(0..10)).unwrap();
@@ -96,7 +96,7 @@ fn write_and_read(topic: &str, table: &dyn Fn(&str, Extra<'_>) -> ConnectorSpec)
     assert_eq!(reader.sorted_ids(), (0..20).collect::<Vec<_>>());
 }
 
-/// What is wrong is said, and no secret.
+/// Errors name the cause and contain no secret.
 fn refusals(sasl: &dyn Fn(&str, &str, Extra<'_>) -> ConnectorSpec, broker: &Broker) {
     Outside::new(broker.servers()).create_topic("refused", 1);
     let wrong = [("properties.sasl.username", "writer"), ("properties.sasl.password", "wrong-horse"), BOUNDED];

@@ -1,4 +1,4 @@
-//! Writing: everything that an epoch held has been stored when the epoch has ended.
+//! Writing: when an epoch has ended, the brokers have stored all its rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
