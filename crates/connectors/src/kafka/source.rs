@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, PartitionId, Result};
-use anabranch_operators::{Malformed, Polled, Positions, Rows, Source, TaskContext};
+use anabranch_operators::{Host, Malformed, Polled, Positions, Rows, Source, TaskContext};
 use arrow::array::Array;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
@@ -38,6 +38,7 @@ pub(super) struct KafkaSource {
     parallelism: u32,
     batch_rows: usize,
     clock: Arc<dyn Clock>,
+    host: Arc<dyn Host>,
     decoder: Box<dyn Decode>,
     /// What has been read but not yet returned, with the slot and position that it leads to.
     ready: VecDeque<(Polled, Option<(usize, i64)>)>,
@@ -71,6 +72,7 @@ impl KafkaSource {
             parallelism: context.parallelism,
             batch_rows: context.batch_rows,
             clock: context.clock.clone(),
+            host: context.host.clone(),
             decoder,
             ready: VecDeque::new(),
             partitions: Vec::new(),
@@ -126,7 +128,8 @@ impl KafkaSource {
     }
 
     fn inquiry<'a>(&'a self, partitions: &'a [(String, i32)], wait: Duration) -> Inquiry<'a> {
-        Inquiry { client: &self.client, clock: self.clock.as_ref(), table: &self.table, partitions, wait }
+        let (clock, host) = (self.clock.as_ref(), self.host.as_ref());
+        Inquiry { client: &self.client, clock, host, table: &self.table, partitions, wait }
     }
 
     /// Resumes a partition at its position. The declaration decides whether the partition ends, the position where it ends.

@@ -1,4 +1,5 @@
-//! Where each partition starts, and where it ends when the table is bounded: asked once, when the task opens.
+//! Where each partition starts, and where it ends when the table is bounded: asked once, when the task opens. All readers of a
+//! partition agree on its latest offset, so that they read the same records however long the others take to open.
 //!
 //! Positions are asked for rather than left to the client where it matters that they mean *now*: a record that is written
 //! between the start of the job and the first fetch belongs to a job that reads from the latest offset on.
@@ -7,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Result};
+use anabranch_operators::Host;
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
@@ -25,6 +27,7 @@ const LATEST: i64 = rdkafka::bindings::RD_KAFKA_OFFSET_END as i64;
 pub(super) struct Inquiry<'a> {
     pub(super) client: &'a Consumer,
     pub(super) clock: &'a dyn Clock,
+    pub(super) host: &'a dyn Host,
     pub(super) table: &'a Table,
     pub(super) partitions: &'a [(String, i32)],
     pub(super) wait: Duration,
@@ -53,12 +56,27 @@ impl Inquiry<'_> {
         }
     }
 
-    /// The offsets that the next records written will get.
+    /// The offsets that the next records written will get; those that the first reader of the partition has found, if another one was
+    /// opened before.
     pub(super) fn latest(&self) -> Result<Offsets> {
-        if self.partitions.is_empty() {
-            return Ok(Offsets::new());
+        let config = self.table.consumer_config();
+        let (servers, isolation) = (&self.table.servers, config.get("isolation.level").unwrap_or_default());
+        let mut asked = None;
+        let mut agreed = Offsets::new();
+        for (topic, partition) in self.partitions {
+            let name = (topic.clone(), *partition);
+            let mut list = || {
+                let offsets = match &asked {
+                    Some(offsets) => offsets,
+                    None => asked.insert(self.by_time(LATEST)?),
+                };
+                Ok(offsets.get(&name).map(i64::to_string).into_iter().collect())
+            };
+            let key = format!("latest offset of {topic}/{partition} at {servers}, {isolation}");
+            let offset = self.host.agreed(&key, &mut list)?;
+            agreed.extend(offset.first().and_then(|offset| Some((name, offset.parse().ok()?))));
         }
-        self.by_time(LATEST)
+        Ok(agreed)
     }
 
     fn by_time(&self, time: i64) -> Result<Offsets> {

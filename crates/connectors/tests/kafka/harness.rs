@@ -98,11 +98,17 @@ pub(crate) struct Place {
     pub(crate) resumed_after: Option<Epoch>,
     /// The notices to the user.
     pub(crate) notices: Mutex<Vec<String>>,
+    agreed: Mutex<BTreeMap<String, Vec<String>>>,
 }
 
 impl Place {
     pub(crate) fn new(is_owner: bool, resumed_after: Option<u64>) -> Arc<Place> {
-        Arc::new(Place { is_owner, resumed_after: resumed_after.map(Epoch), notices: Mutex::default() })
+        Arc::new(Place {
+            is_owner,
+            resumed_after: resumed_after.map(Epoch),
+            notices: Mutex::default(),
+            agreed: Mutex::default(),
+        })
     }
 }
 
@@ -133,6 +139,15 @@ impl Host for Place {
 
     fn is_cancelled(&self) -> bool {
         false
+    }
+
+    fn agreed(&self, key: &str, list: &mut dyn FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
+        if let Some(list) = self.agreed.lock().unwrap().get(key) {
+            return Ok(list.clone());
+        }
+        let list = list()?;
+        self.agreed.lock().unwrap().insert(key.to_owned(), list.clone());
+        Ok(list)
     }
 
     fn request_checkpoint(&self) {}

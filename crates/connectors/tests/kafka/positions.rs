@@ -2,7 +2,7 @@
 
 use anabranch_operators::Positions;
 
-use crate::harness::{BOUNDED, Outside, Reader, open_source_from, records, refusal, table};
+use crate::harness::{BOUNDED, Outside, Place, Reader, open_source_from, records, refusal, table};
 
 fn from(positions: &[(&str, &str)]) -> Positions {
     positions.iter().map(|(partition, position)| ((*partition).to_owned(), (*position).to_owned())).collect()
@@ -31,6 +31,26 @@ fn positions_tell_the_next_offset_and_the_end() {
     assert_eq!(stands_at(&reader), text(&[("told/0", "beginning..10"), ("told/1", "beginning..0")]));
     reader.read_until("the end", |reader| reader.ended);
     assert_eq!(stands_at(&reader), text(&[("told/0", "10..10"), ("told/1", "0..0")]));
+}
+
+/// Records that come while a job opens its readers are read by all of them or by none.
+#[test]
+fn readers_of_one_job_agree_on_the_latest_offsets() {
+    let outside = Outside::shared();
+    outside.create_topic("agreed", 2);
+    outside.produce("agreed", 0, &records(0..10));
+    let place = Place::new(true, None);
+    let latest = ("scan.startup.mode", "latest-offset");
+    let open = |option| Reader::open_at(table("agreed", &[option]), place.clone());
+    let starts = text(&[("agreed/0", "10"), ("agreed/1", "0")]);
+    let ends = text(&[("agreed/0", "beginning..10"), ("agreed/1", "beginning..0")]);
+    assert_eq!(stands_at(&open(latest)), starts);
+    outside.produce("agreed", 0, &records(10..15));
+    outside.produce("agreed", 1, &records(15..20));
+    assert_eq!(stands_at(&open(latest)), starts);
+    assert_eq!(stands_at(&open(BOUNDED)), ends);
+    let other = Reader::open_at(table("agreed", &[latest]), Place::new(true, None));
+    assert_eq!(stands_at(&other), text(&[("agreed/0", "15"), ("agreed/1", "5")]));
 }
 
 #[test]
