@@ -116,6 +116,20 @@ pub trait Host: Send + Sync {
         list()
     }
 
+    /// A task finds that a system does not answer. Returns whether it is the first of the incarnation's tasks: that one
+    /// notifies the user.
+    fn outage_begins(&self, system: &str) -> bool {
+        let _ = system;
+        true
+    }
+
+    /// The system answers this task again. Returns whether it is the last of those that found the outage: that one
+    /// notifies the user.
+    fn outage_ends(&self, system: &str) -> bool {
+        let _ = system;
+        true
+    }
+
     /// Requests a checkpoint as soon as possible, because what is held until then takes much memory. Does not wait. Has
     /// no effect in a job without checkpoints.
     fn request_checkpoint(&self);

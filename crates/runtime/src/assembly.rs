@@ -78,6 +78,7 @@ pub(crate) fn assemble(
         notices,
         clock: Arc::clone(&clock),
         agreed: Mutex::default(),
+        outages: Mutex::default(),
     });
     let functions = Functions::default();
     let builder = Builder {

@@ -20,6 +20,8 @@ pub(crate) struct TaskHost {
     pub(crate) notices: Arc<Notices>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) agreed: Mutex<BTreeMap<String, Vec<String>>>,
+    /// Systems that do not answer, each with the number of tasks that have found it.
+    pub(crate) outages: Mutex<BTreeMap<String, u32>>,
 }
 
 impl Host for TaskHost {
@@ -50,6 +52,24 @@ impl Host for TaskHost {
         Ok(list)
     }
 
+    fn outage_begins(&self, system: &str) -> bool {
+        let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
+        let tasks = outages.entry(system.to_owned()).or_insert(0);
+        *tasks += 1;
+        *tasks == 1
+    }
+
+    fn outage_ends(&self, system: &str) -> bool {
+        let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(tasks) = outages.get_mut(system) else { return false };
+        *tasks -= 1;
+        let was_last = *tasks == 0;
+        if was_last {
+            outages.remove(system);
+        }
+        was_last
+    }
+
     fn request_checkpoint(&self) {
         self.control.request_checkpoint();
     }
@@ -72,6 +92,28 @@ mod tests {
     use super::*;
     use crate::job::Shared;
     use crate::mailbox::Mailbox;
+
+    /// Any task may be the first to find an outage, and any the last to see its end.
+    #[test]
+    fn an_outage_is_told_by_the_first_task_that_finds_it_and_its_end_by_the_last() {
+        let (sender, _messages) = channel();
+        let clock = Arc::new(ManualClock::default());
+        let mailbox = Mailbox::new(sender, Shared::new(Arc::<ManualClock>::clone(&clock)));
+        let host = TaskHost {
+            incarnation: Incarnation(1),
+            after: Epoch(0),
+            log: None,
+            notices: mailbox.notices(),
+            control: Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new()),
+            clock,
+            agreed: Mutex::default(),
+            outages: Mutex::default(),
+        };
+        for _ in 0..2 {
+            assert_eq!(["a", "a", "b"].map(|system| host.outage_begins(system)), [true, false, true]);
+            assert_eq!(["a", "b", "a"].map(|system| host.outage_ends(system)), [false, true, true]);
+        }
+    }
 
     /// Sources wait for the sink, so they cut the epochs up to the next checkpoint at once.
     #[test]

@@ -66,7 +66,7 @@ fn a_job_goes_on_when_its_broker_has_hung() {
 #[test]
 #[ignore = "takes some minutes: part of `make chaos`"]
 fn a_job_goes_on_when_its_broker_has_hung_for_40_seconds_at_full_load() {
-    broker_hangs(200_000, 12_000_000, Duration::from_secs(30));
+    broker_hangs(200_000, 8_000_000, Duration::from_secs(30));
 }
 
 /// Checkpoints fail and the job restarts meanwhile; what it reads waits in the topic.

@@ -11,8 +11,6 @@ use super::table::Table;
 /// The connection of one task to the brokers.
 pub(super) struct Outage {
     host: Arc<dyn Host>,
-    /// One task speaks for all: they have the same brokers.
-    speaks: bool,
     topics: String,
     servers: String,
     /// What the job does about it.
@@ -40,8 +38,7 @@ impl Outage {
 
     fn new(table: &Table, context: &TaskContext, waits: String) -> Outage {
         let (topics, servers) = (table.topics.join(", "), table.servers.clone());
-        let (host, speaks) = (Arc::clone(&context.host), context.index == 0);
-        Outage { host, speaks, topics, servers, waits, since: None, failing_since: None }
+        Outage { host: Arc::clone(&context.host), topics, servers, waits, since: None, failing_since: None }
     }
 
     /// No broker answers, for this reason.
@@ -51,7 +48,7 @@ impl Outage {
         }
         self.since = Some(now);
         let Outage { topics, servers, waits, .. } = &*self;
-        self.tell(format!(
+        self.tell_first(format!(
             "topic {topics}: no Kafka broker answers at {servers}{reason}; the job waits {waits}; start the broker or mend the network"
         ));
     }
@@ -69,7 +66,7 @@ impl Outage {
         }
         self.since = Some(failing_since);
         let Outage { topics, servers, waits, .. } = &*self;
-        self.tell(format!(
+        self.tell_first(format!(
             "topic {topics}: requests to the Kafka brokers at {servers} fail ({reason}); the job repeats them {waits}"
         ));
     }
@@ -79,10 +76,12 @@ impl Outage {
         self.failing_since = None;
         if let Some(since) = self.since.take() {
             let seconds = now.since(since) / 1_000_000_000;
-            self.tell(format!(
-                "topic {}: the Kafka brokers at {} answer again, after {seconds} s",
-                self.topics, self.servers
-            ));
+            if self.host.outage_ends(&self.key()) {
+                self.host.notify(format!(
+                    "topic {}: the Kafka brokers at {} answer again, after {seconds} s",
+                    self.topics, self.servers
+                ));
+            }
         }
     }
 
@@ -91,9 +90,22 @@ impl Outage {
         self.since
     }
 
-    fn tell(&self, text: String) {
-        if self.speaks {
+    /// The first of the tasks that find the outage tells it: the others may have nothing to send.
+    fn tell_first(&self, text: String) {
+        if self.host.outage_begins(&self.key()) {
             self.host.notify(text);
+        }
+    }
+
+    fn key(&self) -> String {
+        format!("topic {} at {}", self.topics, self.servers)
+    }
+}
+
+impl Drop for Outage {
+    fn drop(&mut self) {
+        if self.since.is_some() {
+            self.host.outage_ends(&self.key());
         }
     }
 }
