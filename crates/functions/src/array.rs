@@ -100,7 +100,7 @@ fn position(arguments: &Arguments) -> Result<ArrayRef> {
 
 fn joined(args: &ReturnFieldArgs) -> Result<DataType> {
     match types::element(args)? {
-        text if text.is_string() || text.is_null() => Ok(DataType::Utf8View),
+        text if text.is_string() => Ok(DataType::Utf8View),
         _ => Err(types::refused("ARRAY_JOIN takes an ARRAY<STRING>; write CAST(a AS ARRAY<STRING>)")),
     }
 }

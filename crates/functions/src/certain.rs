@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use crate::arguments::{GROWTH, LONG_CONSTANT};
 
 /// Functions that give a value or NULL for all arguments.
-const CERTAIN: [&str; 114] = [
+const CERTAIN: [&str; 113] = [
     "acos",
     "array_append",
     "array_concat",
@@ -34,7 +34,6 @@ const CERTAIN: [&str; 114] = [
     "char_length",
     "chr",
     "concat",
-    "concat_ws",
     "contains",
     "cos",
     "cosh",
@@ -138,6 +137,7 @@ pub fn may_fail(function: &str, constants: &[Option<&str>], returns: &DataType) 
     match function {
         "replace" => !is_short(2),
         "array_join" => !is_short(1) || !is_short(2),
+        "concat_ws" => !is_short(0),
         "regexp_replace" => !is_constant(1) || !is_short(2),
         // A wrong pattern fails for each row, whatever its values are.
         "regexp" | "regexp_count" | "regexp_extract" | "date_format" => !is_constant(1),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, ONE_ROW, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Clock, Epoch, Error, Incarnation, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, PartitionId, Result};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
@@ -116,18 +116,18 @@ pub trait Host: Send + Sync {
         list()
     }
 
-    /// A task finds that a system does not answer. Returns whether it is the first of the incarnation's tasks: that one
-    /// notifies the user.
-    fn outage_begins(&self, system: &str) -> bool {
-        let _ = system;
+    /// A task finds that a system has not answered since then. Returns whether it is the first of the incarnation's
+    /// tasks: that one notifies the user.
+    fn outage_begins(&self, system: &str, since: Nanos) -> bool {
+        let _ = (system, since);
         true
     }
 
-    /// The system answers this task again. Returns whether it is the last of those that found the outage: that one
-    /// notifies the user.
-    fn outage_ends(&self, system: &str) -> bool {
+    /// The system, which has not answered this task since then, answers it again. The last of the tasks that found the
+    /// outage gets the time when the first of them did, and notifies the user.
+    fn outage_ends(&self, system: &str, since: Nanos) -> Option<Nanos> {
         let _ = system;
-        true
+        Some(since)
     }
 
     /// Requests a checkpoint as soon as possible, because what is held until then takes much memory. Does not wait. Has

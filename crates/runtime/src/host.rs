@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anabranch_model::{Clock, Epoch, Incarnation, Notices, Result};
+use anabranch_model::{Clock, Epoch, Incarnation, Nanos, Notices, Result};
 use anabranch_operators::Host;
 use anabranch_state::Log;
 
@@ -20,8 +20,16 @@ pub(crate) struct TaskHost {
     pub(crate) notices: Arc<Notices>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) agreed: Mutex<BTreeMap<String, Vec<String>>>,
-    /// Systems that do not answer, each with the number of tasks that have found it.
-    pub(crate) outages: Mutex<BTreeMap<String, u32>>,
+    /// Systems that do not answer.
+    pub(crate) outages: Mutex<BTreeMap<String, Outage>>,
+}
+
+/// A system that does not answer.
+pub(crate) struct Outage {
+    /// Number of tasks that have found it.
+    tasks: u32,
+    /// When the first of them did.
+    since: Nanos,
 }
 
 impl Host for TaskHost {
@@ -52,22 +60,22 @@ impl Host for TaskHost {
         Ok(list)
     }
 
-    fn outage_begins(&self, system: &str) -> bool {
+    fn outage_begins(&self, system: &str, since: Nanos) -> bool {
         let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
-        let tasks = outages.entry(system.to_owned()).or_insert(0);
-        *tasks += 1;
-        *tasks == 1
+        let outage = outages.entry(system.to_owned()).or_insert(Outage { tasks: 0, since });
+        outage.tasks += 1;
+        outage.since = outage.since.min(since);
+        outage.tasks == 1
     }
 
-    fn outage_ends(&self, system: &str) -> bool {
+    fn outage_ends(&self, system: &str, _since: Nanos) -> Option<Nanos> {
         let mut outages = self.outages.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(tasks) = outages.get_mut(system) else { return false };
-        *tasks -= 1;
-        let was_last = *tasks == 0;
-        if was_last {
-            outages.remove(system);
+        let outage = outages.get_mut(system)?;
+        outage.tasks -= 1;
+        if outage.tasks > 0 {
+            return None;
         }
-        was_last
+        outages.remove(system).map(|outage| outage.since)
     }
 
     fn request_checkpoint(&self) {
@@ -110,8 +118,11 @@ mod tests {
             outages: Mutex::default(),
         };
         for _ in 0..2 {
-            assert_eq!(["a", "a", "b"].map(|system| host.outage_begins(system)), [true, false, true]);
-            assert_eq!(["a", "b", "a"].map(|system| host.outage_ends(system)), [false, true, true]);
+            let found = [("a", 20), ("a", 10), ("b", 30), ("a", 40)];
+            let begun = found.map(|(system, since)| host.outage_begins(system, Nanos(since)));
+            assert_eq!(begun, [true, false, true, false]);
+            let ended = ["a", "b", "a", "a"].map(|system| host.outage_ends(system, Nanos(50)));
+            assert_eq!(ended, [None, Some(Nanos(30)), None, Some(Nanos(10))]);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Jobs that write a topic exactly once, as processes, and the comparison of a topic with what it must hold.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -7,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use anabranch_model::{Clock, Nanos, SystemClock};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::producer::{BaseRecord, DefaultProducerContext, Producer, ThreadedProducer};
@@ -31,29 +33,77 @@ impl Fingerprint {
         self.hashes = self.hashes.wrapping_add(hasher.finish());
     }
 
-    /// Of what readers of committed records see in a topic.
+    /// Of what readers of committed records see in a topic once no transaction is open.
     pub(crate) fn of_topic(servers: &str, topic: &str) -> Fingerprint {
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", servers).set("group.id", "independent").set("auto.offset.reset", "earliest");
-        config.set("isolation.level", "read_committed").set("enable.partition.eof", "true");
-        let consumer: BaseConsumer = config.create().expect("consumer");
-        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("metadata");
-        let mut open = metadata.topics()[0].partitions().len();
+        let (limit, ends) = (Limit::new(), |isolation| ends(servers, topic, isolation));
+        // A commit is answered before the brokers have marked it in every partition.
+        while ends("read_committed") != ends("read_uncommitted") {
+            limit.check(|| format!("a transaction of topic {topic} stays open"));
+            std::thread::park_timeout(LOOK);
+        }
+        Fingerprint::committed(servers, topic)
+    }
+
+    /// Of what readers of committed records see in a topic now.
+    fn committed(servers: &str, topic: &str) -> Fingerprint {
+        let consumer = reader(servers, "read_committed");
+        let mut open = partitions(&consumer, topic);
         let mut assigned = TopicPartitionList::new();
-        (0..open).for_each(|partition| drop(assigned.add_partition_offset(topic, partition as i32, Offset::Beginning)));
+        for partition in &open {
+            assigned.add_partition_offset(topic, *partition, Offset::Beginning).expect("offset");
+        }
         consumer.assign(&assigned).expect("assigned");
-        let (mut found, mut silent) = (Fingerprint::default(), 0);
-        while open > 0 {
+        let (mut found, limit) = (Fingerprint::default(), Limit::new());
+        while !open.is_empty() {
             match consumer.poll(Duration::from_millis(100)) {
-                None => silent += 1,
+                None => {}
                 Some(Ok(message)) => found.add(message.payload().expect("a value")),
-                Some(Err(rdkafka::error::KafkaError::PartitionEOF(_))) => open -= 1,
+                Some(Err(rdkafka::error::KafkaError::PartitionEOF(partition))) => drop(open.remove(&partition)),
                 Some(Err(error)) => panic!("{error}"),
             }
-            // An open transaction is in the way for as long as it may take.
-            assert!(silent < 2_000, "the topic is not read to its end: {found:?}");
+            limit.check(|| format!("topic {topic} is not read to its end: {found:?}"));
         }
         found
+    }
+}
+
+fn reader(servers: &str, isolation: &str) -> BaseConsumer {
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", servers).set("group.id", "independent").set("auto.offset.reset", "earliest");
+    config.set("isolation.level", isolation).set("enable.partition.eof", "true");
+    config.create().expect("consumer")
+}
+
+fn partitions(consumer: &BaseConsumer, topic: &str) -> BTreeSet<i32> {
+    let metadata = consumer.fetch_metadata(Some(topic), PATIENCE).expect("metadata");
+    metadata.topics()[0].partitions().iter().map(|partition| partition.id()).collect()
+}
+
+/// The end of each partition for readers of this isolation.
+fn ends(servers: &str, topic: &str, isolation: &str) -> Vec<Offset> {
+    let consumer = reader(servers, isolation);
+    let mut asked = TopicPartitionList::new();
+    for partition in partitions(&consumer, topic) {
+        asked.add_partition_offset(topic, partition, Offset::End).expect("offset");
+    }
+    let found = consumer.offsets_for_times(asked, PATIENCE).expect("offsets");
+    found.elements().iter().map(|end| end.offset()).collect()
+}
+
+/// The end of [`PATIENCE`].
+struct Limit {
+    clock: SystemClock,
+    end: Nanos,
+}
+
+impl Limit {
+    fn new() -> Limit {
+        let clock = SystemClock::new();
+        Limit { end: clock.now().plus(PATIENCE), clock }
+    }
+
+    fn check(&self, what: impl FnOnce() -> String) {
+        assert!(self.clock.now() < self.end, "{}", what());
     }
 }
 
@@ -117,14 +167,27 @@ impl Job {
         assert!(!waited.1.timed_out(), "no line has {text:?}: {:#?}", *waited.0);
     }
 
+    /// Waits until a notice with this text has come this often: repeated ones are counted at their ends.
+    pub(crate) fn await_notices(&self, text: &str, times: u64) {
+        let (lines, changed) = &*self.told;
+        let count = |line: &String| {
+            let counted = line.rsplit_once('(').and_then(|(_, count)| count.strip_suffix(" times)")?.parse().ok());
+            if line.contains(text) { counted.unwrap_or(1) } else { 0 }
+        };
+        let missing = |lines: &mut Vec<String>| lines.iter().map(count).max().unwrap_or(0) < times;
+        let waited = changed.wait_timeout_while(lines.lock().expect("lines"), PATIENCE, missing).expect("lines");
+        assert!(!waited.1.timed_out(), "{text:?} did not come {times} times: {:#?}", *waited.0);
+    }
+
     /// Waits until this number of committed records is in a topic.
     pub(crate) fn await_records(&mut self, servers: &str, topic: &str, records: u64) {
-        let mut looks = 0;
-        while Fingerprint::of_topic(servers, topic).records < records {
-            looks += 1;
+        let limit = Limit::new();
+        while Fingerprint::committed(servers, topic).records < records {
             let status = self.child.try_wait().expect("status");
-            let goes_on = status.is_none() && LOOK * looks < PATIENCE;
-            assert!(goes_on, "{records} records do not come, {status:?}: {:#?}", self.told.0.lock().expect("lines"));
+            let missing =
+                || format!("{records} records do not come, {status:?}: {:#?}", self.told.0.lock().expect("lines"));
+            assert!(status.is_none(), "{}", missing());
+            limit.check(missing);
             std::thread::park_timeout(LOOK);
         }
     }

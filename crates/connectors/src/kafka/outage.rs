@@ -48,7 +48,7 @@ impl Outage {
         }
         self.since = Some(now);
         let Outage { topics, servers, waits, .. } = &*self;
-        self.tell_first(format!(
+        self.tell_first(now, format!(
             "topic {topics}: no Kafka broker answers at {servers}{reason}; the job waits {waits}; start the broker or mend the network"
         ));
     }
@@ -66,7 +66,7 @@ impl Outage {
         }
         self.since = Some(failing_since);
         let Outage { topics, servers, waits, .. } = &*self;
-        self.tell_first(format!(
+        self.tell_first(failing_since, format!(
             "topic {topics}: requests to the Kafka brokers at {servers} fail ({reason}); the job repeats them {waits}"
         ));
     }
@@ -74,14 +74,14 @@ impl Outage {
     /// A broker has answered.
     pub(super) fn ends(&mut self, now: Nanos) {
         self.failing_since = None;
-        if let Some(since) = self.since.take() {
+        if let Some(since) = self.since.take()
+            && let Some(since) = self.host.outage_ends(&self.key(), since)
+        {
             let seconds = now.since(since) / 1_000_000_000;
-            if self.host.outage_ends(&self.key()) {
-                self.host.notify(format!(
-                    "topic {}: the Kafka brokers at {} answer again, after {seconds} s",
-                    self.topics, self.servers
-                ));
-            }
+            self.host.notify(format!(
+                "topic {}: the Kafka brokers at {} answer again, after {seconds} s",
+                self.topics, self.servers
+            ));
         }
     }
 
@@ -91,8 +91,8 @@ impl Outage {
     }
 
     /// The first of the tasks that find the outage tells it: the others may have nothing to send.
-    fn tell_first(&self, text: String) {
-        if self.host.outage_begins(&self.key()) {
+    fn tell_first(&self, since: Nanos, text: String) {
+        if self.host.outage_begins(&self.key(), since) {
             self.host.notify(text);
         }
     }
@@ -104,8 +104,8 @@ impl Outage {
 
 impl Drop for Outage {
     fn drop(&mut self) {
-        if self.since.is_some() {
-            self.host.outage_ends(&self.key());
+        if let Some(since) = self.since {
+            self.host.outage_ends(&self.key(), since);
         }
     }
 }

@@ -11,11 +11,12 @@ use super::*;
 use crate::scalar_functions;
 
 /// Functions of this crate that some values make fail.
-const UNCERTAIN: [&str; 32] = [
+const UNCERTAIN: [&str; 33] = [
     "abs",
     "array_join",
     "as_char",
     "ceil_to",
+    "concat_ws",
     "convert_tz",
     "date_format",
     "element",

@@ -22,14 +22,21 @@ pub(super) fn translate(pattern: &str) -> Result<String, Refusal> {
     let mut chars = pattern.chars().peekable();
     // Depth of nested classes `[...]`.
     let mut classes = 0_usize;
-    let mut previous = ' ';
+    // The last two characters; `]` also for a class such as `\w`.
+    let (mut before, mut previous) = (' ', ' ');
     let dot_matches_all = pattern.contains("(?s") || pattern.contains("(?is") || pattern.contains("(?ms");
     while let Some(c) = chars.next() {
+        let is_class = |escaped: &char| "dDwWsSpP".contains(*escaped);
+        let begins_class = c == '[' || (c == '\\' && chars.peek().is_some_and(is_class));
+        // Java takes `-` before `[` as it is, and refuses it before `\w`; the library does neither.
+        if begins_class && classes > 0 && previous == '-' && !matches!(before, '[' | '^' | ']') {
+            return Err("a range that ends in a class within [...]".to_owned().into());
+        }
         match c {
             '\\' => {
                 let escaped = chars.next().ok_or(Refusal::Wrong)?;
-                escape(escaped, classes > 0, &mut chars, &mut out)?;
-                previous = 'x';
+                escape(escaped, &mut chars, &mut out)?;
+                (before, previous) = (previous, if is_class(&escaped) { ']' } else { 'x' });
                 continue;
             }
             '[' => classes += 1,
@@ -40,29 +47,24 @@ pub(super) fn translate(pattern: &str) -> Result<String, Refusal> {
             }
             '.' if classes == 0 && !dot_matches_all => {
                 out.push_str("[^\\n\\r\\u0085\\u2028\\u2029]");
-                previous = c;
+                (before, previous) = (previous, c);
                 continue;
             }
             _ => {}
         }
         // A group's `(?` is not a quantifier.
-        previous = if c == '?' && previous == '(' { '(' } else { c };
+        (before, previous) = (previous, if c == '?' && previous == '(' { '(' } else { c });
         out.push(c);
     }
     Ok(out)
 }
 
-fn escape(
-    escaped: char,
-    in_class: bool,
-    chars: &mut std::iter::Peekable<std::str::Chars<'_>>,
-    out: &mut String,
-) -> Result<(), String> {
-    let class = |inner: &str| if in_class { inner.to_owned() } else { format!("[{inner}]") };
+/// A class keeps its brackets within another one: a `-` after it is not the middle of a range.
+fn escape(escaped: char, chars: &mut std::iter::Peekable<std::str::Chars<'_>>, out: &mut String) -> Result<(), String> {
     match escaped {
-        'd' => out.push_str(&class("0-9")),
-        'w' => out.push_str(&class("a-zA-Z0-9_")),
-        's' => out.push_str(&class(" \\t\\n\\x0B\\f\\r")),
+        'd' => out.push_str("[0-9]"),
+        'w' => out.push_str("[a-zA-Z0-9_]"),
+        's' => out.push_str("[ \\t\\n\\x0B\\f\\r]"),
         'D' => out.push_str("[^0-9]"),
         'W' => out.push_str("[^a-zA-Z0-9_]"),
         'S' => out.push_str("[^ \\t\\n\\x0B\\f\\r]"),
@@ -111,16 +113,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_dash_beside_a_class_is_a_dash() {
+        let is_match = |java: &str, text: &str| {
+            regex::Regex::new(&translate(java).expect("a pattern of both")).expect("translated").is_match(text)
+        };
+        let address = r"^[\w-\.]+@([\w-]+\.)+[\w-]{2,4}$";
+        assert!(is_match(address, "ann-lee.o_neil@mail-1.example.org"));
+        assert!(!is_match(address, "ann/lee@example.org"));
+        assert!(is_match(r"^[\s-,]+$", " -,") && !is_match(r"[\s-,]", "+"));
+        assert!(is_match(r"^[\d-z]+$", "7-z") && !is_match(r"[\d-z]", "y"));
+        assert!(is_match(r"^[^\w-]+$", "+.") && !is_match(r"[^\w-]", "a-1"));
+    }
+
+    #[test]
     fn classes_are_those_of_ascii_and_foreign_constructs_are_refused() {
         for (java, ours) in [
-            (r"\d+[\w-]", "[0-9]+[a-zA-Z0-9_-]"),
+            (r"\d+[\w-]", "[0-9]+[[a-zA-Z0-9_]-]"),
+            (r"[\w-\.]+@[\d-z]", r"[[a-zA-Z0-9_]-\.]+@[[0-9]-z]"),
+            (r"[-\w][^-\s]", r"[-[a-zA-Z0-9_]][^-[ \t\n\x0B\f\r]]"),
             (r"\p{Alpha}\p{Lu}", r"[[:alpha:]]\p{Lu}"),
             (r"a\.b\<", r"a\.b<"),
             ("(?:a)??", "(?:a)??"),
         ] {
             assert_eq!(translate(java), Ok(ours.to_owned()), "{java}");
         }
-        for java in ["a++", "a{2}+", r"(a)\1", r"\Qa\E", "[a--b]", r"\p{IsLatin}"] {
+        for java in ["a++", "a{2}+", r"(a)\1", r"\Qa\E", "[a--b]", "[a-[b]]", r"[+-\d]", r"\p{IsLatin}"] {
             assert!(matches!(translate(java), Err(Refusal::Unsupported(_))), "{java}");
         }
         assert_eq!(translate("a\\"), Err(Refusal::Wrong));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anabranch_functions::parse_whole;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray, StringViewBuilder,
+    UInt32Array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::CastOptions;
@@ -65,19 +66,26 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Arr
     }
 }
 
-/// The arrays with their own elements alone: a slice of a column has those of other rows too, which may not fit.
-fn compact(array: &ListArray) -> ListArray {
+/// The arrays with their own elements alone. A slice of a column has those of other rows too, and a NULL may have some
+/// that nobody sees: these may not fit.
+fn compact(array: &ListArray) -> Result<ListArray> {
     let offsets = array.offsets();
+    let has_elements = |row: usize| offsets[row] < offsets[row + 1];
+    if array.nulls().is_some_and(|nulls| (0..array.len()).any(|row| nulls.is_null(row) && has_elements(row))) {
+        let rows = UInt32Array::from_iter_values(0..u32::try_from(array.len()).unwrap_or(u32::MAX));
+        return Ok(arrow::compute::take(array, &rows, None)?.as_list().clone());
+    }
     let place = |offset: i32| usize::try_from(offset).unwrap_or(0);
     let (start, end) = (place(offsets[0]), place(offsets[offsets.len() - 1]));
     let values = array.values().slice(start, end - start);
-    let DataType::List(item) = array.data_type() else { return array.clone() };
-    ListArray::new(Arc::clone(item), OffsetBuffer::from_lengths(offsets.lengths()), values, array.nulls().cloned())
+    let DataType::List(item) = array.data_type() else { return Ok(array.clone()) };
+    let lengths = OffsetBuffer::from_lengths(offsets.lengths());
+    Ok(ListArray::try_new(Arc::clone(item), lengths, values, array.nulls().cloned())?)
 }
 
 /// An array with elements of another type. It is NULL if `safe` and one of its elements does not fit.
 fn list(array: &ListArray, item: &FieldRef, safe: bool) -> Result<ArrayRef> {
-    let array = &compact(array);
+    let array = &compact(array)?;
     let (from, to) = (array.values(), item.data_type());
     let values = match from.data_type() {
         same if same == to => Arc::clone(from),
@@ -164,12 +172,17 @@ fn text_of(array: &ArrayRef, safe: bool) -> Result<ArrayRef> {
 
 /// Appends `[1, NULL, 3]` for each array.
 fn lists(array: &ListArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
-    let array = &compact(array);
+    let array = &compact(array)?;
     let elements = text_of(array.values(), safe)?;
     let elements = elements.as_string_view();
     let mut shown = String::new();
+    // Only if `safe`: otherwise an element without a text has been an error.
+    let has_text = |index: i32| {
+        let index = usize::try_from(index).unwrap_or(0);
+        elements.is_valid(index) || array.values().is_null(index)
+    };
     for (row, bounds) in array.value_offsets().windows(2).enumerate() {
-        if array.is_null(row) {
+        if array.is_null(row) || !(bounds[0]..bounds[1]).all(has_text) {
             text.append_null();
             continue;
         }

@@ -122,3 +122,19 @@ fn elements_outside_of_a_slice_cannot_make_a_cast_fail() {
     let text = evaluate(&cast(DataType::Utf8View), vec![("a", slice)]);
     assert_eq!(text.as_string_view().value(0), "[1, NULL]");
 }
+
+/// Where a row was made NULL, its elements are still there.
+#[test]
+fn elements_behind_null_are_not_converted() {
+    use arrow::array::{Int32Array, ListArray, StringViewArray};
+    use arrow::buffer::{NullBuffer, OffsetBuffer};
+    use arrow::datatypes::Field;
+    let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
+    let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["x", "y", "7"]));
+    let nulls = NullBuffer::from(vec![false, true]);
+    let arrays = ListArray::new(item(DataType::Utf8View), OffsetBuffer::from_lengths([2, 1]), texts, Some(nulls));
+    let numbers = Expr::Cast { expr: column(0), to: DataType::List(item(DataType::Int32)), safe: false };
+    let result = evaluate(&numbers, vec![("a", Arc::new(arrays))]);
+    assert!(result.is_null(0));
+    assert_eq!(result.as_list::<i32>().value(1).as_ref(), &Int32Array::from(vec![7]));
+}

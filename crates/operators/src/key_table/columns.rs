@@ -68,11 +68,8 @@ impl ColumnsTable {
         let values = self.values(columns)?;
         out.clear();
         self.new.clear();
-        let is_large = self.is_large();
         for (row, hash) in hashes.iter().enumerate() {
-            if let Some(ahead) = hashes.get(row + PREFETCH_DISTANCE).filter(|_| is_large) {
-                prefetch(&self.slots, *ahead as usize & (self.slots.len() - 1));
-            }
+            self.prefetch(hashes, row);
             let found = self.next_with(*hash, *hash as usize);
             out.push(match found {
                 Ok((_, id)) => id as usize,
@@ -106,7 +103,10 @@ impl ColumnsTable {
     pub(super) fn lookup(&self, columns: &[ArrayRef], hashes: &[u64], out: &mut Vec<u32>) -> Result<()> {
         let values = self.values(columns)?;
         out.clear();
-        out.extend(hashes.iter().map(|hash| self.next_with(*hash, *hash as usize).map_or(MISSING, |(_, id)| id)));
+        out.extend(hashes.iter().enumerate().map(|(row, hash)| {
+            self.prefetch(hashes, row);
+            self.next_with(*hash, *hash as usize).map_or(MISSING, |(_, id)| id)
+        }));
         let mut differing = Vec::new();
         self.compare(&values, |row| out[row] as usize, hashes.len(), &mut differing);
         for row in differing {
@@ -186,7 +186,13 @@ impl ColumnsTable {
         }
     }
 
-    fn is_large(&self) -> bool {
-        self.slots.len() * size_of::<Slot>() > 256 << 10
+    /// Prefetches the first slot of the key some rows after this one, if the table has outgrown the nearest caches.
+    #[inline(always)]
+    fn prefetch(&self, hashes: &[u64], row: usize) {
+        if self.slots.len() * size_of::<Slot>() > 256 << 10
+            && let Some(ahead) = hashes.get(row + PREFETCH_DISTANCE)
+        {
+            prefetch(&self.slots, *ahead as usize & (self.slots.len() - 1));
+        }
     }
 }

@@ -171,7 +171,10 @@ impl Merge for MergeStates<'_> {
                 ));
         }
         Err(Error::user(format!("one of {BUCKETS} slices of a window takes {bytes} bytes; the limit is {max}"))
-            .remedy("SET 'state-bytes' higher, use shorter windows, or collect fewer values per key"))
+            .remedy(
+                "SET 'state-bytes' higher, use shorter windows, or collect fewer values per key; if one key collects most of them \
+                 (COUNT(DISTINCT ...), ARRAY_AGG), divide it, and add the counts of its parts",
+            ))
     }
 
     fn take(&mut self) -> Result<RecordBatch> {

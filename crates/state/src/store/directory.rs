@@ -54,7 +54,8 @@ impl Directory {
 
     /// An object's content.
     pub(super) fn get(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        found(self.disk.read(&self.root.join(name)))
+        let path = self.root.join(name);
+        self.present(found(self.disk.read(&path))?, path.parent().unwrap_or(&self.root))
     }
 
     /// When an object was written.
@@ -79,7 +80,9 @@ impl Directory {
         let mut names = Vec::new();
         let mut folders = vec![folder.trim_end_matches('/').to_owned()];
         while let Some(folder) = folders.pop() {
-            for DiskEntry { name, is_folder } in found(self.disk.list(&self.root.join(&folder)))?.unwrap_or_default() {
+            let path = self.root.join(&folder);
+            let entries = self.present(found(self.disk.list(&path))?, &path)?;
+            for DiskEntry { name, is_folder } in entries.unwrap_or_default() {
                 let name = if folder.is_empty() { name } else { format!("{folder}/{name}") };
                 if is_folder { folders.push(name) } else { names.push(name) }
             }
@@ -90,6 +93,16 @@ impl Directory {
     /// Names of the files and folders in the directory itself.
     pub(super) fn top(&self) -> io::Result<Vec<String>> {
         Ok(self.disk.list(&self.root)?.into_iter().map(|entry| entry.name).collect())
+    }
+
+    /// What was found in a folder. If a folder to which objects were written has disappeared, that there is nothing says
+    /// nothing about them: the directory was moved, or is not mounted any more.
+    fn present<T>(&self, found: Option<T>, folder: &Path) -> io::Result<Option<T>> {
+        let is_known = || self.folders.lock().unwrap_or_else(PoisonError::into_inner).contains(folder);
+        if found.is_none() && is_known() {
+            self.disk.list(folder)?;
+        }
+        Ok(found)
     }
 
     /// The path of an object, and its folder, which exists durably.

@@ -26,6 +26,30 @@ fn one_caller_at_most_writes_a_new_object() {
     assert_eq!(store.get("log/1").expect("get"), None);
 }
 
+/// That it is not there does not mean that it is empty: the log would begin anew, or an entry count as never written.
+#[test]
+fn a_directory_that_was_moved_away_is_not_an_empty_one() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (place, away) = (folder.path().join("checkpoints"), folder.path().join("away"));
+    let store = local(place.to_str().expect("text"));
+    assert_eq!(store.get("log/1").expect("nothing yet"), None);
+    assert_eq!(store.list("log").expect("nothing yet"), Vec::<String>::new());
+    assert!(store.put_new("log/1", vec![1].into()).expect("put"));
+    std::fs::rename(&place, &away).expect("moved");
+    for is_mount_point in [false, true] {
+        if is_mount_point {
+            std::fs::create_dir(&place).expect("an empty folder");
+        }
+        assert!(store.get("log/1").is_err() && store.get("log/2").is_err());
+        assert!(store.list("log").is_err());
+        assert!(store.put_new("log/2", vec![2].into()).is_err());
+    }
+    std::fs::remove_dir(&place).expect("removed");
+    std::fs::rename(&away, &place).expect("moved back");
+    assert_eq!(store.list("log").expect("list"), ["log/1"]);
+    assert!(store.put_new("log/2", vec![2].into()).expect("put"));
+}
+
 #[test]
 fn damage_is_distinguished_from_absence() {
     let folder = tempfile::tempdir().expect("folder");
