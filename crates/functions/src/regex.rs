@@ -117,11 +117,10 @@ struct Last(Option<(String, Pattern)>);
 
 impl Last {
     fn get(&mut self, pattern: &str) -> Result<Option<&Regex>> {
-        let last = match self.0.take() {
-            Some(last) if last.0 == pattern => last,
-            _ => (pattern.to_owned(), compile(pattern)?),
-        };
-        Ok(self.0.insert(last).1.as_deref())
+        if self.0.as_ref().is_none_or(|last| last.0 != pattern) {
+            self.0 = Some((pattern.to_owned(), compile(pattern)?));
+        }
+        Ok(self.0.as_ref().and_then(|last| last.1.as_deref()))
     }
 }
 
