@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn programs_of_the_shapes_agree() {
-        let sections = shapes::shapes(TINY).unwrap();
+        let sections = shapes::shapes(TINY).collect::<Result<Vec<_>>>().unwrap();
         assert_eq!(sections.len(), 11);
         sections.iter().for_each(|section| check(section, 2, 2));
     }

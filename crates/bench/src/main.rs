@@ -20,7 +20,7 @@ mod workload;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 use clap::{Parser, Subcommand};
 
 use comparison::Scale;
@@ -40,7 +40,7 @@ struct Args {
     /// Seed of the workloads.
     #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
-    /// Also writes the report to this file.
+    /// Also writes the report to this file, a section as soon as it is measured.
     #[arg(long, global = true, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
@@ -86,62 +86,56 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<()> {
     let mut scale = if args.quick { Scale::quick(args.seed) } else { Scale::full(args.seed) };
     scale.repetitions = args.repetitions.unwrap_or(scale.repetitions);
-    let report = Report { machine: report::machine(), sections: sections(args.command, scale)? };
-    print!("{report}");
-    if let Some(path) = &args.markdown {
-        std::fs::write(path, report.to_string()).map_err(|error| {
-            Error::outside(format!("cannot write: {error}"))
-                .at(path.display().to_string())
-                .remedy("give --markdown a file in a directory that exists and can be written")
-        })?;
-    }
-    Ok(())
+    let mut report = Report::begin(args.markdown.as_deref())?;
+    sections(args.command, scale, &mut |section| report.add(&section))
 }
 
-fn sections(command: Command, scale: Scale) -> Result<Vec<Section>> {
-    let mut sections = Vec::new();
+/// Measures what is wanted, and hands each section over as soon as it is complete.
+fn sections(command: Command, scale: Scale, add: &mut dyn FnMut(Section) -> Result<()>) -> Result<()> {
     let wanted = |one: Command| {
         matches!(command, Command::All) || std::mem::discriminant(&command) == std::mem::discriminant(&one)
     };
     if wanted(Command::Memory) {
         // First, before other work has filled the process's memory.
-        sections.push(comparison::memory(scale)?);
-        sections.push(comparison::state::memory(scale)?);
+        add(comparison::memory(scale)?)?;
+        add(comparison::state::memory(scale)?)?;
     }
     if wanted(Command::MainJob) {
-        sections.push(comparison::main_job(scale)?);
+        add(comparison::main_job(scale)?)?;
     }
     if wanted(Command::Typed) {
-        sections.push(comparison::typed(scale)?);
+        add(comparison::typed(scale)?)?;
     }
     if wanted(Command::Shapes) {
-        sections.extend(comparison::shapes::shapes(scale)?);
+        for section in comparison::shapes::shapes(scale) {
+            add(section?)?;
+        }
     }
     if wanted(Command::Kafka) {
-        sections.extend(comparison::kafka::kafka(scale)?);
+        comparison::kafka::kafka(scale)?.into_iter().try_for_each(&mut *add)?;
     }
     if wanted(Command::Grep) {
-        sections.push(comparison::grep(scale)?);
+        add(comparison::grep(scale)?)?;
     }
     if wanted(Command::Grouping) {
-        sections.extend(comparison::grouping(scale)?);
+        comparison::grouping(scale)?.into_iter().try_for_each(&mut *add)?;
     }
     if wanted(Command::Latency) {
-        sections.push(comparison::latency(scale)?);
-        sections.push(comparison::grouping_latency(scale)?);
+        add(comparison::latency(scale)?)?;
+        add(comparison::grouping_latency(scale)?)?;
     }
     if wanted(Command::Checkpoints) {
-        sections.extend(comparison::checkpoints(scale)?);
+        comparison::checkpoints(scale)?.into_iter().try_for_each(&mut *add)?;
     }
     if wanted(Command::State) {
-        sections.extend(comparison::state::on_disk(scale)?);
-        sections.push(comparison::state::large_checkpoint(scale)?);
-        sections.push(comparison::state::recovery(scale)?);
+        comparison::state::on_disk(scale)?.into_iter().try_for_each(&mut *add)?;
+        add(comparison::state::large_checkpoint(scale)?)?;
+        add(comparison::state::recovery(scale)?)?;
     }
     if wanted(Command::Startup) {
-        sections.push(comparison::startup(scale)?);
+        add(comparison::startup(scale)?)?;
     }
-    Ok(sections)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,17 +1,20 @@
 //! Results as Markdown: readable on a terminal and kept in a file.
 
 use std::fmt::{self, Write as _};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anabranch_model::{Error, Result};
 
 use crate::measure::{Comparison, Measurement};
 use crate::pingpong::Latency;
 
-/// The results of a run of the program.
+/// The results of a run of the program: on standard output, and in a file if there is one. A run takes long: each section
+/// is written when it is measured.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// Where and how it was measured.
-    pub(crate) machine: String,
-    /// One table each.
-    pub(crate) sections: Vec<Section>,
+    file: Option<(PathBuf, File)>,
 }
 
 /// A table with a title.
@@ -36,13 +39,38 @@ pub(crate) enum Table {
     Latencies(Vec<Latency>),
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Report {
+    /// Begins a report with what it is and where it was measured. Replaces the file.
+    pub(crate) fn begin(file: Option<&Path>) -> Result<Report> {
+        let create = |path: &Path| match File::create(path) {
+            Ok(file) => Ok((path.to_owned(), file)),
+            Err(error) => Err(cannot_write(path, &error)),
+        };
+        let mut report = Report { file: file.map(create).transpose()? };
         let command =
             "Written by `make bench`, or `anabranch-bench all --repetitions 7 --markdown FILE` for more rounds.";
-        writeln!(f, "# Benchmark results\n\n{command}\n\n{}", self.machine)?;
-        self.sections.iter().try_for_each(|section| write!(f, "\n{section}"))
+        report.write(&format!("# Benchmark results\n\n{command}\n\n{}\n", machine()))?;
+        Ok(report)
     }
+
+    /// Adds a section.
+    pub(crate) fn add(&mut self, section: &Section) -> Result<()> {
+        self.write(&format!("\n{section}"))
+    }
+
+    fn write(&mut self, text: &str) -> Result<()> {
+        print!("{text}");
+        match &mut self.file {
+            Some((path, file)) => file.write_all(text.as_bytes()).map_err(|error| cannot_write(path, &error)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Error {
+    Error::outside(format!("cannot write: {error}"))
+        .at(path.display().to_string())
+        .remedy("give --markdown a file in a directory that exists and can be written")
 }
 
 impl fmt::Display for Section {
@@ -128,7 +156,7 @@ fn grouped(number: f64) -> String {
 }
 
 /// One line on the machine and the build.
-pub(crate) fn machine() -> String {
+fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpuinfo = read("/proc/cpuinfo");
     let model = cpuinfo.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));

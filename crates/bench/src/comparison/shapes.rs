@@ -10,9 +10,9 @@ use crate::report::Section;
 use crate::workload::{Shape, shaped};
 use crate::{engine, limit};
 
-/// One section for each shape.
-pub(crate) fn shapes(scale: Scale) -> Result<Vec<Section>> {
-    Shape::ALL.into_iter().map(|shape| shape_of(scale, shape)).collect()
+/// One section for each shape, measured when it is asked for.
+pub(crate) fn shapes(scale: Scale) -> impl Iterator<Item = Result<Section>> {
+    Shape::ALL.into_iter().map(move |shape| shape_of(scale, shape))
 }
 
 fn shape_of(scale: Scale, shape: Shape) -> Result<Section> {
