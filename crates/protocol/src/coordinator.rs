@@ -40,11 +40,12 @@ use std::collections::VecDeque;
 
 use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
 
+pub use crate::table::Transition;
 pub use config::{Adaptive, Config, GroupSizing, Restart};
 pub use grants::turn;
 pub use life::Phase;
 pub use message::{Answer, Cause, Checkpoint, Command, Entry, Input, Owner, Report, Tasks};
-pub use table::{MACHINES, Transition, document};
+pub use table::{MACHINES, document};
 
 use checkpoints::{Checkpoints, Step};
 use grants::Grants;

@@ -1,24 +1,26 @@
-//! The document of the coordinator's machines matches the tables in the code. `UPDATE_GOLDEN=1` writes it.
+//! The documents of the machines match the tables in the code. `UPDATE_GOLDEN=1` writes them.
 
 use std::fs;
 use std::path::Path;
 
-use anabranch_protocol::coordinator::{MACHINES, document};
+use anabranch_protocol::{coordinator, worker};
 
 #[test]
-fn the_document_shows_the_transition_tables() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/protocol/coordinator.md");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::create_dir_all(path.parent().expect("a folder")).expect("docs/protocol");
-        fs::write(&path, document()).expect("docs/protocol/coordinator.md");
+fn the_documents_show_the_transition_tables() {
+    for (name, document) in [("coordinator", coordinator::document()), ("worker", worker::document())] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/protocol/{name}.md"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::create_dir_all(path.parent().expect("a folder")).expect("docs/protocol");
+            fs::write(&path, &document).expect("docs/protocol");
+        }
+        let shown = fs::read_to_string(&path).unwrap_or_default();
+        assert!(shown == document, "{} is outdated: run the tests with UPDATE_GOLDEN=1", path.display());
     }
-    let shown = fs::read_to_string(&path).unwrap_or_default();
-    assert!(shown == document(), "{} is outdated: run the tests with UPDATE_GOLDEN=1", path.display());
 }
 
 #[test]
 fn every_state_can_be_reached_from_the_first_of_its_machine() {
-    for (name, _, transitions) in MACHINES {
+    for (name, _, transitions) in coordinator::MACHINES.iter().chain(worker::MACHINES) {
         let mut reached = vec![transitions[0].state];
         if *name == "group size" {
             reached.push("fixed");

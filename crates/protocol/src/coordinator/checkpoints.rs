@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anabranch_model::{Epoch, Nanos, TaskId};
 
-use super::table::{Transition, row};
+use crate::table::{Transition, row};
 
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[

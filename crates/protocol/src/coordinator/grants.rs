@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use anabranch_model::{Epoch, Group, TaskId};
 
 use super::message::Tasks;
-use super::table::{Transition, row};
+use crate::table::{Transition, row};
 
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::config::{Adaptive, GroupSizing};
-use super::table::{Transition, row};
+use crate::table::{Transition, row};
 
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[

@@ -12,7 +12,7 @@ use anabranch_model::{Nanos, TaskId};
 
 use super::config::{Config, Restart};
 use super::message::Cause;
-use super::table::{Taken, Transition, row};
+use crate::table::{Taken, Transition, row};
 
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[

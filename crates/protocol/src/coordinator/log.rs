@@ -24,7 +24,7 @@ use anabranch_model::{Incarnation, Nanos};
 
 use super::config::Config;
 use super::message::{Answer, Checkpoint, Command, Entry, Owner};
-use super::table::{Taken, Transition, row};
+use crate::table::{Taken, Transition, row};
 
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[

@@ -1,0 +1,82 @@
+//! Transitions as data: a list of what the code does, so that a change of the protocol shows in the document.
+
+use std::collections::BTreeSet;
+
+/// One transition of one machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// State before.
+    pub state: &'static str,
+    /// The input.
+    pub input: &'static str,
+    /// State after.
+    pub next: &'static str,
+    /// The action.
+    pub action: &'static str,
+}
+
+/// A machine: its name, what it is for, and its transitions. The first row begins in its first state.
+pub(crate) type Machine = (&'static str, &'static str, &'static [Transition]);
+
+pub(crate) const fn row(
+    state: &'static str,
+    input: &'static str,
+    next: &'static str,
+    action: &'static str,
+) -> Transition {
+    Transition { state, input, next, action }
+}
+
+/// The transitions that a machine has taken, from state to state: tests compare them with its table.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    table: &'static [Transition],
+    taken: BTreeSet<(&'static str, &'static str)>,
+}
+
+impl Taken {
+    pub(crate) fn new(table: &'static [Transition]) -> Taken {
+        Taken { table, taken: BTreeSet::new() }
+    }
+
+    pub(crate) fn insert(&mut self, from: &'static str, to: &'static str) {
+        debug_assert!(
+            self.table.iter().any(|row| row.state == from && row.next == to),
+            "not in the table: {from} to {to}"
+        );
+        self.taken.insert((from, to));
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.taken.iter().copied()
+    }
+}
+
+/// The machines as a document: for each a diagram of its states and the table.
+#[must_use]
+pub(crate) fn document(head: &str, machines: &[Machine]) -> String {
+    let mut out = String::from(head);
+    for (name, purpose, transitions) in machines {
+        out += &format!("\n## {name}\n\n{}{}.\n\n```mermaid\nstateDiagram-v2\n", upper(purpose), &purpose[1..]);
+        let mut edges: Vec<(String, String, Vec<&str>)> = Vec::new();
+        for t in *transitions {
+            let (from, to) = (t.state.replace(' ', "_"), t.next.replace(' ', "_"));
+            match edges.iter_mut().find(|(f, n, _)| (f, n) == (&from, &to)) {
+                Some((_, _, inputs)) => inputs.push(t.input),
+                None => edges.push((from, to, vec![t.input])),
+            }
+        }
+        for (from, to, inputs) in edges {
+            out += &format!("    {from} --> {to}: {}\n", inputs.join(" / "));
+        }
+        out += "```\n\n| state | input | next | action |\n|---|---|---|---|\n";
+        for t in *transitions {
+            out += &format!("| {} | {} | {} | {} |\n", t.state, t.input, t.next, t.action);
+        }
+    }
+    out
+}
+
+fn upper(text: &str) -> String {
+    text.chars().take(1).flat_map(char::to_uppercase).collect()
+}

@@ -1,0 +1,72 @@
+//! The order of grants: a source must not cut past an epoch without knowing what its marker requests.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Epoch, Group};
+
+use crate::table::{Taken, Transition, row};
+
+/// The machine as a table.
+pub(super) const TABLE: &[Transition] = &[
+    row("complete", "the next group", "complete", "pass it on"),
+    row("complete", "a group after the next", "gap", "keep it"),
+    row("complete", "a group that was passed on before", "complete", "-"),
+    row("gap", "another group after the next", "gap", "keep it"),
+    row("gap", "a group that was passed on before", "gap", "-"),
+    row("gap", "the next group, and another one is missing", "gap", "pass on what follows each other"),
+    row("gap", "the next group, and none is missing", "complete", "pass on all in their order"),
+];
+
+/// A granted group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Grant {
+    pub(super) group: Group,
+    pub(super) checkpoint: bool,
+    pub(super) stop: bool,
+}
+
+/// Puts grants into the order of their epochs.
+#[derive(Clone, Debug)]
+pub(super) struct Grants {
+    pub(super) granted: Epoch,
+    /// Groups that have arrived before the one that they follow, by their first epochs.
+    early: BTreeMap<Epoch, Grant>,
+    pub(super) taken: Taken,
+}
+
+impl Grants {
+    pub(super) fn new(from: Epoch) -> Self {
+        Grants { granted: from, early: BTreeMap::new(), taken: Taken::new(TABLE) }
+    }
+
+    /// For the tasks of another incarnation.
+    pub(super) fn renew(&mut self, from: Epoch) {
+        self.granted = from;
+        self.early.clear();
+    }
+
+    fn state(&self) -> &'static str {
+        if self.early.is_empty() { "complete" } else { "gap" }
+    }
+
+    /// A grant has arrived: calls `pass_on` for each grant that may be passed on now.
+    pub(super) fn arrived(&mut self, grant: Grant, mut pass_on: impl FnMut(Grant)) {
+        let before = self.state();
+        let mut next = Some(grant);
+        if grant.group.first > self.granted.next() {
+            self.early.insert(grant.group.first, grant);
+            next = None;
+        }
+        while let Some(Grant { group, checkpoint, stop }) = next {
+            if group.last > self.granted {
+                // A new coordinator may divide the same epochs into other groups.
+                let group = Group { first: self.granted.next(), last: group.last };
+                self.granted = group.last;
+                pass_on(Grant { group, checkpoint, stop });
+            }
+            let follows = self.early.first_key_value().is_some_and(|(first, _)| *first <= self.granted.next());
+            next = if follows { self.early.pop_first().map(|(_, grant)| grant) } else { None };
+        }
+        self.taken.insert(before, self.state());
+    }
+}

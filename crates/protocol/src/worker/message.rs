@@ -1,0 +1,180 @@
+//! What goes into a worker and what comes out. Messages between worker and coordinator may be lost, repeated, late and
+//! reordered.
+
+use std::time::Duration;
+
+use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
+
+use crate::coordinator::{Checkpoint, Report, Tasks};
+
+/// One reign of a coordinator over a job. A new term may adopt a running incarnation, or begin a newer one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Term(pub u64);
+
+/// What every message carries, so that its receiver can refuse older ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fence {
+    /// The coordinator's term.
+    pub term: Term,
+    /// The incarnation of the tasks.
+    pub incarnation: Incarnation,
+    /// The plan version of the tasks.
+    pub version: PlanVersion,
+}
+
+impl Fence {
+    /// Older than any message.
+    pub const NONE: Fence = Fence { term: Term(0), incarnation: Incarnation(0), version: PlanVersion(0) };
+
+    /// Whether a message with the fence `other` is older in any respect.
+    #[must_use]
+    pub fn refuses(self, other: Fence) -> bool {
+        other.term < self.term || other.incarnation < self.incarnation || other.version < self.version
+    }
+}
+
+/// Settings of a worker.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How long its tasks may run after it sent the last heartbeat that its coordinator has answered. At most the time after
+    /// which the coordinator declares a silent worker lost, so that the tasks of a lost worker have ended.
+    pub lease: Duration,
+    /// How long a change may wait for the next report of a group.
+    pub linger: Duration,
+    /// Time after which a report that was not acknowledged is repeated.
+    pub resend: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { lease: Duration::from_secs(5), linger: Duration::from_millis(200), resend: Duration::from_millis(500) }
+    }
+}
+
+/// What a worker's driver reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input<S> {
+    /// A message of a coordinator has arrived.
+    Message(FromCoordinator<S>),
+    /// A task of an incarnation reports.
+    Task(Incarnation, TaskId, Report<S>),
+    /// Only time has passed.
+    Tick,
+}
+
+/// What a worker's driver must do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command<S> {
+    /// For the tasks of this incarnation at this worker.
+    Tasks(Incarnation, Order<S>),
+    /// To the coordinator of the message's term.
+    Send(ToCoordinator<S>),
+}
+
+/// A message of a coordinator to one process of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromCoordinator<S> {
+    /// Who sends it, and for which tasks.
+    pub fence: Fence,
+    /// When this process sent the newest heartbeat that has arrived at the coordinator, by the worker's clock.
+    pub heard: Nanos,
+    /// Number of the newest summary that has arrived at the coordinator in this term and incarnation; 0 for none.
+    pub received: u64,
+    /// `None`: it only answers a heartbeat or a summary.
+    pub order: Option<Order<S>>,
+}
+
+/// What the tasks must do. Each order states a fact that stays true, so repetitions change nothing. The coordinator repeats an
+/// order until a summary shows its effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order<S> {
+    /// Start these tasks, each from its snapshot; sinks first make visible what the checkpoint holds.
+    Start {
+        /// The tasks of this worker.
+        tasks: Tasks,
+        /// The checkpoint to resume from, with the snapshots that these tasks need; `None`: start with epoch 1.
+        from: Option<Checkpoint<S>>,
+    },
+    /// Sources may cut the epochs of this group.
+    Grant {
+        /// The epochs.
+        group: Group,
+        /// Whether the marker of the last one requests a snapshot.
+        checkpoint: bool,
+        /// Sources cut at once up to the end of the group, and end there.
+        stop: bool,
+    },
+    /// Every sink of the job has written or prepared everything up to the end of this epoch.
+    EpochDone(Epoch),
+    /// The checkpoint is committed: sinks make visible what they prepared, sources may release input.
+    CheckpointDone(Epoch),
+    /// The checkpoint is abandoned. It is not repeated: a later checkpoint makes it redundant.
+    AbortCheckpoint(Epoch),
+    /// No later epoch will be done, and no checkpoint committed: tasks must not wait for one.
+    NoneDone,
+    /// End all tasks at once, and report each as gone.
+    Cancel,
+}
+
+/// A message of a worker to its coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToCoordinator<S> {
+    /// To whom, and of which tasks.
+    pub fence: Fence,
+    /// What the worker reports.
+    pub summary: Summary<S>,
+}
+
+/// What all tasks of a worker together have done. It replaces every summary with a lower number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary<S> {
+    /// Grows with each summary; a repetition has the number of what it repeats.
+    pub number: u64,
+    /// The orders whose effect the coordinator waits for.
+    pub taken: Orders,
+    /// How often a task has reported that it gets further with restoring its state.
+    pub restoring: u64,
+    /// Every task has started.
+    pub started: bool,
+    /// Every source that has not finished has cut this epoch.
+    pub cut: Epoch,
+    /// Every source has finished.
+    pub sources_finished: bool,
+    /// Every sink that has not finished has ended this epoch.
+    pub ended: Epoch,
+    /// Every sink has finished.
+    pub sinks_finished: bool,
+    /// Checkpoints that every task has acknowledged or one has declined, and whose receipt was not acknowledged.
+    pub checkpoints: Vec<Snapshots<S>>,
+    /// The last snapshot of each task and the epoch at whose end it was taken, once all have finished. Empty before, and
+    /// when its receipt was acknowledged.
+    pub last: Vec<(TaskId, Epoch, S)>,
+    /// A task drops rows: from here on it acknowledges nothing.
+    pub dropped: bool,
+    /// A task has failed, and whether a retry may succeed.
+    pub failed: Option<(TaskId, bool)>,
+    /// No task is there any more.
+    pub gone: bool,
+}
+
+/// The orders that a worker has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Orders {
+    /// The last epoch of the last group that was passed on to tasks.
+    pub granted: Epoch,
+    /// The newest epoch that is done.
+    pub epoch_done: Epoch,
+    /// The newest checkpoint that is committed.
+    pub checkpoint_done: Epoch,
+    /// [`Order::NoneDone`] has arrived.
+    pub none_done: bool,
+}
+
+/// The snapshots of a worker's tasks for one checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshots<S> {
+    /// The epoch that ended.
+    pub epoch: Epoch,
+    /// Of each task; `None`: a task has declined the checkpoint.
+    pub tasks: Option<Vec<(TaskId, S)>>,
+}
