@@ -3,11 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-use anabranch_protocol::{coordinator, worker};
+use anabranch_protocol::{coordinator, membership, worker};
 
 #[test]
 fn the_documents_show_the_transition_tables() {
-    for (name, document) in [("coordinator", coordinator::document()), ("worker", worker::document())] {
+    let documents = [
+        ("coordinator", coordinator::document()),
+        ("worker", worker::document()),
+        ("membership", membership::document()),
+    ];
+    for (name, document) in documents {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/protocol/{name}.md"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             fs::create_dir_all(path.parent().expect("a folder")).expect("docs/protocol");
@@ -20,7 +25,7 @@ fn the_documents_show_the_transition_tables() {
 
 #[test]
 fn every_state_can_be_reached_from_the_first_of_its_machine() {
-    for (name, _, transitions) in coordinator::MACHINES.iter().chain(worker::MACHINES) {
+    for (name, _, transitions) in coordinator::MACHINES.iter().chain(worker::MACHINES).chain(membership::MACHINES) {
         let mut reached = vec![transitions[0].state];
         if *name == "group size" {
             reached.push("fixed");

@@ -1,0 +1,186 @@
+//! Which worker has which task: a function of the workers and the stages, the same for the same arguments.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{StageId, TaskId};
+
+use crate::membership::{Member, Process};
+
+/// A stage whose tasks are to be placed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// The stage.
+    pub id: StageId,
+    /// How many tasks it has.
+    pub parallelism: u32,
+    /// The label that its workers must have.
+    pub label: Option<String>,
+}
+
+/// Where tasks were, and where their state is.
+#[derive(Clone, Debug, Default)]
+pub struct Former {
+    /// The placement before this one.
+    pub tasks: BTreeMap<TaskId, Process>,
+    /// Processes that have the state of a task on a local disk.
+    pub local: BTreeMap<TaskId, Vec<Process>>,
+}
+
+/// There are not enough slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// How many.
+    pub slots: u32,
+    /// For the tasks of which stage.
+    pub stage: StageId,
+    /// The label that their workers must have.
+    pub label: Option<String>,
+}
+
+/// One worker while its slots are filled.
+struct Room<'a> {
+    member: &'a Member,
+    /// Slots without a task of the present stage.
+    free: u32,
+    /// Tasks of all stages.
+    tasks: u32,
+}
+
+impl Room<'_> {
+    /// Whether it has more room than another one: less of its slots is used, or its number is lower.
+    fn is_emptier(&self, than: &Room<'_>) -> bool {
+        let (used, than_used) = (self.tasks * than.member.slots, than.tasks * self.member.slots);
+        (used, self.member.process) < (than_used, than.member.process)
+    }
+
+    fn take(&mut self) -> Process {
+        self.free -= 1;
+        self.tasks += 1;
+        self.member.process
+    }
+}
+
+/// Chooses a process for every task. A slot has room for one task of each stage.
+///
+/// # Errors
+/// The first stage that has not enough slots.
+pub fn place<'a>(
+    members: impl IntoIterator<Item = &'a Member>,
+    stages: &[Stage],
+    former: &Former,
+) -> Result<BTreeMap<TaskId, Process>, Missing> {
+    let mut rooms: Vec<Room<'_>> = members.into_iter().map(|member| Room { member, free: 0, tasks: 0 }).collect();
+    rooms.sort_by_key(|room| room.member.process);
+    let mut placed = BTreeMap::new();
+    for stage in stages {
+        for room in &mut rooms {
+            let fits = stage.label.as_ref().is_none_or(|label| room.member.labels.contains(label));
+            room.free = if fits { room.member.slots } else { 0 };
+        }
+        let slots = rooms.iter().fold(0, |slots: u32, room| slots.saturating_add(room.free));
+        if slots < stage.parallelism {
+            let (slots, label) = (stage.parallelism - slots, stage.label.clone());
+            return Err(Missing { slots, stage: stage.id, label });
+        }
+        let tasks = (0..stage.parallelism).map(|index| TaskId { stage: stage.id, index });
+        let mut left: Vec<TaskId> = tasks.collect();
+        let stays = |task: &TaskId, room: &Room<'_>| former.tasks.get(task) == Some(&room.member.process);
+        let has_state = |task: &TaskId, room: &Room<'_>| {
+            former.local.get(task).is_some_and(|processes| processes.contains(&room.member.process))
+        };
+        for prefers in [&stays as &dyn Fn(&TaskId, &Room<'_>) -> bool, &has_state, &|_, _| true] {
+            left.retain(|task| {
+                let fitting = rooms.iter_mut().filter(|room| room.free > 0 && prefers(task, room));
+                let emptiest = fitting.reduce(|best, room| if room.is_emptier(best) { room } else { best });
+                placed.extend(emptiest.map(|room| (*task, room.take())));
+                !placed.contains_key(task)
+            });
+        }
+    }
+    Ok(placed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::membership::WorkerId;
+
+    fn process(worker: u32) -> Process {
+        Process { worker: WorkerId(worker), life: 1 }
+    }
+
+    fn member(worker: u32, slots: u32, labels: &[&str]) -> Member {
+        let labels = Arc::new(labels.iter().map(|label| (*label).to_owned()).collect());
+        Member { process: process(worker), slots, labels }
+    }
+
+    fn stage(id: u32, parallelism: u32, label: Option<&str>) -> Stage {
+        Stage { id: StageId(id), parallelism, label: label.map(str::to_owned) }
+    }
+
+    fn task(stage: u32, index: u32) -> TaskId {
+        TaskId { stage: StageId(stage), index }
+    }
+
+    /// The workers of the tasks of a stage, by their indexes.
+    fn workers(placed: &BTreeMap<TaskId, Process>, stage: u32) -> Vec<u32> {
+        placed.iter().filter(|(task, _)| task.stage.0 == stage).map(|(_, process)| process.worker.0).collect()
+    }
+
+    #[test]
+    fn tasks_are_spread_by_the_slots_of_workers() {
+        let members = [member(2, 2, &[]), member(0, 4, &[]), member(1, 2, &[])];
+        let stages = [stage(0, 4, None), stage(1, 8, None), stage(2, 1, None)];
+        let placed = place(&members, &stages, &Former::default()).expect("enough slots");
+        assert_eq!(workers(&placed, 0), [0, 1, 2, 0]);
+        let mut second = workers(&placed, 1);
+        second.sort_unstable();
+        assert_eq!(second, [0, 0, 0, 0, 1, 1, 2, 2]);
+        assert_eq!(workers(&placed, 2), [0]);
+        let reversed = place(members.iter().rev(), &stages, &Former::default());
+        assert_eq!(reversed.as_ref(), Ok(&placed), "the order of the workers does not matter");
+    }
+
+    #[test]
+    fn a_task_stays_where_it_is_or_where_its_state_is() {
+        let members = [member(0, 2, &[]), member(1, 2, &[]), member(2, 2, &[])];
+        let former = Former {
+            tasks: [(task(0, 0), process(1)), (task(0, 1), process(1)), (task(0, 2), process(9))].into(),
+            // The process that has a task comes before one that has a copy of its state.
+            local: [(task(0, 0), vec![process(0)]), (task(0, 2), vec![process(7), process(2)])].into(),
+        };
+        let placed = place(&members, &[stage(0, 4, None)], &former).expect("enough slots");
+        assert_eq!(workers(&placed, 0), [1, 1, 2, 0]);
+    }
+
+    #[test]
+    fn what_no_longer_fits_goes_elsewhere() {
+        let former = Former { tasks: (0..3).map(|index| (task(0, index), process(0))).collect(), ..Former::default() };
+        let placed = place(&[member(0, 2, &[]), member(1, 1, &[])], &[stage(0, 3, None)], &former);
+        assert_eq!(workers(&placed.expect("enough slots"), 0), [0, 0, 1]);
+        let drained = place(&[member(1, 3, &[])], &[stage(0, 3, None)], &former);
+        assert_eq!(workers(&drained.expect("enough slots"), 0), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_stage_goes_to_workers_with_its_label() {
+        let members = [member(0, 4, &["disk"]), member(1, 4, &["disk", "gpu"])];
+        let placed = place(&members, &[stage(0, 2, Some("gpu")), stage(1, 2, Some("disk"))], &Former::default());
+        let placed = placed.expect("enough slots");
+        assert_eq!((workers(&placed, 0), workers(&placed, 1)), (vec![1, 1], vec![0, 0]));
+    }
+
+    #[test]
+    fn missing_slots_are_counted_by_stage_and_label() {
+        let members = [member(0, 2, &[]), member(1, 1, &["gpu"])];
+        let missing = |stage| place(&members, &[stage], &Former::default()).expect_err("not enough slots");
+        let stage_3 = StageId(3);
+        assert_eq!(missing(stage(3, 5, None)), Missing { slots: 2, stage: stage_3, label: None });
+        let label = Some("gpu".to_owned());
+        assert_eq!(missing(stage(3, 2, Some("gpu"))), Missing { slots: 1, stage: stage_3, label });
+        let none = place([], &[stage(3, 1, None)], &Former::default());
+        assert_eq!(none, Err(Missing { slots: 1, stage: stage_3, label: None }));
+    }
+}
