@@ -58,7 +58,7 @@ lint: need-build ## format, clippy without warnings, and the repository's own ru
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo xtask tidy
 
-bench: need-build ## measure against hand-written limits and peers; writes bench/RESULTS.md
+bench: release ## measure against hand-written limits and peers; writes bench/RESULTS.md
 	@mkdir -p bench
 	$(BUILD) anabranch-bench
 	$(CARGO_TARGET_DIR)/release/anabranch-bench all --markdown bench/RESULTS.md

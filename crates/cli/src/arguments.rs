@@ -76,7 +76,7 @@ pub(crate) struct State {
     pub(crate) place: String,
     /// Show the state of this operator, by its number in the overview
     #[arg(long, value_name = "N")]
-    pub(crate) operator: Option<usize>,
+    pub(crate) operator: Option<u32>,
     /// Only rows with this value in a column; may be repeated
     #[arg(long = "key", value_name = "COLUMN=VALUE", value_parser = column_value, requires = "operator")]
     pub(crate) keys: Vec<(String, String)>,

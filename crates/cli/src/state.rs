@@ -27,7 +27,7 @@ pub(crate) fn size(manifest: &Manifest) -> Size {
 }
 
 /// The state of those operators.
-fn size_of(manifest: &Manifest, wanted: impl Fn(usize) -> bool) -> Size {
+fn size_of(manifest: &Manifest, wanted: impl Fn(u32) -> bool) -> Size {
     let operators = manifest.tasks.iter().flat_map(|task| &task.operators).filter(|op| wanted(op.number));
     operators.flat_map(|operator| &operator.files).fold(Size::default(), |size, file| Size {
         files: size.files + 1,
@@ -75,7 +75,7 @@ pub(crate) fn state(arguments: &arguments::State) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check_operator(manifest: &Manifest, number: usize) -> Result<()> {
+fn check_operator(manifest: &Manifest, number: u32) -> Result<()> {
     let name = format!("state {number}: ");
     if manifest.outline.iter().any(|line| line.starts_with(&name)) {
         return Ok(());

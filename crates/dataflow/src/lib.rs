@@ -3,6 +3,7 @@
 
 mod decimal;
 mod expr;
+mod identity;
 mod options;
 mod plan;
 mod spec;
@@ -11,8 +12,9 @@ mod table;
 
 pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
 pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
+pub use identity::{Identities, Part, PartSpec};
 pub use options::{CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
-pub use plan::{Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
+pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, SinkSpec, SourceSpec,
     StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,

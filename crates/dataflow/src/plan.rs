@@ -2,14 +2,16 @@
 
 use std::fmt;
 
-use anabranch_model::{KeyGroups, PlanVersion, StageId};
+use std::collections::BTreeMap;
+
+use anabranch_model::{KeyGroupRange, KeyGroups, PlanVersion, StageId, TaskId};
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-use crate::{JobOptions, OperatorSpec, SinkSpec, SourceSpec};
+use crate::{Identities, JobOptions, OperatorSpec, SinkSpec, SourceSpec};
 
 /// Version of the plan's serialized form.
-pub const PLAN_FORMAT: u32 = 3;
+pub const PLAN_FORMAT: u32 = 4;
 
 /// A job's dataflow. Stages are in topological order: an exchange leads from an earlier stage to a later one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +28,38 @@ pub struct Plan {
     pub stages: Vec<Stage>,
     /// Exchanges between stages.
     pub exchanges: Vec<Exchange>,
+    /// Which parts of the plan keep something between epochs, and under which identity it is filed.
+    pub identities: Identities,
+    /// Which key groups each task owns.
+    pub assignment: Assignment,
+}
+
+/// Which task of a stage owns which key groups: rows of a hash exchange go to the owner of their key group, and the owner
+/// has its state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// For each stage, the key groups of its tasks in their order.
+    key_groups: BTreeMap<StageId, Vec<KeyGroupRange>>,
+}
+
+impl Assignment {
+    /// Every task of a stage owns about as many key groups as any other.
+    fn even(groups: KeyGroups, stages: &[Stage]) -> Assignment {
+        let of = |stage: &Stage| (0..stage.parallelism).map(|task| groups.share(task, stage.parallelism)).collect();
+        Assignment { key_groups: stages.iter().map(|stage| (stage.id, of(stage))).collect() }
+    }
+
+    /// The key groups of each task of a stage.
+    #[must_use]
+    pub fn of(&self, stage: StageId) -> &[KeyGroupRange] {
+        self.key_groups.get(&stage).map_or(&[], Vec::as_slice)
+    }
+
+    /// The key groups of a task.
+    #[must_use]
+    pub fn of_task(&self, task: TaskId) -> KeyGroupRange {
+        self.of(task.stage).get(task.index as usize).copied().unwrap_or(KeyGroupRange::EMPTY)
+    }
 }
 
 /// Operators fused into one chain. Its rows come from its source or from the exchanges into its main port, pass
@@ -89,6 +123,15 @@ pub enum ExchangeKind {
 }
 
 impl Plan {
+    /// The first version of a job's plan.
+    #[must_use]
+    pub fn new(key_groups: KeyGroups, options: JobOptions, stages: Vec<Stage>, exchanges: Vec<Exchange>) -> Plan {
+        let identities = Identities::new(&stages, &exchanges);
+        let assignment = Assignment::even(key_groups, &stages);
+        let (format, version) = (PLAN_FORMAT, PlanVersion(1));
+        Plan { format, version, key_groups, options, stages, exchanges, identities, assignment }
+    }
+
     /// The stage with this identifier.
     #[must_use]
     pub fn stage(&self, id: StageId) -> &Stage {

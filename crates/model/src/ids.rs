@@ -81,6 +81,56 @@ impl fmt::Display for TaskId {
     }
 }
 
+/// Identity of a part of a job that keeps something between epochs: a source its positions, an operator its state, a sink
+/// what it has prepared. It stays the same in all versions of the plan, at any parallelism and after every restart, and
+/// what the part keeps is filed under it. An identity is never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct OperatorId {
+    /// What it identifies.
+    pub kind: OperatorKind,
+    /// Number among those of its kind.
+    pub number: u32,
+}
+
+/// The kinds of parts that keep something between epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum OperatorKind {
+    /// Reads a table, and keeps positions.
+    Source,
+    /// Keeps state.
+    State,
+    /// Writes a table, and keeps what it has prepared.
+    Sink,
+}
+
+impl OperatorId {
+    /// Reads the text that `Display` writes.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<OperatorId> {
+        let (kind, number) = text.split_once(' ')?;
+        let kinds = [OperatorKind::Source, OperatorKind::State, OperatorKind::Sink];
+        let kind = kinds.into_iter().find(|known| known.name() == kind)?;
+        Some(OperatorId { kind, number: number.parse().ok()? })
+    }
+}
+
+impl OperatorKind {
+    fn name(self) -> &'static str {
+        match self {
+            OperatorKind::Source => "source",
+            OperatorKind::State => "state",
+            OperatorKind::Sink => "sink",
+        }
+    }
+}
+
+/// `state 12`, as in the outline of a checkpoint.
+impl fmt::Display for OperatorId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.number)
+    }
+}
+
 /// A partition of a source: a Kafka partition, a file, a generator's share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PartitionId(pub u32);

@@ -18,18 +18,44 @@ impl KeyGroups {
         KeyGroup(((u128::from(hash) * u128::from(self.0)) >> 64) as u16)
     }
 
-    /// The task, of `parallelism`, that owns a key group. Each task owns one contiguous range.
-    #[inline]
+    /// The share of one of `tasks` tasks, if each owns consecutive key groups and about as many as any other.
     #[must_use]
-    pub fn owner(self, group: KeyGroup, parallelism: u32) -> u32 {
-        u32::from(group.0) * parallelism / u32::from(self.0)
+    pub fn share(self, task: u32, tasks: u32) -> KeyGroupRange {
+        let first = |task: u32| (task * u32::from(self.0)).div_ceil(tasks) as u16;
+        KeyGroupRange { first: first(task), end: first(task + 1) }
     }
 
-    /// The key groups that a task owns, as a range.
+    /// All of them.
     #[must_use]
-    pub fn owned(self, task: u32, parallelism: u32) -> std::ops::Range<u16> {
-        let first = |task: u32| (task * u32::from(self.0)).div_ceil(parallelism) as u16;
-        first(task)..first(task + 1)
+    pub fn all(self) -> KeyGroupRange {
+        KeyGroupRange { first: 0, end: self.0 }
+    }
+}
+
+/// Consecutive key groups: `first..end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyGroupRange {
+    /// The first one.
+    pub first: u16,
+    /// The one after the last.
+    pub end: u16,
+}
+
+impl KeyGroupRange {
+    /// None.
+    pub const EMPTY: KeyGroupRange = KeyGroupRange { first: 0, end: 0 };
+
+    /// Whether a key group is one of them.
+    #[inline]
+    #[must_use]
+    pub fn contains(self, group: KeyGroup) -> bool {
+        (self.first..self.end).contains(&group.0)
+    }
+
+    /// Whether any key group is in both.
+    #[must_use]
+    pub fn overlaps(self, other: KeyGroupRange) -> bool {
+        self.first.max(other.first) < self.end.min(other.end)
     }
 }
 
@@ -38,18 +64,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owner_and_owned_agree_for_every_parallelism() {
+    fn the_shares_of_all_tasks_are_consecutive_about_equal_and_everything() {
         for count in [1, 7, 128, 1024] {
             let groups = KeyGroups(count);
-            for parallelism in 1..=u32::from(count).min(130) {
-                for task in 0..parallelism {
-                    for group in groups.owned(task, parallelism) {
-                        assert_eq!(groups.owner(KeyGroup(group), parallelism), task);
-                    }
+            for tasks in 1..=u32::from(count).min(130) {
+                let mut next = 0;
+                for task in 0..tasks {
+                    let share = groups.share(task, tasks);
+                    assert_eq!(share.first, next);
+                    let fair = u32::from(count) / tasks;
+                    assert!((fair..=fair + 1).contains(&u32::from(share.end - share.first)), "{share:?}");
+                    next = share.end;
                 }
-                let total: usize = (0..parallelism).map(|t| groups.owned(t, parallelism).len()).sum();
-                assert_eq!(total, usize::from(count));
+                assert_eq!(next, count);
             }
+        }
+    }
+
+    #[test]
+    fn ranges_overlap_if_a_key_group_is_in_both() {
+        let range = |first, end| KeyGroupRange { first, end };
+        let by_element = |a: KeyGroupRange, b: KeyGroupRange| (a.first..a.end).any(|group| b.contains(KeyGroup(group)));
+        for (a, b) in [(0, 4), (4, 4), (2, 3)].into_iter().flat_map(|a| [(3, 9), (4, 5), (0, 0)].map(|b| (a, b))) {
+            let (a, b) = (range(a.0, a.1), range(b.0, b.1));
+            assert_eq!((a.overlaps(b), b.overlaps(a)), (by_element(a, b), by_element(a, b)), "{a:?} {b:?}");
         }
     }
 }

@@ -23,8 +23,8 @@ mod values;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, SinkSpec, Stage};
-use anabranch_model::{Error, KeyGroups, PlanVersion, Result, StageId};
+use anabranch_dataflow::{Exchange, ExchangeKind, Plan, Port, SinkSpec, Stage};
+use anabranch_model::{Error, KeyGroups, Result, StageId};
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
@@ -70,14 +70,7 @@ pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions
         (stages, exchanges) = (lowering.stages, lowering.exchanges);
     }
     scan::report_malformed_once(&mut stages, &exchanges);
-    Ok(Plan {
-        format: PLAN_FORMAT,
-        version: PlanVersion(1),
-        key_groups: KeyGroups(options.key_groups),
-        options: catalog.settings.job.clone(),
-        stages,
-        exchanges,
-    })
+    Ok(Plan::new(KeyGroups(options.key_groups), catalog.settings.job.clone(), stages, exchanges))
 }
 
 /// The stages created so far.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_dataflow::{
-    AggregatePhase, Exchange, ExchangeKind, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
+    AggregatePhase, Exchange, ExchangeKind, Identities, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
 };
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskCounters, TaskId};
 use anabranch_operators::{Committable, Connectors, Delivery, Former, Functions, Host, TaskContext};
@@ -21,7 +21,6 @@ use crate::inbox::Inbox;
 use crate::inbox_task::{InboxTask, Side, TaskParts};
 use crate::job::TaskView;
 use crate::mailbox::Mailbox;
-use crate::outline::Outline;
 use crate::recorder::Work;
 use crate::source_task::{SourceParts, SourceTask};
 
@@ -129,7 +128,6 @@ pub(crate) struct DurableParts<'a> {
     pub(crate) scope: &'a str,
     /// Names that it had before, see [`FormerNames`](crate::durable::FormerNames).
     pub(crate) former: &'a [String],
-    pub(crate) outline: &'a Outline,
     pub(crate) state: JobState,
     /// How often a task reports that it gets further with restoring its state.
     pub(crate) progress_interval: Duration,
@@ -203,7 +201,7 @@ impl Builder<'_> {
             index: id.index,
             parallelism: stage.parallelism,
             batch_rows: self.plan.options.batch_rows,
-            delivery: self.delivery(|outline| Some(outline.sink(stage.id)?.to_string())),
+            delivery: self.delivery(|identities| Some(identities.sink(stage.id)?.number.to_string())),
             clock: Arc::clone(&self.clock),
             host: Arc::clone(&self.host),
         };
@@ -211,7 +209,7 @@ impl Builder<'_> {
         let tail = match &stage.sink {
             Some(sink) => {
                 let durable = self.durable.as_ref();
-                let prepared = durable.and_then(|d| d.state.sinks.get(&d.outline.sink(stage.id)?));
+                let prepared = durable.and_then(|d| d.state.sinks.get(&self.plan.identities.sink(stage.id)?));
                 Tail::Sink(self.sink(sink, &context, prepared)?)
             }
             None => Tail::Exchanges(self.plan.outputs(stage.id).map(|e| self.writer(e, id)).collect::<Result<_>>()?),
@@ -225,10 +223,11 @@ impl Builder<'_> {
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
         let shared = (Arc::clone(&counters), Arc::clone(&self.control));
         let chain = Chain::new(stage, input, tail, options, self.functions, shared, clock)?;
-        let restore = self.durable.as_ref().map(|DurableParts { outline, state, .. }| {
-            let state = |place| Some((place, state.operators.get(&outline.operator(stage.id, place)?)?.clone()));
+        let restore = self.durable.as_ref().map(|DurableParts { state, .. }| {
+            let Plan { identities, assignment, key_groups, .. } = self.plan;
+            let state = |place| Some((place, state.operators.get(&identities.state(stage.id, place)?)?.clone()));
             let operators = (0..stage.operators.len()).filter_map(state).collect();
-            Restore { operators, index: id.index, parallelism: stage.parallelism, groups: self.plan.key_groups }
+            Restore { operators, is_first: id.index == 0, own: assignment.of_task(id), groups: *key_groups }
         });
         let restores = restore.as_ref().is_some_and(|restore: &Restore| !restore.operators.is_empty());
         let after = self.durable.as_ref().map_or(Epoch(0), |durable| durable.after);
@@ -270,10 +269,10 @@ impl Builder<'_> {
 
     /// When rows leave a sink, and what distinguishes its writer from the job's other writers: two inserts into one
     /// table must not treat each other's results as their own.
-    fn delivery(&self, writer: impl Fn(&Outline) -> Option<String>) -> Delivery {
+    fn delivery(&self, writer: impl Fn(&Identities) -> Option<String>) -> Delivery {
         match &self.durable {
-            Some(DurableParts { scope, former, outline, state, work: Some(_), .. }) => {
-                let writer = writer(outline);
+            Some(DurableParts { scope, former, state, work: Some(_), .. }) => {
+                let writer = writer(&self.plan.identities);
                 let of = |job: &str| writer.as_ref().map_or_else(|| job.to_owned(), |writer| format!("{job}-{writer}"));
                 let scopes = former.iter().map(|job| of(job)).collect();
                 Delivery::ExactlyOnce { scope: of(scope), former: Former { scopes, tasks: state.parallelism } }
@@ -295,16 +294,17 @@ impl Builder<'_> {
     fn source(&self, stage: &Stage, parts: TaskParts, context: &TaskContext) -> Result<SourceTask> {
         let Some(spec) = &stage.source else { return Err(Error::internal("not a source")) };
         let place = |e: Error| e.at(format!("table {}", spec.table));
-        let restored = self.durable.as_ref().and_then(|durable| {
-            let number = durable.outline.source(stage.id)?;
-            durable.state.sources.get(&number)
-        });
+        let restored = self
+            .durable
+            .as_ref()
+            .and_then(|durable| durable.state.sources.get(&self.plan.identities.source(stage.id)?));
         let positions = restored.map(|restored| &restored.positions);
         let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
         let dead_letter = match &spec.on_malformed {
             OnMalformed::DeadLetter(sink) => {
                 // The stage may also have a sink, which needs a different name.
-                let delivery = self.delivery(|outline| Some(format!("malformed-{}", outline.source(stage.id)?)));
+                let delivery =
+                    self.delivery(|identities| Some(format!("malformed-{}", identities.source(stage.id)?.number)));
                 let context = TaskContext { delivery, ..context.clone() };
                 Some(self.sink(sink, &context, restored.map(|restored| &restored.dead_letters))?)
             }
@@ -338,7 +338,8 @@ impl Builder<'_> {
         let all = entry.inboxes.iter().enumerate().filter(|(to, _)| !forward || *to == from.index as usize);
         let senders = all.map(|(_, inbox)| ChannelSender { inbox: Arc::clone(inbox), channel }).collect();
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
-        Ok(ExchangeWriter::new(exchange.kind.clone(), senders, self.plan.key_groups, options, clock))
+        let owners = (self.plan.key_groups, self.plan.assignment.of(exchange.to));
+        Ok(ExchangeWriter::new(exchange.kind.clone(), senders, owners, options, clock))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use anabranch_dataflow::{JobOptions, Stage};
 use anabranch_model::{
-    Clock, Epoch, Error, EventTime, KeyGroups, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes,
+    Clock, Epoch, Error, EventTime, KeyGroupRange, KeyGroups, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes,
 };
 use anabranch_operators::{
     Committable, Dropped, Element, Functions, Operator, Output, Sink, StateShape, build_operator, hash_keys,
@@ -64,8 +64,10 @@ pub(crate) struct SinkTail {
 pub(crate) struct Restore {
     /// By their places in the chain.
     pub(crate) operators: BTreeMap<usize, RestoredOperator>,
-    pub(crate) index: u32,
-    pub(crate) parallelism: u32,
+    /// State without keys belongs to the first task of the stage, whichever task had it.
+    pub(crate) is_first: bool,
+    /// The key groups that the task owns, of so many.
+    pub(crate) own: KeyGroupRange,
     pub(crate) groups: KeyGroups,
 }
 
@@ -292,17 +294,16 @@ impl Chain {
     /// Restores the operators: this task takes the rows of its own key groups. Calls `wanted` after each piece, and
     /// returns early once that is false.
     pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
-        let Restore { operators, index, parallelism, groups } = restore;
+        let Restore { operators, is_first, own, groups } = restore;
         for (place, link) in self.links.iter_mut().enumerate() {
             let (Some(shape), Some(state)) = (link.operator.state_shape(), operators.get(&place)) else { continue };
             let own = match shape.keys.is_empty() {
-                // State without keys belongs to the first task, whichever task had it.
-                true if *index == 0 => 0..groups.0,
-                true => 0..0,
-                false => groups.owned(*index, *parallelism),
+                true if *is_first => groups.all(),
+                true => KeyGroupRange::EMPTY,
+                false => *own,
             };
-            for rows in state.rows(*groups, own) {
-                let own = own_rows(&rows?, &shape, *index, *parallelism, *groups)?;
+            for rows in state.rows(own) {
+                let own = own_rows(&rows?, &shape, own, *groups)?;
                 if own.num_rows() > 0 {
                     link.operator.restore(own)?;
                 }
@@ -443,15 +444,9 @@ impl SinkTail {
     }
 }
 
-/// The rows of state whose key groups a task owns; state without keys belongs to the first task. The columns after the
-/// keys may have the form of an earlier version, which the operator converts.
-fn own_rows(
-    rows: &RecordBatch,
-    shape: &StateShape,
-    index: u32,
-    parallelism: u32,
-    groups: KeyGroups,
-) -> Result<RecordBatch> {
+/// The rows of state whose key groups a task owns; all rows if the state has no keys. The columns after the keys may have the
+/// form of an earlier version, which the operator converts.
+fn own_rows(rows: &RecordBatch, shape: &StateShape, own: KeyGroupRange, groups: KeyGroups) -> Result<RecordBatch> {
     let types = |schema: &SchemaRef| -> Vec<String> {
         schema.fields().iter().take(shape.keys.end).map(|field| field.data_type().to_string()).collect()
     };
@@ -464,12 +459,11 @@ fn own_rows(
         .remedy("use the query that wrote the checkpoint, or start without the checkpoint"));
     }
     if shape.keys.is_empty() {
-        return Ok(if index == 0 { rows.clone() } else { rows.slice(0, 0) });
+        return Ok(rows.clone());
     }
     let mut hashes = Vec::new();
     hash_keys(&rows.columns()[shape.keys.clone()], rows.num_rows(), &mut hashes)?;
-    let own: BooleanArray =
-        hashes.iter().map(|hash| Some(groups.owner(groups.of(*hash), parallelism) == index)).collect();
+    let own: BooleanArray = hashes.iter().map(|hash| Some(own.contains(groups.of(*hash)))).collect();
     Ok(filter_record_batch(rows, &own)?)
 }
 

@@ -18,12 +18,11 @@ use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input,
 use anabranch_state::{Log, Store, TaskState};
 
 use crate::assembly::{Assembly, DurableParts, assemble};
-use crate::durable::{FormerNames, beginning, load, resumes};
+use crate::durable::{FormerNames, JobState, load, resumes};
 use crate::job::{Committed, Shared};
 use crate::journal::{Journal, in_memory};
 use crate::mailbox::Mailbox;
 use crate::origin::Origin;
-use crate::outline::Outline;
 use crate::recorder::Work;
 use crate::running::{Drive, END_MAX, Running, Threads};
 use crate::settings::all_tasks;
@@ -46,7 +45,6 @@ pub(crate) enum Message {
 pub(crate) struct Durable {
     pub(crate) plan: Plan,
     pub(crate) connectors: Connectors,
-    pub(crate) outline: Outline,
     /// What it starts from while it has no checkpoint.
     pub(crate) origin: Option<Origin>,
     pub(crate) store: Store,
@@ -473,14 +471,13 @@ impl Durable {
         // The recorder ends only after the driver.
         let _ = self.work.send(Work::Begin(incarnation));
         let state = match from {
-            Some(checkpoint) => load(&self.store, checkpoint)?,
-            None => beginning(self.origin.as_ref(), &self.outline)?,
+            Some(checkpoint) => load(&self.store, self.plan.key_groups, checkpoint)?,
+            None => self.origin.as_ref().map_or(Ok(JobState::default()), |origin| origin.load(&self.plan))?,
         };
         let parts = DurableParts {
             after: from.map_or(Epoch(0), |checkpoint| checkpoint.epoch),
             scope: &self.job,
             former: from.map_or(&[], |checkpoint| self.former.behind(checkpoint.incarnation)),
-            outline: &self.outline,
             state,
             progress_interval: self.progress_interval,
             work: Some(self.work.clone()),

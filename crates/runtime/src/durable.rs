@@ -1,13 +1,15 @@
 //! Takes a job over: the log decides who owns it, and the newest undamaged checkpoint what it resumes from.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, KeyGroups, Result, Rng};
+use anabranch_model::{
+    Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, KeyGroupRange, KeyGroups, OperatorId, OperatorKind, Result,
+    Rng, StageId,
+};
 use anabranch_operators::{Committable, Positions};
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Entry, Input, Owner, Tasks};
@@ -16,7 +18,6 @@ use arrow::array::RecordBatch;
 
 use crate::journal::{CheckpointId, Journal};
 use crate::origin::Origin;
-use crate::outline::Outline;
 use crate::recorder::{Recorder, Work};
 
 /// Names that a job, or a file system, creates in the directory.
@@ -41,6 +42,8 @@ pub struct Checkpointing {
 
 /// A job whose current incarnation is in the log.
 pub(crate) struct TakenOver {
+    /// The plan, with the identities that its parts have in the checkpoint or in the savepoint that the job resumes from.
+    pub(crate) plan: Plan,
     pub(crate) coordinator: Coordinator<TaskState>,
     pub(crate) incarnation: Incarnation,
     /// The epoch after which the job resumes.
@@ -106,12 +109,11 @@ impl Checkpointing {
         clock: &Arc<dyn Clock>,
         origin: Option<&Origin>,
     ) -> Result<Option<TakenOver>> {
-        let outline = Outline::new(plan);
         self.check_place()?;
         let (mut aside, mut owners) = (BTreeMap::<CheckpointId, Error>::new(), Rng::new(self.seed));
         loop {
             let (store, job) = (self.store.clone(), self.new_job.clone());
-            let mut journal = Journal::new(store, job, plan.version, &outline);
+            let mut journal = Journal::new(store, job, plan);
             let entries = journal.entries(&mut aside)?;
             if entries.is_empty() {
                 self.check_new_place()?;
@@ -128,14 +130,14 @@ impl Checkpointing {
                 Begun::Ended => return Ok(None),
                 Begun::Fenced => return Err(Journal::lost(&self.store)),
             };
-            let state = match &from {
-                Some(checkpoint) => match self.load_or_set_aside(checkpoint, incarnation, &mut aside)? {
-                    Some(state) => state,
+            let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
+            let (plan, state) = match &from {
+                Some(checkpoint) => match self.load_or_set_aside(plan, checkpoint, incarnation, &mut aside)? {
+                    Some(state) => (journal.carry(plan, (checkpoint.incarnation, checkpoint.epoch)), state),
                     None => continue,
                 },
-                None => beginning(origin, &outline)?,
+                None => begin_with(origin, plan)?,
             };
-            let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
             let others = match id {
                 Some(id) => journal.confirm(id).map(|()| None)?,
                 None => check_none_is_unusable(&journal, &mut aside).and_then(|()| self.others())?,
@@ -150,10 +152,11 @@ impl Checkpointing {
             job.clone_into(&mut journal.job);
             journal.origin = begun_with;
             journal.remove_strays(incarnation)?;
-            let file_bytes = plan.options.thresholds.state_file_bytes;
-            let recorder = Recorder::new(journal, outline, incarnation, Arc::clone(clock), file_bytes);
+            journal.set_plan(&plan);
+            let recorder = Recorder::new(journal, &plan, incarnation, Arc::clone(clock));
             let after = from.map_or(Epoch(0), |checkpoint| checkpoint.epoch);
             return Ok(Some(TakenOver {
+                plan,
                 coordinator,
                 incarnation,
                 after,
@@ -181,11 +184,12 @@ impl Checkpointing {
     /// Reads a checkpoint; a damaged one is recorded in `aside`.
     fn load_or_set_aside(
         &self,
+        plan: &Plan,
         checkpoint: &Checkpoint<TaskState>,
         own: Incarnation,
         aside: &mut BTreeMap<CheckpointId, Error>,
     ) -> Result<Option<JobState>> {
-        match load(&self.store, checkpoint) {
+        match load(&self.store, plan.key_groups, checkpoint) {
             Ok(state) => Ok(Some(state)),
             // The next owner removes files of the checkpoints that it does not need.
             Err(error) if error.kind() == ErrorKind::Damaged && Journal::is_taken_over(&self.store, own) => {
@@ -324,9 +328,12 @@ pub(crate) fn resumes(incarnation: Incarnation, epoch: Epoch) -> String {
     format!("resumes from the checkpoint of epoch {}, incarnation {}", epoch.0, incarnation.0)
 }
 
-/// The state of a job that has no checkpoint yet.
-pub(crate) fn beginning(origin: Option<&Origin>, outline: &Outline) -> Result<JobState> {
-    origin.map_or_else(|| Ok(JobState::default()), |origin| origin.load(outline))
+/// The plan of a job that has no checkpoint yet, and the state that it begins with.
+pub(crate) fn begin_with(origin: Option<&Origin>, plan: &Plan) -> Result<(Plan, JobState)> {
+    let Some(origin) = origin else { return Ok((plan.clone(), JobState::default())) };
+    let plan = origin.carry(plan)?;
+    let state = origin.load(&plan)?;
+    Ok((plan, state))
 }
 
 /// A number that no other process draws.
@@ -337,15 +344,15 @@ pub fn random_seed() -> u64 {
     std::hash::BuildHasher::hash_one(&random, std::process::id())
 }
 
-/// A checkpoint in memory, by the numbers of the plan's outline.
+/// A checkpoint in memory, by the identities of a plan's parts.
 #[derive(Debug, Default)]
 pub(crate) struct JobState {
     /// Largest number of tasks that a stage had.
     pub(crate) parallelism: u32,
-    pub(crate) sources: BTreeMap<usize, RestoredSource>,
-    pub(crate) operators: BTreeMap<usize, RestoredOperator>,
+    pub(crate) sources: BTreeMap<OperatorId, RestoredSource>,
+    pub(crate) operators: BTreeMap<OperatorId, RestoredOperator>,
     /// What sinks have prepared, oldest first.
-    pub(crate) sinks: BTreeMap<usize, Vec<Committable>>,
+    pub(crate) sinks: BTreeMap<OperatorId, Vec<Committable>>,
 }
 
 impl JobState {
@@ -373,21 +380,17 @@ pub(crate) struct RestoredOperator {
     files: Vec<RestoredFile>,
 }
 
-/// A file of state, and which of how many tasks wrote it: it only has rows of that task's key groups.
+/// A file of state, and the key groups that it may have rows of.
 #[derive(Clone, Debug)]
 struct RestoredFile {
     blob: Blob,
-    index: u32,
-    parallelism: u32,
+    key_groups: KeyGroupRange,
 }
 
 impl RestoredOperator {
     /// Its rows that may belong to these key groups, a batch at a time: all of them may not fit into memory.
-    pub(crate) fn rows(&self, groups: KeyGroups, own: Range<u16>) -> impl Iterator<Item = Result<RecordBatch>> {
-        let files = self.files.iter().filter(move |file| {
-            let written = groups.owned(file.index, file.parallelism);
-            written.start < own.end && own.start < written.end
-        });
+    pub(crate) fn rows(&self, own: KeyGroupRange) -> impl Iterator<Item = Result<RecordBatch>> {
+        let files = self.files.iter().filter(move |file| file.key_groups.overlaps(own));
         files.flat_map(|file| self.read(file).unwrap_or_else(|error| Box::new(std::iter::once(Err(error)))))
     }
 
@@ -399,11 +402,26 @@ impl RestoredOperator {
 }
 
 /// Reads a whole checkpoint.
-pub(crate) fn load(store: &Store, checkpoint: &Checkpoint<TaskState>) -> Result<JobState> {
-    let mut state = JobState::default();
-    let tasks: Vec<&TaskState> = checkpoint.tasks.values().collect();
-    for task in &tasks {
-        add_task(store, &mut state, task, parallelism_of(task, &tasks))?;
+pub(crate) fn load(store: &Store, groups: KeyGroups, checkpoint: &Checkpoint<TaskState>) -> Result<JobState> {
+    add_tasks(store, groups, checkpoint.tasks.values())
+}
+
+/// The snapshots of all tasks together.
+pub(crate) fn add_tasks<'a>(
+    store: &Store,
+    groups: KeyGroups,
+    tasks: impl Iterator<Item = &'a TaskState> + Clone,
+) -> Result<JobState> {
+    let mut parallelism: BTreeMap<StageId, u32> = BTreeMap::new();
+    for task in tasks.clone() {
+        let tasks = parallelism.entry(task.task.stage).or_default();
+        *tasks = (*tasks).max(task.task.index + 1);
+    }
+    let mut state = JobState { parallelism: parallelism.values().copied().max().unwrap_or(0), ..JobState::default() };
+    for task in tasks {
+        // What formats 1 to 3 do not say of each file.
+        let share = groups.share(task.task.index, parallelism[&task.task.stage]);
+        add_task(store, &mut state, task, share)?;
     }
     let dead_letters = state.sources.values_mut().map(|source| &mut source.dead_letters);
     for prepared in state.sinks.values_mut().chain(dead_letters) {
@@ -412,25 +430,15 @@ pub(crate) fn load(store: &Store, checkpoint: &Checkpoint<TaskState>) -> Result<
     Ok(state)
 }
 
-/// Number of tasks that the task's stage had.
-pub(crate) fn parallelism_of(task: &TaskState, tasks: &[&TaskState]) -> u32 {
-    tasks
-        .iter()
-        .filter(|other| other.task.stage == task.task.stage)
-        .map(|other| other.task.index + 1)
-        .max()
-        .unwrap_or(1)
-}
-
-/// Adds what one of `parallelism` tasks has saved.
-pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState, parallelism: u32) -> Result<()> {
+/// Adds what a task has saved.
+fn add_task(store: &Store, state: &mut JobState, task: &TaskState, share: KeyGroupRange) -> Result<()> {
     let read = |prepared: &Prepared| -> Result<Committable> {
         let content = store.get_blob(&prepared.blob)?;
         Ok(Committable { epoch: prepared.epoch, task: prepared.task, content })
     };
-    state.parallelism = state.parallelism.max(parallelism);
+    let id = |kind, number| OperatorId { kind, number };
     if let Some(source) = &task.source {
-        let restored = state.sources.entry(source.number).or_default();
+        let restored = state.sources.entry(id(OperatorKind::Source, source.number)).or_default();
         restored.positions.extend(source.positions.clone());
         let watermarks = source.watermarks_ms.iter();
         restored.watermarks.extend(watermarks.map(|(name, ms)| (name.clone(), EventTime(*ms))));
@@ -441,16 +449,17 @@ pub(crate) fn add_task(store: &Store, state: &mut JobState, task: &TaskState, pa
     for operator in &task.operators {
         let watermark = EventTime(operator.watermark_ms);
         let none = RestoredOperator { watermark, store: store.clone(), files: Vec::new() };
-        let restored = state.operators.entry(operator.number).or_insert(none);
+        let restored = state.operators.entry(id(OperatorKind::State, operator.number)).or_insert(none);
         restored.watermark = restored.watermark.min(watermark);
         for file in &operator.files {
             // Damage must be found now, while an older checkpoint can be used instead.
             store.get_blob(&file.blob)?;
-            restored.files.push(RestoredFile { blob: file.blob.clone(), index: task.task.index, parallelism });
+            let key_groups = file.key_groups.unwrap_or(share);
+            restored.files.push(RestoredFile { blob: file.blob.clone(), key_groups });
         }
     }
     if let Some(sink) = &task.sink {
-        let restored = state.sinks.entry(sink.number).or_default();
+        let restored = state.sinks.entry(id(OperatorKind::Sink, sink.number)).or_default();
         for prepared in &sink.prepared {
             restored.push(read(prepared)?);
         }

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::{ExchangeKind, JobOptions};
-use anabranch_model::{Clock, Envelope, EventTime, KeyGroups, Marker, Nanos, Result, Stamped, batch_bytes};
+use anabranch_model::{
+    Clock, Envelope, EventTime, KeyGroupRange, KeyGroups, Marker, Nanos, Result, Stamped, batch_bytes,
+};
 use anabranch_operators::hash_keys;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{concat_batches, take};
@@ -63,12 +65,14 @@ impl ExchangeWriter {
     pub(crate) fn new(
         kind: ExchangeKind,
         senders: Vec<ChannelSender>,
-        key_groups: KeyGroups,
+        (key_groups, assignment): (KeyGroups, &[KeyGroupRange]),
         options: &JobOptions,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let tasks = senders.len() as u32;
-        let owners = (0..key_groups.0).map(|g| key_groups.owner(anabranch_model::KeyGroup(g), tasks)).collect();
+        let mut owners = vec![0; usize::from(key_groups.0)];
+        for (task, range) in (0..).zip(assignment) {
+            owners[usize::from(range.first)..usize::from(range.end)].fill(task);
+        }
         // What waits on this side of a channel is at most half of what may wait in it.
         let bytes_wanted = senders.iter().map(|sender| sender.inbox.capacity() / 2).min().unwrap_or(usize::MAX);
         let target = |sender| Target {
@@ -330,7 +334,9 @@ mod tests {
         let senders = inboxes.iter().map(|inbox| ChannelSender { inbox: Arc::clone(inbox), channel: 0 }).collect();
         let kind = ExchangeKind::Hash { keys: vec![0] };
         let options = JobOptions { buffer_timeout: std::time::Duration::from_secs(1), ..JobOptions::default() };
-        let mut writer = ExchangeWriter::new(kind, senders, KeyGroups(128), &options, Arc::clone(&clock));
+        let groups = KeyGroups(128);
+        let owners = [0, 1, 2].map(|task| groups.share(task, 3));
+        let mut writer = ExchangeWriter::new(kind, senders, (groups, &owners), &options, Arc::clone(&clock));
         let mut received = 0;
         for first in (0..600_i64).step_by(6) {
             let text = |n: i64| Some(format!("{n} {}", "x".repeat(1000)));

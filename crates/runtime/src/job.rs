@@ -17,12 +17,11 @@ use anabranch_state::Log;
 
 use crate::assembly::{Assembly, DurableParts, assemble};
 use crate::driver::{Driver, Durable, Message};
-use crate::durable::{Begun, Checkpointing, TakenOver, begin, beginning};
+use crate::durable::{Begun, Checkpointing, TakenOver, begin, begin_with};
 use crate::inbox::{Inbox, QueueStats};
 use crate::journal::{Journal, in_memory};
 use crate::mailbox::Mailbox;
 use crate::origin::Origin;
-use crate::outline::Outline;
 use crate::recorder::{Recorder, Work};
 use crate::running::{Drive, Running, no_thread, panicked};
 use crate::settings::{config, progress_interval, tasks};
@@ -273,9 +272,9 @@ pub(crate) fn prepare(
     };
     for attempt in 1.. {
         let Some(mut taken) = checkpointing.take_over(plan, &config, &tasks, clock, origin)? else { break };
-        match assemble_taken(plan, connectors, &handle, checkpointing, &mut taken) {
+        match assemble_taken(connectors, &handle, checkpointing, &mut taken) {
             Ok(assembly) => {
-                let prepared = durable(plan, connectors, &handle, received, (checkpointing, taken, assembly), drive);
+                let prepared = durable(connectors, &handle, received, (checkpointing, taken, assembly), drive);
                 return Ok((handle, Some(prepared)));
             }
             Err(_) if Journal::is_taken_over(&checkpointing.store, taken.incarnation) => {
@@ -309,18 +308,14 @@ fn volatile(
     let Begun::Start(incarnation, _) = begun else {
         return Err(Error::internal("a job without a log does not begin"));
     };
-    let outline = origin.map(|_| Outline::new(plan));
-    let parts = match &outline {
-        Some(outline) => {
-            let state = beginning(origin, outline)?;
-            // Without a timeout nobody waits for its progress.
-            let progress_interval = Duration::MAX;
-            let (after, log) = (Epoch(0), None);
-            Some(DurableParts { after, scope: "", former: &[], outline, state, progress_interval, work: None, log })
-        }
-        None => None,
-    };
-    let assembly = assemble(plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), parts)?;
+    let (plan, state) = begin_with(origin, plan)?;
+    let parts = origin.map(|_| {
+        // Without a timeout nobody waits for its progress.
+        let progress_interval = Duration::MAX;
+        let (after, log) = (Epoch(0), None);
+        DurableParts { after, scope: "", former: &[], state, progress_interval, work: None, log }
+    });
+    let assembly = assemble(&plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), parts)?;
     let running = Running::new(Arc::clone(&assembly.control));
     let mail = (Arc::clone(mailbox), received);
     let driver = Driver::new(coordinator, mail, clock, Arc::clone(shared), running, drive);
@@ -329,26 +324,22 @@ fn volatile(
 
 /// The tasks of a job that was taken over, whose sinks have committed what the checkpoint holds.
 fn assemble_taken(
-    plan: &Plan,
     connectors: &Connectors,
     handle: &JobHandle,
     checkpointing: &Checkpointing,
     taken: &mut TakenOver,
 ) -> Result<Assembly> {
-    let outline = Outline::new(plan);
     let (state, work) = (std::mem::take(&mut taken.state), Some(taken.work.0.clone()));
     let log = Some(Log::new(checkpointing.store.clone()));
     let progress_interval = progress_interval(checkpointing.timeout);
     let (scope, former) = (taken.job.as_str(), taken.former.behind(Incarnation(0)));
-    let (after, outline) = (taken.after, &outline);
-    let parts = DurableParts { after, scope, former, outline, state, progress_interval, work, log };
+    let parts = DurableParts { after: taken.after, scope, former, state, progress_interval, work, log };
     let (clock, mailbox) = (Arc::clone(&handle.shared.clock), Arc::clone(&handle.mailbox));
-    assemble(plan, connectors, clock, taken.incarnation, mailbox, Some(parts))
+    assemble(&taken.plan, connectors, clock, taken.incarnation, mailbox, Some(parts))
 }
 
 /// The tasks, the driver and the recorder of a job that was taken over.
 fn durable(
-    plan: &Plan,
     connectors: &Connectors,
     handle: &JobHandle,
     received: Receiver<Message>,
@@ -356,15 +347,14 @@ fn durable(
     drive: Drive,
 ) -> Prepared {
     let JobHandle { shared, mailbox, .. } = handle;
-    let TakenOver { coordinator, recorder, job, former, origin, notices, work: (work, to_do), .. } = taken;
+    let TakenOver { plan, coordinator, recorder, job, former, origin, notices, work: (work, to_do), .. } = taken;
     notices.into_iter().for_each(|notice| shared.notify(notice));
     let running = Running::new(Arc::clone(&assembly.control));
     let mail = (Arc::clone(mailbox), received);
     let mut driver = Driver::new(coordinator, mail, Arc::clone(&shared.clock), Arc::clone(shared), running, drive);
-    let (plan, connectors, store) = (plan.clone(), connectors.clone(), checkpointing.store.clone());
-    let outline = Outline::new(&plan);
+    let (connectors, store) = (connectors.clone(), checkpointing.store.clone());
     let progress_interval = progress_interval(checkpointing.timeout);
-    driver.set_durable(Durable { plan, connectors, outline, origin, store, job, former, progress_interval, work });
+    driver.set_durable(Durable { plan, connectors, origin, store, job, former, progress_interval, work });
     Prepared { assembly, driver, recorder: Some((recorder, to_do)) }
 }
 

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, Nanos, PlanVersion, Result};
+use anabranch_dataflow::Plan;
+use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, KeyGroups, Nanos, OperatorId, PlanVersion, Result};
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Entry, Owner};
 use anabranch_state::{
-    Appended, Blob, Entry as Stored, FORMAT, Found, Lineage, Log, Manifest, Store, TaskState, decode_manifest,
-    encode_manifest,
+    Appended, Blob, Entry as Stored, FORMAT, Found, Log, Manifest, Store, TaskState, decode_manifest, encode_manifest,
 };
 
-use crate::outline::{Outline, differ, former};
+use crate::outline::{Part, fits, former, outline, read_outline};
 use crate::requests::Requests;
 
 /// Identifies a checkpoint of a job; ordered as they were committed.
@@ -24,9 +24,11 @@ pub(crate) struct Journal {
     /// [`Savepoint::id`](anabranch_state::Savepoint::id) of the savepoint that the job started from, if known.
     pub(crate) origin: Option<String>,
     version: PlanVersion,
-    /// The parts with state, one line each.
-    outline: Vec<String>,
-    lineage: Vec<Lineage>,
+    key_groups: KeyGroups,
+    /// The parts of the plan that keep something.
+    parts: Vec<Part>,
+    /// No identity ever had this number or a higher one.
+    unused: u32,
     known: BTreeMap<CheckpointId, Known>,
     /// Entries from which no job can resume, by their numbers, with the reason.
     unusable: BTreeMap<u64, String>,
@@ -43,22 +45,26 @@ struct Known {
     sequence: u64,
     job: String,
     origin: Option<String>,
+    /// Identities of the plan's parts, in their order.
+    ids: Vec<OperatorId>,
+    /// No identity ever had this number or a higher one.
+    unused: u32,
     /// Names of everything that belongs to it.
     names: BTreeSet<String>,
 }
 
 impl Journal {
-    pub(crate) fn new(store: Store, job: String, version: PlanVersion, outline: &Outline) -> Journal {
+    pub(crate) fn new(store: Store, job: String, plan: &Plan) -> Journal {
         let (log, requests) = (Log::new(store.clone()), Requests::new(store.clone()));
-        let Outline { lines, lineage, .. } = outline.clone();
         Journal {
             store,
             log,
             job,
             origin: None,
-            version,
-            outline: lines,
-            lineage,
+            version: plan.version,
+            key_groups: plan.key_groups,
+            parts: outline(plan),
+            unused: plan.identities.unused(),
             known: BTreeMap::new(),
             unusable: BTreeMap::new(),
             is_broken: false,
@@ -125,15 +131,45 @@ impl Journal {
 
     fn checkpoint(&mut self, sequence: u64, blob: &Blob) -> Result<Checkpoint<TaskState>> {
         let at = |error: Error| error.at(format!("{}/{}", self.store.place(), blob.name));
-        let mut manifest = decode_manifest(&self.store.get_blob(blob)?).map_err(at)?;
-        convert_former((&mut manifest.outline, &mut manifest.lineage), (&self.outline, &self.lineage));
-        check_fits(&manifest, &self.outline, &self.lineage).map_err(at)?;
-        let Manifest { epoch, incarnation, .. } = manifest;
+        let manifest = decode_manifest(&self.store.get_blob(blob)?).map_err(at)?;
+        let ids = self.check_fits(&manifest).map_err(at)?;
         let names = manifest.names().chain([blob.name.clone()]).collect();
-        let known = Known { sequence, job: manifest.job, origin: manifest.origin, names };
+        let Manifest { epoch, incarnation, job, origin, unused, .. } = manifest;
+        let known = Known { sequence, job, origin, ids, unused, names };
         self.known.insert((incarnation, epoch), known);
         let tasks = manifest.tasks.into_iter().map(|state| (state.task, state)).collect();
         Ok(Checkpoint { epoch, incarnation, version: self.version, tasks })
+    }
+
+    /// The parts of the plan must be those of the checkpoint: then every part is restored, and none starts empty. Returns the
+    /// identities that they have there, in the plan's order.
+    fn check_fits(&self, manifest: &Manifest) -> Result<Vec<OperatorId>> {
+        if manifest.key_groups.is_some_and(|groups| groups != self.key_groups) {
+            return Err(Error::user("the checkpoint has another number of key groups than the plan")
+                .remedy("use the version of Anabranch that wrote it"));
+        }
+        let mut then = read_outline(&manifest.outline, &manifest.lineage).ok_or_else(|| {
+            Error::outside("the outline of the checkpoint cannot be read")
+                .remedy("read it with the version of Anabranch that wrote it")
+        })?;
+        former::convert(&mut then, &self.parts);
+        fits::check(&then, &self.parts)?;
+        Ok(then.into_iter().map(|part| part.id).collect())
+    }
+
+    /// The plan, whose parts get the identities that they have in a checkpoint of the log.
+    pub(crate) fn carry(&self, plan: &Plan, checkpoint: CheckpointId) -> Plan {
+        let mut plan = plan.clone();
+        if let Some(known) = self.known.get(&checkpoint) {
+            let now = self.parts.iter().map(|part| part.id);
+            plan.identities.carry(&now.zip(known.ids.iter().copied()).collect(), known.unused);
+        }
+        plan
+    }
+
+    /// Checkpoints describe the parts of this plan from here on.
+    pub(crate) fn set_plan(&mut self, plan: &Plan) {
+        (self.parts, self.unused) = (outline(plan), plan.identities.unused());
     }
 
     /// Name of the job that wrote a checkpoint of the log, and the savepoint that it started from.
@@ -259,8 +295,10 @@ impl Journal {
             format: FORMAT,
             job: self.job.clone(),
             origin: self.origin.clone(),
-            outline: self.outline.clone(),
-            lineage: self.lineage.clone(),
+            outline: self.parts.iter().map(Part::line).collect(),
+            unused: self.unused,
+            key_groups: Some(self.key_groups),
+            lineage: self.parts.iter().filter_map(|part| part.lineage.clone()).collect(),
             epoch,
             incarnation,
             tasks: tasks.into_values().collect(),
@@ -268,8 +306,9 @@ impl Journal {
         let name = format!("manifests/{}-{}.txt", incarnation.0, epoch.0);
         let blob = self.store.put(&name, encode_manifest(&manifest)?.into())?;
         let names = manifest.names().chain([name]).collect();
-        let known = Known { sequence, job: manifest.job, origin: manifest.origin, names };
-        self.known.insert((incarnation, epoch), known);
+        let ids = self.parts.iter().map(|part| part.id).collect();
+        let Manifest { job, origin, unused, .. } = manifest;
+        self.known.insert((incarnation, epoch), Known { sequence, job, origin, ids, unused, names });
         Ok(Stored::Checkpoint { incarnation, epoch, manifest: blob })
     }
 
@@ -351,63 +390,9 @@ pub(crate) fn in_memory<S>(command: &Command<S>) -> Option<(u64, Answer<S>)> {
     }
 }
 
-/// Replaces descriptions by an earlier version with those of this version.
-fn convert_former((outline, lineage): (&mut [String], &mut [Lineage]), now: (&[String], &[Lineage])) {
-    let convert = |line: &mut String, now: &[&str]| *line = former::as_now(line, now.iter().copied()).to_owned();
-    let lines: Vec<&str> = now.0.iter().map(String::as_str).collect();
-    outline.iter_mut().for_each(|line| convert(line, &lines));
-    let through: Vec<&str> = now.1.iter().flat_map(|part| &part.through).map(String::as_str).collect();
-    lineage.iter_mut().flat_map(|part| &mut part.through).for_each(|line| convert(line, &through));
-}
-
-/// The parts with state must be those of the checkpoint: then every part is restored, and none starts empty.
-fn check_fits(manifest: &Manifest, now: &[String], lineage: &[Lineage]) -> Result<()> {
-    let then = manifest.outline.as_slice();
-    if now == then {
-        return check_order(&manifest.lineage, &manifest.outline, lineage);
-    }
-    let missing = |a: &[String], b: &[String]| a.iter().filter(|line| !b.contains(line)).cloned().collect::<Vec<_>>();
-    let (lost, new) = (missing(then, now), missing(now, then));
-    Err(Error::user(format!(
-        "the checkpoint is of another query: it has state of [{}], the query has [{}] instead",
-        lost.join("; "),
-        new.join("; ")
-    ))
-    .remedy(
-        "use the query that wrote it, give the job a new place for its checkpoints, or keep what still fits: \
-         anabranch savepoint CHECKPOINT-DIRECTORY PATH, then anabranch run FILE --from PATH",
-    ))
-}
-
-/// Statements that differ only in their expressions are identified by their order, which must be the same.
-fn check_order(then: &[Lineage], outline: &[String], now: &[Lineage]) -> Result<()> {
-    let moved = |(place, was): (usize, &Lineage)| {
-        // Some may be identical: then an identical one has always been there.
-        let is_elsewhere = |(place, is): (usize, &Lineage)| is_same(was, is) && then.get(place) != Some(was);
-        let stayed = now.get(place).is_some_and(|is| is_same(was, is));
-        let moved = !was.how.is_empty() && !stayed && now.iter().enumerate().any(is_elsewhere);
-        moved.then_some(place)
-    };
-    match then.iter().enumerate().find_map(moved) {
-        None => Ok(()),
-        Some(place) => Err(Error::user(format!(
-            "statements that write the same tables have changed places: '{}' would get the state of another one",
-            outline.get(place).map_or("", String::as_str)
-        ))
-        .remedy(
-            "restore their order, or keep their state with a savepoint: anabranch savepoint CHECKPOINT-DIRECTORY PATH, \
-             then anabranch run FILE --from PATH",
-        )),
-    }
-}
-
-/// Whether two parts are between the same tables and states, and not certainly of different queries.
-fn is_same(was: &Lineage, is: &Lineage) -> bool {
-    was.from == is.from && was.to == is.to && was.through == is.through && !differ(&was.how, &is.how)
-}
-
 #[cfg(test)]
 mod tests {
+    use anabranch_dataflow::JobOptions;
     use anabranch_state::{Access, Answer as Said, Asked};
 
     use super::*;
@@ -416,7 +401,8 @@ mod tests {
     fn requests_are_answered_by_a_checkpoint_that_is_read_back_and_not_by_the_end_of_a_process_that_lost_the_job() {
         let folder = tempfile::tempdir().expect("folder");
         let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
-        let mut journal = Journal::new(store.clone(), "ads".into(), PlanVersion(1), &Outline::default());
+        let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
+        let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
         let asked = Asked::ask(&store, "a".into(), 0).expect("asked");
         assert!(journal.look_for_requests(Nanos(0), BTreeSet::new));
         let (epoch, incarnation) = (Epoch(3), Incarnation(1));
@@ -437,30 +423,5 @@ mod tests {
         assert_eq!(asked.answer().expect("read"), None);
         journal.ended(Incarnation(2));
         assert_eq!(asked.answer().expect("read"), Some(Said::Ended));
-    }
-
-    #[test]
-    fn parts_that_have_changed_places_are_recognized_whatever_version_wrote_the_checkpoint() {
-        let part = |through: &[&str], how: &str| Lineage {
-            from: vec!["orders".into()],
-            through: through.iter().map(|line| (*line).to_owned()).collect(),
-            to: vec!["results".into()],
-            how: how.into(),
-        };
-        let outline = ["source 0".to_owned(), "source 1".to_owned()];
-        let check_order = |then: &[Lineage], outline: &[String], now: &[Lineage]| {
-            let mut then = then.to_vec();
-            convert_former((&mut outline.to_vec(), &mut then), (outline, now));
-            super::check_order(&then, outline, now)
-        };
-        let sums = ["[sum() Decimal128(20, 2)]", "[sum() Decimal128(38, 2)]"];
-        let then = [part(&[], "1-a"), part(&sums[..1], "1-b")];
-        check_order(&then, &outline, &[part(&[], "2-c"), part(&sums[1..], "2-d")]).expect("in order");
-        let error = check_order(&then, &outline, &[part(&sums[1..], "2-d"), part(&[], "2-c")]).expect_err("moved");
-        assert!(error.to_string().contains("have changed places: 'source 0'"), "{error}");
-        let then = [part(&[], "1-a"), part(&[], "1-b")];
-        check_order(&then, &outline, &[part(&[], "1-a"), part(&[], "1-b")]).expect("in order");
-        check_order(&then, &outline, &[part(&[], "1-a"), part(&[], "1-c")]).expect("changed in place");
-        check_order(&then, &outline, &[part(&[], "1-b"), part(&[], "1-a")]).expect_err("moved");
     }
 }

@@ -6,26 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_model::{Error, Result};
-use anabranch_state::Lineage;
-
-/// A part of a plan that has state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) kind: Kind,
-    /// Number among the parts of its kind.
-    pub(crate) number: usize,
-    pub(crate) description: String,
-    /// Unknown for checkpoints of earlier versions.
-    pub(crate) lineage: Option<Lineage>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    Source,
-    State,
-    Sink,
-}
+use crate::outline::Part;
 
 /// Which part of a savepoint is which part of a plan, by their indices.
 #[derive(Debug, Default, PartialEq)]
@@ -35,27 +16,6 @@ pub(crate) struct Matching {
     /// Parts of the savepoint that could be one of several now, or that share their possible part of the plan with
     /// others.
     pub(crate) undecided: Vec<usize>,
-}
-
-/// The parts that the lines of an outline name.
-pub(crate) fn parts(lines: &[String], lineage: &[Lineage]) -> Result<Vec<Part>> {
-    let part = |(index, line): (usize, &String)| {
-        let (head, description) = line.split_once(": ")?;
-        let (kind, number) = head.split_once(' ')?;
-        let kind = match kind {
-            "source" => Kind::Source,
-            "state" => Kind::State,
-            "sink" => Kind::Sink,
-            _ => return None,
-        };
-        let (number, lineage) = (number.parse().ok()?, lineage.get(index).cloned());
-        Some(Part { kind, number, description: description.to_owned(), lineage })
-    };
-    let parts: Option<Vec<Part>> = lines.iter().enumerate().map(part).collect();
-    parts.ok_or_else(|| {
-        Error::outside("the outline of the checkpoint cannot be read")
-            .remedy("read it with the version of Anabranch that wrote it")
-    })
 }
 
 /// Which parts of the lineage must be the same, one pass after the other: where rows come from, what they pass through,
@@ -81,7 +41,7 @@ pub(crate) fn pair(then: &[Part], now: &[Part]) -> Matching {
             let known = part.lineage.is_some() || !(from || through || to);
             let known = known && !(how && lineage.how.is_empty());
             let around = (from.then_some(lineage.from), through.then_some(lineage.through), to.then_some(lineage.to));
-            known.then(|| (part.kind, part.description.clone(), around, how.then_some(lineage.how)))
+            known.then(|| (part.id.kind, part.description.clone(), around, how.then_some(lineage.how)))
         };
         for (index, part) in then.iter().enumerate().filter(|(index, _)| !matching.pairs.contains_key(index)) {
             key(part).into_iter().for_each(|key| groups.entry(key).or_default().0.push(index));
@@ -96,7 +56,7 @@ pub(crate) fn pair(then: &[Part], now: &[Part]) -> Matching {
     let taken: Vec<usize> = matching.pairs.values().copied().collect();
     for (index, part) in then.iter().enumerate().filter(|(index, _)| !matching.pairs.contains_key(index)) {
         let alike = |(place, other): (usize, &Part)| {
-            !taken.contains(&place) && (other.kind, &other.description) == (part.kind, &part.description)
+            !taken.contains(&place) && (other.id.kind, &other.description) == (part.id.kind, &part.description)
         };
         if now.iter().enumerate().any(alike) {
             matching.undecided.push(index);
@@ -107,19 +67,23 @@ pub(crate) fn pair(then: &[Part], now: &[Part]) -> Matching {
 
 #[cfg(test)]
 mod tests {
+    use anabranch_model::{OperatorId, OperatorKind};
+    use anabranch_state::Lineage;
+
     use super::*;
 
     /// `count events > results`: a description, the tables before it, other states, the tables after it; and how rows
     /// are computed, if known.
     fn of(texts: &[&str]) -> Vec<Part> {
-        let part = |(number, text): (usize, &&str)| {
+        let part = |(number, text): (u32, &&str)| {
             let words: Vec<&str> = text.split(' ').collect();
             let list = |at: usize| vec![words[at].to_owned()];
             let how = words.get(4).map_or_else(String::new, ToString::to_string);
             let lineage = (words.len() > 1).then(|| Lineage { from: list(1), through: list(2), to: list(3), how });
-            Part { kind: Kind::State, number, description: words[0].to_owned(), lineage }
+            let id = OperatorId { kind: OperatorKind::State, number };
+            Part { id, description: words[0].to_owned(), lineage }
         };
-        texts.iter().enumerate().map(part).collect()
+        (0..).zip(texts).map(part).collect()
     }
 
     fn check(then: &[&str], now: &[&str], pairs: &[(usize, usize)], undecided: &[usize]) {
@@ -174,16 +138,5 @@ mod tests {
         check(&["count e > r", "count e > r"], &["count e > r", "count e > r"], &[], &[0, 1]);
         check(&["count", "count"], &["count e > r", "count e > s"], &[], &[0, 1]);
         check(&["count"], &["count e > r", "count e > s"], &[], &[0]);
-    }
-
-    #[test]
-    fn lines_of_an_outline_are_read_back() {
-        let lines = ["source 0: events (kafka)", "state 12: aggregate, by [a: b]: []"].map(str::to_owned);
-        let lineage = Lineage { from: vec!["events".into()], ..Lineage::default() };
-        let found = parts(&lines, std::slice::from_ref(&lineage)).expect("parts");
-        assert_eq!((found[0].kind, found[0].number, &*found[0].description), (Kind::Source, 0, "events (kafka)"));
-        assert_eq!((&found[0].lineage, &found[1].lineage), (&Some(lineage), &None));
-        assert_eq!((found[1].number, &*found[1].description), (12, "aggregate, by [a: b]: []"));
-        assert!(parts(&["window 0: x".to_owned()], &[]).is_err());
     }
 }

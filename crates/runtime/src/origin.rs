@@ -1,19 +1,19 @@
-//! Starts a new job from a savepoint: with the state and the positions for which its query still has a place, under the
-//! new query's numbers.
+//! Starts a new job from a savepoint: with the state and the positions for which its query still has a place. The parts of
+//! the query that have one take over their identities.
 //!
 //! The new job has its own name, which distinguishes its results from those of the savepoint's job; that job may still
 //! be running.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, OperatorId, OperatorKind, Result};
 use anabranch_state::{Contents, Lineage, Manifest, Savepoint, Store, TaskState};
 
-use crate::durable::{JobState, add_task, parallelism_of};
-use crate::matching::{Kind, Matching, Part, pair, parts};
-use crate::outline::{Outline, differ, former};
+use crate::durable::{JobState, add_tasks};
+use crate::matching::{Matching, pair};
+use crate::outline::{Part, differ, former, outline, read_outline};
 
 /// A savepoint that a job starts from.
 #[derive(Clone, Debug)]
@@ -92,12 +92,12 @@ impl Origin {
 
     /// What happens to each part with state, of the savepoint and of the plan.
     pub fn compare(&self, plan: &Plan) -> Result<Vec<Change>> {
-        let (then, now, matching) = self.matching(&Outline::new(plan))?;
+        let (then, now, matching) = self.matching(plan)?;
         let mut changes = Vec::new();
         for (index, part) in then.iter().enumerate() {
             changes.push(match matching.pairs.get(&index) {
                 Some(to) => Change { fate: Fate::Kept, what: self.kept(part, &now[*to]) },
-                None if part.kind == Kind::Sink => {
+                None if part.id.kind == OperatorKind::Sink => {
                     let why = match matching.undecided.contains(&index) {
                         true => "it matches several sinks of the query, so nothing of it would be kept",
                         false => "no longer written",
@@ -116,10 +116,10 @@ impl Origin {
         for (index, part) in now.iter().enumerate() {
             if !matching.pairs.values().any(|taken| *taken == index) {
                 let description = &part.description;
-                let what = match part.kind {
-                    Kind::Source => format!("source {description}: begins where its options say"),
-                    Kind::State => format!("state of {description}: begins empty"),
-                    Kind::Sink => format!("sink {description}"),
+                let what = match part.id.kind {
+                    OperatorKind::Source => format!("source {description}: begins where its options say"),
+                    OperatorKind::State => format!("state of {description}: begins empty"),
+                    OperatorKind::Sink => format!("sink {description}"),
                 };
                 changes.push(Change { fate: Fate::New, what });
             }
@@ -127,23 +127,32 @@ impl Origin {
         Ok(changes)
     }
 
-    fn matching(&self, outline: &Outline) -> Result<(Vec<Part>, Vec<Part>, Matching)> {
-        let at = |error: Error| error.at(self.store.place().to_owned());
-        let mut then = parts(&self.manifest.outline, &self.manifest.lineage).map_err(at)?;
-        let now = parts(&outline.lines, &outline.lineage)?;
-        for part in &mut then {
-            let through = part.lineage.iter_mut().flat_map(|lineage| &mut lineage.through);
-            for description in std::iter::once(&mut part.description).chain(through) {
-                *description = former::as_now(description, now.iter().map(|part| &*part.description)).to_owned();
-            }
-        }
+    /// The parts of the savepoint, those of the plan, and which of them are the same.
+    fn matching(&self, plan: &Plan) -> Result<(Vec<Part>, Vec<Part>, Matching)> {
+        let mut then = read_outline(&self.manifest.outline, &self.manifest.lineage).ok_or_else(|| {
+            Error::outside("the outline of the savepoint cannot be read")
+                .at(self.store.place().to_owned())
+                .remedy("read it with the version of Anabranch that wrote it")
+        })?;
+        let now = outline(plan);
+        former::convert(&mut then, &now);
         let matching = pair(&then, &now);
         Ok((then, now, matching))
     }
 
+    /// The plan, with the savepoint's identities for the parts that are in it.
+    pub(crate) fn carry(&self, plan: &Plan) -> Result<Plan> {
+        let (then, now, matching) = self.matching(plan)?;
+        let earlier = matching.pairs.iter().map(|(from, to)| (now[*to].id, then[*from].id)).collect();
+        let unused = then.iter().map(|part| part.id.number + 1).max().unwrap_or(0).max(self.manifest.unused);
+        let mut plan = plan.clone();
+        plan.identities.carry(&earlier, unused);
+        Ok(plan)
+    }
+
     fn kept(&self, then: &Part, now: &Part) -> String {
         let mut text = self.describe(then);
-        if let (Kind::State, Some(before), Some(after)) = (then.kind, &then.lineage, &now.lineage) {
+        if let (OperatorKind::State, Some(before), Some(after)) = (then.id.kind, &then.lineage, &now.lineage) {
             let tables = |lineage: &Lineage| format!("{} -> {}", lineage.from.join(", "), lineage.to.join(", "));
             let (tables_before, tables_after) = (tables(before), tables(after));
             if tables_before != tables_after {
@@ -158,61 +167,44 @@ impl Origin {
 
     fn describe(&self, part: &Part) -> String {
         let tasks = || self.manifest.tasks.iter();
-        match part.kind {
-            Kind::Source => {
+        match part.id.kind {
+            OperatorKind::Source => {
                 let sources = tasks().filter_map(|task| task.source.as_ref());
                 let positions: usize =
-                    sources.filter(|source| source.number == part.number).map(|source| source.positions.len()).sum();
+                    sources.filter(|source| source.number == part.id.number).map(|source| source.positions.len()).sum();
                 format!("source {}: positions in {positions} partitions", part.description)
             }
-            Kind::State => {
-                let operators = tasks().flat_map(|task| &task.operators).filter(|op| op.number == part.number);
+            OperatorKind::State => {
+                let operators = tasks().flat_map(|task| &task.operators).filter(|op| op.number == part.id.number);
                 let rows: u64 = operators.flat_map(|operator| &operator.files).map(|file| file.rows).sum();
                 format!("state of {}: {rows} rows", part.description)
             }
-            Kind::Sink => format!("sink {}", part.description),
+            OperatorKind::Sink => format!("sink {}", part.description),
         }
     }
 
-    /// The state by the numbers of this outline.
-    pub(crate) fn load(&self, outline: &Outline) -> Result<JobState> {
-        let (then, now, matching) = self.matching(outline)?;
-        let numbers = |kind: Kind| -> BTreeMap<usize, usize> {
-            let pairs = matching.pairs.iter().filter(|(from, _)| then[**from].kind == kind);
-            pairs.map(|(from, to)| (then[*from].number, now[*to].number)).collect()
-        };
-        let (sources, operators) = (numbers(Kind::Source), numbers(Kind::State));
-        let mut state = JobState::default();
-        let tasks: Vec<&TaskState> = self.manifest.tasks.iter().collect();
-        for task in &tasks {
-            let renumbered = renumbered(task, &sources, &operators);
-            add_task(&self.store, &mut state, &renumbered, parallelism_of(task, &tasks))?;
-        }
-        Ok(state)
+    /// What the savepoint has of the parts of a plan that [carries](Origin::carry) its identities.
+    pub(crate) fn load(&self, plan: &Plan) -> Result<JobState> {
+        let parts: BTreeSet<OperatorId> = plan.parts().iter().map(|part| part.id).collect();
+        let tasks: Vec<TaskState> = self.manifest.tasks.iter().map(|task| of_parts(task, &parts)).collect();
+        add_tasks(&self.store, plan.key_groups, tasks.iter())
     }
 }
 
-/// A task's snapshot under the numbers of another plan, without parts that have no place there. What sinks have
-/// prepared does not belong to the new job.
-fn renumbered(task: &TaskState, sources: &BTreeMap<usize, usize>, operators: &BTreeMap<usize, usize>) -> TaskState {
+/// What a task's snapshot has of these parts. What sinks have prepared does not belong to the new job.
+fn of_parts(task: &TaskState, parts: &BTreeSet<OperatorId>) -> TaskState {
     let mut task = TaskState { sink: None, ..task.clone() };
-    task.source = task.source.and_then(|mut source| {
-        source.number = *sources.get(&source.number)?;
-        source.dead_letters.clear();
-        Some(source)
-    });
-    task.operators.retain_mut(|operator| match operators.get(&operator.number) {
-        Some(number) => {
-            operator.number = *number;
-            true
-        }
-        None => false,
-    });
+    let is = |kind, number| parts.contains(&OperatorId { kind, number });
+    task.source = task.source.filter(|source| is(OperatorKind::Source, source.number));
+    task.source.iter_mut().for_each(|source| source.dead_letters.clear());
+    task.operators.retain(|operator| is(OperatorKind::State, operator.number));
     task
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use anabranch_model::{Epoch, StageId, TaskId};
     use anabranch_state::{Blob, OperatorState, Prepared, SinkState, SourceState};
 
@@ -221,7 +213,7 @@ mod tests {
     /// Event time of the partitions continues where it was, and the new job does not show what the savepoint's job
     /// shows.
     #[test]
-    fn a_renumbered_snapshot_keeps_positions_and_watermarks_and_leaves_out_what_sinks_had_prepared() {
+    fn positions_and_watermarks_are_kept_and_what_sinks_had_prepared_is_left_out() {
         let blob = Blob { name: "prepared/1".into(), bytes: 1, crc32: 1 };
         let prepared = vec![Prepared { epoch: Epoch(3), task: 0, blob }];
         let positions = BTreeMap::from([("p".to_owned(), "40".to_owned())]);
@@ -240,9 +232,13 @@ mod tests {
             operators: vec![operator(0), operator(1)],
             sink: Some(SinkState { number: 0, prepared }),
         };
-        let (sources, operators) = (BTreeMap::from([(0, 4)]), BTreeMap::from([(1, 7)]));
-        let renumbered = renumbered(&task, &sources, &operators);
-        let source = Some(source(4, Vec::new()));
-        assert_eq!(renumbered, TaskState { source, operators: vec![operator(7)], sink: None, ..task });
+        let parts = ["source 0", "state 1", "sink 0"].map(|text| OperatorId::parse(text).expect("an identity")).into();
+        let source = Some(source(0, Vec::new()));
+        assert_eq!(
+            of_parts(&task, &parts),
+            TaskState { source, operators: vec![operator(1)], sink: None, ..task.clone() }
+        );
+        let none = of_parts(&task, &BTreeSet::new());
+        assert_eq!(none, TaskState { source: None, operators: Vec::new(), sink: None, ..task });
     }
 }

@@ -1,15 +1,13 @@
-//! The parts of a plan with state, numbered by kind from the first source to the last sink. A checkpoint refers to state by these
-//! numbers, because stages are cut differently at another parallelism, and operators without state may be added or
-//! removed.
-//!
-//! Stages that only feed static sides are omitted: their tables are read again from the beginning at every start.
+//! Describes the parts of a plan that keep something between epochs. A checkpoint contains the descriptions; the parts of
+//! another version of the plan are recognized by them.
 
+pub(crate) mod fits;
 pub(crate) mod former;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use anabranch_dataflow::{OperatorSpec, Plan, Port, WindowAggregateSpec};
-use anabranch_model::{HASH_SEED, StageId, hash_bytes};
+use anabranch_dataflow::{OperatorSpec, PartSpec, Plan, WindowAggregateSpec};
+use anabranch_model::{HASH_SEED, OperatorId, StageId, hash_bytes};
 use anabranch_state::Lineage;
 
 /// Version of the planner's wording of queries: raised whenever the planner words the same query differently than
@@ -21,89 +19,43 @@ pub(crate) fn differ(then: &str, now: &str) -> bool {
     then != now && !then.is_empty() && then.split('-').next() == now.split('-').next()
 }
 
-/// The numbers, and a line of text for each.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Outline {
-    pub(crate) lines: Vec<String>,
-    /// Of each line.
-    pub(crate) lineage: Vec<Lineage>,
-    sources: BTreeMap<StageId, usize>,
-    operators: BTreeMap<(StageId, usize), usize>,
-    sinks: BTreeMap<StageId, usize>,
-    /// Stages that are omitted.
-    fed: BTreeSet<StageId>,
+/// A part of a plan that keeps something between epochs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) id: OperatorId,
+    pub(crate) description: String,
+    /// Unknown for checkpoints of earlier versions.
+    pub(crate) lineage: Option<Lineage>,
 }
 
-impl Outline {
-    pub(crate) fn new(plan: &Plan) -> Outline {
-        let fed = static_stages(plan);
-        let order = in_order(plan);
-        let stages = || order.iter().map(|id| plan.stage(*id)).filter(|stage| !fed.contains(&stage.id));
-        let mut outline = Outline { fed: fed.clone(), ..Outline::default() };
-        for stage in stages() {
-            if let Some(source) = &stage.source {
-                let number = outline.sources.len();
-                outline.sources.insert(stage.id, number);
-                outline.lineage.push(lineage(plan, stage.id));
-                outline.lines.push(format!("source {number}: {} ({})", source.table, source.connector.connector));
-            }
-        }
-        for stage in stages() {
-            for (place, operator) in stage.operators.iter().enumerate() {
-                if let Some(spec) = operator.state() {
-                    let number = outline.operators.len();
-                    outline.operators.insert((stage.id, place), number);
-                    outline.lineage.push(lineage(plan, stage.id));
-                    outline.lines.push(format!("state {number}: {}", describe(spec)));
-                }
-            }
-        }
-        for stage in stages() {
-            if let Some(sink) = &stage.sink {
-                let number = outline.sinks.len();
-                outline.sinks.insert(stage.id, number);
-                outline.lineage.push(lineage(plan, stage.id));
-                outline.lines.push(format!("sink {number}: {} ({})", sink.table, sink.connector.connector));
-            }
-        }
-        outline
-    }
-
-    pub(crate) fn source(&self, stage: StageId) -> Option<usize> {
-        self.sources.get(&stage).copied()
-    }
-
-    /// Whether rows of a stage only reach static sides, so that no checkpoint has its state.
-    pub(crate) fn is_left_out(&self, stage: StageId) -> bool {
-        self.fed.contains(&stage)
-    }
-
-    pub(crate) fn operator(&self, stage: StageId, place: usize) -> Option<usize> {
-        self.operators.get(&(stage, place)).copied()
-    }
-
-    pub(crate) fn sink(&self, stage: StageId) -> Option<usize> {
-        self.sinks.get(&stage).copied()
+impl Part {
+    /// The line of a checkpoint's outline.
+    pub(crate) fn line(&self) -> String {
+        format!("{}: {}", self.id, self.description)
     }
 }
 
-/// The stages in an order that is the same at any parallelism: each stage follows its inputs, in their order. The plan's own
-/// order depends on where chains are cut.
-fn in_order(plan: &Plan) -> Vec<StageId> {
-    let ends = plan.stages.iter().map(|stage| stage.id).filter(|id| plan.outputs(*id).next().is_none());
-    let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
-    // A stage is on the stack twice: the second time, its inputs are in the order.
-    let mut rest: Vec<(StageId, bool)> = ends.rev().map(|id| (id, false)).collect();
-    while let Some((id, inputs_done)) = rest.pop() {
-        if inputs_done {
-            order.push(id);
-        } else if seen.insert(id) {
-            rest.push((id, true));
-            let inputs: Vec<StageId> = plan.inputs(id).map(|exchange| exchange.from).collect();
-            rest.extend(inputs.into_iter().rev().map(|from| (from, false)));
-        }
-    }
-    order
+/// The parts of a plan, in its order.
+pub(crate) fn outline(plan: &Plan) -> Vec<Part> {
+    let part = |part: anabranch_dataflow::Part<'_>| {
+        let description = match part.spec {
+            PartSpec::Source(source) => format!("{} ({})", source.table, source.connector.connector),
+            PartSpec::State(spec) => describe(spec),
+            PartSpec::Sink(sink) => format!("{} ({})", sink.table, sink.connector.connector),
+        };
+        Part { id: part.id, description, lineage: Some(lineage(plan, part.stage)) }
+    };
+    plan.parts().into_iter().map(part).collect()
+}
+
+/// The parts that a checkpoint describes. `None`: a line cannot be read.
+pub(crate) fn read_outline(lines: &[String], lineage: &[Lineage]) -> Option<Vec<Part>> {
+    let part = |(index, line): (usize, &String)| {
+        let (id, description) = line.split_once(": ")?;
+        let (id, lineage) = (OperatorId::parse(id)?, lineage.get(index).cloned());
+        Some(Part { id, description: description.to_owned(), lineage })
+    };
+    lines.iter().enumerate().map(part).collect()
 }
 
 /// Aggregates are the same if their states are; the expressions that feed them may change.
@@ -149,21 +101,18 @@ fn how<'a>(plan: &Plan, stages: impl Iterator<Item = &'a StageId>) -> String {
     }
 }
 
-/// Stages from which rows only reach static sides.
-fn static_stages(plan: &Plan) -> BTreeSet<StageId> {
-    let mut found: BTreeSet<StageId> = BTreeSet::new();
-    loop {
-        let before = found.len();
-        for stage in &plan.stages {
-            let mut outputs = plan.outputs(stage.id).peekable();
-            let fed = outputs.peek().is_some()
-                && outputs.all(|exchange| matches!(exchange.port, Port::Side(_)) || found.contains(&exchange.to));
-            if fed {
-                found.insert(stage.id);
-            }
-        }
-        if found.len() == before {
-            return found;
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_an_outline_are_read_back() {
+        let lines = ["source 0: events (kafka)", "state 12: aggregate, by [a: b]: []"].map(str::to_owned);
+        let lineage = Lineage { from: vec!["events".into()], ..Lineage::default() };
+        let found = read_outline(&lines, std::slice::from_ref(&lineage)).expect("parts");
+        assert_eq!((&*found[0].description, &*found[1].description), ("events (kafka)", "aggregate, by [a: b]: []"));
+        assert_eq!((&found[0].lineage, &found[1].lineage), (&Some(lineage), &None));
+        assert_eq!(found.iter().map(Part::line).collect::<Vec<_>>(), lines);
+        assert_eq!(read_outline(&["window 0: x".to_owned()], &[]), None);
     }
 }

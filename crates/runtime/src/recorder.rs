@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, TaskId};
+use anabranch_dataflow::{Assignment, Identities, Plan};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, OperatorId, Result, StageId, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
 use anabranch_protocol::coordinator::{Answer, Command, Entry, Report};
 use anabranch_state::{
@@ -20,7 +21,6 @@ use anabranch_state::{
 use crate::driver::Message;
 use crate::journal::Journal;
 use crate::mailbox::Mailbox;
-use crate::outline::Outline;
 use crate::snapshot::{OperatorSnapshot, Snapshot};
 
 /// Time between two checks for requests for savepoints while there is nothing to write.
@@ -39,9 +39,12 @@ pub(crate) enum Work {
 pub(crate) struct Recorder {
     store: Store,
     journal: Journal,
-    outline: Outline,
+    identities: Identities,
+    assignment: Assignment,
+    /// Stages of which no checkpoint has anything.
+    static_stages: BTreeSet<StageId>,
     incarnation: Incarnation,
-    files: BTreeMap<(TaskId, usize), OperatorFiles>,
+    files: BTreeMap<(TaskId, OperatorId), OperatorFiles>,
     /// What sinks have prepared and not made visible, as stored.
     prepared: BTreeMap<(TaskId, bool, Epoch), Blob>,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
@@ -53,7 +56,7 @@ pub(crate) struct Recorder {
 
 /// Names of the objects to which the next checkpoint may refer.
 fn in_use(
-    files: &BTreeMap<(TaskId, usize), OperatorFiles>,
+    files: &BTreeMap<(TaskId, OperatorId), OperatorFiles>,
     prepared: &BTreeMap<(TaskId, bool, Epoch), Blob>,
 ) -> BTreeSet<String> {
     let files = files.values().flat_map(OperatorFiles::all).map(|file| &file.blob);
@@ -77,16 +80,20 @@ impl OperatorFiles {
 }
 
 impl Recorder {
-    pub(crate) fn new(
-        journal: Journal,
-        outline: Outline,
-        incarnation: Incarnation,
-        clock: Arc<dyn Clock>,
-        file_bytes: usize,
-    ) -> Recorder {
-        let (files, prepared, dropped) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let store = journal.store.clone();
-        Recorder { store, journal, outline, incarnation, files, prepared, dropped, clock, file_bytes }
+    pub(crate) fn new(journal: Journal, plan: &Plan, incarnation: Incarnation, clock: Arc<dyn Clock>) -> Recorder {
+        Recorder {
+            store: journal.store.clone(),
+            journal,
+            identities: plan.identities.clone(),
+            assignment: plan.assignment.clone(),
+            static_stages: plan.static_stages(),
+            incarnation,
+            files: BTreeMap::new(),
+            prepared: BTreeMap::new(),
+            dropped: Vec::new(),
+            clock,
+            file_bytes: plan.options.thresholds.state_file_bytes,
+        }
     }
 
     #[cfg(test)]
@@ -195,27 +202,27 @@ impl Recorder {
         let stage = task.stage;
         let mut states = Vec::with_capacity(operators.len());
         for OperatorSnapshot { place, shape, change, watermark } in operators {
-            let Some(number) = self.outline.operator(stage, place) else {
-                if self.outline.is_left_out(stage) {
+            let Some(id) = self.identities.state(stage, place) else {
+                if self.static_stages.contains(&stage) {
                     continue;
                 }
                 let what = format!("operator {place} of {stage} has state that no checkpoint would contain");
                 return Err(Error::internal(what));
             };
-            let files = self.record_operator(task, epoch, number, &shape, change)?;
-            states.push(OperatorState { number, watermark_ms: watermark.0, files });
+            let files = self.record_operator(task, epoch, id, &shape, change)?;
+            states.push(OperatorState { number: id.number, watermark_ms: watermark.0, files });
         }
-        let source = match self.outline.source(stage) {
-            Some(number) => Some(SourceState {
-                number,
+        let source = match self.identities.source(stage) {
+            Some(id) => Some(SourceState {
+                number: id.number,
                 positions: source.positions,
                 watermarks_ms: source.partition_watermarks.into_iter().map(|(name, time)| (name, time.0)).collect(),
                 dead_letters: self.record_prepared(task, true, source.dead_letters)?,
             }),
             None => None,
         };
-        let sink = match self.outline.sink(stage) {
-            Some(number) => Some(SinkState { number, prepared: self.record_prepared(task, false, prepared)? }),
+        let sink = match self.identities.sink(stage) {
+            Some(id) => Some(SinkState { number: id.number, prepared: self.record_prepared(task, false, prepared)? }),
             None => None,
         };
         Ok(TaskState { task, finished, source, operators: states, sink })
@@ -225,12 +232,13 @@ impl Recorder {
         &mut self,
         task: TaskId,
         epoch: Epoch,
-        operator: usize,
+        operator: OperatorId,
         shape: &StateShape,
         change: StateChange,
     ) -> Result<Vec<StateFile>> {
         let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
-        let name = format!("state/{incarnation}-{}-{stage}.{index}-{operator}", epoch.0);
+        let name = format!("state/{incarnation}-{}-{stage}.{index}-{}", epoch.0, operator.number);
+        let key_groups = Some(self.assignment.of_task(task));
         let files = self.files.entry((task, operator)).or_default();
         let before: BTreeSet<String> = files.all().map(|file| file.blob.name.clone()).collect();
         let mut known: BTreeMap<u64, StateFile> = std::mem::take(&mut files.runs).into_iter().collect();
@@ -239,7 +247,7 @@ impl Recorder {
                 Some(file) => file,
                 None => {
                     let blob = self.store.put(&format!("{name}-{}.arrow", run.id), run.content()?.into())?;
-                    StateFile { blob, rows: run.rows, last_pane_ms: shape.pane.map(|_| run.pane) }
+                    StateFile { blob, rows: run.rows, last_pane_ms: shape.pane.map(|_| run.pane), key_groups }
                 }
             };
             files.runs.push((run.id, file));
@@ -259,7 +267,7 @@ impl Recorder {
             let content = encode_rows(&shape.schema, &piece)?;
             let more = if number == 0 { String::new() } else { format!("+{number}") };
             let blob = self.store.put(&format!("{name}{more}.arrow"), content.into())?;
-            files.changes.push(StateFile { blob, rows, last_pane_ms });
+            files.changes.push(StateFile { blob, rows, last_pane_ms, key_groups });
         }
         let after: BTreeSet<&str> = files.all().map(|file| file.blob.name.as_str()).collect();
         self.dropped.extend(before.into_iter().filter(|name| !after.contains(name.as_str())).map(|name| (epoch, name)));
@@ -289,7 +297,8 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_model::{EventTime, ManualClock, PlanVersion, StageId};
+    use anabranch_dataflow::JobOptions;
+    use anabranch_model::{EventTime, KeyGroups, ManualClock, OperatorKind};
     use anabranch_state::{Access, decode_rows};
     use arrow::array::{Int64Array, RecordBatch};
     use arrow::compute::concat_batches;
@@ -298,8 +307,10 @@ mod tests {
 
     fn recorder(folder: &std::path::Path, file_bytes: usize) -> Recorder {
         let store = Store::open(folder.to_str().expect("text"), &Access::default()).expect("store");
-        let journal = Journal::new(store, "ads".into(), PlanVersion(1), &Outline::default());
-        Recorder::new(journal, Outline::default(), Incarnation(1), Arc::new(ManualClock::default()), file_bytes)
+        let mut plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
+        plan.options.thresholds.state_file_bytes = file_bytes;
+        let journal = Journal::new(store, "ads".into(), &plan);
+        Recorder::new(journal, &plan, Incarnation(1), Arc::new(ManualClock::default()))
     }
 
     fn rows(keys: std::ops::Range<i64>) -> RecordBatch {
@@ -310,9 +321,10 @@ mod tests {
     /// Records a change of one operator; returns the names of its files.
     fn record(recorder: &mut Recorder, epoch: u64, rows: &RecordBatch, complete: bool) -> Vec<StateFile> {
         let task = TaskId { stage: StageId(1), index: 0 };
+        let id = OperatorId { kind: OperatorKind::State, number: 0 };
         let shape = StateShape { schema: rows.schema(), keys: 0..1, pane: None };
         let change = StateChange { rows: vec![rows.clone()], complete, runs: Vec::new(), first_pane: EventTime::MIN };
-        recorder.record_operator(task, Epoch(epoch), 0, &shape, change).expect("recorded")
+        recorder.record_operator(task, Epoch(epoch), id, &shape, change).expect("recorded")
     }
 
     #[test]
@@ -331,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn state_that_the_outline_does_not_number_is_an_error() {
+    fn state_without_an_identity_is_an_error() {
         let folder = tempfile::tempdir().expect("folder");
         let mut recorder = recorder(folder.path(), 1 << 20);
         let rows = rows(0..5);

@@ -16,7 +16,7 @@ use anabranch_runtime::{Checkpointing, Job};
 use anabranch_state::{Access, Store};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use support::{Tables, plan};
+use support::{Tables, in_one_stage, plan};
 
 /// Number of rows at which a sink requests a checkpoint, and at which it is full.
 const REQUEST: usize = 500;
@@ -143,10 +143,7 @@ fn sources_wait_for_a_full_sink_and_cut_the_checkpoint_that_empties_it_at_once()
     for (epoch_interval, epochs) in [(Duration::from_millis(10), 1), (Duration::from_secs(600), 5)] {
         let two_stages =
             plan(2, ExchangeKind::Hash { keys: vec![1] }, 2, options(epoch_interval, epochs), OnMalformed::Fail);
-        let mut one_stage = two_stages.clone();
-        one_stage.stages.truncate(1);
-        one_stage.stages[0].sink = two_stages.stages[1].sink.clone();
-        one_stage.exchanges.clear();
+        let one_stage = in_one_stage(&two_stages);
         for (plan, in_flight) in [(one_stage, 0), (two_stages, 4 * ((4 << 10) / 16) + 200)] {
             let seen = run(&plan);
             assert_eq!(seen.committed, 2 * ROWS as usize);

@@ -135,6 +135,7 @@ fn a_restore_without_progress_is_named_even_if_its_tasks_get_further_when_they_a
         input_schema: schema(),
     };
     plan.stages[1].operators.push(OperatorSpec::WindowAggregate(counts));
+    let plan = Plan::new(plan.key_groups, plan.options, plan.stages, plan.exchanges);
     let folder = tempfile::tempdir().unwrap();
     let tables = Tables::new(1, None);
     let mut first = Bench::start(&plan, &tables, Duration::ZERO, &folder, 0);

@@ -15,7 +15,7 @@ use anabranch_operators::{Connector, Connectors, Delivery, Former, Positions, Si
 use anabranch_runtime::{Checkpointing, Job};
 use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
-use support::{Tables, plan, schema, sink_spec};
+use support::{Tables, in_one_stage, plan, schema, sink_spec};
 
 /// Tables that record which table was opened with which scope.
 struct Remembering {
@@ -72,10 +72,7 @@ impl Connector for Remembering {
 fn dead_letters_have_a_separate_scope_even_in_a_stage_that_writes_a_table() {
     let dead = || OnMalformed::DeadLetter(Box::new(sink_spec("dead_letters", schema())));
     let two_stages = plan(1, ExchangeKind::Forward, 1, JobOptions::default(), dead());
-    let mut one_stage = two_stages.clone();
-    one_stage.stages.truncate(1);
-    one_stage.stages[0].sink = two_stages.stages[1].sink.clone();
-    one_stage.exchanges.clear();
+    let one_stage = in_one_stage(&two_stages);
     for plan in [two_stages, one_stage] {
         let folder = tempfile::tempdir().unwrap();
         let tables = Remembering::new(Some(100));

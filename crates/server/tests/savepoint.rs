@@ -343,6 +343,53 @@ fn aggregates_come_and_go_and_nothing_is_lost_unnoticed() {
     assert!(error.contains("source events (ad_events): positions in"), "{error}");
 }
 
+/// The numbers of the states in the newest checkpoint, in the order of the statements.
+fn states(place: &Path) -> Vec<u32> {
+    let contents = Contents::read(&store(place)).expect("contents");
+    let lines = contents.newest().expect("a checkpoint").manifest.outline.clone();
+    let number = |line: &String| line.strip_prefix("state ")?.split(':').next()?.parse().ok();
+    lines.iter().filter_map(number).collect()
+}
+
+#[test]
+fn parts_keep_their_identities_when_others_come_and_go_and_no_identity_is_used_again() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name);
+    let engine = Engine::default();
+    let by_type = |name: &str| counts(&at(name), "by_type", "event_type", "TRUE");
+    let by_ad = |name: &str| counts(&at(name), "by_ad", "SUBSTRING(ad_id, 1, 1)", "TRUE");
+    let more = |name: &str| counts(&at(name), "more", "UPPER(SUBSTRING(ad_id, 2, 1))", "TRUE");
+    let sql = |inserts: &[String]| format!("{EVENTS}{}", inserts.concat());
+    let job = engine.run(&sql(&[by_type("first"), by_ad("first")]), &settings(Some(&at("checkpoints")), 2));
+    let visible = || ["by_type", "by_ad"].iter().all(|table| !rows(&at("first"), table).is_empty());
+    take_savepoint(&at("checkpoints"), visible, &at("savepoint"));
+    finish(job.expect("a job"));
+    assert_eq!(states(&at("checkpoints")), [0, 1]);
+
+    // One is removed, another added. The next process is given the query alone.
+    let query = sql(&[more("second"), by_ad("second")]);
+    let plan = plan_of(&engine, &query, &settings(Some(&at("own")), 2));
+    let job = engine.start_from(&plan, &origin_at(&engine, &at("savepoint")), true).expect("a job");
+    wait_for("waited for results", &|| !rows(&at("second"), "more").is_empty());
+    job.stop();
+    finish(job);
+    assert_eq!(states(&at("own")), [2, 1]);
+    let job = engine.run(&query, &settings(Some(&at("own")), 3)).expect("resumed");
+    let before = rows(&at("second"), "more").len();
+    take_savepoint(&at("own"), || rows(&at("second"), "more").len() > before, &at("later"));
+    finish(job);
+    assert_eq!(states(&at("own")), [2, 1]);
+    check_rest(&rows(&at("first"), "by_ad"), &rows(&at("second"), "by_ad"));
+
+    // What was removed is a new part if it is added again.
+    let query = sql(&[by_ad("third"), by_type("third")]);
+    let plan = plan_of(&engine, &query, &settings(Some(&at("last")), 1));
+    finish(engine.start_from(&plan, &origin_at(&engine, &at("later")), true).expect("a job"));
+    let [by_ad, by_type] = states(&at("last"))[..] else { panic!("two states") };
+    assert!(by_ad == 1 && by_type > 2, "{by_ad} {by_type}");
+    check_rest(&rows(&at("first"), "by_ad"), &rows(&at("third"), "by_ad"));
+}
+
 /// A process that copies a checkpoint does not notice that the job's process ends and another one takes over.
 #[test]
 fn a_checkpoint_that_is_being_copied_is_kept_by_the_next_process_too() {

@@ -53,9 +53,9 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.fulfilled_requests,
         seen.ended_jobs,
     ];
-    // For a while a log may have an entry for each start after its newest checkpoint.
+    // For a while a log may have an entry for each start after the older of its checkpoints.
     let left = seen.checkpoints + seen.incarnations + seen.ended_jobs - seen.removed_entries;
-    assert!(left < 3 * SEEDS, "logs are kept short: {left} entries are left of {seen:?}");
+    assert!(left < 4 * SEEDS, "logs are kept short: {left} entries are left of {seen:?}");
     assert!(happened.iter().all(|times| *times > SEEDS / 10), "{seen:?}");
     transitions_are_those_of_the_tables(&seen);
 }

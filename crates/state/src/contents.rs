@@ -112,8 +112,18 @@ mod tests {
     fn write(store: &Store, epochs: &[u64]) {
         for (number, epoch) in (1..).zip(epochs) {
             let (epoch, incarnation) = (Epoch(*epoch), Incarnation(1));
-            let (job, outline, lineage, tasks) = ("ads".into(), Vec::new(), Vec::new(), Vec::new());
-            let manifest = Manifest { format: FORMAT, job, origin: None, outline, lineage, epoch, incarnation, tasks };
+            let manifest = Manifest {
+                format: FORMAT,
+                job: "ads".into(),
+                origin: None,
+                outline: Vec::new(),
+                unused: 0,
+                key_groups: None,
+                lineage: Vec::new(),
+                epoch,
+                incarnation,
+                tasks: Vec::new(),
+            };
             let content = encode_manifest(&manifest).expect("encoded");
             let manifest = store.put(&format!("manifests/1-{}.txt", epoch.0), content.into()).expect("put");
             let entry = Entry::Checkpoint { incarnation, epoch, manifest };

@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_model::{Epoch, Error, Incarnation, Result, TaskId};
+use anabranch_model::{Epoch, Error, Incarnation, KeyGroupRange, KeyGroups, Result, TaskId};
 use serde::{Deserialize, Serialize};
 
 use crate::Blob;
 
 /// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin, and the
-/// names of partitions in watermarks. A reader refuses versions that it does not know.
-pub const FORMAT: u32 = 3;
-const FORMATS: [&str; 3] = ["1", "2", "3"];
+/// names of partitions in watermarks; 4 added key groups, and numbers that are identities: in earlier formats they are
+/// 0, 1, 2 and so on. A reader refuses versions that it does not know.
+pub const FORMAT: u32 = 4;
+const FORMATS: [&str; 4] = ["1", "2", "3", "4"];
 /// The first format that identifies partitions by name.
 const NAMED_PARTITIONS: u32 = 3;
 
@@ -27,8 +28,15 @@ pub struct Manifest {
     /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job started from, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// The parts of the plan with state, one line each: a restore compares them with those of its plan.
+    /// The parts of the plan that keep something, in the order in which rows reach them, one line each: identity and
+    /// description. A restore compares them with those of its plan.
     pub outline: Vec<String>,
+    /// No identity of the job ever had this number or a higher one.
+    #[serde(default)]
+    pub unused: u32,
+    /// Number of key groups of the job. Formats 1 to 3 do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_groups: Option<KeyGroups>,
     /// For each line of the outline, the tables before and after it: they distinguish identical states in a changed
     /// query. Manifests of earlier versions have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -56,8 +64,8 @@ pub struct Lineage {
     pub how: String,
 }
 
-/// One task's snapshot. Its parts are numbered over the whole plan, by kind, so that they can be identified when stages
-/// are cut differently, as at another parallelism.
+/// One task's snapshot. Its parts have the numbers of their [identities](anabranch_model::OperatorId), so that they are found
+/// when stages are cut differently, as at another parallelism.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskState {
@@ -77,8 +85,8 @@ pub struct TaskState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceState {
-    /// Number among the plan's sources.
-    pub number: usize,
+    /// Number of the source's identity.
+    pub number: u32,
     /// Positions of the partitions.
     pub positions: BTreeMap<String, String>,
     /// Event time of these partitions, in milliseconds. It is not read from formats 1 and 2, which had numbers instead
@@ -92,8 +100,8 @@ pub struct SourceState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OperatorState {
-    /// Number among the plan's operators with state.
-    pub number: usize,
+    /// Number of the operator's identity.
+    pub number: u32,
     /// Event time that it had reached, in milliseconds.
     pub watermark_ms: i64,
     /// Oldest first.
@@ -104,8 +112,8 @@ pub struct OperatorState {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SinkState {
-    /// Number among the plan's sinks.
-    pub number: usize,
+    /// Number of the sink's identity.
+    pub number: u32,
     /// Oldest first.
     pub prepared: Vec<Prepared>,
 }
@@ -120,6 +128,9 @@ pub struct StateFile {
     pub rows: u64,
     /// Start of the latest pane of its rows, in milliseconds; `None` if the state has no panes.
     pub last_pane_ms: Option<i64>,
+    /// It has rows of these key groups only. Formats 1 to 3 do not say: those that the task owned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_groups: Option<KeyGroupRange>,
 }
 
 /// What a sink has prepared, to be made visible once the checkpoint is complete.
@@ -203,6 +214,8 @@ mod tests {
             job: "ads-1a2b".into(),
             origin: Some("ads-0@2-40:deadbeef".into()),
             outline: vec!["source 0: events".into(), "state 0: count".into(), "sink 0: results".into()],
+            unused: 1,
+            key_groups: Some(KeyGroups(128)),
             lineage: vec![
                 Lineage {
                     from: vec!["events".into()],
@@ -226,7 +239,12 @@ mod tests {
                 operators: vec![OperatorState {
                     number: 0,
                     watermark_ms: -5,
-                    files: vec![StateFile { blob: blob.clone(), rows: 10, last_pane_ms: Some(20_000) }],
+                    files: vec![StateFile {
+                        blob: blob.clone(),
+                        rows: 10,
+                        last_pane_ms: Some(20_000),
+                        key_groups: Some(KeyGroupRange { first: 0, end: 64 }),
+                    }],
                 }],
                 sink: Some(SinkState { number: 0, prepared: vec![Prepared { epoch: Epoch(7), task: 0, blob }] }),
             }],
@@ -236,7 +254,10 @@ mod tests {
     /// The fixtures were written by the first version of each format and are never rewritten.
     #[test]
     fn each_format_is_read_forever() {
-        let mut second = Manifest { format: 2, origin: None, ..manifest() };
+        let mut third = Manifest { format: 3, unused: 0, key_groups: None, ..manifest() };
+        let operators = third.tasks.iter_mut().flat_map(|task| &mut task.operators);
+        operators.flat_map(|operator| &mut operator.files).for_each(|file| file.key_groups = None);
+        let mut second = Manifest { format: 2, origin: None, ..third.clone() };
         second.lineage.iter_mut().for_each(|lineage| lineage.how.clear());
         for source in second.tasks.iter_mut().filter_map(|task| task.source.as_mut()) {
             source.watermarks_ms.clear();
@@ -247,11 +268,13 @@ mod tests {
         let fixture = include_bytes!("../fixtures/manifest-2.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), second);
         let fixture = include_bytes!("../fixtures/manifest-3.txt");
+        assert_eq!(decode_manifest(fixture).expect("readable"), third);
+        let fixture = include_bytes!("../fixtures/manifest-4.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), manifest());
         assert_eq!(encode_manifest(&manifest()).expect("writable"), fixture);
-        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 3", "checkpoint 4", 1);
+        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 4", "checkpoint 5", 1);
         let error = decode_manifest(later.as_bytes()).expect_err("unknown").to_string();
-        assert!(error.contains("has format 4; this version reads 1, 2, 3"), "{error}");
+        assert!(error.contains("has format 5; this version reads 1, 2, 3, 4"), "{error}");
     }
 
     #[test]

@@ -188,6 +188,7 @@ mod tests {
             blob: store.put("state/1-7-2.0-0.arrow", b"rows".to_vec().into()).expect("put"),
             rows: 4,
             last_pane_ms: None,
+            key_groups: None,
         };
         let blob = store.put("prepared/1-7-2.0-rows.bin", b"results".to_vec().into()).expect("put");
         let task = TaskState {
@@ -202,6 +203,8 @@ mod tests {
             job: "ads-1".into(),
             origin: None,
             outline: Vec::new(),
+            unused: 0,
+            key_groups: None,
             lineage: Vec::new(),
             epoch: Epoch(7),
             incarnation: Incarnation(1),

@@ -80,17 +80,17 @@ fn details(manifest: &Manifest, line: &str) -> Vec<String> {
     }
 }
 
-fn kind_and_number(line: &str) -> Option<(&str, usize)> {
+fn kind_and_number(line: &str) -> Option<(&str, u32)> {
     let (kind, number) = line.split_once(": ")?.0.split_once(' ')?;
     Some((kind, number.parse().ok()?))
 }
 
-fn sources(manifest: &Manifest, number: usize) -> impl Iterator<Item = &SourceState> {
+fn sources(manifest: &Manifest, number: u32) -> impl Iterator<Item = &SourceState> {
     manifest.tasks.iter().filter_map(|task| task.source.as_ref()).filter(move |source| source.number == number)
 }
 
 /// Event time that all tasks of an operator have reached, if any has.
-pub(super) fn watermark_ms(manifest: &Manifest, number: usize) -> Option<i64> {
+pub(super) fn watermark_ms(manifest: &Manifest, number: u32) -> Option<i64> {
     let operators = manifest.tasks.iter().flat_map(|task| &task.operators).filter(|op| op.number == number);
     operators.map(|operator| operator.watermark_ms).min().filter(|ms| *ms != i64::MIN && *ms != i64::MAX)
 }

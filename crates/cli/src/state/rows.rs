@@ -23,7 +23,7 @@ const LONG_MAX: usize = 40;
 
 /// Which rows.
 pub(super) struct Wanted<'a> {
-    pub(super) operator: usize,
+    pub(super) operator: u32,
     /// Columns and their values, as they are shown.
     pub(super) keys: &'a [(String, String)],
     pub(super) limit: usize,

@@ -142,8 +142,9 @@ impl<S: Clone + PartialEq> Log<S> {
                 commands.push_back(Command::Forget(old.epoch, old.incarnation));
             }
         }
-        let newest = self.checkpoints.back().map_or(0, |(sequence, _)| *sequence);
-        let stay = self.others.split_off(&newest);
+        // If a newer one turns out to be damaged, the entries after the oldest still say which incarnations there were.
+        let oldest = self.checkpoints.front().map_or(0, |(sequence, _)| *sequence);
+        let stay = self.others.split_off(&oldest);
         commands.extend(std::mem::replace(&mut self.others, stay).into_iter().map(Command::Remove));
     }
 

@@ -99,7 +99,8 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
     let inbox = Arc::new(Inbox::new(1, 1 << 20));
     let sender = ChannelSender { inbox: Arc::clone(&inbox), channel: 0 };
     let options = JobOptions { batch_rows: 1, ..JobOptions::default() };
-    let writer = ExchangeWriter::new(ExchangeKind::Forward, vec![sender], KeyGroups(128), &options, Arc::clone(&clock));
+    let writer =
+        ExchangeWriter::new(ExchangeKind::Forward, vec![sender], (KeyGroups(128), &[]), &options, Arc::clone(&clock));
     let batches: Arc<AtomicUsize> = Arc::default();
     let operator = Box::new(Ungrouped { ahead: EventTime::MIN, batches: Arc::clone(&batches) });
     let mut chain = Chain {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anabranch_dataflow::{JobOptions, PLAN_FORMAT};
+use anabranch_dataflow::JobOptions;
 use anabranch_model::{ManualClock, PlanVersion, StageId, TaskId};
 use anabranch_state::{Access, DiskFault, ModelDisk, SinkState};
 
@@ -11,9 +11,7 @@ use crate::settings::{config, tasks};
 
 /// A plan without stages: taking a job over only reads its checkpoints.
 fn plan() -> Plan {
-    let (stages, exchanges) = (Vec::new(), Vec::new());
-    let (options, key_groups) = (JobOptions::default(), KeyGroups(128));
-    Plan { format: PLAN_FORMAT, version: PlanVersion(1), key_groups, options, stages, exchanges }
+    Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new())
 }
 
 fn store(place: &Path) -> Store {
@@ -197,7 +195,7 @@ fn a_starter_that_is_fenced_gives_way() {
     let plan = plan();
     let checkpointing = checkpointing(&store);
     let config = config(&plan.options, Some(&checkpointing));
-    let mut journal = Journal::new(store.clone(), "ads".into(), plan.version, &Outline::new(&plan));
+    let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
     let entries = journal.entries(&mut BTreeMap::new()).expect("read");
     let now = anabranch_model::Nanos(0);
     let mut coordinator = Coordinator::new(now, config, Owner(random_seed()), entries, tasks(&plan));

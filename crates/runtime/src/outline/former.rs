@@ -3,10 +3,22 @@
 
 use anabranch_dataflow::DECIMAL_DIGITS_MAX;
 
+use super::Part;
+
 const DECIMAL: &str = "Decimal128(";
 
+/// Replaces descriptions by an earlier version with those of this version.
+pub(crate) fn convert(then: &mut [Part], now: &[Part]) {
+    for part in then {
+        let through = part.lineage.iter_mut().flat_map(|lineage| &mut lineage.through);
+        for description in std::iter::once(&mut part.description).chain(through) {
+            *description = as_now(description, now.iter().map(|part| &*part.description)).to_owned();
+        }
+    }
+}
+
 /// This version's description of what an earlier version may have described as `then`; `then` itself if there is none.
-pub(crate) fn as_now<'a>(then: &'a str, mut now: impl Iterator<Item = &'a str> + Clone) -> &'a str {
+fn as_now<'a>(then: &'a str, mut now: impl Iterator<Item = &'a str> + Clone) -> &'a str {
     match now.clone().any(|now| now == then) {
         true => then,
         false => now.find(|now| is_former(then, now)).unwrap_or(then),

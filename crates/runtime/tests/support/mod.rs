@@ -6,10 +6,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use anabranch_dataflow::{
-    ConnectorSpec, Exchange, ExchangeKind, JobOptions, OnMalformed, PLAN_FORMAT, Plan, Port, SinkSpec, SourceSpec,
-    Stage, TableTraits,
+    ConnectorSpec, Exchange, ExchangeKind, JobOptions, OnMalformed, Plan, Port, SinkSpec, SourceSpec, Stage,
+    TableTraits,
 };
-use anabranch_model::{Epoch, Error, KeyGroups, PartitionId, PlanVersion, Result, Rng, StageId};
+use anabranch_model::{Epoch, Error, KeyGroups, PartitionId, Result, Rng, StageId};
 use anabranch_operators::{Connector, Malformed, Polled, Positions, Rows, Sink, Source, TaskContext};
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
@@ -197,6 +197,12 @@ pub(crate) fn sink_spec(table: &str, schema: SchemaRef) -> SinkSpec {
     SinkSpec { table: table.into(), connector: connector("log"), schema }
 }
 
+/// The same plan, if its source and its sink are in one stage.
+pub(crate) fn in_one_stage(plan: &Plan) -> Plan {
+    let stage = Stage { sink: plan.stages[1].sink.clone(), ..plan.stages[0].clone() };
+    Plan::new(plan.key_groups, plan.options.clone(), vec![stage], Vec::new())
+}
+
 /// A source stage, an exchange, a sink stage.
 pub(crate) fn plan(
     sources: u32,
@@ -226,12 +232,6 @@ pub(crate) fn plan(
     };
     let first = Stage { source: Some(source), ..stage(0, "read", sources) };
     let last = Stage { sink: Some(sink_spec("results", schema())), ..stage(1, "write", sinks) };
-    Plan {
-        format: PLAN_FORMAT,
-        version: PlanVersion(1),
-        key_groups: KeyGroups(128),
-        options,
-        stages: vec![first, last],
-        exchanges: vec![Exchange { from: StageId(0), to: StageId(1), port: Port::Main, kind }],
-    }
+    let exchanges = vec![Exchange { from: StageId(0), to: StageId(1), port: Port::Main, kind }];
+    Plan::new(KeyGroups(128), options, vec![first, last], exchanges)
 }

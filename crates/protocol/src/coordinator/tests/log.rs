@@ -51,6 +51,32 @@ fn no_number_after_the_newest_checkpoint_becomes_free() {
     assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
 }
 
+/// Otherwise a new process would count on from the older checkpoint, and begin an incarnation that there was.
+#[test]
+fn if_the_newest_checkpoint_is_damaged_the_log_still_says_which_incarnations_there_were() {
+    let config = Config { checkpoint_interval: Some(Duration::ZERO), checkpoints_kept: 2, ..config() };
+    let checkpoint = |bench: &mut Bench, epoch| {
+        bench.all_report(&Report::Started);
+        (0..3).for_each(|index| bench.acknowledge(index, epoch, false));
+        bench.commands();
+    };
+    let mut bench = Bench::new(config.clone());
+    bench.commands();
+    checkpoint(&mut bench, 4);
+    for owner in 2..5 {
+        bench = Bench::on(config.clone(), std::mem::take(&mut bench.log), Owner(owner));
+        bench.commands();
+    }
+    checkpoint(&mut bench, 8);
+    assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    // As who reads the log counts a damaged entry.
+    let mut log = std::mem::take(&mut bench.log);
+    log.insert(5, Entry::Unusable(Incarnation(5)));
+    let mut bench = Bench::on(config, log, Owner(9));
+    let started = bench.commands();
+    assert!(matches!(started[..], [Command::Start { incarnation: Incarnation(6), from: Some(_) }]), "{started:?}");
+}
+
 #[test]
 fn what_is_unusable_is_known_until_a_checkpoint_follows_on_it() {
     let unusable = BTreeMap::from([(3, Entry::Begins(Incarnation(1), Owner(1))), (4, Entry::Unusable(ONE))]);
