@@ -1,6 +1,7 @@
 //! Which programs are compared for which workload.
 
 pub(crate) mod kafka;
+pub(crate) mod network;
 pub(crate) mod shapes;
 pub(crate) mod state;
 
@@ -333,6 +334,13 @@ mod tests {
     #[test]
     fn programs_of_grouping_agree() {
         grouping(TINY).unwrap().iter().for_each(|section| check(section, 5, 5));
+    }
+
+    #[test]
+    fn programs_of_the_network_agree() {
+        let sections = network::network(TINY).unwrap();
+        sections[..2].iter().for_each(|section| check(section, 2, 2));
+        assert_eq!(sections[2].to_string().matches(" ns per row").count(), 6);
     }
 
     #[test]

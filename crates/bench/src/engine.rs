@@ -7,6 +7,7 @@ mod grouping;
 mod kafka;
 mod large_state;
 mod main_job;
+mod network;
 mod pace;
 mod recovery;
 mod resident;
@@ -30,6 +31,7 @@ pub(crate) use grouping::{grouping, grouping_as, latency};
 pub(crate) use kafka::{Topic, dropped_from_memory};
 pub(crate) use large_state::{changing, memory as state_memory};
 pub(crate) use main_job::{main_job, memory, typed};
+pub(crate) use network::{exchange, parts as network_parts};
 #[cfg(test)]
 pub(crate) use recovery::program;
 pub(crate) use recovery::recovery;

@@ -8,6 +8,7 @@ pub(crate) mod json;
 pub(crate) mod kafka;
 pub(crate) mod keyed_count;
 pub(crate) mod main_job;
+pub(crate) mod network;
 pub(crate) mod newline;
 pub(crate) mod shapes;
 pub(crate) mod typed;

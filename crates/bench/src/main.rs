@@ -61,6 +61,8 @@ enum Command {
     Grep,
     /// Count per key, with few and with many keys.
     Grouping,
+    /// The exchange between workers, over a local socket.
+    Network,
     /// Grouping at half of its rate, and the noise floor of the machine.
     Latency,
     /// Workloads with and without checkpoints.
@@ -119,6 +121,9 @@ fn sections(command: Command, scale: Scale, add: &mut dyn FnMut(Section) -> Resu
     }
     if wanted(Command::Grouping) {
         comparison::grouping(scale)?.into_iter().try_for_each(&mut *add)?;
+    }
+    if wanted(Command::Network) {
+        comparison::network::network(scale)?.into_iter().try_for_each(&mut *add)?;
     }
     if wanted(Command::Latency) {
         add(comparison::latency(scale)?)?;

@@ -2,12 +2,14 @@
 //! machine, so the hashes of answers can be compared between machines too.
 
 mod ad_events;
+mod columns;
 mod keys;
 mod lines;
 mod log;
 mod shapes;
 
 pub(crate) use ad_events::{Ad, AdEvents, VIEW, WINDOW_MS};
+pub(crate) use columns::{Columns, LastRows, buffers};
 pub(crate) use keys::Keys;
 pub(crate) use lines::Lines;
 pub(crate) use log::{LogLines, PATTERN};

@@ -23,6 +23,7 @@ mod job;
 mod journal;
 mod mailbox;
 mod matching;
+pub mod network;
 mod origin;
 mod outline;
 mod recorder;

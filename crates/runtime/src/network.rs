@@ -1,0 +1,30 @@
+//! The exchange between workers: the channels from the tasks of one process to those of another, over one TCP connection.
+//!
+//! A connection carries rows in one direction, for all channels between the two workers, and credits in the other. Its
+//! threads are the only place that waits for a socket: `connection`. What they do is decided by parts without sockets:
+//! `frame` and `arrays` have the format of what is sent, `credit` has the limits of what may be sent, `hello` opens a
+//! connection. Tasks and threads meet in `outbox` at the sender and in `returns` at the receiver.
+//!
+//! Everything that a peer sends is checked before it is used. Whatever is wrong ends the connection, and the error names
+//! the peer. What a peer says makes this process allocate at most [`FRAME_BYTES_MAX`] for the frame that is read, and
+//! beyond that only what fits into the limits that this process has set.
+
+mod arrays;
+mod connection;
+mod credit;
+mod frame;
+mod hello;
+mod incoming;
+mod outbox;
+mod outgoing;
+mod pool;
+mod returns;
+
+pub use frame::{Encoded, FRAME_BYTES_MAX, Frame, HEADER_BYTES, decode, encode};
+pub use hello::{Greeting, Hello, WorkerId};
+pub use incoming::{Incoming, IncomingChannel};
+pub use outgoing::Outgoing;
+pub use returns::Permit;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! What both ends of a connection have in common: the socket, how it ends, and its two threads.
+
+use std::io::{ErrorKind, IoSlice, Read, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use anabranch_model::{Error, Result};
+
+use super::frame::HEADER_BYTES;
+use super::hello::{WorkerId, broken, place_of};
+use crate::running::no_thread;
+
+/// The socket, the peer, and what ended the connection.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) stream: TcpStream,
+    place: String,
+    end: Mutex<Option<End>>,
+    /// This end sends nothing more.
+    pub(super) has_finished: AtomicBool,
+}
+
+#[derive(Debug)]
+enum End {
+    /// This end needs it no more.
+    Closed,
+    Failed(String),
+}
+
+impl Link {
+    pub(super) fn new(stream: TcpStream, peer: WorkerId) -> Result<Arc<Link>> {
+        let place = format!("{peer} at {}", place_of(&stream));
+        // Rows wait in exchanges already, as long as the user wants: not in the system too.
+        stream.set_nodelay(true).map_err(|error| broken(&error).at(place.clone()))?;
+        let (end, has_finished) = (Mutex::new(None), AtomicBool::new(false));
+        Ok(Arc::new(Link { stream, place, end, has_finished }))
+    }
+
+    /// The first failure ends the connection for all threads. The later ones follow from it.
+    pub(super) fn fail(&self, error: &Error) {
+        self.set_end(End::Failed(error.to_string()));
+    }
+
+    /// Ends the connection without a failure, at this end.
+    pub(super) fn close(&self) {
+        self.set_end(End::Closed);
+    }
+
+    fn set_end(&self, end: End) {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(end);
+        // The socket may be closed already.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// How the connection ended.
+    pub(super) fn outcome(&self) -> Result<()> {
+        match &*self.end.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => Ok(()),
+            Some(End::Closed) => Err(Error::cancelled()),
+            Some(End::Failed(message)) => Err(Error::outside(message.clone()).at(self.place.clone())),
+        }
+    }
+
+    /// Starts a thread. Whatever it ends with, `end` is called after it; an error or a panic ends the connection.
+    pub(super) fn spawn(
+        self: &Arc<Self>,
+        name: &str,
+        body: impl FnOnce(&Link) -> Result<()> + Send + 'static,
+        end: impl FnOnce() + Send + 'static,
+    ) -> Result<JoinHandle<()>> {
+        let link = Arc::clone(self);
+        let run = move || {
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| body(&link)));
+            match outcome {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => link.fail(&error),
+                Err(_) => link.fail(&Error::internal("a thread of the connection has panicked")),
+            }
+            end();
+        };
+        std::thread::Builder::new().name(name.into()).spawn(run).map_err(|error| no_thread(&error))
+    }
+}
+
+/// Writes all slices.
+pub(super) fn write_all(mut stream: &TcpStream, mut slices: &mut [IoSlice<'_>]) -> Result<()> {
+    IoSlice::advance_slices(&mut slices, 0); // leaves out empty slices, which would look like a full socket
+    while !slices.is_empty() {
+        match stream.write_vectored(slices) {
+            Ok(0) => return Err(Error::outside("the connection takes no bytes")),
+            Ok(written) => IoSlice::advance_slices(&mut slices, written),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(broken(&error)),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a header.
+pub(super) fn read_header(input: &mut impl Read) -> Result<[u8; HEADER_BYTES]> {
+    let mut header = [0; HEADER_BYTES];
+    input.read_exact(&mut header).map_err(|error| broken(&error))?;
+    Ok(header)
+}

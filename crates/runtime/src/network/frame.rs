@@ -1,0 +1,364 @@
+//! The format of what travels on a connection: frames, each a header of [`HEADER_BYTES`] and, for rows, a body.
+//!
+//! ```text
+//!  0  kind: u8, of marker: u8, 0: u16, channel: u32     32  value: u64 (watermark, epoch or bytes of credit)
+//!  8  incarnation: u64                                  40  age: u64, in nanoseconds
+//! 16  rows: u32, numbers: u32                           48  checksum of the body: u64
+//! 24  bytes of the body: u32, plan version: u32         56  checksum of the header: u64
+//! ```
+//!
+//! Numbers begin with their lowest byte. What a kind does not use is 0. Checksums are XXH3 (64 bits). The body begins with
+//! the numbers of its arrays, four bytes each, and continues with their buffers (`arrays`).
+//!
+//! The moment at which a record was read is local time. It travels as an age, taken when the frame is written, so a
+//! latency does not include the time on the wire.
+
+use std::hash::Hasher as _;
+use std::io::IoSlice;
+
+use anabranch_model::{Clock, Envelope, Epoch, Error, EventTime, Incarnation, Marker, MarkerKind, Nanos, PlanVersion};
+use anabranch_model::{Result, Stamped};
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use twox_hash::XxHash3_64;
+
+use super::arrays::{ALIGN, Parts, Reader, malformed, padded};
+
+/// Bytes of a header. A frame without rows has no more.
+pub const HEADER_BYTES: usize = 64;
+/// The largest body. A batch that needs more is divided by its rows.
+pub const FRAME_BYTES_MAX: usize = 64 << 20;
+/// Rows of a frame, at most.
+const ROWS_MAX: usize = 1 << 16;
+/// Numbers of a frame, at most: each can make the receiver create a buffer.
+const NUMBERS_MAX: usize = 1 << 18;
+
+const ZEROS: [u8; ALIGN] = [0; ALIGN];
+
+/// What a frame says about itself: the content of its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The channel, as numbered for the connection.
+    pub channel: u32,
+    /// The life of the job that the frame belongs to.
+    pub incarnation: Incarnation,
+    pub(super) content: Content,
+}
+
+/// The kinds of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Rows {
+        rows: u32,
+        numbers: u32,
+        bytes: u32,
+        checksum: u64,
+        age_ns: u64,
+    },
+    Watermark {
+        time: EventTime,
+        age_ns: u64,
+    },
+    Idle,
+    Marker(Marker),
+    /// From the receiver: so many bytes may be on their way on the channel.
+    Limit {
+        bytes: u64,
+    },
+    /// From the receiver: so many bytes are no longer on their way.
+    Credit {
+        bytes: u64,
+    },
+    /// From either end: nothing follows, and all that the peer sent before its own end has arrived.
+    End,
+}
+
+impl Frame {
+    /// The bytes of the header.
+    pub(super) fn header(&self) -> [u8; HEADER_BYTES] {
+        let mut fields = Fields { channel: self.channel, incarnation: self.incarnation.0, ..Fields::default() };
+        match self.content {
+            Content::Rows { rows, numbers, bytes, checksum, age_ns } => {
+                fields = Fields { kind: 1, rows, numbers, bytes, checksum, age_ns, ..fields };
+            }
+            Content::Watermark { time, age_ns } => {
+                fields = Fields { kind: 2, value: time.0.cast_unsigned(), age_ns, ..fields };
+            }
+            Content::Idle => fields.kind = 3,
+            Content::Marker(Marker { epoch, version, snapshot, kind }) => {
+                let marker = match kind {
+                    MarkerKind::Cut => 0,
+                    MarkerKind::Stop => 2,
+                    MarkerKind::End => 4,
+                };
+                let marker = marker + u8::from(snapshot);
+                fields = Fields { kind: 4, marker, value: epoch.0, version: version.0, ..fields };
+            }
+            Content::Limit { bytes } => fields = Fields { kind: 5, value: bytes, ..fields },
+            Content::Credit { bytes } => fields = Fields { kind: 6, value: bytes, ..fields },
+            Content::End => fields.kind = 7,
+        }
+        fields.write()
+    }
+
+    /// Reads a header.
+    pub(super) fn read(header: &[u8; HEADER_BYTES]) -> Result<Frame> {
+        let fields = Fields::read(header)?;
+        let content = match fields.kind {
+            1 => Content::Rows {
+                rows: fields.rows,
+                numbers: fields.numbers,
+                bytes: fields.bytes,
+                checksum: fields.checksum,
+                age_ns: fields.age_ns,
+            },
+            2 => Content::Watermark { time: EventTime(fields.value.cast_signed()), age_ns: fields.age_ns },
+            3 => Content::Idle,
+            4 => Content::Marker(Marker {
+                epoch: Epoch(fields.value),
+                version: PlanVersion(fields.version),
+                snapshot: fields.marker & 1 == 1,
+                kind: match fields.marker >> 1 {
+                    0 => MarkerKind::Cut,
+                    1 => MarkerKind::Stop,
+                    2 => MarkerKind::End,
+                    other => return Err(malformed(format!("it has a marker of kind {other}"))),
+                },
+            }),
+            5 => Content::Limit { bytes: fields.value },
+            6 => Content::Credit { bytes: fields.value },
+            7 => Content::End,
+            other => return Err(malformed(format!("its kind is {other}"))),
+        };
+        let frame = Frame { channel: fields.channel, incarnation: Incarnation(fields.incarnation), content };
+        // A field that its kind does not use would be lost.
+        if frame.header() != *header {
+            return Err(malformed("fields that its kind does not use are not 0"));
+        }
+        if let Content::Rows { rows, numbers, bytes, .. } = content {
+            let (rows, numbers, bytes) = (rows as usize, numbers as usize, bytes as usize);
+            if rows > ROWS_MAX || numbers > NUMBERS_MAX || bytes > FRAME_BYTES_MAX || bytes != padded(bytes) {
+                return Err(malformed(format!("it has {rows} rows, {numbers} numbers and {bytes} bytes")));
+            }
+        }
+        Ok(frame)
+    }
+
+    /// Bytes of the body.
+    pub fn body_bytes(&self) -> usize {
+        match self.content {
+            Content::Rows { bytes, .. } => bytes as usize,
+            _ => 0,
+        }
+    }
+
+    /// Bytes that the frame takes on its channel.
+    pub fn bytes(&self) -> u64 {
+        (HEADER_BYTES + self.body_bytes()) as u64
+    }
+}
+
+/// The fields of a header, each where the head of this file shows it.
+#[derive(Default)]
+struct Fields {
+    kind: u8,
+    marker: u8,
+    zero: u16,
+    channel: u32,
+    incarnation: u64,
+    rows: u32,
+    numbers: u32,
+    bytes: u32,
+    version: u32,
+    value: u64,
+    age_ns: u64,
+    checksum: u64,
+}
+
+impl Fields {
+    fn write(&self) -> [u8; HEADER_BYTES] {
+        let words = [
+            u64::from(self.kind)
+                | u64::from(self.marker) << 8
+                | u64::from(self.zero) << 16
+                | u64::from(self.channel) << 32,
+            self.incarnation,
+            u64::from(self.rows) | u64::from(self.numbers) << 32,
+            u64::from(self.bytes) | u64::from(self.version) << 32,
+            self.value,
+            self.age_ns,
+            self.checksum,
+        ];
+        let mut header = [0; HEADER_BYTES];
+        let (places, _) = header.as_chunks_mut::<8>();
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        seal(&mut header);
+        header
+    }
+
+    fn read(header: &[u8; HEADER_BYTES]) -> Result<Fields> {
+        if !is_sealed(header) {
+            return Err(Error::outside("the checksum of a frame's header is wrong"));
+        }
+        let (words, _) = header.as_chunks::<8>();
+        let word = |index: usize| u64::from_le_bytes(words[index]);
+        Ok(Fields {
+            kind: word(0) as u8,
+            marker: (word(0) >> 8) as u8,
+            zero: (word(0) >> 16) as u16,
+            channel: (word(0) >> 32) as u32,
+            incarnation: word(1),
+            rows: word(2) as u32,
+            numbers: (word(2) >> 32) as u32,
+            bytes: word(3) as u32,
+            version: (word(3) >> 32) as u32,
+            value: word(4),
+            age_ns: word(5),
+            checksum: word(6),
+        })
+    }
+}
+
+/// Writes the checksum of all other bytes into the last eight.
+pub(super) fn seal(header: &mut [u8; HEADER_BYTES]) {
+    let checksum = XxHash3_64::oneshot(&header[..HEADER_BYTES - 8]);
+    header[HEADER_BYTES - 8..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Whether the last eight bytes are the checksum of all others.
+pub(super) fn is_sealed(header: &[u8; HEADER_BYTES]) -> bool {
+    let mut sealed = *header;
+    seal(&mut sealed);
+    sealed == *header
+}
+
+/// A frame that is to be written: its buffers are those of the arrays.
+#[derive(Debug)]
+pub struct Encoded {
+    frame: Frame,
+    header: [u8; HEADER_BYTES],
+    numbers: Vec<u8>,
+    buffers: Vec<Buffer>,
+    born: Option<Nanos>,
+}
+
+impl Encoded {
+    /// A frame without rows.
+    pub(super) fn of(frame: Frame, born: Option<Nanos>) -> Self {
+        Encoded { frame, header: [0; HEADER_BYTES], numbers: Vec::new(), buffers: Vec::new(), born }
+    }
+
+    /// What the frame says about itself.
+    pub fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// Completes the header: the age and the checksums.
+    pub fn seal(&mut self, now: Nanos) {
+        let age = self.born.map_or(0, |born| now.since(born));
+        match &mut self.frame.content {
+            Content::Rows { checksum, age_ns, .. } => {
+                let mut hasher = XxHash3_64::with_seed(0);
+                for bytes in parts(&self.numbers, &self.buffers) {
+                    hasher.write(bytes);
+                }
+                (*checksum, *age_ns) = (hasher.finish(), age);
+            }
+            Content::Watermark { age_ns, .. } => *age_ns = age,
+            _ => {}
+        }
+        self.header = self.frame.header();
+    }
+
+    /// Adds what is to be written: header, numbers and buffers.
+    pub fn slices<'a>(&'a self, slices: &mut Vec<IoSlice<'a>>) {
+        slices.push(IoSlice::new(&self.header));
+        slices.extend(parts(&self.numbers, &self.buffers).map(IoSlice::new));
+    }
+}
+
+/// The body: each part, and the zeros before the next one.
+fn parts<'a>(numbers: &'a [u8], buffers: &'a [Buffer]) -> impl Iterator<Item = &'a [u8]> {
+    let parts = std::iter::once(numbers).chain(buffers.iter().map(Buffer::as_slice));
+    let with_zeros = |part: &'a [u8]| [part, &ZEROS[..padded(part.len()) - part.len()]];
+    parts.flat_map(with_zeros).filter(|bytes| !bytes.is_empty())
+}
+
+/// Frames for an envelope. A batch becomes several if it has more than `bytes_wanted`, as long as it has several rows.
+pub fn encode(
+    envelope: &Envelope,
+    channel: u32,
+    incarnation: Incarnation,
+    bytes_wanted: usize,
+) -> Result<Vec<Encoded>> {
+    let frame = |content| Frame { channel, incarnation, content };
+    Ok(vec![match envelope {
+        Envelope::Batch(batch) => {
+            let mut frames = Vec::new();
+            rows(batch, &frame, bytes_wanted.min(FRAME_BYTES_MAX), &mut frames)?;
+            return Ok(frames);
+        }
+        Envelope::Watermark(Stamped { value, born }) => {
+            Encoded::of(frame(Content::Watermark { time: *value, age_ns: 0 }), Some(*born))
+        }
+        Envelope::Idle => Encoded::of(frame(Content::Idle), None),
+        Envelope::Marker(marker) => Encoded::of(frame(Content::Marker(*marker)), None),
+    }])
+}
+
+fn rows(
+    Stamped { value: batch, born }: &Stamped<RecordBatch>,
+    frame: &impl Fn(Content) -> Frame,
+    bytes_wanted: usize,
+    frames: &mut Vec<Encoded>,
+) -> Result<()> {
+    let mut parts = Parts::default();
+    batch.columns().iter().try_for_each(|column| parts.array(column))?;
+    let (count, numbers) = (batch.num_rows(), parts.numbers.len() / 4);
+    let bytes = padded(parts.numbers.len()) + parts.bytes;
+    let is_larger = |bytes_max| bytes > bytes_max || count > ROWS_MAX || numbers > NUMBERS_MAX;
+    if count > 1 && is_larger(bytes_wanted) {
+        for (start, rows_of_half) in [(0, count / 2), (count / 2, count - count / 2)] {
+            let half = Stamped { value: batch.slice(start, rows_of_half), born: *born };
+            rows(&half, frame, bytes_wanted, frames)?;
+        }
+        return Ok(());
+    }
+    if is_larger(FRAME_BYTES_MAX) {
+        return Err(Error::user(format!(
+            "a row of {bytes} bytes is too large for the exchange between workers, which takes {FRAME_BYTES_MAX}"
+        )));
+    }
+    let content =
+        Content::Rows { rows: count as u32, numbers: numbers as u32, bytes: bytes as u32, checksum: 0, age_ns: 0 };
+    let Parts { numbers, buffers, .. } = parts;
+    frames.push(Encoded { numbers, buffers, ..Encoded::of(frame(content), Some(*born)) });
+    Ok(())
+}
+
+/// The envelope of a frame, and for rows its body. `None` if the frame has none.
+pub fn decode(frame: &Frame, body: &Buffer, schema: &SchemaRef, clock: &dyn Clock) -> Result<Option<Envelope>> {
+    let born = |age_ns: u64| Nanos(clock.now().0.saturating_sub(age_ns));
+    Ok(Some(match frame.content {
+        Content::Rows { rows, numbers, checksum, age_ns, .. } => {
+            if XxHash3_64::oneshot(body) != checksum {
+                return Err(Error::outside("the checksum of a frame's rows is wrong"));
+            }
+            let mut reader = Reader::new(body, numbers as usize)?;
+            let columns =
+                schema.fields().iter().map(|field| reader.column(field.data_type())).collect::<Result<_>>()?;
+            reader.end()?;
+            let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
+            let batch = RecordBatch::try_new_with_options(schema.clone(), columns, &options);
+            let value = batch.map_err(|error| malformed(error.to_string()))?;
+            Envelope::Batch(Stamped { value, born: born(age_ns) })
+        }
+        Content::Watermark { time, age_ns } => Envelope::Watermark(Stamped { value: time, born: born(age_ns) }),
+        Content::Idle => Envelope::Idle,
+        Content::Marker(marker) => Envelope::Marker(marker),
+        Content::Limit { .. } | Content::Credit { .. } | Content::End => return Ok(None),
+    }))
+}

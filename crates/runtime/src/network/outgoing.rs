@@ -1,0 +1,154 @@
+//! The sending end of a connection: tasks give envelopes, a thread writes them, another one reads credits.
+
+use std::collections::VecDeque;
+use std::io::{BufReader, IoSlice};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::JoinHandle;
+
+use anabranch_model::{Clock, Envelope, Error, Incarnation, Result};
+
+use super::arrays::malformed;
+use super::connection::{Link, read_header, write_all};
+use super::frame::{Content, Encoded, Frame, encode};
+use super::hello::{Hello, broken, place_of};
+use super::outbox::Outbox;
+
+/// Batches of more bytes are divided: so much is read at once, and passes a limit of this size.
+const FRAME_BYTES_WANTED: usize = 2 << 20;
+/// Frames are written together up to this number of bytes, while they are in the processor's cache.
+const WRITE_BYTES: u64 = 256 << 10;
+/// Bytes of credits that are read at once.
+const CREDITS_READ: usize = 4 << 10;
+
+/// The channels to the tasks of another worker.
+pub struct Outgoing {
+    link: Arc<Link>,
+    outbox: Arc<Outbox<Encoded>>,
+    incarnation: Incarnation,
+    clock: Arc<dyn Clock>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Outgoing {
+    /// Introduces this worker on a new connection. Returns when the peer has accepted it.
+    pub fn open(stream: TcpStream, hello: &Hello, clock: Arc<dyn Clock>) -> Result<Outgoing> {
+        let place = format!("{} at {}", hello.to, place_of(&stream));
+        hello.introduce(&stream).map_err(|error| error.at(place))?;
+        let link = Link::new(stream, hello.to)?;
+        let outbox = Arc::new(Outbox::new(hello.channels as usize));
+        let incarnation = hello.incarnation;
+        let mut outgoing = Outgoing { link, outbox, incarnation, clock, threads: Vec::new() };
+        outgoing.start("rows to", |link, outbox, clock, incarnation| write(link, outbox, clock, incarnation))?;
+        outgoing.start("credit from", |link, outbox, _, incarnation| read(link, outbox, incarnation))?;
+        Ok(outgoing)
+    }
+
+    fn start(
+        &mut self,
+        name: &str,
+        body: fn(&Link, &Outbox<Encoded>, &dyn Clock, Incarnation) -> Result<()>,
+    ) -> Result<()> {
+        let (outbox, clock, incarnation) = (Arc::clone(&self.outbox), Arc::clone(&self.clock), self.incarnation);
+        let (link, ended) = (Arc::clone(&self.link), Arc::clone(&self.outbox));
+        let end = move || {
+            if link.outcome().is_err() {
+                ended.close();
+            }
+        };
+        let thread = self.link.spawn(name, move |link| body(link, &outbox, clock.as_ref(), incarnation), end)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Sends an envelope, after waiting for credit. Returns the nanoseconds waited. Each channel has one sender.
+    pub fn send(&self, channel: u32, envelope: &Envelope) -> Result<u64> {
+        let mut waited_ns = 0;
+        for encoded in encode(envelope, channel, self.incarnation, FRAME_BYTES_WANTED)? {
+            let bytes = encoded.frame().bytes();
+            match self.outbox.send(channel as usize, bytes, encoded, self.clock.as_ref()) {
+                Ok(waited) => waited_ns += waited,
+                Err(_) => return self.link.outcome().and_then(|()| Err(Error::cancelled())),
+            }
+        }
+        Ok(waited_ns)
+    }
+
+    /// Bytes of a channel that are queued here, on their way, or not yet taken by the receiving task.
+    pub fn outstanding(&self, channel: u32) -> u64 {
+        self.outbox.outstanding(channel as usize)
+    }
+
+    /// Writes what is queued, and waits until the peer has received everything.
+    pub fn finish(mut self) -> Result<()> {
+        self.outbox.finish();
+        self.join();
+        self.link.outcome()
+    }
+
+    /// Ends the connection now. Tasks that send get an error.
+    pub fn close(&self) {
+        self.link.close();
+        self.outbox.close();
+    }
+
+    fn join(&mut self) {
+        // A panic has been made an error of the connection.
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        if !self.threads.is_empty() {
+            self.close();
+            self.join();
+        }
+    }
+}
+
+fn write(link: &Link, outbox: &Outbox<Encoded>, clock: &dyn Clock, incarnation: Incarnation) -> Result<()> {
+    let mut frames = VecDeque::new();
+    while outbox.take(&mut frames) {
+        while !frames.is_empty() {
+            let mut bytes = 0;
+            let mut count = 0;
+            while count < frames.len() && bytes < WRITE_BYTES {
+                bytes += frames[count].frame().bytes();
+                frames[count].seal(clock.now());
+                count += 1;
+            }
+            let mut slices: Vec<IoSlice<'_>> = Vec::new();
+            frames.range(..count).for_each(|frame| frame.slices(&mut slices));
+            write_all(&link.stream, &mut slices)?;
+            // Their buffers are free when they are written, not when all frames are.
+            frames.drain(..count);
+        }
+    }
+    if link.outcome().is_ok() {
+        link.has_finished.store(true, SeqCst);
+        let end = Frame { channel: 0, incarnation, content: Content::End };
+        write_all(&link.stream, &mut [IoSlice::new(&end.header())])?;
+        link.stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
+    }
+    Ok(())
+}
+
+fn read(link: &Link, outbox: &Outbox<Encoded>, incarnation: Incarnation) -> Result<()> {
+    let mut input = BufReader::with_capacity(CREDITS_READ, &link.stream);
+    loop {
+        let frame = Frame::read(&read_header(&mut input)?)?;
+        if frame.incarnation != incarnation {
+            return Err(malformed("it belongs to another incarnation of the job"));
+        }
+        let channel = frame.channel as usize;
+        match frame.content {
+            Content::Limit { bytes } => outbox.open(channel, bytes).map_err(malformed)?,
+            Content::Credit { bytes } => outbox.returned(channel, bytes).map_err(malformed)?,
+            Content::End if link.has_finished.load(SeqCst) => return Ok(()),
+            Content::End => return Err(Error::outside("the peer has ended the connection too early")),
+            _ => return Err(malformed("the receiver of rows sends what only their sender does")),
+        }
+    }
+}
