@@ -50,11 +50,19 @@ pub struct Worker<S> {
     /// The tasks of the present incarnation, or of an older one that is ending.
     hosted: Option<Hosted<S>>,
     /// Waits until the tasks of the older incarnation are gone.
-    next: Option<(Tasks, Option<Checkpoint<S>>)>,
+    next: Option<Start<S>>,
     grants: Grants,
     outbox: Outbox,
     refused: u64,
     commands: VecDeque<Command<S>>,
+}
+
+#[derive(Clone, Debug)]
+struct Start<S> {
+    tasks: Tasks,
+    from: Option<Checkpoint<S>>,
+    /// What the coordinator had heard when it sent the order.
+    heard: Nanos,
 }
 
 impl<S: Clone> Worker<S> {
@@ -150,21 +158,21 @@ impl<S: Clone> Worker<S> {
             _ => {}
         }
         if let Some(order) = order {
-            self.order(now, order);
+            self.order(now, heard, order);
         }
     }
 
-    fn order(&mut self, now: Nanos, order: Order<S>) {
+    fn order(&mut self, now: Nanos, heard: Nanos, order: Order<S>) {
         let incarnation = self.fence.incarnation;
         match order {
             Order::Start { tasks, from } => {
-                let known = self.next.is_some() || self.is_present() || incarnation <= self.cancelled;
-                if known {
+                if self.is_present() || incarnation <= self.cancelled {
                     return;
                 }
-                self.next = Some((tasks, from));
+                let heard = self.next.as_ref().map_or(heard, |next| next.heard.max(heard));
+                self.next = Some(Start { tasks, from, heard });
                 if self.phase() != Phase::Ending {
-                    self.start();
+                    self.start(now);
                 }
             }
             Order::Cancel if incarnation > self.cancelled => {
@@ -206,13 +214,20 @@ impl<S: Clone> Worker<S> {
         self.hosted.as_ref().is_some_and(|hosted| hosted.incarnation == self.fence.incarnation)
     }
 
-    fn start(&mut self) {
-        let Some((tasks, from)) = self.next.take() else { return };
+    /// Starts the tasks that wait, unless the order is too old: the coordinator may have declared this worker lost since. Then
+    /// later messages, which extend the lease, say nothing of the tasks. A coordinator that still wants them repeats the order.
+    fn start(&mut self, now: Nanos) -> bool {
+        let Some(Start { tasks, from, heard }) = self.next.take() else { return false };
+        if heard.plus(self.config.lease) <= now {
+            self.refused += 1;
+            return false;
+        }
         let incarnation = self.fence.incarnation;
         let epoch = from.as_ref().map_or(Epoch(0), |checkpoint| checkpoint.epoch);
         self.renew(Hosted::new(incarnation, &tasks, epoch), epoch);
         self.life.enter(Phase::Running);
         self.commands.push_back(Command::Tasks(incarnation, Order::Start { tasks, from }));
+        true
     }
 
     /// The tasks of an incarnation that was cancelled before it started here count as gone.
@@ -251,15 +266,11 @@ impl<S: Clone> Worker<S> {
         if let Some(urgency) = urgency.filter(|_| incarnation == self.fence.incarnation) {
             self.outbox.changed(now, urgency);
         }
-        match all_gone {
-            true if self.next.is_some() => self.start(),
-            true => {
-                self.life.enter(Phase::Gone);
-                if self.cancelled == self.fence.incarnation {
-                    self.none_there(now);
-                }
+        if all_gone && !self.start(now) {
+            self.life.enter(Phase::Gone);
+            if self.cancelled == self.fence.incarnation {
+                self.none_there(now);
             }
-            false => {}
         }
     }
 

@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
+use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
 use anabranch_protocol::coordinator::{Checkpoint, Entry};
+use anabranch_protocol::membership::{Member, Process};
 
 use crate::event::Handle;
 use crate::scenario::Scenario;
 use crate::store::Store;
+use crate::task::Marker;
 
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Its name: `prefix`, `commit`, `fencing`, `progress`, `restore`.
+    /// Its name: `prefix`, `commit`, `fencing`, `progress`, `restore`, `request`, `ended`, `grant`, `lease`, `placement`.
     pub invariant: &'static str,
     /// What was wrong.
     pub message: String,
@@ -42,6 +44,10 @@ pub(crate) struct Truth {
     /// Positions of the sources at each committed checkpoint.
     positions: BTreeMap<(Incarnation, Epoch), Vec<usize>>,
     cuts: BTreeMap<(Incarnation, TaskId), BTreeMap<Epoch, usize>>,
+    /// Granted epochs of each incarnation, and whether each ends with a checkpoint.
+    granted: BTreeMap<(Incarnation, Epoch), bool>,
+    /// Processes with tasks of an incarnation that its coordinator has declared lost.
+    lost: BTreeSet<(Incarnation, Process)>,
     acknowledged: BTreeMap<(Incarnation, TaskId), Acknowledgements>,
     /// The newest checkpoint that each sink has made visible.
     shown: BTreeMap<u32, Epoch>,
@@ -58,12 +64,39 @@ impl Truth {
             committed: BTreeSet::new(),
             positions: BTreeMap::new(),
             cuts: BTreeMap::new(),
+            granted: BTreeMap::new(),
+            lost: BTreeSet::new(),
             acknowledged: BTreeMap::new(),
             shown: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn cut(&mut self, incarnation: Incarnation, source: TaskId, epoch: Epoch, position: usize) -> Checked {
+    /// A coordinator grants a group.
+    pub(crate) fn grants(&mut self, incarnation: Incarnation, group: Group, checkpoint: bool) {
+        let epochs = (group.first.0..=group.last.0).map(Epoch);
+        self.granted.extend(epochs.map(|epoch| ((incarnation, epoch), checkpoint && epoch == group.last)));
+    }
+
+    /// The coordinator of an incarnation has declared one of its processes lost.
+    pub(crate) fn loses(&mut self, incarnation: Incarnation, process: Process) {
+        self.lost.insert((incarnation, process));
+    }
+
+    /// A task does something: its process is not lost, so that another one may have its work.
+    pub(crate) fn acts(&self, incarnation: Incarnation, process: Process, task: TaskId) -> Checked {
+        match self.lost.contains(&(incarnation, process)) {
+            false => Ok(()),
+            true => Err(("lease", format!("{task} of incarnation {} acts in lost {process:?}", incarnation.0))),
+        }
+    }
+
+    /// A source cuts an epoch. Only one that ends may do so without a grant.
+    pub(crate) fn cut(&mut self, incarnation: Incarnation, source: TaskId, marker: Marker, position: usize) -> Checked {
+        let epoch = marker.epoch;
+        let granted = self.granted.get(&(incarnation, epoch));
+        if !marker.closes && granted != Some(&marker.snapshot) {
+            return Err(("grant", format!("{source} cuts {marker:?}, but the grant says {granted:?}")));
+        }
         let before = self.cuts.entry((incarnation, source)).or_default().insert(epoch, position);
         match before {
             None => Ok(()),
@@ -206,6 +239,28 @@ impl Truth {
     pub(crate) fn is_old(&self, incarnation: Incarnation) -> bool {
         incarnation < self.newest
     }
+}
+
+/// A placement uses each slot for at most one task of a stage, and the label that a stage needs.
+pub(crate) fn placed(scenario: &Scenario, members: &[Member], placement: &BTreeMap<TaskId, Process>) -> Checked {
+    let wrong = |text: String| Err(("placement", text));
+    if !placement.keys().eq(scenario.tasks().all.iter()) {
+        return wrong(format!("not every task has one process: {placement:?}"));
+    }
+    for stage in scenario.stages() {
+        let of_stage = placement.iter().filter(|(task, _)| task.stage == stage.id);
+        let mut used: BTreeMap<Process, u32> = BTreeMap::new();
+        of_stage.for_each(|(_, process)| *used.entry(*process).or_default() += 1);
+        for (process, tasks) in used {
+            let Some(member) = members.iter().find(|member| member.process == process) else {
+                return wrong(format!("{process:?} is no member"));
+            };
+            if tasks > member.slots || stage.label.as_ref().is_some_and(|label| !member.labels.contains(label)) {
+                return wrong(format!("{process:?} does not suit {tasks} tasks of {}", stage.id));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Compares the visible rows, of one sink or of all, with the results of the records up to these positions.

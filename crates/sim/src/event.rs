@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
-use anabranch_protocol::coordinator::{Answer, Checkpoint, Entry, Report};
+use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
+use anabranch_protocol::coordinator::{Answer, Entry};
+use anabranch_protocol::membership::{Member, Process};
+use anabranch_protocol::worker::{Command, FromCoordinator, ToCoordinator};
 
 use crate::store::Committable;
 use crate::task::State;
@@ -11,11 +13,9 @@ use crate::task::State;
 /// Identifies a task's snapshot: the number of an object.
 pub(crate) type Handle = u64;
 
-/// One life of a worker process: a restarted process is another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Process {
-    pub(crate) worker: usize,
-    pub(crate) boot: u64,
+/// The index of a process's worker.
+pub(crate) fn index(process: Process) -> usize {
+    process.worker.0 as usize
 }
 
 /// A task of an incarnation in a process.
@@ -24,16 +24,6 @@ pub(crate) struct Place {
     pub(crate) process: Process,
     pub(crate) incarnation: Incarnation,
     pub(crate) task: TaskId,
-}
-
-/// From a coordinator's process to a worker's.
-#[derive(Clone, Debug)]
-pub(crate) enum Message {
-    Start { tasks: Vec<TaskId>, from: Option<Checkpoint<Handle>> },
-    Grant { group: Group, checkpoint: bool },
-    StopAfter(Epoch),
-    CheckpointDone(Epoch),
-    Cancel,
 }
 
 /// How a write of an object ends.
@@ -72,28 +62,77 @@ pub(crate) struct Publish {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    ToWorker { process: Process, host: usize, incarnation: Incarnation, message: Message },
-    ToHost { host: usize, place: Place, report: Report<Handle> },
+    ToWorker {
+        process: Process,
+        host: usize,
+        message: FromCoordinator<Handle>,
+    },
+    ToHost {
+        host: usize,
+        process: Process,
+        message: Box<ToCoordinator<Handle>>,
+    },
     Beat(Process),
-    BeatArrives { host: usize, process: Process },
-    HostCheck(usize),
+    BeatArrives {
+        host: usize,
+        member: Member,
+        sent: Nanos,
+    },
+    Leaves {
+        host: usize,
+        process: Process,
+    },
+    WorkerTick(Process),
+    /// A planted bug: a worker carries a command out too late.
+    LateCommand(Process, Box<Command<Handle>>),
+    /// A cancelled task does nothing any more.
+    Ended(Place),
     HostTick(usize),
-    HostReady { host: usize, log: BTreeMap<u64, Entry<Handle>> },
+    /// The tasks of an incarnation could not be placed.
+    NotPlaced {
+        host: usize,
+        incarnation: Incarnation,
+    },
+    HostReady {
+        host: usize,
+        log: BTreeMap<u64, Entry<Handle>>,
+    },
     Supervise,
-    LogPut { host: usize, sequence: u64, entry: Entry<Handle>, answered: bool },
-    LogRead { host: usize, sequence: u64 },
+    LogPut {
+        host: usize,
+        sequence: u64,
+        entry: Entry<Handle>,
+        answered: bool,
+    },
+    LogRead {
+        host: usize,
+        sequence: u64,
+    },
     LogRemove(u64),
     Forget(Epoch, Incarnation),
-    LogAnswer { host: usize, sequence: u64, answer: Answer<Handle> },
+    LogAnswer {
+        host: usize,
+        sequence: u64,
+        answer: Answer<Handle>,
+    },
     Source(Place),
-    Deliver { incarnation: Incarnation, from: TaskId, to: TaskId },
-    Restored { place: Place, snapshot: Option<Handle>, checkpoint: Option<(Incarnation, Epoch)> },
+    Deliver {
+        incarnation: Incarnation,
+        from: TaskId,
+        to: TaskId,
+    },
+    Restored {
+        place: Place,
+        snapshot: Option<Handle>,
+        checkpoint: Option<(Incarnation, Epoch)>,
+    },
     Upload(Box<Upload>, Fate),
     Uploaded(Box<Upload>, Option<Handle>),
     Publish(Publish),
     Published(Publish),
     Fault,
     WorkerUp(usize),
+    WorkerLeaves(Process),
     Request,
     Stop,
 }

@@ -1,18 +1,24 @@
-//! A coordinator's process: drives the real [`Coordinator`], carries out its commands, and monitors workers.
+//! A coordinator's process: drives the real [`Coordinator`] and [`Membership`], and carries out their commands.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
-use anabranch_protocol::coordinator::{Answer, Command, Coordinator, Entry, Input, Owner, Phase, Report};
+use anabranch_model::{Epoch, Incarnation, Nanos};
+use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Coordinator, Entry, Input, Owner, Phase, Report};
+use anabranch_protocol::membership::{self, Member, Membership, Process};
+use anabranch_protocol::placement::{Former, place};
+use anabranch_protocol::worker::{Order, ToCoordinator};
 
 use crate::Mutation;
-use crate::event::{Event, Handle, Message, Place, Process};
+use crate::check::placed;
+use crate::event::{Event, Handle};
+use crate::gateway::Gateway;
 use crate::scenario::MS;
+use crate::worker::LEASE;
 use crate::world::World;
 
-/// How long a worker may be silent.
-const SILENCE: u64 = 150 * MS;
-const CHECK_EVERY: u64 = 40 * MS;
+/// After this time an order that a worker has not taken is repeated.
+const REPEAT: u64 = 40 * MS;
 
 /// A coordinator's process.
 #[derive(Debug)]
@@ -21,9 +27,8 @@ pub(crate) struct Host {
     coordinator: Option<Coordinator<Handle>>,
     pub(crate) up: bool,
     pub(crate) paused_until: Nanos,
-    /// When each worker last sent a message, and as which process.
-    seen: BTreeMap<usize, (u64, Nanos)>,
-    placement: BTreeMap<TaskId, Process>,
+    pub(crate) membership: Membership,
+    gateway: Gateway,
     ticks_at: Option<Nanos>,
     request: Request,
     /// Checkpoints that were granted, and are neither committed nor aborted.
@@ -44,8 +49,12 @@ impl Host {
             coordinator: None,
             up: true,
             paused_until: Nanos(0),
-            seen: BTreeMap::new(),
-            placement: BTreeMap::new(),
+            // A worker is declared lost as early as its lease allows.
+            membership: Membership::new(membership::Config {
+                silence: Duration::from_nanos(LEASE),
+                forget_after: Duration::from_secs(3),
+            }),
+            gateway: Gateway::new(),
             ticks_at: None,
             request: Request::None,
             under_way: BTreeSet::new(),
@@ -62,7 +71,7 @@ impl Host {
     }
 
     pub(crate) fn refused(&self) -> u64 {
-        self.coordinator.as_ref().map_or(0, Coordinator::refused)
+        self.gateway.refused + self.coordinator.as_ref().map_or(0, Coordinator::refused)
     }
 }
 
@@ -87,7 +96,6 @@ impl World {
             self.input(host, Input::Stop);
         }
         self.input(host, Input::Tick);
-        self.later(CHECK_EVERY, Event::HostCheck(host));
     }
 
     /// Gives an input to a coordinator and carries out the resulting commands.
@@ -103,7 +111,17 @@ impl World {
                 return self.crash_host(host);
             }
         }
-        let next = self.hosts[host].coordinator.as_ref().and_then(Coordinator::next_deadline);
+        self.tick_later(host);
+    }
+
+    /// Ensures an event at the next deadline.
+    fn tick_later(&mut self, host: usize) {
+        if !self.hosts[host].is_active() {
+            return;
+        }
+        let Host { coordinator, membership, .. } = &self.hosts[host];
+        let next = coordinator.as_ref().and_then(Coordinator::next_deadline);
+        let next = [next, membership.next_deadline()].into_iter().flatten().min();
         if let Some(at) = next.filter(|at| self.hosts[host].ticks_at.is_none_or(|ticks_at| *at < ticks_at)) {
             self.hosts[host].ticks_at = Some(at);
             self.at(at, Event::HostTick(host));
@@ -113,6 +131,7 @@ impl World {
     pub(crate) fn tick(&mut self, host: usize) {
         if self.hosts[host].ticks_at.is_some_and(|at| at <= self.now) {
             self.hosts[host].ticks_at = None;
+            self.member(host, membership::Input::Tick);
             self.input(host, Input::Tick);
         }
     }
@@ -170,28 +189,35 @@ impl World {
             Command::Append(sequence, entry) => self.append(host, sequence, entry),
             Command::Remove(sequence) => self.maybe_late(Event::LogRemove(sequence)),
             Command::Read(sequence) => self.after_store(Event::LogRead { host, sequence }),
-            Command::Start { incarnation, from } => {
-                self.place(host);
-                let mut by_process: BTreeMap<Process, Vec<TaskId>> = BTreeMap::new();
-                for (task, process) in &self.hosts[host].placement {
-                    by_process.entry(*process).or_default().push(*task);
-                }
-                for (process, tasks) in by_process {
-                    let message = Message::Start { tasks, from: from.clone() };
-                    self.post(Event::ToWorker { process, host, incarnation, message });
-                }
-            }
+            Command::Start { incarnation, from } => self.start_tasks(host, incarnation, from),
             Command::Grant { incarnation, group, checkpoint } => {
-                self.tell_workers(host, incarnation, &Message::Grant { group, checkpoint });
+                self.truth.grants(incarnation, group, checkpoint);
+                self.hosts[host].gateway.grant(group, checkpoint);
+                self.tell_workers(host);
             }
-            Command::StopAfter(incarnation, epoch) => self.tell_workers(host, incarnation, &Message::StopAfter(epoch)),
-            Command::CheckpointDone(incarnation, epoch) => {
-                self.tell_workers(host, incarnation, &Message::CheckpointDone(epoch));
+            // Workers hear of it with the grant that follows.
+            Command::StopAfter(_, epoch) => self.hosts[host].gateway.stop_after(epoch),
+            Command::EpochDone(_, epoch) => {
+                self.hosts[host].gateway.epoch_done(epoch);
+                self.tell_workers(host);
             }
-            Command::Cancel(incarnation) => self.tell_workers(host, incarnation, &Message::Cancel),
-            // This model waits for no epoch alone and drops no rows, and does not remove objects without a checkpoint.
-            Command::EpochDone(..) | Command::NoneDone(_) => {}
-            Command::AbortCheckpoint(..) => self.seen.aborted += 1,
+            Command::CheckpointDone(_, epoch) => {
+                self.hosts[host].gateway.checkpoint_done(epoch);
+                self.tell_workers(host);
+            }
+            Command::Cancel(_) => {
+                self.hosts[host].gateway.cancel();
+                self.tell_workers(host);
+            }
+            // This model drops no rows.
+            Command::NoneDone(_) => {}
+            Command::AbortCheckpoint(_, epoch) => {
+                self.seen.aborted += 1;
+                for process in self.hosts[host].gateway.processes() {
+                    let message = self.hosts[host].gateway.once(process, Order::AbortCheckpoint(epoch));
+                    message.into_iter().for_each(|message| self.post(Event::ToWorker { process, host, message }));
+                }
+            }
             Command::Forget(epoch, incarnation) => self.maybe_late(Event::Forget(epoch, incarnation)),
             Command::Finish(incarnation) => self.finished(incarnation),
             Command::Fail(incarnation, cause) => {
@@ -201,70 +227,119 @@ impl World {
         }
     }
 
-    /// Chooses a process for each task among the known ones; tasks without one fail at the next check.
-    fn place(&mut self, host: usize) {
-        let now = self.now;
-        let seen = self.hosts[host].seen.iter().filter(|(_, (_, at))| now.since(*at) < SILENCE);
-        let mut processes: Vec<Process> =
-            seen.map(|(worker, (boot, _))| Process { worker: *worker, boot: *boot }).collect();
-        if processes.is_empty() {
-            processes.push(Process { worker: 0, boot: 0 });
-        }
-        let tasks = self.scenario.tasks().all;
-        let chosen = tasks.into_iter().map(|task| (task, processes[self.rng.below(processes.len() as u64) as usize]));
-        self.hosts[host].placement = chosen.collect();
-    }
-
-    fn tell_workers(&mut self, host: usize, incarnation: Incarnation, message: &Message) {
-        let mut processes: Vec<Process> = self.hosts[host].placement.values().copied().collect();
-        processes.sort();
-        processes.dedup();
-        for process in processes {
-            self.post(Event::ToWorker { process, host, incarnation, message: message.clone() });
-        }
-    }
-
-    /// A task reports.
-    pub(crate) fn reported(&mut self, host: usize, place: Place, report: &Report<Handle>) {
-        self.note(|| {
-            format!("coordinator {host} hears {} of incarnation {}: {report:?}", place.task, place.incarnation.0)
-        });
-        let forged = match (report, self.options.mutation) {
-            (Report::Acknowledged { .. }, Some(Mutation::CommitBeforeAllAcknowledged)) => self.scenario.tasks().all,
-            _ => [place.task].into(),
-        };
-        for task in forged {
-            self.input(host, Input::Task(place.incarnation, task, report.clone()));
+    /// Places all tasks at present workers and starts them there.
+    fn start_tasks(&mut self, host: usize, incarnation: Incarnation, from: Option<Checkpoint<Handle>>) {
+        let Host { membership, gateway, .. } = &mut self.hosts[host];
+        let members: Vec<Member> = membership.members().cloned().collect();
+        let former = Former { tasks: gateway.placement(), local: BTreeMap::new() };
+        let placement = place(&members, &self.scenario.stages(), &former);
+        let all = self.scenario.tasks();
+        gateway.start(incarnation, from, &all, placement.as_ref().unwrap_or(&BTreeMap::new()));
+        match placement {
+            Ok(placement) => {
+                let checked = placed(&self.scenario, &members, &placement);
+                self.check(checked);
+                self.tell_workers(host);
+            }
+            Err(missing) => {
+                self.note(|| format!("coordinator {host}: {missing:?}"));
+                self.seen.not_placed += 1;
+                self.later(0, Event::NotPlaced { host, incarnation });
+            }
         }
     }
 
-    pub(crate) fn beat_arrives(&mut self, host: usize, process: Process) {
-        let seen = self.hosts[host].seen.entry(process.worker).or_insert((process.boot, self.now));
-        if process.boot >= seen.0 {
-            *seen = (process.boot, self.now);
+    pub(crate) fn not_placed(&mut self, host: usize, incarnation: Incarnation) {
+        let all = self.scenario.tasks().all;
+        let failed = all.first().map(|task| (*task, Report::Failed { retry: true }));
+        let gone = all.iter().map(|task| (*task, Report::Gone));
+        for (task, report) in failed.into_iter().chain(gone) {
+            self.input(host, Input::Task(incarnation, task, report));
         }
     }
 
-    /// Tasks whose process is silent, or was replaced, have failed as far as this coordinator knows.
-    pub(crate) fn host_check(&mut self, host: usize) {
-        let Some(coordinator) = self.hosts[host].coordinator.as_ref().filter(|_| self.hosts[host].is_active()) else {
+    /// Sends each worker the orders that it has not taken.
+    fn tell_workers(&mut self, host: usize) {
+        for process in self.hosts[host].gateway.processes() {
+            self.tell(host, process, 0);
+        }
+    }
+
+    /// Sends a worker the orders that it has not taken, if none were sent for some time, or only an answer.
+    fn tell(&mut self, host: usize, process: Process, repeat: u64) {
+        let Host { membership, gateway, .. } = &mut self.hosts[host];
+        for message in gateway.messages(process, membership.heard(process), self.now, repeat) {
+            self.post(Event::ToWorker { process, host, message });
+        }
+    }
+
+    /// A worker's summary arrives, and is acknowledged.
+    pub(crate) fn reported(&mut self, host: usize, process: Process, message: ToCoordinator<Handle>) {
+        if !self.hosts[host].is_active() {
             return;
-        };
-        let (now, incarnation) = (self.now, coordinator.incarnation());
+        }
+        let Some(coordinator) = &self.hosts[host].coordinator else { return };
+        let incarnation = coordinator.incarnation();
+        for (task, report) in self.hosts[host].gateway.heard(process, message) {
+            self.note(|| format!("coordinator {host} hears {task} of incarnation {}: {report:?}", incarnation.0));
+            let forged = match (&report, self.options.mutation) {
+                (Report::Acknowledged { .. }, Some(Mutation::CommitBeforeAllAcknowledged)) => self.scenario.tasks().all,
+                _ => [task].into(),
+            };
+            for task in forged {
+                self.input(host, Input::Task(incarnation, task, report.clone()));
+            }
+        }
+        if self.hosts[host].is_active() {
+            self.tell(host, process, REPEAT);
+        }
+    }
+
+    pub(crate) fn beat_arrives(&mut self, host: usize, member: Member, sent: Nanos) {
+        if self.hosts[host].is_active() {
+            let process = member.process;
+            self.member(host, membership::Input::Heartbeat { member, sent });
+            self.tell(host, process, REPEAT);
+        }
+    }
+
+    /// Gives an input to a membership. The tasks of a lost process have failed, as far as this coordinator knows.
+    pub(crate) fn member(&mut self, host: usize, input: membership::Input) {
+        if !self.hosts[host].is_active() {
+            return;
+        }
+        self.hosts[host].membership.handle(self.now, input);
+        while let Some(event) = self.hosts[host].membership.poll() {
+            self.note(|| format!("coordinator {host}: {event:?}"));
+            match event {
+                membership::Event::Lost(process) => self.lost(host, process),
+                membership::Event::Drained(_) => self.seen.drained_workers += 1,
+                membership::Event::Joined(_) => {}
+            }
+        }
+        self.tick_later(host);
+    }
+
+    fn lost(&mut self, host: usize, process: Process) {
+        self.seen.lost_workers += 1;
+        let Host { coordinator: Some(coordinator), gateway, .. } = &self.hosts[host] else { return };
         let at_work = !matches!(coordinator.phase(), Phase::Starting | Phase::Pausing);
-        let Host { seen, placement, .. } = &self.hosts[host];
-        let lost = |process: &Process| {
-            !seen.get(&process.worker).is_some_and(|(boot, at)| *boot == process.boot && now.since(*at) < SILENCE)
-        };
-        let lost: Vec<TaskId> = placement.iter().filter(|(_, p)| at_work && lost(p)).map(|(task, _)| *task).collect();
-        for task in lost {
-            // A task that has left in order no longer fails; one whose last messages are missing has not.
-            let heard = (host, incarnation, task);
-            if !self.left.contains(&heard) || !self.finished.contains(&heard) {
+        let (incarnation, tasks) = (coordinator.incarnation(), gateway.unfinished(process));
+        if at_work && !tasks.is_empty() {
+            self.truth.loses(incarnation, process);
+            for task in tasks {
                 self.input(host, Input::Task(incarnation, task, Report::Failed { retry: true }));
             }
         }
-        self.later(CHECK_EVERY, Event::HostCheck(host));
+    }
+
+    /// The tasks of a coordinator's workers get another process to report to.
+    pub(crate) fn adopt(&mut self, host: usize) {
+        if self.hosts[host].is_active() && self.hosts[host].gateway.adopt() {
+            self.note(|| format!("coordinator {host} adopts its tasks"));
+            self.seen.adoptions += 1;
+            self.tell_workers(host);
+        }
     }
 
     pub(crate) fn crash_host(&mut self, host: usize) {

@@ -1,12 +1,14 @@
-//! Tier 1 of the simulation: the real coordinator, with everything around it simulated on one thread in virtual time.
+//! Tier 1 of the simulation: the real coordinator, workers, membership and placement, with everything around them simulated on one
+//! thread in virtual time.
 //!
-//! Workers with tasks, channels with aligned markers, an object store, a network and whole processes are small models
+//! Tasks, channels with aligned markers, an object store, a network and whole processes are small models
 //! here; their faults are drawn from one seed. The models of tasks follow the contract that the runtime has: they show
-//! what the coordinator and this contract guarantee together, not that the runtime keeps the contract.
+//! what the protocol and this contract guarantee together, not that the runtime keeps the contract.
 //!
 //! * `world`: the queue of events, the processes, and their faults.
 //! * `scenario`: what a seed decides.
-//! * `host`: a process with a coordinator; `worker`: a process with tasks; `task`: what one task does.
+//! * `host`: a process with a coordinator; `gateway`: its messages to workers.
+//! * `worker`: a process with tasks; `task`: what one task does.
 //! * `store`: the log with put-if-absent, and the objects; also the sink's external table.
 //! * `check`: the truth about a run, and the checks against it.
 //!
@@ -17,6 +19,7 @@
 mod check;
 pub mod engine;
 mod event;
+mod gateway;
 mod host;
 mod scenario;
 mod store;
@@ -46,6 +49,12 @@ pub enum Mutation {
     FreedNumberTaken,
     /// The driver loses a request for a checkpoint.
     RequestForgotten,
+    /// A worker's driver gives grants to its tasks as they arrive.
+    GrantsUnordered,
+    /// A worker's tasks continue for a while when its lease is over.
+    LeaseIgnored,
+    /// When a coordinator adopts the tasks of a worker, all that they have reported before counts as acknowledged.
+    AdoptionUnreported,
 }
 
 /// How to run a seed.
@@ -56,6 +65,9 @@ pub struct Options {
     /// Whether to record what happens.
     pub trace: bool,
 }
+
+/// A transition that was taken: machine, from, to.
+type Taken = (&'static str, &'static str, &'static str);
 
 /// What has happened in runs: a simulator whose faults never occur proves nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,7 +88,7 @@ pub struct Seen {
     pub coordinator_crashes: u64,
     /// Reports of other incarnations that coordinators refused.
     pub refused_reports: u64,
-    /// Commands of older incarnations that workers refused.
+    /// Messages of older incarnations or terms, and reports of tasks that have ended, that workers refused.
     pub refused_commands: u64,
     /// Entries that took effect although no answer said so.
     pub open_answers: u64,
@@ -90,10 +102,24 @@ pub struct Seen {
     pub fulfilled_requests: u64,
     /// Jobs whose log records that they have ended.
     pub ended_jobs: u64,
+    /// Tasks that a coordinator adopted from another process.
+    pub adoptions: u64,
+    /// Leases that were over.
+    pub leases_over: u64,
+    /// Workers that coordinators have declared lost.
+    pub lost_workers: u64,
+    /// Workers that were drained and left.
+    pub drained_workers: u64,
+    /// Starts without enough slots.
+    pub not_placed: u64,
     /// Virtual milliseconds until the job ended.
     pub ended_ms: u64,
     /// Transitions that the machines of coordinators have taken: machine, from, to.
-    pub transitions: BTreeSet<(&'static str, &'static str, &'static str)>,
+    pub transitions: BTreeSet<Taken>,
+    /// The same of workers.
+    pub worker_transitions: BTreeSet<Taken>,
+    /// The same of memberships.
+    pub member_transitions: BTreeSet<Taken>,
 }
 
 impl Seen {
@@ -114,8 +140,15 @@ impl Seen {
         self.removed_entries += other.removed_entries;
         self.fulfilled_requests += other.fulfilled_requests;
         self.ended_jobs += other.ended_jobs;
+        self.adoptions += other.adoptions;
+        self.leases_over += other.leases_over;
+        self.lost_workers += other.lost_workers;
+        self.drained_workers += other.drained_workers;
+        self.not_placed += other.not_placed;
         self.ended_ms = self.ended_ms.max(other.ended_ms);
         self.transitions.extend(&other.transitions);
+        self.worker_transitions.extend(&other.worker_transitions);
+        self.member_transitions.extend(&other.member_transitions);
     }
 }
 

@@ -1,10 +1,13 @@
 //! What a seed decides: the job, the faults of its surroundings, and the settings of its coordinator.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{PlanVersion, Rng, StageId, TaskId};
 use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Restart, Tasks};
+use anabranch_protocol::membership::{Member, Process, WorkerId};
+use anabranch_protocol::placement::Stage;
 
 /// One millisecond of virtual time.
 pub(crate) const MS: u64 = 1_000_000;
@@ -12,6 +15,8 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const FAULTS_END: u64 = 3_000 * MS;
 /// How long a job may take after that.
 pub(crate) const PROGRESS_WITHIN: u64 = 20_000 * MS;
+/// A label of workers.
+pub(crate) const LABEL: &str = "near";
 /// Different keys.
 pub(crate) const KEYS: u64 = 7;
 
@@ -21,7 +26,10 @@ pub(crate) struct Scenario {
     pub(crate) sources: u32,
     pub(crate) counters: u32,
     pub(crate) sinks: u32,
-    pub(crate) workers: usize,
+    /// Slots of each worker.
+    pub(crate) slots: Vec<u32>,
+    /// Sinks need a worker with [`LABEL`], which the first one has.
+    pub(crate) labelled_sinks: bool,
     /// Keys of the records of each source, in order.
     pub(crate) records: Vec<Vec<u8>>,
     /// When a checkpoint is requested.
@@ -30,7 +38,7 @@ pub(crate) struct Scenario {
     pub(crate) stop_at: Option<u64>,
     /// Mean time between faults; `None`: no faults.
     pub(crate) fault_every: Option<u64>,
-    /// Lost messages per 1000, which are sent again.
+    /// Lost messages per 1000.
     pub(crate) lost: u64,
     /// Repeated messages per 1000.
     pub(crate) repeated: u64,
@@ -54,7 +62,8 @@ impl Scenario {
             sources,
             counters: 1 + rng.below(2) as u32,
             sinks: 1 + rng.below(2) as u32,
-            workers: 1 + rng.below(3) as usize,
+            slots: slots(rng),
+            labelled_sinks: rng.below(5) == 0,
             records: (0..sources).map(|_| records(rng)).collect(),
             requests: (0..rng.below(4)).map(|_| rng.below(2_500) * MS).collect(),
             stop_at: (rng.below(3) == 0).then(|| rng.below(2_500) * MS),
@@ -84,6 +93,19 @@ impl Scenario {
         Tasks { version: PlanVersion(1), all, sources, sinks }
     }
 
+    pub(crate) fn stages(&self) -> Vec<Stage> {
+        let stage = |id, parallelism, label| Stage { id: StageId(id), parallelism, label };
+        let label = self.labelled_sinks.then(|| LABEL.to_owned());
+        vec![stage(0, self.sources, None), stage(1, self.counters, None), stage(2, self.sinks, label)]
+    }
+
+    /// What a worker's process says about itself.
+    pub(crate) fn member(&self, worker: usize, life: u64) -> Member {
+        let process = Process { worker: WorkerId(worker as u32), life };
+        let labels = (worker == 0).then(|| LABEL.to_owned()).into_iter().collect();
+        Member { process, slots: self.slots[worker], labels: Arc::new(labels) }
+    }
+
     pub(crate) fn upstream(&self, task: TaskId) -> Vec<TaskId> {
         match task.stage.0 {
             1 => Self::stage(0, self.sources).collect(),
@@ -101,6 +123,13 @@ impl Scenario {
     }
 }
 
+/// The first worker has slots for all tasks of a stage: without it a job may have to wait.
+fn slots(rng: &mut Rng) -> Vec<u32> {
+    let first = 2 + rng.below(2) as u32;
+    let others = rng.below(3);
+    [first].into_iter().chain((0..others).map(|_| 1 + rng.below(3) as u32)).collect()
+}
+
 fn records(rng: &mut Rng) -> Vec<u8> {
     let count = rng.below(300);
     (0..count).map(|_| rng.below(KEYS) as u8).collect()
@@ -116,7 +145,7 @@ fn config(rng: &mut Rng) -> Config {
         group_size,
         // Sometimes checkpoints are taken only on request.
         checkpoint_interval: Some(ms(if rng.below(5) == 0 { 3_600_000 } else { rng.below(300) })),
-        checkpoint_timeout: ms(200 + rng.below(400)),
+        checkpoint_timeout: ms(50 + rng.below(450)),
         checkpoint_failures_max: rng.below(3) as u32,
         checkpoints_kept: 1 + rng.below(3) as usize,
         start_timeout: ms(800),

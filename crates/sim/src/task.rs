@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use anabranch_model::{Epoch, Incarnation, TaskId};
+use anabranch_model::{Epoch, Group, Incarnation, TaskId};
 use anabranch_protocol::coordinator::Report;
 
 use crate::Mutation;
@@ -41,8 +41,8 @@ pub(crate) enum State {
 pub(crate) enum Output {
     Send(TaskId, Envelope),
     Report(Report<Handle>),
-    /// The true position at a cut, for the checks.
-    Cut(Epoch, usize),
+    /// The true position at a cut and its marker, for the checks.
+    Cut(Marker, usize),
     Snapshot {
         epoch: Epoch,
         finished: bool,
@@ -51,12 +51,10 @@ pub(crate) enum Output {
     },
 }
 
-/// What the tasks of an incarnation in one process know.
+/// What the tasks of an incarnation in one process know. Their worker gives it to them in the order of epochs.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     pub(crate) granted: Epoch,
-    /// Groups that arrived before the group that they follow.
-    groups: BTreeMap<Epoch, (Epoch, bool)>,
     pub(crate) checkpoints: BTreeSet<Epoch>,
     pub(crate) stop_after: Option<Epoch>,
     pub(crate) done: Epoch,
@@ -64,19 +62,13 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(from: Epoch) -> Self {
-        Control { granted: from, groups: BTreeMap::new(), checkpoints: BTreeSet::new(), stop_after: None, done: from }
+        Control { granted: from, checkpoints: BTreeSet::new(), stop_after: None, done: from }
     }
 
-    /// Takes grants in the order of their epochs: a source must not cut past an epoch without knowing what its marker
-    /// requests.
-    pub(crate) fn grant(&mut self, first: Epoch, last: Epoch, checkpoint: bool) {
-        self.groups.insert(first, (last, checkpoint));
-        while let Some((last, checkpoint)) = self.groups.remove(&self.granted.next()) {
-            self.granted = last;
-            if checkpoint {
-                self.checkpoints.insert(last);
-            }
-        }
+    pub(crate) fn grant(&mut self, group: Group, checkpoint: bool, stop: bool) {
+        self.granted = group.last.max(self.granted);
+        self.checkpoints.extend(checkpoint.then_some(group.last));
+        self.stop_after = self.stop_after.or(stop.then_some(group.last));
     }
 }
 
@@ -194,7 +186,7 @@ impl Task {
         mutation: Option<Mutation>,
     ) -> Vec<Output> {
         let mut out = Vec::new();
-        if let Some(last) = control.stop_after.filter(|last| *last <= control.granted) {
+        if let Some(last) = control.stop_after {
             while self.epoch < last {
                 self.cut(control, false, mutation, &mut out);
             }
@@ -225,7 +217,7 @@ impl Task {
         let Kind::Source { position, batch_start } = self.kind else { return };
         let epoch = self.epoch;
         let marker = Marker { epoch, snapshot: control.checkpoints.contains(&epoch), closes };
-        out.push(Output::Cut(epoch, position));
+        out.push(Output::Cut(marker, position));
         out.push(Output::Report(Report::EpochCut(epoch)));
         if closes {
             out.push(Output::Report(Report::SourceFinished));

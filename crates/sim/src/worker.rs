@@ -1,22 +1,30 @@
-//! A worker: a process that hosts tasks, receives commands and reports. It refuses commands of incarnations older than
-//! the newest that it knows, and ends their tasks when a newer one begins.
+//! A worker's process: drives the real [`protocol::Worker`](anabranch_protocol::Worker), and carries out its commands for the
+//! tasks that it hosts.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
+use anabranch_protocol as protocol;
 use anabranch_protocol::coordinator::{Checkpoint, Report};
+use anabranch_protocol::membership::{Member, Process};
+use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order};
 
 use crate::Mutation;
-use crate::event::{Event, Fate, Handle, Message, Place, Process, Publish, Upload};
+use crate::event::{Event, Fate, Handle, Place, Publish, Upload, index};
 use crate::scenario::MS;
 use crate::task::{Control, Envelope, Output, Task};
 use crate::world::World;
 
+/// Lease of workers, and the silence after which they are lost.
+pub(crate) const LEASE: u64 = 200 * MS;
+/// A cancelled task needs up to this time to end.
+const END_MAX: u64 = 10 * MS;
+
 /// Tasks of one incarnation in a process.
 #[derive(Debug)]
 pub(crate) struct Hosted {
-    /// The coordinator that started them, and receives their reports.
-    host: usize,
+    incarnation: Incarnation,
     control: Control,
     tasks: BTreeMap<TaskId, Task>,
 }
@@ -25,65 +33,138 @@ pub(crate) struct Hosted {
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) up: bool,
-    pub(crate) boot: u64,
+    pub(crate) member: Member,
     pub(crate) paused_until: Nanos,
-    /// Older incarnations are refused.
-    fence: Incarnation,
-    /// Cancelled, even if its start has not arrived yet.
-    cancelled: Incarnation,
-    hosted: BTreeMap<Incarnation, Hosted>,
+    pub(crate) machine: protocol::Worker<Handle>,
+    /// The coordinator of the newest message.
+    host: usize,
+    ticks_at: Option<Nanos>,
+    hosted: Option<Hosted>,
 }
 
 impl Worker {
-    pub(crate) fn new(boot: u64) -> Self {
-        let none = Incarnation(0);
-        Worker { up: true, boot, paused_until: Nanos(0), fence: none, cancelled: none, hosted: BTreeMap::new() }
+    pub(crate) fn new(member: Member) -> Self {
+        let ms = Duration::from_millis;
+        let config = Config { lease: Duration::from_nanos(LEASE), linger: ms(10), resend: ms(40) };
+        Worker {
+            up: true,
+            member,
+            paused_until: Nanos(0),
+            machine: protocol::Worker::new(config),
+            host: 0,
+            ticks_at: None,
+            hosted: None,
+        }
+    }
+
+    fn hosted(&mut self, incarnation: Incarnation) -> Option<&mut Hosted> {
+        self.hosted.as_mut().filter(|hosted| hosted.incarnation == incarnation)
     }
 
     fn task(&mut self, place: Place) -> Option<&mut Task> {
-        self.hosted.get_mut(&place.incarnation)?.tasks.get_mut(&place.task)
+        self.hosted(place.incarnation)?.tasks.get_mut(&place.task)
     }
 }
 
 impl World {
     /// The task of a place, if its process lives and still has it.
     fn task(&mut self, place: Place) -> Option<&mut Task> {
-        let worker = &mut self.workers[place.process.worker];
-        (worker.up && worker.boot == place.process.boot).then(|| worker.task(place)).flatten()
+        let worker = &mut self.workers[index(place.process)];
+        (worker.up && worker.member.process == place.process).then(|| worker.task(place)).flatten()
     }
 
-    pub(crate) fn command(&mut self, process: Process, host: usize, incarnation: Incarnation, message: Message) {
-        let worker = &mut self.workers[process.worker];
-        let starts = matches!(message, Message::Start { .. });
-        if incarnation < worker.fence || (starts && incarnation <= worker.cancelled) {
-            self.seen.refused_commands += 1;
-            return;
+    /// A message of a coordinator arrives.
+    pub(crate) fn command(&mut self, process: Process, host: usize, message: FromCoordinator<Handle>) {
+        let worker = &mut self.workers[index(process)];
+        let before = worker.machine.fence();
+        let (fence, order) = (message.fence, message.order.clone());
+        if !before.refuses(fence) {
+            worker.host = host;
         }
-        match message {
-            Message::Start { tasks, from } => self.start(process, host, incarnation, &tasks, from.as_ref()),
-            Message::Cancel => {
-                worker.cancelled = worker.cancelled.max(incarnation);
-                for (task, _) in worker.hosted.remove(&incarnation).into_iter().flat_map(|hosted| hosted.tasks) {
-                    let place = Place { process, incarnation, task };
-                    self.report(host, place, Report::Gone);
+        if let (Some(Mutation::GrantsUnordered), Some(Order::Grant { group, checkpoint, stop })) =
+            (self.options.mutation, order)
+            && let Some(hosted) = worker.hosted(fence.incarnation)
+        {
+            hosted.control.grant(group, checkpoint, stop);
+        }
+        let adopts = fence.incarnation == before.incarnation && fence.term > before.term;
+        if adopts && self.options.mutation == Some(Mutation::AdoptionUnreported) {
+            worker.machine.handle(self.now, Input::Message(message.clone()));
+            let orders = std::iter::from_fn(|| worker.machine.poll());
+            let orders: Vec<_> = orders.filter(|command| matches!(command, Command::Tasks(..))).collect();
+            orders.into_iter().for_each(|command| self.carry_out_command(process, command));
+            let message = FromCoordinator { received: u64::MAX, order: None, ..message };
+            return self.work(process, Input::Message(message));
+        }
+        self.work(process, Input::Message(message));
+    }
+
+    /// Time has passed for a process that runs.
+    pub(crate) fn wake(&mut self, process: Process) {
+        let worker = &self.workers[index(process)];
+        if worker.machine.next_deadline().is_some_and(|at| at <= self.now) {
+            self.work(process, Input::Tick);
+        }
+    }
+
+    /// Gives an input to a worker and carries out the resulting commands.
+    fn work(&mut self, process: Process, input: Input<Handle>) {
+        let ticks = input == Input::Tick;
+        self.workers[index(process)].machine.handle(self.now, input);
+        while let Some(command) = self.workers[index(process)].machine.poll() {
+            if ticks && matches!(command, Command::Tasks(_, Order::Cancel)) {
+                self.seen.leases_over += 1;
+                if self.options.mutation == Some(Mutation::LeaseIgnored) {
+                    self.later(2 * LEASE, Event::LateCommand(process, Box::new(command)));
+                    continue;
                 }
             }
-            Message::Grant { group, checkpoint } => {
-                if let Some(hosted) = worker.hosted.get_mut(&incarnation) {
-                    hosted.control.grant(group.first, group.last, checkpoint);
-                }
+            self.carry_out_command(process, command);
+        }
+        let worker = &mut self.workers[index(process)];
+        let next = worker.machine.next_deadline();
+        if let Some(at) = next.filter(|at| worker.ticks_at.is_none_or(|ticks_at| *at < ticks_at)) {
+            worker.ticks_at = Some(at);
+            self.at(at, Event::WorkerTick(process));
+        }
+    }
+
+    pub(crate) fn worker_tick(&mut self, process: Process) {
+        self.workers[index(process)].ticks_at = None;
+        self.work(process, Input::Tick);
+    }
+
+    pub(crate) fn carry_out_command(&mut self, process: Process, command: Command<Handle>) {
+        let worker = &mut self.workers[index(process)];
+        match command {
+            Command::Send(message) => {
+                let host = worker.host;
+                self.post(Event::ToHost { host, process, message: Box::new(message) });
             }
-            Message::StopAfter(epoch) => {
-                if let Some(hosted) = worker.hosted.get_mut(&incarnation) {
-                    hosted.control.stop_after = Some(epoch);
-                }
-            }
-            Message::CheckpointDone(epoch) => {
-                let Some(hosted) = worker.hosted.get_mut(&incarnation) else { return };
-                hosted.control.done = hosted.control.done.max(epoch);
-                let tasks: Vec<TaskId> = hosted.tasks.keys().copied().collect();
-                for task in tasks {
-                    self.checkpoint_done(Place { process, incarnation, task }, epoch);
+            Command::Tasks(incarnation, order) => {
+                let hosted = worker.hosted(incarnation);
+                match order {
+                    Order::Start { tasks, from } => self.start(process, incarnation, &tasks.all, from.as_ref()),
+                    Order::Grant { group, checkpoint, stop } => {
+                        hosted.into_iter().for_each(|hosted| hosted.control.grant(group, checkpoint, stop));
+                    }
+                    Order::CheckpointDone(epoch) => {
+                        let Some(hosted) = hosted else { return };
+                        hosted.control.done = hosted.control.done.max(epoch);
+                        let tasks: Vec<TaskId> = hosted.tasks.keys().copied().collect();
+                        for task in tasks {
+                            self.checkpoint_done(Place { process, incarnation, task }, epoch);
+                        }
+                    }
+                    Order::Cancel => {
+                        let hosted = worker.hosted.take_if(|hosted| hosted.incarnation == incarnation);
+                        for (task, _) in hosted.into_iter().flat_map(|hosted| hosted.tasks) {
+                            let wait = self.rng.below(END_MAX);
+                            self.later(wait, Event::Ended(Place { process, incarnation, task }));
+                        }
+                    }
+                    // In this model tasks wait for no epoch alone, and do not remove objects without a checkpoint.
+                    Order::EpochDone(_) | Order::AbortCheckpoint(_) | Order::NoneDone => {}
                 }
             }
         }
@@ -92,21 +173,15 @@ impl World {
     fn start(
         &mut self,
         process: Process,
-        host: usize,
         incarnation: Incarnation,
-        tasks: &[TaskId],
+        tasks: &std::collections::BTreeSet<TaskId>,
         from: Option<&Checkpoint<Handle>>,
     ) {
-        let worker = &mut self.workers[process.worker];
-        if worker.hosted.contains_key(&incarnation) {
-            return;
-        }
-        worker.fence = incarnation;
-        worker.hosted.clear();
+        let worker = &mut self.workers[index(process)];
         let epoch = from.map_or(Epoch(0), |checkpoint| checkpoint.epoch);
         let new = |task: &TaskId| (*task, Task::new(&self.scenario, *task, incarnation, epoch));
-        let hosted = Hosted { host, control: Control::new(epoch), tasks: tasks.iter().map(new).collect() };
-        worker.hosted.insert(incarnation, hosted);
+        let control = Control::new(epoch);
+        worker.hosted = Some(Hosted { incarnation, control, tasks: tasks.iter().map(new).collect() });
         for task in tasks {
             self.started.insert((incarnation, *task));
             let snapshot = from.and_then(|checkpoint| checkpoint.tasks.get(task).copied());
@@ -167,11 +242,7 @@ impl World {
     pub(crate) fn turn(&mut self, place: Place) {
         let (cut, batch) = (self.rng.below(3) == 0, self.rng.below(6) as usize);
         let mutation = self.options.mutation;
-        let worker = &mut self.workers[place.process.worker];
-        if !worker.up || worker.boot != place.process.boot {
-            return;
-        }
-        let Some(hosted) = worker.hosted.get_mut(&place.incarnation) else { return };
+        let Some(hosted) = self.workers[index(place.process)].hosted(place.incarnation) else { return };
         let Some(task) = hosted.tasks.get_mut(&place.task) else { return };
         let records = &self.scenario.records[place.task.index as usize];
         let outputs = task.turn(&hosted.control, records, cut, batch, mutation);
@@ -184,20 +255,22 @@ impl World {
 
     /// The next envelope of a channel arrives, if its receiver has started; it is lost with a receiver that is gone.
     pub(crate) fn deliver(&mut self, incarnation: Incarnation, from: TaskId, to: TaskId) {
-        let of_task = |(_, worker): &(usize, &Worker)| {
-            worker.up && worker.hosted.get(&incarnation).is_some_and(|hosted| hosted.tasks.contains_key(&to))
+        let has_task = |worker: &&Worker| {
+            let hosted = worker.hosted.as_ref().filter(|hosted| hosted.incarnation == incarnation);
+            worker.up && hosted.is_some_and(|hosted| hosted.tasks.contains_key(&to))
         };
-        let Some((worker, receiver)) = self.workers.iter().enumerate().find(of_task) else {
+        let Some(receiver) = self.workers.iter().find(has_task) else {
             let gone = self.started.contains(&(incarnation, to)) || self.truth.is_old(incarnation);
             return match gone {
                 true => drop(self.channels.remove(&(incarnation, from, to))),
                 false => self.later(10 * MS, Event::Deliver { incarnation, from, to }),
             };
         };
-        let (process, until) = (Process { worker, boot: receiver.boot }, receiver.paused_until);
+        let (process, until) = (receiver.member.process, receiver.paused_until);
         if until > self.now {
             return self.at(until, Event::Deliver { incarnation, from, to });
         }
+        self.wake(process);
         let envelope = self.channels.get_mut(&(incarnation, from, to)).and_then(|channel| channel.pop_front());
         let place = Place { process, incarnation, task: to };
         if let (Some(envelope), Some(task)) = (envelope, self.task(place)) {
@@ -213,6 +286,8 @@ impl World {
     }
 
     fn carry_out(&mut self, place: Place, outputs: Vec<Output>) {
+        let checked = self.truth.acts(place.incarnation, place.process, place.task);
+        self.check(checked);
         for output in outputs {
             if self.task(place).is_none() {
                 // It crashed at an earlier output.
@@ -221,8 +296,8 @@ impl World {
             match output {
                 Output::Send(to, envelope) => self.send(place, to, envelope),
                 Output::Report(report) => self.report_of(place, report),
-                Output::Cut(epoch, position) => {
-                    let checked = self.truth.cut(place.incarnation, place.task, epoch, position);
+                Output::Cut(marker, position) => {
+                    let checked = self.truth.cut(place.incarnation, place.task, marker, position);
                     self.check(checked);
                 }
                 Output::Snapshot { epoch, finished, state, prepared } => {
@@ -316,33 +391,27 @@ impl World {
 
     /// A task leaves when its last snapshot is durable; a sink, when everything that it prepared is visible too.
     fn leave(&mut self, place: Place) {
-        let done = self.workers[place.process.worker].hosted.get(&place.incarnation).map(|hosted| hosted.control.done);
+        let done = self.workers[index(place.process)].hosted(place.incarnation).map(|hosted| hosted.control.done);
         let Some(task) = self.task(place) else { return };
         let shown = match (task.ended, done) {
             (Some(end), Some(done)) if task.is_sink() => done >= end && task.pending(end).is_empty(),
             (end, _) => end.is_some(),
         };
         if shown && task.acknowledged_end {
-            self.report_of(place, Report::Gone);
-            if let Some(hosted) = self.workers[place.process.worker].hosted.get_mut(&place.incarnation) {
+            if let Some(hosted) = self.workers[index(place.process)].hosted(place.incarnation) {
                 hosted.tasks.remove(&place.task);
             }
+            self.report_of(place, Report::Gone);
         }
     }
 
-    /// A task reports to the coordinator that started it.
-    fn report_of(&mut self, place: Place, report: Report<Handle>) {
-        let hosted = self.workers[place.process.worker].hosted.get(&place.incarnation);
-        if let Some(host) = hosted.map(|hosted| hosted.host) {
-            self.report(host, place, report);
-        }
-    }
-
-    fn report(&mut self, host: usize, place: Place, report: Report<Handle>) {
-        self.post(Event::ToHost { host, place, report });
+    /// A task reports to its worker.
+    pub(crate) fn report_of(&mut self, place: Place, report: Report<Handle>) {
+        self.note(|| format!("{:?}: {} of incarnation {}: {report:?}", place.process, place.task, place.incarnation.0));
+        self.work(place.process, Input::Task(place.incarnation, place.task, report));
         let crash_at_step = self.scenario.crash_at_step;
         if self.faulty() && self.chance(crash_at_step) {
-            self.crash_worker(place.process.worker);
+            self.crash_worker(index(place.process));
         }
     }
 }

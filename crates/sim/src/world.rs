@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_model::{Incarnation, Nanos, Rng, TaskId};
-use anabranch_protocol::coordinator::{Answer, Entry, Input, Report};
+use anabranch_protocol::coordinator::{Answer, Entry, Input};
+use anabranch_protocol::membership::{self, Process};
 
 use crate::check::{Truth, Violation};
-use crate::event::{Event, Handle, Process, Queue};
+use crate::event::{Event, Handle, Queue, index};
 use crate::host::Host;
 use crate::scenario::{FAULTS_END, MS, PROGRESS_WITHIN, Scenario};
 use crate::store::Store;
@@ -14,10 +15,19 @@ use crate::task::Envelope;
 use crate::worker::Worker;
 use crate::{Options, Run, Seen};
 
-const BEAT_EVERY: u64 = 20 * MS;
+const BEAT_EVERY: u64 = 40 * MS;
 /// How long a run continues after its job has ended, in which zombies may act.
 const AFTERMATH: u64 = 1_500 * MS;
-const RESEND: u64 = 20 * MS;
+
+/// Far more events than a job needs.
+const EVENTS_MAX: u64 = 1_000_000;
+
+/// The direction of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Direction {
+    ToWorker,
+    ToHost,
+}
 
 /// The whole state of a run.
 pub(crate) struct World {
@@ -31,13 +41,10 @@ pub(crate) struct World {
     pub(crate) truth: Truth,
     pub(crate) workers: Vec<Worker>,
     pub(crate) hosts: Vec<Host>,
-    /// Links between a coordinator and a worker that are cut, and until when.
-    cut_links: BTreeMap<(usize, usize), Nanos>,
+    /// Links between a coordinator and a worker that are cut, in which direction and until when.
+    cut_links: BTreeMap<(usize, usize, Direction), Nanos>,
     pub(crate) channels: BTreeMap<(Incarnation, TaskId, TaskId), VecDeque<Envelope>>,
     pub(crate) started: BTreeSet<(Incarnation, TaskId)>,
-    /// Tasks that a coordinator knows to be gone, and those whose last acknowledgement it has received.
-    pub(crate) left: BTreeSet<(usize, Incarnation, TaskId)>,
-    pub(crate) finished: BTreeSet<(usize, Incarnation, TaskId)>,
     pub(crate) stop_asked: bool,
     finished_at: Option<Nanos>,
     pub(crate) seen: Seen,
@@ -57,13 +64,11 @@ impl World {
             queue: Queue::default(),
             store: Store::default(),
             truth: Truth::new(),
-            workers: (0..scenario.workers).map(|_| Worker::new(1)).collect(),
+            workers: (0..scenario.slots.len()).map(|worker| Worker::new(scenario.member(worker, 1))).collect(),
             hosts: Vec::new(),
             cut_links: BTreeMap::new(),
             channels: BTreeMap::new(),
             started: BTreeSet::new(),
-            left: BTreeSet::new(),
-            finished: BTreeSet::new(),
             stop_asked: false,
             finished_at: None,
             seen: Seen::default(),
@@ -74,7 +79,7 @@ impl World {
         let text = format!("{:?}", world.scenario);
         world.note(|| text);
         for worker in 0..world.workers.len() {
-            world.later(0, Event::Beat(Process { worker, boot: 1 }));
+            world.later(0, Event::Beat(world.workers[worker].member.process));
         }
         world.later(30 * MS, Event::Supervise);
         for at in world.scenario.requests.clone() {
@@ -95,13 +100,18 @@ impl World {
             if self.violation.is_some() || self.finished_at.is_some_and(|end| at.since(end) > AFTERMATH) {
                 break;
             }
-            if self.finished_at.is_none() && at.0 > FAULTS_END + PROGRESS_WITHIN {
+            let endless = self.seen.events > EVENTS_MAX;
+            if self.finished_at.is_none() && (endless || at.0 > FAULTS_END + PROGRESS_WITHIN) {
                 self.violated("progress", "the job has not ended though nothing goes wrong any more".into());
             }
         }
         self.seen.repeated_commits = self.store.repeated_commits;
         self.seen.refused_reports = self.hosts.iter().map(Host::refused).sum();
         self.seen.transitions = self.hosts.iter().flat_map(Host::transitions).collect();
+        for worker in 0..self.workers.len() {
+            self.worker_is_seen(worker);
+        }
+        self.seen.member_transitions = self.hosts.iter().flat_map(|host| host.membership.taken()).collect();
         self.seen.ended_ms = self.finished_at.map_or(0, |end| end.0 / MS);
         Run { seed: self.seed, seen: self.seen, violation: self.violation, trace: self.trace }
     }
@@ -109,23 +119,19 @@ impl World {
     fn happen(&mut self, event: Event) {
         let Some(event) = self.unless_paused(event) else { return };
         match event {
-            Event::ToWorker { process, host, incarnation, message } => {
-                self.note(|| format!("{process:?} of incarnation {} hears {message:?}", incarnation.0));
-                self.command(process, host, incarnation, message);
+            Event::ToWorker { process, host, message } => {
+                self.note(|| format!("{process:?} hears {message:?}"));
+                self.command(process, host, message);
             }
-            Event::ToHost { host, place, report } => {
-                let task = (host, place.incarnation, place.task);
-                match report {
-                    Report::Gone => _ = self.left.insert(task),
-                    Report::Acknowledged { finished: true, .. } => _ = self.finished.insert(task),
-                    _ => {}
-                }
-                self.reported(host, place, &report);
-            }
+            Event::ToHost { host, process, message } => self.reported(host, process, *message),
             Event::Beat(process) => self.beat(process),
-            Event::BeatArrives { host, process } => self.beat_arrives(host, process),
-            Event::HostCheck(host) => self.host_check(host),
+            Event::BeatArrives { host, member, sent } => self.beat_arrives(host, member, sent),
+            Event::Leaves { host, process } => self.member(host, membership::Input::Leave(process)),
+            Event::WorkerTick(process) => self.worker_tick(process),
+            Event::Ended(place) => self.report_of(place, anabranch_protocol::coordinator::Report::Gone),
+            Event::LateCommand(process, command) => self.carry_out_command(process, *command),
             Event::HostTick(host) => self.tick(host),
+            Event::NotPlaced { host, incarnation } => self.not_placed(host, incarnation),
             Event::HostReady { host, log } => self.host_ready(host, log),
             Event::Supervise => self.supervise(),
             Event::LogPut { host, sequence, entry, answered } => self.log_put(host, sequence, &entry, answered),
@@ -147,6 +153,7 @@ impl World {
             Event::Published(publish) => self.published(&publish),
             Event::Fault => self.fault(),
             Event::WorkerUp(worker) => self.worker_up(worker),
+            Event::WorkerLeaves(process) => self.worker_leaves(process),
             Event::Request => (0..self.hosts.len()).for_each(|host| self.request_checkpoint(host)),
             Event::Stop => {
                 self.stop_asked = self.finished_at.is_none();
@@ -155,17 +162,20 @@ impl World {
         }
     }
 
-    /// An event for a process that is paused waits until it continues; a message may be lost and is sent again.
+    /// An event for a process that is paused waits until it continues; a message may be lost.
     fn unless_paused(&mut self, event: Event) -> Option<Event> {
         let (process, host) = match &event {
             Event::ToWorker { process, .. } => (Some(*process), None),
             Event::Source(place) | Event::Restored { place, .. } => (Some(place.process), None),
             Event::Uploaded(upload, _) => (Some(upload.place.process), None),
             Event::Published(publish) => (Some(publish.place.process), None),
-            Event::Beat(process) => (Some(*process), None),
+            Event::Ended(place) => (Some(place.process), None),
+            Event::LateCommand(process, _) => (Some(*process), None),
+            Event::Beat(process) | Event::WorkerTick(process) | Event::WorkerLeaves(process) => (Some(*process), None),
             Event::ToHost { host, .. }
             | Event::BeatArrives { host, .. }
-            | Event::HostCheck(host)
+            | Event::Leaves { host, .. }
+            | Event::NotPlaced { host, .. }
             | Event::HostTick(host)
             | Event::HostReady { host, .. }
             | Event::LogAnswer { host, .. } => (None, Some(*host)),
@@ -173,8 +183,8 @@ impl World {
         };
         let until = match (process, host) {
             (Some(process), _) => {
-                let worker = &self.workers[process.worker];
-                if !worker.up || worker.boot != process.boot {
+                let worker = &self.workers[index(process)];
+                if !self.is_alive(process) {
                     return None;
                 }
                 worker.paused_until
@@ -187,37 +197,29 @@ impl World {
             self.at(Nanos(until.0 + wait), event);
             return None;
         }
+        // A worker handles the time before anything else happens in its process.
+        process.into_iter().for_each(|process| self.wake(process));
         self.unless_lost(event)
     }
 
     fn unless_lost(&mut self, event: Event) -> Option<Event> {
         let link = match &event {
-            Event::ToWorker { process, host, .. } => (*host, process.worker),
-            Event::ToHost { host, place, .. } => (*host, place.process.worker),
-            Event::BeatArrives { host, process } => (*host, process.worker),
+            Event::ToWorker { process, host, .. } => (*host, index(*process), Direction::ToWorker),
+            Event::ToHost { host, process, .. } | Event::Leaves { host, process } => {
+                (*host, index(*process), Direction::ToHost)
+            }
+            Event::BeatArrives { host, member, .. } => (*host, index(member.process), Direction::ToHost),
             _ => return Some(event),
         };
         let cut = self.cut_links.get(&link).is_some_and(|until| *until > self.now);
         let of_1000 = self.scenario.lost;
         let lost = cut || (self.faulty() && self.chance(of_1000));
-        if !lost {
-            return Some(event);
-        }
-        let sender_lives = match &event {
-            Event::ToWorker { host, .. } => self.hosts[*host].up,
-            Event::ToHost { place, .. } => self.is_alive(place.process),
-            _ => false,
-        };
-        if sender_lives {
-            let wait = RESEND + self.rng.below(RESEND);
-            self.later(wait, event);
-        }
-        None
+        (!lost).then_some(event)
     }
 
     fn is_alive(&self, process: Process) -> bool {
-        let worker = &self.workers[process.worker];
-        worker.up && worker.boot == process.boot
+        let worker = &self.workers[index(process)];
+        worker.up && worker.member.process == process
     }
 
     /// Sends a message between coordinator and worker; it may be repeated and reordered.
@@ -232,10 +234,10 @@ impl World {
     }
 
     fn beat(&mut self, process: Process) {
+        let (sent, member) = (self.now, self.workers[index(process)].member.clone());
         for host in 0..self.hosts.len() {
-            if self.hosts[host].up {
-                let wait = self.rng.below(self.scenario.delay + 1);
-                self.later(wait, Event::BeatArrives { host, process });
+            if self.hosts[host].is_active() {
+                self.post(Event::BeatArrives { host, member: member.clone(), sent });
             }
         }
         self.later(BEAT_EVERY, Event::Beat(process));
@@ -293,24 +295,56 @@ impl World {
         let worker = self.rng.below(self.workers.len() as u64) as usize;
         let host = self.rng.below(self.hosts.len().max(1) as u64) as usize;
         let until = self.now.0 + self.rng.below(800) * MS;
-        match self.rng.below(6) {
+        match self.rng.below(10) {
             0 => self.crash_worker(worker),
             1 => {
                 self.note(|| format!("worker {worker} pauses until {} us", until / 1000));
                 self.workers[worker].paused_until = Nanos(until);
             }
-            2 => {
-                self.note(|| format!("no link of coordinator {host} to worker {worker} until {} us", until / 1000));
-                self.cut_links.insert((host, worker), Nanos(until));
-            }
-            3 if host < self.hosts.len() => self.crash_host(host),
-            4 if host < self.hosts.len() => {
+            2 | 3 => self.cut_link(host, worker, Nanos(until)),
+            4 if host < self.hosts.len() => self.crash_host(host),
+            5 if host < self.hosts.len() => {
                 self.note(|| format!("coordinator {host} pauses until {} us", until / 1000));
                 self.hosts[host].paused_until = Nanos(until);
             }
+            6 | 7 => (0..self.hosts.len()).for_each(|host| self.adopt(host)),
+            8 => self.drain_worker(worker),
             _ => self.start_host(),
         }
         self.fault_later();
+    }
+
+    /// Cuts a link in one direction or both.
+    fn cut_link(&mut self, host: usize, worker: usize, until: Nanos) {
+        let directions: &[Direction] = match self.rng.below(3) {
+            0 => &[Direction::ToWorker],
+            1 => &[Direction::ToHost],
+            _ => &[Direction::ToWorker, Direction::ToHost],
+        };
+        self.note(|| format!("no link of coordinator {host} and worker {worker} {directions:?} until {until:?}"));
+        for direction in directions {
+            self.cut_links.insert((host, worker, *direction), until);
+        }
+    }
+
+    /// A worker gets no further task, and later leaves.
+    fn drain_worker(&mut self, worker: usize) {
+        let process = self.workers[worker].member.process;
+        for host in 0..self.hosts.len() {
+            self.member(host, membership::Input::Drain(process.worker));
+        }
+        let wait = self.rng.below(400) * MS;
+        self.later(wait, Event::WorkerLeaves(process));
+    }
+
+    fn worker_leaves(&mut self, process: Process) {
+        self.note(|| format!("{process:?} leaves"));
+        for host in 0..self.hosts.len() {
+            self.post(Event::Leaves { host, process });
+        }
+        self.workers[index(process)].up = false;
+        let wait = self.rng.below(400) * MS;
+        self.later(wait, Event::WorkerUp(index(process)));
     }
 
     pub(crate) fn crash_worker(&mut self, worker: usize) {
@@ -324,9 +358,18 @@ impl World {
     }
 
     fn worker_up(&mut self, worker: usize) {
-        let boot = self.workers[worker].boot + 1;
-        self.workers[worker] = Worker::new(boot);
-        self.later(0, Event::Beat(Process { worker, boot }));
+        self.worker_is_seen(worker);
+        let life = self.workers[worker].member.process.life + 1;
+        let member = self.scenario.member(worker, life);
+        self.later(0, Event::Beat(member.process));
+        self.workers[worker] = Worker::new(member);
+    }
+
+    /// Keeps what the machine of a worker's process has done.
+    fn worker_is_seen(&mut self, worker: usize) {
+        let machine = &self.workers[worker].machine;
+        self.seen.refused_commands += machine.refused();
+        self.seen.worker_transitions.extend(machine.taken());
     }
 
     pub(crate) fn chance(&mut self, of_1000: u64) -> bool {

@@ -38,6 +38,7 @@ A worker hosts tasks of a job. Messages between it and the coordinator may be lo
 * **Lease.** A message of the coordinator contains the time at which this process sent the newest heartbeat that has arrived. When the
   newest such time is too long ago, the worker cancels its tasks. The coordinator declares a worker lost when no heartbeat has
   arrived for at least as long. Then the tasks have ended: the lease began when the heartbeat was sent, and the silence when it
-  arrived. The clocks need not agree; each measures only its own times. A driver that was suspended must handle the
+  arrived. A start whose own time is too old is refused, because the coordinator may have declared the worker lost
+  since; it repeats the start if it has not. The clocks need not agree; each measures only its own times. A driver that was suspended must handle the
   time before its tasks continue.
 ";

@@ -253,6 +253,20 @@ fn a_newer_incarnation_starts_when_the_tasks_of_the_older_one_are_gone() {
     assert_eq!((bench.orders(), bench.worker.refused()), (vec![], 2));
 }
 
+/// Between the two messages the coordinator has declared the worker lost, and the worker has joined again.
+#[test]
+fn a_start_that_is_older_than_the_lease_is_refused_though_a_later_message_has_arrived() {
+    let mut bench = Bench::new();
+    bench.pass(120);
+    bench.message(bench.fence, None);
+    let order = Some(Order::Start { tasks: tasks(3), from: None });
+    let start = |heard| FromCoordinator { fence: fence(1, 1), heard, received: 0, order: order.clone() };
+    bench.worker.handle(bench.now, Input::Message(start(Nanos(20 * MS))));
+    assert_eq!((bench.commands(), bench.worker.refused()), (vec![], 1));
+    bench.worker.handle(bench.now, Input::Message(start(Nanos(21 * MS))));
+    assert!(matches!(bench.orders()[..], [Order::Start { .. }]));
+}
+
 #[test]
 fn a_cancel_that_overtakes_its_start_prevents_it() {
     let mut bench = Bench::new();

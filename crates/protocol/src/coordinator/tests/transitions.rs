@@ -1,5 +1,6 @@
 //! Ways in a job's life that no seed of the simulation takes (`OTHERWISE_TESTED` in its tests): there the store answers in the
-//! end, attempts do not run out, and no task drops rows.
+//! end, attempts do not run out, no task drops rows, and a worker
+//! reports that its tasks have ended only together with their start.
 
 use super::*;
 
@@ -37,11 +38,19 @@ fn jobs_fail_without_attempts_or_store_and_finish_when_rows_were_dropped() {
         bench.all_report(&Report::Gone);
     }
 
+    // The report of a task that it has started is late.
+    let mut unstarted = Bench::new(config());
+    unstarted.commands();
+    (0..3).for_each(|index| unstarted.acknowledge(index, 3, true));
+    unstarted.commands();
+    unstarted.all_report(&Report::Gone);
+
     let expected = [
         (without_attempts, ("cancelling", "failed")),
         (starting, ("starting", "failed")),
         (ending, ("ending", "failed")),
         (pausing, ("pausing", "failed")),
+        (unstarted, ("restoring", "ending")),
         (restoring, ("restoring", "finished")),
         (running, ("running", "finished")),
     ];
