@@ -6,8 +6,9 @@
 //! connection. Tasks and threads meet in `outbox` at the sender and in `returns` at the receiver.
 //!
 //! Everything that a peer sends is checked before it is used. Whatever is wrong ends the connection, and the error names
-//! the peer. What a peer says makes this process allocate at most [`FRAME_BYTES_MAX`] for the frame that is read, and
-//! beyond that only what fits into the limits that this process has set.
+//! the peer. For the frame that is read, a peer makes this process allocate at most [`FRAME_BYTES_MAX`] and some MiB that
+//! describe its buffers. Of frames that its tasks have not taken, each channel holds at most its limit, or half of it and
+//! one frame.
 
 mod arrays;
 mod connection;

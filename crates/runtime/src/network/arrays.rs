@@ -5,7 +5,8 @@
 
 use anabranch_model::{Error, Result};
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BinaryViewArray, BufferSpec, GenericByteViewArray, layout, make_array,
+    Array, ArrayData, ArrayRef, AsArray, BinaryViewArray, BufferSpec, GenericByteViewArray, StringViewArray, layout,
+    make_array,
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{ByteArrayType, ByteViewType, DataType};
@@ -263,12 +264,12 @@ impl<'a> Reader<'a> {
         }
         let is_ascii = data.iter().all(|buffer| buffer.is_ascii()) && short_strings_are_ascii(&views);
         let wrong = |error: arrow::error::ArrowError| malformed(error.to_string());
+        if !is_ascii {
+            return Ok(StringViewArray::try_new(views, data, nulls).map_err(wrong)?.into_data());
+        }
         let bytes = BinaryViewArray::try_new(views, data, nulls).map_err(wrong)?;
-        Ok(match is_ascii {
-            // SAFETY: `try_new` has checked that every view is within its buffer, and all bytes are ASCII.
-            true => unsafe { bytes.to_string_view_unchecked() }.into_data(),
-            false => bytes.to_string_view().map_err(wrong)?.into_data(),
-        })
+        // SAFETY: `try_new` has checked that every view is within its buffer, and all bytes are ASCII.
+        Ok(unsafe { bytes.to_string_view_unchecked() }.into_data())
     }
 }
 

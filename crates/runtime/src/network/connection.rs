@@ -84,6 +84,22 @@ impl Link {
     }
 }
 
+/// The threads of one end.
+#[derive(Debug, Default)]
+pub(super) struct Threads(Mutex<Vec<JoinHandle<()>>>);
+
+impl Threads {
+    pub(super) fn add(&self, thread: JoinHandle<()>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+    }
+
+    /// Waits until they have ended. A panic of theirs has become an error of the connection.
+    pub(super) fn join(&self) {
+        let threads = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
 /// Writes all slices.
 pub(super) fn write_all(mut stream: &TcpStream, mut slices: &mut [IoSlice<'_>]) -> Result<()> {
     IoSlice::advance_slices(&mut slices, 0); // leaves out empty slices, which would look like a full socket

@@ -3,14 +3,13 @@
 use std::io::{BufReader, IoSlice};
 use std::net::Shutdown;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use anabranch_model::{Clock, Envelope, Error, Incarnation, Result};
 use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 
 use super::arrays::{check_type, malformed};
-use super::connection::{Link, read_header, write_all};
+use super::connection::{Link, Threads, read_header, write_all};
 use super::frame::{Content, Frame, HEADER_BYTES, decode};
 use super::hello::{Greeting, broken};
 use super::pool::Pool;
@@ -32,7 +31,7 @@ pub struct IncomingChannel {
 #[derive(Debug)]
 pub struct Incoming {
     link: Arc<Link>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
 }
 
 impl Incoming {
@@ -59,40 +58,33 @@ impl Incoming {
         let link = Link::new(greeting.stream, hello.from)?;
         let returns = Returns::new(channels.iter().map(|channel| channel.limit));
         let incarnation = hello.incarnation;
-        let mut incoming = Incoming { link: Arc::clone(&link), threads: Vec::new() };
+        let incoming = Incoming { link: Arc::clone(&link), threads: Threads::default() };
         let (credits, ended) = (Arc::clone(&returns), Arc::clone(&returns));
         let write = move |link: &Link| write(link, &credits, incarnation);
-        incoming.threads.push(link.spawn("credit to", write, move || ended.end())?);
+        incoming.threads.add(link.spawn("credit to", write, move || ended.end())?);
         let (input, ended) = (Arc::clone(&returns), Arc::clone(&returns));
         let schemas = channels.into_iter().map(|channel| channel.schema).collect();
         let mut rows = Rows { returns: input, schemas, incarnation, clock, pool: Pool::default(), deliver };
-        incoming.threads.push(link.spawn("rows from", move |link| rows.read(link), move || ended.end())?);
+        incoming.threads.add(link.spawn("rows from", move |link| rows.read(link), move || ended.end())?);
         Ok(incoming)
     }
 
     /// Waits until the sender has ended the connection.
-    pub fn join(mut self) -> Result<()> {
-        self.join_threads();
+    pub fn join(&self) -> Result<()> {
+        self.threads.join();
         self.link.outcome()
     }
 
-    /// Ends the connection now.
+    /// Ends the connection now. A thread that waits in [`Incoming::join`] gets an error.
     pub fn close(&self) {
         self.link.close();
-    }
-
-    fn join_threads(&mut self) {
-        // A panic has been made an error of the connection.
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        if !self.threads.is_empty() {
-            self.close();
-            self.join_threads();
-        }
+        self.close();
+        self.threads.join();
     }
 }
 

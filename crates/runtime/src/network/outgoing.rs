@@ -5,12 +5,11 @@ use std::io::{BufReader, IoSlice};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::thread::JoinHandle;
 
 use anabranch_model::{Clock, Envelope, Error, Incarnation, Result};
 
 use super::arrays::malformed;
-use super::connection::{Link, read_header, write_all};
+use super::connection::{Link, Threads, read_header, write_all};
 use super::frame::{Content, Encoded, Frame, encode};
 use super::hello::{Hello, broken, place_of};
 use super::outbox::Outbox;
@@ -28,7 +27,7 @@ pub struct Outgoing {
     outbox: Arc<Outbox<Encoded>>,
     incarnation: Incarnation,
     clock: Arc<dyn Clock>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
 }
 
 impl Outgoing {
@@ -39,14 +38,14 @@ impl Outgoing {
         let link = Link::new(stream, hello.to)?;
         let outbox = Arc::new(Outbox::new(hello.channels as usize));
         let incarnation = hello.incarnation;
-        let mut outgoing = Outgoing { link, outbox, incarnation, clock, threads: Vec::new() };
+        let outgoing = Outgoing { link, outbox, incarnation, clock, threads: Threads::default() };
         outgoing.start("rows to", |link, outbox, clock, incarnation| write(link, outbox, clock, incarnation))?;
         outgoing.start("credit from", |link, outbox, _, incarnation| read(link, outbox, incarnation))?;
         Ok(outgoing)
     }
 
     fn start(
-        &mut self,
+        &self,
         name: &str,
         body: fn(&Link, &Outbox<Encoded>, &dyn Clock, Incarnation) -> Result<()>,
     ) -> Result<()> {
@@ -58,7 +57,7 @@ impl Outgoing {
             }
         };
         let thread = self.link.spawn(name, move |link| body(link, &outbox, clock.as_ref(), incarnation), end)?;
-        self.threads.push(thread);
+        self.threads.add(thread);
         Ok(())
     }
 
@@ -80,31 +79,24 @@ impl Outgoing {
         self.outbox.outstanding(channel as usize)
     }
 
-    /// Writes what is queued, and waits until the peer has received everything.
-    pub fn finish(mut self) -> Result<()> {
+    /// Writes what is queued, and waits until the peer has received everything. Tasks that still send get an error.
+    pub fn finish(&self) -> Result<()> {
         self.outbox.finish();
-        self.join();
+        self.threads.join();
         self.link.outcome()
     }
 
-    /// Ends the connection now. Tasks that send get an error.
+    /// Ends the connection now. Threads that wait in other methods get an error.
     pub fn close(&self) {
         self.link.close();
         self.outbox.close();
-    }
-
-    fn join(&mut self) {
-        // A panic has been made an error of the connection.
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
-        if !self.threads.is_empty() {
-            self.close();
-            self.join();
-        }
+        self.close();
+        self.threads.join();
     }
 }
 

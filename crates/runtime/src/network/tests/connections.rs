@@ -168,7 +168,8 @@ fn a_cut_connection_ends_both_ends_with_an_error_that_names_the_peer() {
     let receiver = in_thread(|| accept(accepted, &[100]).unwrap());
     let outgoing = connect(connected, 1).unwrap();
     let (incoming, deliveries) = receiver.join().unwrap();
-    thread::scope(|scope| {
+    // Until both ends have failed: credit for it would be written to a connection that is closed.
+    let _held = thread::scope(|scope| {
         // Waits for credit when the connection is cut.
         let sender =
             scope.spawn(|| (0..10).try_for_each(|turn| outgoing.send(0, &rows(&numbers(turn, 1000))).map(drop)));
@@ -176,7 +177,7 @@ fn a_cut_connection_ends_both_ends_with_an_error_that_names_the_peer() {
         cut.shutdown(Shutdown::Both).unwrap();
         let error = sender.join().unwrap().unwrap_err().to_string();
         assert!(error.starts_with(&format!("worker 2 at {address}: ")), "{error}");
-        drop(held);
+        held
     });
     let error = outgoing.finish().unwrap_err().to_string();
     assert!(error.starts_with(&format!("worker 2 at {address}: the peer has closed the connection")), "{error}");
@@ -198,6 +199,23 @@ fn an_end_that_is_closed_by_its_owner_is_cancelled_and_the_other_one_fails() {
     drop(incoming);
     while outgoing.send(0, &Envelope::Idle).is_ok() {}
     assert!(outgoing.finish().unwrap_err().to_string().starts_with("worker 2 at 127.0.0.1:"));
+}
+
+#[test]
+fn closing_ends_a_wait_for_a_peer_that_does_not_end() {
+    let (connected, accepted) = sockets();
+    let sender = in_thread(|| Arc::new(connect(connected, 1).unwrap()));
+    let greeting = Greeting::receive(accepted).unwrap();
+    greeting.accept().unwrap();
+    let outgoing = sender.join().unwrap();
+    let finishing = Arc::clone(&outgoing);
+    let finishing = in_thread(move || finishing.finish());
+    // The sender has ended, and waits for the end of the receiver.
+    let mut end = [0; HEADER_BYTES];
+    { &greeting.stream }.read_exact(&mut end).unwrap();
+    assert_eq!(end, frame(0, Content::End));
+    outgoing.close();
+    assert_eq!(finishing.join().unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
 }
 
 #[test]
