@@ -1443,6 +1443,186 @@ STR_TO_MAP('a:1;b:2', ';', ':')
 STR_TO_MAP('a=1,b')
 STR_TO_MAP(s)
 MAP_KEYS(STR_TO_MAP('a=1,b=2,a=3'))
+MAP['a', 1, 'a', 2]['a']
+CARDINALITY(MAP['a', 1, 'a', 2])
+MAP_KEYS(MAP['a', 1, 'a', 2])
+MAP_VALUES(MAP['a', i, 'a', 2])
+CAST(MAP['a', 1, 'a', 2] AS STRING)
+MAP['a', 1, 'a', 2] = MAP['a', 2]
+MAP[]
+MAP['a']
+MAP['a', 1, 'b']
+MAP['a', 1, 2, 3]
+MAP['a', 1, 'b', 'x']
+MAP[1, 'a', 2.5, 'b']
+MAP[COALESCE(s, 'none'), i, COALESCE(p, 'x'), l]
+MAP['a', 1, 'bb', 2.5]
+MAP['a', 1, 'b', NULL]
+MAP[NULL, 1]
+MAP[CAST(NULL AS STRING), i]
+MAP_KEYS(MAP[CAST(NULL AS STRING), i])
+MAP[CAST(NULL AS STRING), i][CAST(NULL AS STRING)]
+MAP['a', i]['a']
+MAP['a', i]['b']
+MAP['a', i][p]
+MAP['a', s, 'b', p]['b']
+MAP['a', s]['zz']
+MAP['a', i][CAST(NULL AS STRING)]
+MAP[COALESCE(s, 'none'), i][s]
+MAP[COALESCE(i, 99), s][1]
+MAP[COALESCE(i, 99), s][ti]
+MAP[COALESCE(i, 99), s][l]
+MAP[COALESCE(l, 99), s][i]
+MAP[COALESCE(i, 99), s]['1']
+MAP[COALESCE(l, 99), s][20]
+MAP[COALESCE(ti, CAST(9 AS TINYINT)), s][2]
+MAP[COALESCE(d, 7.5e0), i][d]
+MAP[CAST('NaN' AS DOUBLE), i][CAST('NaN' AS DOUBLE)]
+MAP[0.0e0, i][-0.0e0]
+MAP[COALESCE(f, CAST(7.5 AS FLOAT)), i][f]
+MAP[COALESCE(dc, 7.5), i][dc]
+MAP[COALESCE(dc, 7.5), i][1.25]
+MAP[COALESCE(dt, DATE '2020-01-01'), i][dt]
+MAP[COALESCE(ts, CAST('2020-01-01 00:00:00' AS TIMESTAMP(3))), i][ts]
+MAP[COALESCE(tz, CAST('2020-01-01 00:00:00' AS TIMESTAMP_LTZ(3))), i][tz]
+MAP[COALESCE(b, FALSE), i][TRUE]
+MAP[ARRAY[i], s][ARRAY[1]]
+MAP['a', ARRAY[i, 2]]['a'][1]
+MAP['a', MAP['b', i]]['a']['b']
+MAP['a', MAP['b', i]]
+ARRAY[MAP['b', i], MAP['c', 2]][2]['c']
+ARRAY[MAP['b', i], MAP['c', l]]
+CAST(NULL AS MAP<STRING, INT>)
+CAST(NULL AS MAP<STRING, INT>)['a']
+CARDINALITY(CAST(NULL AS MAP<STRING, INT>))
+MAP_KEYS(CAST(NULL AS MAP<STRING, INT>))
+MAP_VALUES(CAST(NULL AS MAP<STRING, INT>))
+MAP_ENTRIES(CAST(NULL AS MAP<STRING, INT>))
+MAP_ENTRIES(MAP['x', u])
+MAP_ENTRIES(MAP['a', i])[1]
+MAP_ENTRIES(MAP['a', i])[1].`value`
+MAP_ENTRIES(MAP['a', i, 'b', 2])
+MAP_KEYS(MAP['b', 1, 'a', 2])
+MAP_KEYS(i)
+MAP_VALUES(ARRAY[1])
+CARDINALITY(s)
+MAP_FROM_ARRAYS(ARRAY['a'], ARRAY[1, 2])
+MAP_FROM_ARRAYS(ARRAY[s, 'x'], SPLIT(s, ','))
+MAP_FROM_ARRAYS(ARRAY['a', 'a'], ARRAY[1, i])
+MAP_KEYS(MAP_FROM_ARRAYS(ARRAY['b', 'a', 'b'], ARRAY[1, 2, 3]))
+MAP_FROM_ARRAYS(ARRAY['b', 'a', 'b'], ARRAY[1, 2, i])['b']
+MAP_FROM_ARRAYS(ARRAY[s], ARRAY[i])
+MAP_FROM_ARRAYS(CAST(NULL AS ARRAY<STRING>), ARRAY[1])
+MAP_FROM_ARRAYS(ARRAY['a'], CAST(NULL AS ARRAY<INT>))
+MAP_FROM_ARRAYS(ARRAY_REMOVE(ARRAY['a'], 'a'), ARRAY_REMOVE(ARRAY[1], 1))
+CARDINALITY(MAP_FROM_ARRAYS(ARRAY_REMOVE(ARRAY['a'], 'a'), ARRAY_REMOVE(ARRAY[1], 1)))
+CAST(MAP_FROM_ARRAYS(ARRAY_REMOVE(ARRAY['a'], 'a'), ARRAY_REMOVE(ARRAY[1], 1)) AS STRING)
+MAP_UNION(MAP['a', 1, 'b', i], MAP['b', 3, 'c', 4])
+MAP_KEYS(MAP_UNION(MAP['a', 1, 'b', i], MAP['b', 3, 'c', 4]))
+MAP_VALUES(MAP_UNION(MAP['a', 1, 'b', i], MAP['b', 3, 'c', 4]))
+MAP_UNION(MAP['a', i])
+MAP_UNION(MAP['a', i], MAP['a', 2], MAP['b', 3])
+MAP_KEYS(MAP_UNION(MAP['c', i], MAP['b', 2], MAP['a', 3]))
+MAP_KEYS(MAP_UNION(MAP['a', 1, 'a', 2], MAP['b', 3]))
+MAP_UNION(MAP['a', i], CAST(NULL AS MAP<STRING, INT>))
+MAP_UNION(MAP['a', i], MAP['b', l])
+MAP_UNION(MAP['a', i], MAP['b', 'x'])
+MAP_UNION(MAP[COALESCE(i, 99), 'a'], MAP[COALESCE(l, 99), 'b'])
+STR_TO_MAP('')
+STR_TO_MAP(',')
+STR_TO_MAP('=')
+STR_TO_MAP('a=1,b=2,')
+STR_TO_MAP(',a=1')
+STR_TO_MAP('a=1=2')
+STR_TO_MAP('a=,=b')
+STR_TO_MAP('a=1,a=2')
+STR_TO_MAP('a=1,a=2')['a']
+STR_TO_MAP(CAST(NULL AS STRING))
+STR_TO_MAP('a=1', CAST(NULL AS STRING), '=')
+STR_TO_MAP('a=1', ',', CAST(NULL AS STRING))
+STR_TO_MAP('a.1|b.2', '|', '.')
+STR_TO_MAP('a.1|b.2', '[|]', '[.]')
+STR_TO_MAP('a11b22', '[0-9]+', '=')
+STR_TO_MAP('ab', '', '')
+STR_TO_MAP(s, '', '=')
+STR_TO_MAP('a=1', '[', '=')
+STR_TO_MAP(s, p, ',')
+STR_TO_MAP(s, ' ', 'o')
+STR_TO_MAP(j, ',', ':')
+MAP_KEYS(STR_TO_MAP('zeta=1,alpha=2,mid=3,kappa=4,x=5,y=6'))
+MAP_KEYS(STR_TO_MAP('k1=1,k2=2,k3=3,k4=4,k5=5,k6=6,k7=7,k8=8,k9=9,k10=10,k11=11,k12=12,k13=13'))
+MAP_VALUES(STR_TO_MAP('one=1,two=2,three=3,four=4'))
+CAST(STR_TO_MAP('one=1,two=2,three=3,four') AS STRING)
+MAP_KEYS(STR_TO_MAP(j, ',', ':'))
+CAST(MAP['a', 1, 'b', i] AS STRING)
+CAST(MAP[COALESCE(s, 'none'), d] AS STRING)
+CAST(MAP['a', ts] AS STRING)
+CAST(MAP['a', b] AS STRING)
+CAST(MAP['a', MAP['b', i]] AS STRING)
+CAST(MAP['a', ARRAY[1, i]] AS STRING)
+CAST(MAP_ENTRIES(MAP['a', i]) AS STRING)
+CAST(MAP['a', i] AS MAP<STRING, BIGINT>)
+CAST(MAP['a', i] AS MAP<STRING, STRING>)
+CAST(MAP['a', s] AS MAP<STRING, INT>)
+CAST(MAP['a', '1'] AS MAP<STRING, INT>)
+TRY_CAST(MAP['a', s] AS MAP<STRING, INT>)
+CAST(MAP[COALESCE(i, 99), 'a'] AS MAP<STRING, STRING>)
+CAST(s AS MAP<STRING, STRING>)
+MAP['a', i] IS NULL
+MAP['a', i] IS NOT NULL
+STR_TO_MAP(s) IS NULL
+MAP['a', i] = MAP['a', 1]
+MAP['a', i] <> MAP['a', 1]
+MAP['a', 1, 'b', ti] = MAP['b', ti, 'a', 1]
+MAP['a', 1, 'b', 2] = MAP['b', 2, 'a', 1]
+MAP['a', i] = MAP['a', l]
+MAP['a', 1, 'b', i] = MAP['b', i, 'a', 1]
+MAP['a', s, 'b', p] = MAP['b', p, 'a', s]
+MAP['a', i] = MAP['a', CAST(NULL AS INT)]
+MAP['a', i] = CAST(NULL AS MAP<STRING, INT>)
+MAP['a', d] = MAP['a', CAST('NaN' AS DOUBLE)]
+MAP['a', 1] < MAP['a', 2]
+MAP['a', i] IS NOT DISTINCT FROM MAP['a', 1]
+MAP['a', i] IS DISTINCT FROM MAP['a', 1]
+MAP['a', i] IN (MAP['a', 1], MAP['a', 7])
+CASE MAP['a', i] WHEN MAP['a', 1] THEN 'x' ELSE 'y' END
+CASE WHEN i > 1 THEN MAP['a', i] ELSE MAP['b', 2] END
+CASE WHEN i > 1 THEN MAP['a', i] END['a']
+COALESCE(STR_TO_MAP(s), MAP['x', 'y'])
+IF(i > 1, MAP['a', i], MAP['b', 2])['a']
+NULLIF(MAP['a', i], MAP['a', 1])
+GREATEST(MAP['a', i], MAP['a', 1])
+ARRAY_CONTAINS(ARRAY[MAP['a', i]], MAP['a', 1])
+ARRAY_DISTINCT(ARRAY[MAP['a', i], MAP['a', 1]])
+ARRAY_CONTAINS(MAP_KEYS(STR_TO_MAP(s)), 'a')
+ARRAY_SORT(MAP_KEYS(STR_TO_MAP(s)))
+ARRAY_REVERSE(ARRAY[MAP['a', i], MAP['b', 1]])[1]['b']
+ARRAY[MAP['a', i]] = ARRAY[MAP['a', 1]]
+MAP['a', i].a
+MAP_KEYS(MAP['a', 1, 'b', 2, 'a', 3])
+MAP_VALUES(MAP['a', 1, 'b', 2, 'a', i])
+MAP_KEYS(MAP['zeta', 1, 'alpha', 2, 'mid', 3, 'kappa', 4, 'x', 5, 'y', 6])
+MAP_KEYS(MAP[100, 1, 7, 2, 33, 3, 5, 4])
+MAP_KEYS(MAP[COALESCE(s, 'x'), 1, 'y', 2, COALESCE(p, 'x'), 3])
+MAP_KEYS(CAST(MAP['b', i, 'a', 2] AS MAP<STRING, BIGINT>))
+CAST(MAP['b', i, 'a', 2] AS STRING)
+CARDINALITY(MAP[CAST('NaN' AS DOUBLE), 1, CAST('NaN' AS DOUBLE), 2])
+CARDINALITY(MAP[COALESCE(d, 7.5e0), 1, CAST('NaN' AS DOUBLE), 2, CAST('NaN' AS DOUBLE), 3])
+CARDINALITY(MAP[0.0e0, 1, -0.0e0, 2])
+CARDINALITY(MAP[COALESCE(d, 7.5e0), 1, -0.0e0, 2])
+CARDINALITY(MAP[COALESCE(dc, 7.5), 1, 1.25, 2])
+CARDINALITY(MAP_FROM_ARRAYS(ARRAY['b', 'a', 'b'], ARRAY[1, 2, i]))
+MAP_FROM_ARRAYS(ARRAY['b', 'a'], ARRAY[1, i])['a']
+MAP_UNION(MAP['a', i], MAP['b', 2])['b']
+MAP_UNION(MAP['a', i], MAP['a', 2]) = MAP['a', 2]
+CAST(MAP_ENTRIES(MAP['a', i])[1] AS STRING)
+CAST(MAP_UNION(MAP['a', i], MAP['b', 2]) AS STRING)
+STR_TO_MAP(s) = STR_TO_MAP(s)
+STR_TO_MAP('a=b') = MAP['a', 'b']
+CARDINALITY(STR_TO_MAP(s))
+CARDINALITY(MAP_ENTRIES(STR_TO_MAP(s)))
+MAP_KEYS(STR_TO_MAP(s, '', 'x'))
+MAP['a', i]['a'] + 1
 
 -- Constants that are NaN
 CAST('NaN' AS DOUBLE) = CAST('NaN' AS DOUBLE)

@@ -265,6 +265,12 @@ fn cast_fails(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (from, to) if from == to => false,
         (DataType::List(from), DataType::List(to)) => cast_fails(from.data_type(), to.data_type()),
+        (DataType::Map(from, _), DataType::Map(to, _)) => match (from.data_type(), to.data_type()) {
+            (DataType::Struct(from), DataType::Struct(to)) => {
+                from.iter().zip(to).any(|(from, to)| cast_fails(from.data_type(), to.data_type()))
+            }
+            _ => true,
+        },
         // Bytes may be no UTF-8.
         (from, to) if to.is_string() => from.is_binary(),
         (Boolean, to) => !to.is_numeric() || to.is_decimal(),

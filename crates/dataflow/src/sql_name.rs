@@ -30,6 +30,13 @@ pub fn sql_name(data_type: &DataType) -> String {
         DataType::Timestamp(unit, Some(_)) => format!("TIMESTAMP_LTZ({})", fraction_digits(unit)),
         DataType::Binary | DataType::BinaryView | DataType::LargeBinary => "BYTES".into(),
         DataType::List(item) => format!("ARRAY<{}>", sql_name(item.data_type())),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => {
+                let parts: Vec<_> = fields.iter().map(|part| sql_name(part.data_type())).collect();
+                format!("MAP<{}>", parts.join(", "))
+            }
+            other => format!("MAP<{other}>"),
+        },
         DataType::Struct(fields) => {
             let fields: Vec<_> = fields.iter().map(|f| format!("{} {}", f.name(), sql_name(f.data_type()))).collect();
             format!("ROW<{}>", fields.join(", "))
@@ -48,6 +55,8 @@ mod tests {
     fn types_have_the_names_that_users_write() {
         let field = |name: &str, data_type: DataType| Field::new(name, data_type, true);
         let row = DataType::Struct(vec![field("x", DataType::Int32), field("y", DataType::LargeUtf8)].into());
+        let entry = DataType::Struct(vec![field("key", DataType::Utf8View), field("value", DataType::Int64)].into());
+        let map = DataType::Map(field("entries", entry).into(), false);
         for (data_type, name) in [
             (DataType::Time32(TimeUnit::Second), "TIME(0)"),
             (DataType::Time64(TimeUnit::Nanosecond), "TIME(9)"),
@@ -55,6 +64,7 @@ mod tests {
             (DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), "TIMESTAMP_LTZ(6)"),
             (DataType::Decimal128(10, 2), "DECIMAL(10, 2)"),
             (DataType::List(field("item", row).into()), "ARRAY<ROW<x INT, y STRING>>"),
+            (map, "MAP<STRING, BIGINT>"),
         ] {
             assert_eq!(sql_name(&data_type), name);
         }

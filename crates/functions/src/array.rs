@@ -1,11 +1,11 @@
 //! Functions of arrays. Elements are equal as SQL's `=` has it: NaN equals nothing, and `0.0 = -0.0`. NULL is the element
 //! NULL.
 
-mod build;
-mod keys;
+pub(crate) mod build;
+pub(crate) mod keys;
 mod order;
 mod sets;
-mod types;
+pub(crate) mod types;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
 use arrow::compute::take;
@@ -33,7 +33,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
         variadic: true,
         ..function("make_array", &[&[Kind::Common]], Returns::Of(types::array_of), build::make_array)
     },
-    function("cardinality", &[&[Kind::Array]], Returns::Int, cardinality),
+    function("cardinality", &[&[Kind::Array], &[Kind::Map]], Returns::Int, cardinality),
     function("element", &[&[Kind::Array]], Returns::Of(types::element), element),
     function("array_contains", WITH_ELEMENT, Returns::Boolean, contains),
     function("array_position", WITH_ELEMENT, Returns::Int, position),
@@ -54,7 +54,16 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function("split", &[&[Kind::Text, Kind::Text]], Returns::Of(|_| Ok(types::list_of(DataType::Utf8View))), split),
 ];
 
+/// Whether a function compares elements. Maps are not compared.
+pub(crate) fn compares_elements(name: &str) -> bool {
+    let names = ["contains", "position", "remove", "distinct", "union", "intersect", "except"];
+    name.strip_prefix("array_").is_some_and(|name| names.contains(&name))
+}
+
 fn cardinality(arguments: &Arguments) -> Result<ArrayRef> {
+    if arguments.array(0).as_map_opt().is_some() {
+        return crate::map::cardinality(arguments);
+    }
     let lists = Lists::new(arguments, 0)?;
     primitives::<Int32Type>(arguments.rows, |row| i32::try_from(lists.range(row)?.len()).ok())
 }

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use crate::arguments::{GROWTH, LONG_CONSTANT};
 
 /// Functions that give a value or NULL for all arguments.
-const CERTAIN: [&str; 113] = [
+const CERTAIN: [&str; 118] = [
     "acos",
     "array_append",
     "array_concat",
@@ -79,6 +79,11 @@ const CERTAIN: [&str; 113] = [
     "lower",
     "ltrim",
     "make_array",
+    "map_entries",
+    "map_equal",
+    "map_keys",
+    "map_union",
+    "map_values",
     "md5",
     "minute",
     "month",
@@ -141,6 +146,10 @@ pub fn may_fail(function: &str, constants: &[Option<&str>], returns: &DataType) 
         "regexp_replace" => !is_constant(1) || !is_short(2),
         // A wrong pattern fails for each row, whatever its values are.
         "regexp" | "regexp_count" | "regexp_extract" | "date_format" => !is_constant(1),
+        // Without patterns, a comma and an equals sign separate the parts.
+        "str_to_map" => constants.len() > 1 && !(is_constant(1) && is_constant(2)),
+        // A key must not be NULL.
+        "make_map" => !constants.iter().step_by(2).all(Option::is_some),
         "date_part" => !is_constant(0),
         "json_value" => !returns.is_string() || constants.get(4).is_some_and(|word| *word != Some("")),
         "json_exists" => stops(2),

@@ -35,6 +35,14 @@ pub(crate) enum Kind {
     Element,
     /// An array, received with the common type of the elements of all arguments of this kind.
     CommonList,
+    /// A map, received with values that may be NULL.
+    Map,
+    /// A key of the first argument, which is a [`Kind::Map`], received as the common type of both.
+    Key,
+    /// A map, received with the common types of the keys and values of all arguments of this kind.
+    CommonMap,
+    /// A key or a value, in turns: received as the common type of all keys, or of all values.
+    KeyOrValue,
     /// Any type, received as the common type of all arguments of this kind, as Flink has it.
     Common,
     /// A truth value.
@@ -136,6 +144,7 @@ impl Kind {
             Kind::Moment | Kind::Clock => DataType::Timestamp(arrow::datatypes::TimeUnit::Millisecond, None),
             Kind::Flag => DataType::Boolean,
             Kind::Array | Kind::List | Kind::Element | Kind::CommonList | Kind::Common | Kind::Alike => DataType::Null,
+            Kind::Map | Kind::Key | Kind::CommonMap | Kind::KeyOrValue => DataType::Null,
         }
     }
 
@@ -149,9 +158,11 @@ impl Kind {
             Kind::Moment => "DATE or TIMESTAMP",
             Kind::Clock => "TIMESTAMP or TIME",
             Kind::Array | Kind::List | Kind::CommonList => "ARRAY",
+            Kind::Map | Kind::CommonMap => "MAP",
             Kind::Element => "an element",
+            Kind::Key => "a key",
             Kind::Flag => "BOOLEAN",
-            Kind::Any | Kind::Common | Kind::Alike => "value",
+            Kind::Any | Kind::Common | Kind::Alike | Kind::KeyOrValue => "value",
         }
     }
 }
@@ -171,6 +182,7 @@ impl Definition {
                     Some(vec![common; given.len()])
                 }
                 Kind::List | Kind::CommonList | Kind::Common => crate::array::coerce(&all.collect::<Vec<_>>(), given),
+                Kind::Map | Kind::CommonMap | Kind::KeyOrValue => crate::map::coerce(&all.collect::<Vec<_>>(), given),
                 _ => given.iter().zip(all).map(|(data_type, kind)| kind.accept(data_type)).collect(),
             }
         })
@@ -221,12 +233,17 @@ impl ScalarUDFImpl for Definition {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let name = if self.name == "make_map" { "MAP[...]".to_owned() } else { self.name.to_uppercase() };
+        if crate::array::compares_elements(self.name) && arg_types.iter().any(crate::map::has_map) {
+            return Err(DataFusionError::Plan(format!(
+                "{name} compares elements, and those of the array are maps; use a value of each map"
+            )));
+        }
         self.accept(arg_types).ok_or_else(|| {
-            DataFusionError::Plan(format!(
-                "{} does not take these arguments; write {}, with CAST where a type differs",
-                self.name.to_uppercase(),
-                self.usage()
-            ))
+            let usage = if self.name == "make_map" { "MAP[key, value, ...]".to_owned() } else { self.usage() };
+            let message =
+                format!("{name} does not take these arguments; write {usage}, with CAST where a type differs");
+            DataFusionError::Plan(message)
         })
     }
 

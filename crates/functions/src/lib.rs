@@ -14,6 +14,7 @@ mod encoding;
 mod extremes;
 mod item;
 mod json;
+mod map;
 mod math;
 mod moment;
 mod pad;
@@ -34,10 +35,11 @@ use datafusion_expr::ScalarUDF;
 pub use self::certain::may_fail;
 use self::definition::Definition;
 pub use self::json::check_json_path;
+pub use self::map::{map_type, parts as map_parts};
 pub use self::regex::{check_library_regex, check_regex};
 pub use self::whole::parse_whole;
 
-const FAMILIES: [&[Definition]; 16] = [
+const FAMILIES: [&[Definition]; 17] = [
     array::DEFINITIONS,
     calendar::DEFINITIONS,
     dates::DEFINITIONS,
@@ -45,6 +47,7 @@ const FAMILIES: [&[Definition]; 16] = [
     extremes::DEFINITIONS,
     item::DEFINITIONS,
     json::DEFINITIONS,
+    map::DEFINITIONS,
     math::DEFINITIONS,
     pad::DEFINITIONS,
     regex::DEFINITIONS,

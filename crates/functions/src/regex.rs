@@ -2,6 +2,7 @@
 //! quantifiers) are refused. `$` matches at the very end only, even if a line break is last.
 
 mod java;
+mod split;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use datafusion_common::Result;
 use regex::Regex;
 
 use self::java::Refusal;
+pub(crate) use self::split::Separator;
 use crate::arguments::{Arguments, try_booleans, try_primitives, try_texts};
 use crate::definition::{Definition, Kind, Returns, failure, function};
 use crate::pad::Limit;

@@ -1,3 +1,4 @@
+use arrow::array::{Int64Builder, MapBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::ScalarValue;
 use datafusion_common::config::ConfigOptions;
@@ -44,8 +45,17 @@ fn extremes(kind: Kind) -> Vec<ScalarValue> {
             let list = |elements| ScalarValue::List(ScalarValue::new_list_nullable(elements, &DataType::Int64));
             vec![list(&elements), list(&[]), list(&elements[..1])]
         }
+        Kind::Map | Kind::CommonMap => {
+            let mut maps = MapBuilder::new(None, Int64Builder::new(), Int64Builder::new());
+            maps.keys().append_slice(&[i64::MIN, i64::MAX]);
+            maps.values().append_slice(&[1, 2]);
+            maps.append(true).expect("a map");
+            let plain = map_type(DataType::Int64, DataType::Int64, true);
+            let map = ScalarValue::Map(Arc::new(maps.finish())).cast_to(&plain).expect("a map");
+            vec![map, ScalarValue::try_new_null(&plain).expect("NULL")]
+        }
         Kind::Flag => vec![ScalarValue::Boolean(Some(true)), ScalarValue::Boolean(None)],
-        Kind::Alike | Kind::Common | Kind::Element => {
+        Kind::Alike | Kind::Common | Kind::Element | Kind::Key | Kind::KeyOrValue => {
             [i64::MIN, i64::MAX].map(|number| ScalarValue::Int64(Some(number))).to_vec()
         }
     }

@@ -3,6 +3,7 @@
 
 mod cast;
 pub(crate) mod compile;
+mod constant;
 pub(crate) mod decimal;
 mod float;
 mod own;

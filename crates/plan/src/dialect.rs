@@ -1,6 +1,7 @@
 //! The SQL dialect: the parser's permissive generic dialect, plus the few places where Flink's SQL differs.
 
 mod json;
+mod nested;
 
 use std::any::TypeId;
 
@@ -53,8 +54,8 @@ impl Dialect for AnabranchDialect {
         if let Some(call) = json::parse_call(parser) {
             return Some(call);
         }
-        if parser.peek_keyword(Keyword::MAP) && parser.peek_nth_token_ref(1).token == Token::LBracket {
-            return Some(Err(refused(parser, "MAP[...] is not supported yet")));
+        if let Some(nested) = nested::parse_map(parser).or_else(|| nested::parse_cast(parser)) {
+            return Some(nested);
         }
         if !parser.peek_keyword(Keyword::TABLE) || !matches!(parser.peek_nth_token(1).token, Token::Word(_)) {
             return None;

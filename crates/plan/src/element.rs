@@ -1,4 +1,4 @@
-//! `ARRAY[a, b]`, `array[1]` and `row['field']`.
+//! `ARRAY[a, b]`, `MAP['a', 1]`, `array[1]`, `map['key']` and `row['field']`.
 
 use std::sync::Arc;
 
@@ -10,14 +10,17 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
 use datafusion_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, lit};
 
+use crate::maps::shown;
 use crate::place::through;
 
-/// Plans arrays, and what stands in brackets behind a value.
+/// Plans arrays and maps, and what stands in brackets behind a value.
 #[derive(Debug)]
 pub(crate) struct ElementPlanner {
     /// `(a, b, ...)`.
     pub(crate) make_array: Arc<ScalarUDF>,
-    /// `(array, place)`.
+    /// `(key, value, ...)`.
+    pub(crate) make_map: Arc<ScalarUDF>,
+    /// `(array, place)` or `(map, key)`.
     pub(crate) item: Arc<ScalarUDF>,
     /// `(row, name)`.
     pub(crate) get_field: Arc<ScalarUDF>,
@@ -39,6 +42,11 @@ impl ExprPlanner for ElementPlanner {
         Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
     }
 
+    fn plan_make_map(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        let call = ScalarFunction::new_udf(Arc::clone(&self.make_map), args);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+
     fn plan_field_access(
         &self,
         access: RawFieldAccessExpr,
@@ -51,6 +59,15 @@ impl ExprPlanner for ElementPlanner {
                 check_index(&expr, &key)?;
                 (&self.item, *key)
             }
+            (GetFieldAccess::ListIndex { key }, DataType::Map(..)) => {
+                self.check_key(&expr, &data_type, &key, schema)?;
+                (&self.item, *key)
+            }
+            (GetFieldAccess::NamedStructField { name }, DataType::Map(..)) => {
+                let key = lit(name);
+                self.check_key(&expr, &data_type, &key, schema)?;
+                (&self.item, key)
+            }
             (GetFieldAccess::NamedStructField { name }, DataType::Struct(_)) => (&self.get_field, lit(name)),
             (GetFieldAccess::ListRange { .. }, _) => {
                 let error = Error::user(format!("a range of the elements of {expr} is not supported yet"));
@@ -58,11 +75,26 @@ impl ExprPlanner for ElementPlanner {
             }
             _ => {
                 let error = Error::user(format!("{expr} is {}, which has no such element", sql_name(&data_type)));
-                return Err(through(error.remedy("an ARRAY has a[1], a[2], ...; a ROW has r.field")));
+                return Err(through(
+                    error.remedy("an ARRAY has a[1], a[2], ...; a MAP has m['key']; a ROW has r.field"),
+                ));
             }
         };
         let call = ScalarFunction::new_udf(Arc::clone(function), vec![expr, key]);
         Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+}
+
+impl ElementPlanner {
+    /// A key has a type that can be compared with those of the map.
+    fn check_key(&self, map: &Expr, data_type: &DataType, key: &Expr, schema: &DFSchema) -> Result<()> {
+        let given = key.get_type(schema)?;
+        if self.item.coerce_types(&[data_type.clone(), given.clone()]).is_ok() {
+            return Ok(());
+        }
+        let (map, map_type, given) = (shown(map), sql_name(data_type), sql_name(&given));
+        let error = Error::user(format!("{map} is {map_type}, and the key is {given}"));
+        Err(through(error.remedy("convert the key with CAST")))
     }
 }
 

@@ -229,10 +229,11 @@ fn is_own_cast(expr: &Expr, to: &DataType, schema: &DFSchema) -> bool {
 }
 
 fn converts_otherwise(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Boolean, Float32, Float64, List, Timestamp};
+    use DataType::{Boolean, Float32, Float64, List, Map, Struct, Timestamp};
     match (from, to) {
         (List(from), List(to)) => from.data_type() != to.data_type(),
-        (Boolean | Float32 | Float64 | Timestamp(..) | List(_), to) => to.is_string(),
+        (Map(..), Map(..)) => from != to,
+        (Boolean | Float32 | Float64 | Timestamp(..) | List(_) | Map(..) | Struct(_), to) => to.is_string(),
         (from, to) => from.is_string() && to.is_signed_integer(),
     }
 }

@@ -29,9 +29,9 @@ impl Functions {
             }
         }
         let named = |name: &str| scalar.get(name).cloned();
-        let element = named("make_array").zip(named("item")).zip(named("get_field"));
-        let element = element.map(|((make_array, item), get_field)| {
-            Arc::new(ElementPlanner { make_array, item, get_field }) as Arc<dyn ExprPlanner>
+        let element = named("make_array").zip(named("make_map")).zip(named("item")).zip(named("get_field"));
+        let element = element.map(|(((make_array, make_map), item), get_field)| {
+            Arc::new(ElementPlanner { make_array, make_map, item, get_field }) as Arc<dyn ExprPlanner>
         });
         let mut planners: Vec<Arc<dyn ExprPlanner>> = vec![
             Arc::new(ExactPlanner),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::{SinkSpec, sql_name};
+use anabranch_functions::map_parts;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::ScalarValue;
@@ -120,7 +121,7 @@ fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<Logical
 fn is_assignable(from: &DataType, to: &DataType) -> bool {
     let is_bytes = |t: &DataType| matches!(t, DataType::Binary | DataType::BinaryView | DataType::LargeBinary);
     let is_clock = |t: &DataType| matches!(t, DataType::Time32(_) | DataType::Time64(_));
-    let nested = |t: &DataType| matches!(t, DataType::List(_) | DataType::Struct(_));
+    let nested = |t: &DataType| matches!(t, DataType::List(_) | DataType::Map(..) | DataType::Struct(_));
     from == to
         || from.is_null()
         || is_assignable_number(from, to)
@@ -151,6 +152,10 @@ fn same_shape(from: &DataType, to: &DataType) -> bool {
             from.len() == to.len() && from.iter().zip(to).all(fits)
         }
         (DataType::List(from), DataType::List(to)) => is_assignable(from.data_type(), to.data_type()),
+        (DataType::Map(..), DataType::Map(..)) => match map_parts(from).zip(map_parts(to)) {
+            Some(((key, value), (to_key, to_value))) => is_assignable(key, to_key) && is_assignable(value, to_value),
+            None => false,
+        },
         _ => false,
     }
 }

@@ -19,6 +19,7 @@ mod exact;
 mod functions;
 mod insert;
 mod lower;
+mod maps;
 mod naming;
 mod place;
 mod query;

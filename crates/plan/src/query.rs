@@ -21,6 +21,7 @@ use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mu
 use crate::approximate::approximate_decimals;
 use crate::catalog::{Catalog, Relation};
 use crate::exact::settle_constants;
+use crate::maps::compare_maps;
 use crate::naming::name_fields;
 use crate::place::{nearest, planning_error, through, unknown_function};
 use crate::spelling;
@@ -107,7 +108,7 @@ impl<'a> Planner<'a> {
 
     /// Coerces types, and pushes filters and projections down.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let plan = approximate_decimals(plan).map_err(planning_error)?;
+        let plan = approximate_decimals(plan).and_then(compare_maps).map_err(planning_error)?;
         let plan = Analyzer::new().execute_and_check(plan, &self.options, |_, _| {}).map_err(planning_error)?;
         let plan = settle_constants(plan).map_err(planning_error)?;
         let mut rules = Optimizer::new().rules;

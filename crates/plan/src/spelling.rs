@@ -150,6 +150,11 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
 fn check_pattern(name: &str, function: &Function) -> Result<()> {
     let check = match name {
         "JSON_VALUE" | "JSON_EXISTS" | "JSON_QUERY" => anabranch_functions::check_json_path,
+        "STR_TO_MAP" => {
+            let args = plain_args(function).unwrap_or_default();
+            let mut patterns = args.iter().skip(1).filter_map(like::constant);
+            return patterns.try_for_each(|pattern| anabranch_functions::check_regex(pattern).map_err(Error::user));
+        }
         "REGEXP" | "REGEXP_EXTRACT" | "REGEXP_REPLACE" | "REGEXP_COUNT" => anabranch_functions::check_regex,
         _ => return Ok(()),
     };

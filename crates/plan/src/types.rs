@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use anabranch_dataflow::sql_name;
+use anabranch_functions::map_type;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, TimeUnit};
 use datafusion_expr::planner::TypePlanner;
@@ -10,9 +12,12 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::Token;
 
+use crate::dialect::AnabranchDialect;
+use crate::maps::has_map;
 use crate::place::{at, nearest, syntax_error, through};
+use crate::text::tokenize;
 
-const TYPES: [&str; 23] = [
+const TYPES: [&str; 24] = [
     "STRING",
     "VARCHAR",
     "CHAR",
@@ -36,6 +41,7 @@ const TYPES: [&str; 23] = [
     "VARBINARY",
     "ROW",
     "ARRAY",
+    "MAP",
 ];
 
 /// Reads a type of a column's declaration.
@@ -86,7 +92,7 @@ pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
             DataType::Binary
         }
         "ROW" => DataType::Struct(row(parser)?),
-        "MAP" | "MULTISET" | "RAW" => {
+        "MULTISET" | "RAW" => {
             return Err(Error::user(format!("the type {name} is not supported yet"))
                 .at(place())
                 .remedy("leave the column out; fields with known names can be a ROW"));
@@ -97,6 +103,7 @@ pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
             expect(parser, &Token::Gt)?;
             DataType::List(Arc::new(Field::new("item", item.0, item.1)))
         }
+        "MAP" => map(parser)?,
         other => {
             let near = nearest(other, TYPES.into_iter());
             let help = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
@@ -115,6 +122,21 @@ pub(crate) fn nullable_type(parser: &mut Parser) -> Result<(DataType, bool)> {
     }
     let _ = parser.parse_keyword(Keyword::NULL);
     Ok((data_type, true))
+}
+
+fn map(parser: &mut Parser) -> Result<DataType> {
+    expect(parser, &Token::Lt)?;
+    let place = at(parser.peek_token_ref().span.start);
+    // A key is never NULL.
+    let (key, _) = nullable_type(parser)?;
+    if has_map(&key) {
+        let error = Error::user(format!("{} cannot be the key of a MAP", sql_name(&key)));
+        return Err(error.at(place).remedy("use a key that can be compared, such as STRING"));
+    }
+    expect(parser, &Token::Comma)?;
+    let value = nullable_type(parser)?;
+    expect(parser, &Token::Gt)?;
+    Ok(map_type(key, value.0, value.1))
 }
 
 fn row(parser: &mut Parser) -> Result<Fields> {
@@ -214,6 +236,11 @@ impl TypePlanner for FlinkTypes {
             ast::DataType::Bytes(_) | ast::DataType::Binary(_) | ast::DataType::Varbinary(_) => DataType::Binary,
             ast::DataType::Custom(name, modifiers) if name.to_string().eq_ignore_ascii_case("TIMESTAMP_LTZ") => {
                 timestamp(modifiers.first().and_then(|p| p.parse().ok()).unwrap_or(6), true).map_err(through)?
+            }
+            // The dialect gives the names of types with maps as they were written.
+            ast::DataType::Custom(name, _) if name.to_string().contains("MAP<") => {
+                let tokens = tokenize(&name.to_string(), 1, 1).map_err(through)?;
+                parse_type(&mut Parser::new(&AnabranchDialect).with_tokens_with_locations(tokens)).map_err(through)?
             }
             _ => return Ok(None),
         };

@@ -144,6 +144,18 @@ fn text(array: &ArrayRef, row: usize) -> String {
             let elements: Vec<String> = (0..elements.len()).map(|index| text(&elements, index)).collect();
             format!("[{}]", elements.join(", "))
         }
+        // As Java's maps have them: each key once.
+        DataType::Map(..) => {
+            let entries = array.as_map().value(row);
+            let part = |index: usize, place: usize| text(entries.column(index), place);
+            let entries: BTreeMap<String, String> = (0..entries.len()).map(|e| (part(0, e), part(1, e))).collect();
+            let entries: Vec<String> = entries.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        DataType::Struct(_) => {
+            let fields: Vec<String> = array.as_struct().columns().iter().map(|field| plain_text(field, row)).collect();
+            format!("+I[{}]", fields.join(", "))
+        }
         DataType::Timestamp(..) => {
             let shown = array_value_to_string(array, row).unwrap_or_else(|e| e.to_string());
             let shown = shown.trim_end_matches('Z').replace('T', " ");
@@ -151,6 +163,15 @@ fn text(array: &ArrayRef, row: usize) -> String {
             format!("{seconds}.{fraction:0<9}")
         }
         _ => array_value_to_string(array, row).unwrap_or_else(|e| e.to_string()),
+    }
+}
+
+/// A field of a row, as Java's `toString` has it.
+fn plain_text(array: &ArrayRef, row: usize) -> String {
+    match array.data_type() {
+        _ if array.is_null(row) => "null".into(),
+        DataType::Utf8View => array.as_string_view().value(row).into(),
+        _ => text(array, row),
     }
 }
 
@@ -191,17 +212,31 @@ fn sql_type(data_type: &DataType) -> String {
         }
         DataType::Binary => "BYTES".into(),
         DataType::List(element) => format!("ARRAY<{}>", sql_type(element.data_type())),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(parts) => {
+                format!("MAP<{}, {}>", sql_type(parts[0].data_type()), sql_type(parts[1].data_type()))
+            }
+            other => other.to_string(),
+        },
+        DataType::Struct(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|field| format!("`{}` {}", field.name(), sql_type(field.data_type()))).collect();
+            format!("ROW<{}>", fields.join(", "))
+        }
         other => other.to_string(),
     }
 }
 
 /// Flink's name of a type, without lengths of strings and NOT NULL, which our types do not have.
 fn without_lengths(data_type: &str) -> String {
-    let plain = data_type.trim_end_matches(" NOT NULL");
-    if let Some(element) = plain.strip_prefix("ARRAY<").and_then(|rest| rest.strip_suffix('>')) {
-        return format!("ARRAY<{}>", without_lengths(element));
+    let mut plain = data_type.replace(" NOT NULL", "");
+    for name in ["VARCHAR(", "CHAR("] {
+        while let Some(start) = plain.find(name) {
+            let end = plain[start..].find(')').map_or(plain.len(), |end| start + end + 1);
+            plain.replace_range(start..end, "STRING");
+        }
     }
-    if plain.starts_with("CHAR(") || plain.starts_with("VARCHAR(") { "STRING".into() } else { plain.to_owned() }
+    plain
 }
 
 /// Floating point numbers may differ in their last digits: the libraries of Java and Rust round differently.

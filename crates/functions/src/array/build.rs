@@ -13,7 +13,7 @@ use crate::arguments::Arguments;
 use crate::definition::failure;
 
 /// An argument that is an array.
-pub(super) struct Lists<'a> {
+pub(crate) struct Lists<'a> {
     arguments: &'a Arguments<'a>,
     argument: usize,
     array: &'a ListArray,
@@ -23,7 +23,7 @@ pub(super) struct Lists<'a> {
 }
 
 impl<'a> Lists<'a> {
-    pub(super) fn new(arguments: &'a Arguments, argument: usize) -> Result<Self> {
+    pub(crate) fn new(arguments: &'a Arguments, argument: usize) -> Result<Self> {
         let array = arguments.array(argument).as_list_opt::<i32>();
         let array = array.ok_or_else(|| failure("an ARRAY is expected"))?;
         let first = array.value_offsets()[0];
@@ -31,12 +31,12 @@ impl<'a> Lists<'a> {
     }
 
     /// The elements of all rows.
-    pub(super) fn values(&self) -> &ArrayRef {
+    pub(crate) fn values(&self) -> &ArrayRef {
         &self.values
     }
 
     /// The places of a row's elements in `values`; `None` for NULL.
-    pub(super) fn range(&self, row: usize) -> Option<Range<usize>> {
+    pub(crate) fn range(&self, row: usize) -> Option<Range<usize>> {
         let row = self.arguments.index(self.argument, row);
         let place = |row: usize| usize::try_from(self.array.value_offsets()[row] - self.first).ok();
         self.array.is_valid(row).then(|| Some(place(row)?..place(row + 1)?)).flatten()
@@ -51,11 +51,11 @@ fn elements(array: &ListArray) -> ArrayRef {
 }
 
 /// The argument, and the place in its values, of an element.
-pub(super) type Place = (usize, usize);
+pub(crate) type Place = (usize, usize);
 
 /// A column of arrays made of elements of the arguments: `pick` adds the places of a row's elements, or returns `None` for
 /// NULL. `sources` are the arrays that the places refer to.
-pub(super) fn lists(
+pub(crate) fn lists(
     arguments: &Arguments,
     sources: &[&ArrayRef],
     mut pick: impl FnMut(usize, &mut Vec<Place>) -> Option<()>,
@@ -74,7 +74,7 @@ pub(super) fn lists(
 }
 
 /// A column of arrays of texts, which `write` appends.
-pub(super) fn texts(
+pub(crate) fn texts(
     arguments: &Arguments,
     mut write: impl FnMut(usize, &mut StringViewBuilder) -> Option<()>,
 ) -> Result<ArrayRef> {
@@ -86,18 +86,18 @@ pub(super) fn texts(
     ends.finish(arguments, Arc::new(parts.finish()))
 }
 
-/// Where the arrays of a column end.
+/// Where the arrays, or the maps, of a column end.
 #[derive(Default)]
-struct Ends {
+pub(crate) struct Ends {
     offsets: Vec<i32>,
     valid: Vec<bool>,
 }
 
 impl Ends {
-    fn push(&mut self, end: usize, valid: bool) -> Result<()> {
+    pub(crate) fn push(&mut self, end: usize, valid: bool) -> Result<()> {
         let end = i32::try_from(end).map_err(|_| {
             failure(
-                "the arrays of a batch have more than 2,147,483,647 elements; make batches smaller: SET 'batch-rows'",
+                "the arrays or maps of a batch have more than 2,147,483,647 elements; make batches smaller: SET 'batch-rows'",
             )
         })?;
         self.offsets.push(end);
@@ -105,22 +105,28 @@ impl Ends {
         Ok(())
     }
 
-    fn finish(self, arguments: &Arguments, values: ArrayRef) -> Result<ArrayRef> {
+    /// The offsets of all rows, and which rows are NULL.
+    pub(crate) fn buffers(self) -> (OffsetBuffer<i32>, NullBuffer) {
         let offsets: ScalarBuffer<i32> = std::iter::once(0).chain(self.offsets).collect();
-        let nulls = NullBuffer::from(self.valid);
+        (OffsetBuffer::new(offsets), NullBuffer::from(self.valid))
+    }
+
+    fn finish(self, arguments: &Arguments, values: ArrayRef) -> Result<ArrayRef> {
+        let (offsets, nulls) = self.buffers();
         let field = item(arguments)?;
-        Ok(Arc::new(ListArray::try_new(field, OffsetBuffer::new(offsets), values, Some(nulls))?))
+        Ok(Arc::new(ListArray::try_new(field, offsets, values, Some(nulls))?))
     }
 }
 
-fn item(arguments: &Arguments) -> Result<FieldRef> {
+/// The field of the elements of the result.
+pub(crate) fn item(arguments: &Arguments) -> Result<FieldRef> {
     match arguments.returns {
         DataType::List(item) => Ok(Arc::clone(item)),
         other => Err(failure(format!("{other} is not an ARRAY"))),
     }
 }
 
-pub(super) fn make_array(arguments: &Arguments) -> Result<ArrayRef> {
+pub(crate) fn make_array(arguments: &Arguments) -> Result<ArrayRef> {
     let columns: Vec<&ArrayRef> = (0..arguments.len()).map(|index| arguments.array(index)).collect();
     lists(arguments, &columns, |row, places| {
         places.extend((0..arguments.len()).map(|index| (index, arguments.index(index, row))));
@@ -129,7 +135,7 @@ pub(super) fn make_array(arguments: &Arguments) -> Result<ArrayRef> {
 }
 
 /// The array with one more element, at its end or before it.
-pub(super) fn extend(arguments: &Arguments, before: bool) -> Result<ArrayRef> {
+pub(crate) fn extend(arguments: &Arguments, before: bool) -> Result<ArrayRef> {
     let array = Lists::new(arguments, 0)?;
     lists(arguments, &[array.values(), arguments.array(1)], |row, places| {
         let (range, new) = (array.range(row)?, (1, arguments.index(1, row)));
@@ -141,7 +147,7 @@ pub(super) fn extend(arguments: &Arguments, before: bool) -> Result<ArrayRef> {
 }
 
 /// The elements of all arrays; NULL if one of them is NULL.
-pub(super) fn concat(arguments: &Arguments) -> Result<ArrayRef> {
+pub(crate) fn concat(arguments: &Arguments) -> Result<ArrayRef> {
     let arrays = (0..arguments.len()).map(|index| Lists::new(arguments, index)).collect::<Result<Vec<_>>>()?;
     let sources: Vec<&ArrayRef> = arrays.iter().map(Lists::values).collect();
     lists(arguments, &sources, |row, places| {
@@ -152,7 +158,7 @@ pub(super) fn concat(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-pub(super) fn reverse(arguments: &Arguments) -> Result<ArrayRef> {
+pub(crate) fn reverse(arguments: &Arguments) -> Result<ArrayRef> {
     let array = Lists::new(arguments, 0)?;
     lists(arguments, &[array.values()], |row, places| {
         places.extend(array.range(row)?.rev().map(|index| (0, index)));
@@ -162,7 +168,7 @@ pub(super) fn reverse(arguments: &Arguments) -> Result<ArrayRef> {
 
 /// The elements from one place to another, both included. Places count from 1, or from the end if they are negative.
 /// 0 stands for 1.
-pub(super) fn slice(arguments: &Arguments) -> Result<ArrayRef> {
+pub(crate) fn slice(arguments: &Arguments) -> Result<ArrayRef> {
     let array = Lists::new(arguments, 0)?;
     let (start, end) = (arguments.integer(1), arguments.integer_or(2, -1));
     lists(arguments, &[array.values()], |row, places| {

@@ -10,7 +10,7 @@ use datafusion_common::Result;
 use super::build::Place;
 
 /// The elements of several arrays of one type.
-pub(super) struct Keys {
+pub(crate) struct Keys {
     arrays: Vec<Key>,
 }
 
@@ -21,7 +21,7 @@ struct Key {
 }
 
 impl Keys {
-    pub(super) fn new(arrays: &[&ArrayRef]) -> Result<Self> {
+    pub(crate) fn new(arrays: &[&ArrayRef]) -> Result<Self> {
         let fields = arrays.iter().take(1).map(|array| SortField::new(array.data_type().clone())).collect();
         let converter = RowConverter::new(fields)?;
         let key = |array: &&ArrayRef| {
@@ -32,19 +32,19 @@ impl Keys {
     }
 
     /// The element in the order of its type. NULL is the least, and NaN the greatest.
-    pub(super) fn get(&self, (source, index): Place) -> Row<'_> {
+    pub(crate) fn get(&self, (source, index): Place) -> Row<'_> {
         self.arrays[source].rows.row(index)
     }
 
     /// The element, unless it equals nothing.
-    pub(super) fn comparable(&self, (source, index): Place) -> Option<Row<'_>> {
+    pub(crate) fn comparable(&self, (source, index): Place) -> Option<Row<'_>> {
         let array = &self.arrays[source];
         let nan = array.nan.as_ref().is_some_and(|nan| nan.value(index));
         (!nan).then(|| array.rows.row(index))
     }
 
     /// Whether two elements are equal, or both NULL.
-    pub(super) fn equal(&self, left: Place, right: Place) -> bool {
+    pub(crate) fn equal(&self, left: Place, right: Place) -> bool {
         self.comparable(left).is_some_and(|key| key == self.get(right))
     }
 }

@@ -8,6 +8,7 @@ use datafusion_expr::ReturnFieldArgs;
 use datafusion_expr::type_coercion::binary::type_union_resolution;
 
 use crate::definition::Kind;
+use crate::map::{map_type, parts};
 
 /// The types in which a function of arrays receives its arguments; `None` if it does not take them.
 pub(crate) fn coerce(kinds: &[Kind], given: &[DataType]) -> Option<Vec<DataType>> {
@@ -42,25 +43,33 @@ pub(crate) fn coerce(kinds: &[Kind], given: &[DataType]) -> Option<Vec<DataType>
 }
 
 /// An array of such elements, any of which may be NULL.
-pub(super) fn list_of(element: DataType) -> DataType {
+pub(crate) fn list_of(element: DataType) -> DataType {
     DataType::List(Arc::new(Field::new("item", element, true)))
 }
 
-/// The type with one type of texts, and with arrays whose elements may be NULL.
-fn plain(data_type: &DataType) -> DataType {
+/// The type with one type of texts, and with arrays and maps whose elements and values may be NULL.
+pub(crate) fn plain(data_type: &DataType) -> DataType {
     match data_type {
         text if text.is_string() => DataType::Utf8View,
         DataType::List(item) => list_of(plain(item.data_type())),
+        DataType::Map(..) => match parts(data_type) {
+            Some((key, value)) => map_type(plain(key), plain(value), true),
+            None => data_type.clone(),
+        },
         other => other.clone(),
     }
 }
 
 /// The type that has the values of both, as in Flink: text and numbers have none.
-fn common(left: &DataType, right: &DataType) -> Option<DataType> {
+pub(crate) fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     match (left, right) {
         _ if left == right => Some(left.clone()),
         (DataType::Null, other) | (other, DataType::Null) => Some(other.clone()),
         (DataType::List(left), DataType::List(right)) => Some(list_of(common(left.data_type(), right.data_type())?)),
+        (DataType::Map(..), DataType::Map(..)) => {
+            let ((key, value), (other_key, other_value)) = (parts(left)?, parts(right)?);
+            Some(map_type(common(key, other_key)?, common(value, other_value)?, true))
+        }
         (DataType::Timestamp(unit, zone), DataType::Timestamp(other, other_zone)) if zone == other_zone => {
             Some(DataType::Timestamp(*unit.max(other), zone.clone()))
         }
@@ -74,7 +83,7 @@ fn common(left: &DataType, right: &DataType) -> Option<DataType> {
     }
 }
 
-pub(super) fn refused(message: &str) -> DataFusionError {
+pub(crate) fn refused(message: &str) -> DataFusionError {
     DataFusionError::Plan(message.to_owned())
 }
 

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, Int64Builder, MapBuilder, StringViewBuilder};
 use arrow::datatypes::{Field, FieldRef};
 use datafusion_common::ScalarValue;
 use datafusion_common::config::ConfigOptions;
@@ -11,7 +11,7 @@ use super::*;
 use crate::scalar_functions;
 
 /// Functions of this crate that some values make fail.
-const UNCERTAIN: [&str; 33] = [
+const UNCERTAIN: [&str; 36] = [
     "abs",
     "array_join",
     "as_char",
@@ -28,6 +28,8 @@ const UNCERTAIN: [&str; 33] = [
     "json_query",
     "json_value",
     "lpad",
+    "make_map",
+    "map_from_arrays",
     "regexp",
     "regexp_count",
     "regexp_extract",
@@ -38,6 +40,7 @@ const UNCERTAIN: [&str; 33] = [
     "rpad",
     "sha2",
     "sign",
+    "str_to_map",
     "timestamp_add",
     "timestamp_add_time",
     "timestamp_diff",
@@ -103,14 +106,32 @@ fn a_text_that_grows_without_bound_is_refused_before_it_is_made() {
 }
 
 /// Functions whose result depends on conditions over their constants, which [`may_fail`] decides.
-const CONDITIONAL: [&str; 8] =
-    ["array_join", "json_exists", "json_query", "json_value", "regexp", "regexp_extract", "regexp_replace", "replace"];
+const CONDITIONAL: [&str; 10] = [
+    "array_join",
+    "json_exists",
+    "json_query",
+    "json_value",
+    "make_map",
+    "regexp",
+    "regexp_extract",
+    "regexp_replace",
+    "replace",
+    "str_to_map",
+];
 
 /// Values of all types, among them the ends of what a type can be.
 fn values() -> Vec<ScalarValue> {
     let text = |text: &str| ScalarValue::Utf8View(Some(text.into()));
     let list = |elements: &[ScalarValue], data_type: &DataType| {
         ScalarValue::List(ScalarValue::new_list_nullable(elements, data_type))
+    };
+    let map = |value: Option<i64>| {
+        let mut maps = MapBuilder::new(None, StringViewBuilder::new(), Int64Builder::new());
+        maps.keys().append_value("a");
+        maps.values().append_option(value);
+        maps.append(true).expect("a map");
+        let plain = crate::map_type(DataType::Utf8View, DataType::Int64, true);
+        ScalarValue::Map(Arc::new(maps.finish())).cast_to(&plain).expect("a map")
     };
     let fields = vec![Field::new("a", DataType::Int64, true)];
     let row = ScalarValue::try_new_null(&DataType::Struct(fields.into()));
@@ -136,15 +157,19 @@ fn values() -> Vec<ScalarValue> {
         ScalarValue::Boolean(Some(false)),
         list(&[ScalarValue::Int64(Some(1)), ScalarValue::Int64(None)], &DataType::Int64),
         list(&[text("a"), text("b")], &DataType::Utf8View),
+        map(None),
+        map(Some(i64::MAX)),
         row.expect("a row"),
     ]
 }
 
 /// Whether the planner lets such a call pass: a JSON path and the clauses after it are constants, and the path is valid.
+/// A map has no fields.
 fn is_planned(name: &str, given: &[ScalarValue], constant: &[bool]) -> bool {
     let constants = constant.iter().skip(1).all(|constant| *constant);
     match name {
         "is_json" => constants,
+        "get_field" => constants && !matches!(given.first(), Some(ScalarValue::Map(_))),
         "json_value" | "json_exists" | "json_query" => {
             let path = given.get(1).and_then(|path| path.try_as_str().flatten());
             constants && path.is_some_and(|path| crate::check_json_path(path).is_ok())

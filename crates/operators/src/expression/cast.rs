@@ -1,18 +1,14 @@
 //! Conversions in which SQL differs from the library: values as text, and times.
 
+mod nested;
+
 use std::fmt::Write;
 use std::sync::Arc;
 
 use anabranch_functions::parse_whole;
-use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, PrimitiveArray, StringViewBuilder,
-    UInt32Array,
-};
-use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, StringViewBuilder};
 use arrow::compute::CastOptions;
-use arrow::datatypes::{
-    DataType, FieldRef, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
-};
+use arrow::datatypes::{DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::temporal_conversions::{
     timestamp_ms_to_datetime, timestamp_ns_to_datetime, timestamp_s_to_datetime, timestamp_us_to_datetime,
@@ -37,8 +33,8 @@ pub(super) fn is_own(from: &DataType, to: &DataType) -> bool {
         (from, DataType::Timestamp(..)) if from.is_signed_integer() => true,
         (from, to) if from.is_string() && to.is_signed_integer() => true,
         (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) => per_second(*from) > per_second(*to),
-        (DataType::List(_), to) if to.is_string() => true,
-        (DataType::List(_), DataType::List(_)) => true,
+        (DataType::List(_) | DataType::Map(..) | DataType::Struct(_), to) if to.is_string() => true,
+        (DataType::List(_), DataType::List(_)) | (DataType::Map(..), DataType::Map(..)) => true,
         _ => false,
     }
 }
@@ -56,7 +52,8 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Arr
             let values = PrimitiveArray::<Int64Type>::new(values.collect(), array.nulls().cloned());
             Ok(arrow::compute::cast(&values, to)?)
         }
-        (DataType::List(_), DataType::List(item)) => list(array.as_list(), item, safe),
+        (DataType::List(_), DataType::List(item)) => nested::list(array.as_list(), item, safe),
+        (DataType::Map(..), DataType::Map(entries, ordered)) => nested::map(array.as_map(), entries, *ordered, safe),
         (from, DataType::Int8) if from.is_string() => whole_numbers::<Int8Type>(array, safe),
         (from, DataType::Int16) if from.is_string() => whole_numbers::<Int16Type>(array, safe),
         (from, DataType::Int32) if from.is_string() => whole_numbers::<Int32Type>(array, safe),
@@ -64,44 +61,6 @@ pub(super) fn convert(array: &ArrayRef, to: &DataType, safe: bool) -> Result<Arr
         (_, DataType::Timestamp(unit, _)) => to_timestamp(array, *unit, to, safe),
         (from, to) => internal_err!("no conversion of our own from {from} to {to}"),
     }
-}
-
-/// The arrays with their own elements alone. A slice of a column has those of other rows too, and a NULL may have some
-/// that nobody sees: these may not fit.
-fn compact(array: &ListArray) -> Result<ListArray> {
-    let offsets = array.offsets();
-    let has_elements = |row: usize| offsets[row] < offsets[row + 1];
-    if array.nulls().is_some_and(|nulls| (0..array.len()).any(|row| nulls.is_null(row) && has_elements(row))) {
-        let rows = UInt32Array::from_iter_values(0..u32::try_from(array.len()).unwrap_or(u32::MAX));
-        return Ok(arrow::compute::take(array, &rows, None)?.as_list().clone());
-    }
-    let place = |offset: i32| usize::try_from(offset).unwrap_or(0);
-    let (start, end) = (place(offsets[0]), place(offsets[offsets.len() - 1]));
-    let values = array.values().slice(start, end - start);
-    let DataType::List(item) = array.data_type() else { return Ok(array.clone()) };
-    let lengths = OffsetBuffer::from_lengths(offsets.lengths());
-    Ok(ListArray::try_new(Arc::clone(item), lengths, values, array.nulls().cloned())?)
-}
-
-/// An array with elements of another type. It is NULL if `safe` and one of its elements does not fit.
-fn list(array: &ListArray, item: &FieldRef, safe: bool) -> Result<ArrayRef> {
-    let array = &compact(array)?;
-    let (from, to) = (array.values(), item.data_type());
-    let values = match from.data_type() {
-        same if same == to => Arc::clone(from),
-        other if is_own(other, to) => convert(from, to, safe)?,
-        _ => arrow::compute::cast_with_options(from, to, &CastOptions { safe, ..CastOptions::default() })?,
-    };
-    let fits = |bounds: &[i32]| {
-        let mut places = (bounds[0]..bounds[1]).filter_map(|place| usize::try_from(place).ok());
-        places.all(|place| values.is_valid(place) || from.is_null(place))
-    };
-    let mut nulls = array.nulls().cloned();
-    if values.null_count() > from.null_count() {
-        let fitting: NullBuffer = array.value_offsets().windows(2).map(fits).collect();
-        nulls = NullBuffer::union(nulls.as_ref(), Some(&fitting));
-    }
-    Ok(Arc::new(ListArray::try_new(Arc::clone(item), array.offsets().clone(), values, nulls)?))
 }
 
 /// The whole numbers that texts show.
@@ -160,7 +119,9 @@ fn text_of(array: &ArrayRef, safe: bool) -> Result<ArrayRef> {
         }
         DataType::Float64 => floats::<Float64Type>(array, &mut text),
         DataType::Float32 => floats::<Float32Type>(array, &mut text),
-        DataType::List(_) => lists(array.as_list(), safe, &mut text)?,
+        DataType::List(_) => nested::lists(array.as_list(), safe, &mut text)?,
+        DataType::Map(..) => nested::maps(array.as_map(), safe, &mut text)?,
+        DataType::Struct(_) => nested::rows(array.as_struct(), safe, &mut text)?,
         DataType::Timestamp(unit, _) => times(array, *unit, safe, &mut text)?,
         _ => {
             let options = CastOptions { safe, ..CastOptions::default() };
@@ -168,36 +129,6 @@ fn text_of(array: &ArrayRef, safe: bool) -> Result<ArrayRef> {
         }
     }
     Ok(Arc::new(text.finish()))
-}
-
-/// Appends `[1, NULL, 3]` for each array.
-fn lists(array: &ListArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
-    let array = &compact(array)?;
-    let elements = text_of(array.values(), safe)?;
-    let elements = elements.as_string_view();
-    let mut shown = String::new();
-    // Only if `safe`: otherwise an element without a text has been an error.
-    let has_text = |index: i32| {
-        let index = usize::try_from(index).unwrap_or(0);
-        elements.is_valid(index) || array.values().is_null(index)
-    };
-    for (row, bounds) in array.value_offsets().windows(2).enumerate() {
-        if array.is_null(row) || !(bounds[0]..bounds[1]).all(has_text) {
-            text.append_null();
-            continue;
-        }
-        shown.clear();
-        shown.push('[');
-        for index in bounds[0]..bounds[1] {
-            let separator = if index > bounds[0] { ", " } else { "" };
-            shown.push_str(separator);
-            let element = usize::try_from(index).ok().filter(|index| elements.is_valid(*index));
-            shown.push_str(element.map_or("NULL", |index| elements.value(index)));
-        }
-        shown.push(']');
-        text.append_value(&shown);
-    }
-    Ok(())
 }
 
 /// Appends `2024-05-06 07:08:09.123` for each time, with as many digits as the unit has.

@@ -9,6 +9,7 @@ use datafusion_common::{DataFusionError, ScalarValue};
 use datafusion_expr::Operator;
 use datafusion_physical_expr::{PhysicalExpr, ScalarFunctionExpr, expressions};
 
+use super::constant::constant;
 use super::own::{Kernel, OwnExpr};
 use super::{Functions, cast, float};
 
@@ -39,10 +40,11 @@ pub(super) fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> R
         Expr::Call { function, args, .. } if function == "nullif" && args.len() == 2 => {
             null_if(all(args)?, schema, functions)
         }
-        Expr::Call { function, args, returns, .. } if function == "make_array" && args.iter().all(is_literal) => {
-            array(args, returns).map(|value| Arc::new(expressions::Literal::new(value)) as _)
-        }
-        Expr::Call { function, args, .. } => call(function, all(args)?, schema, functions),
+        Expr::Call { function, args, .. } => match constant(expr) {
+            Ok(Some(value)) => Ok(Arc::new(expressions::Literal::new(value)) as _),
+            Ok(None) => call(function, all(args)?, schema, functions),
+            Err(error) => Err(error),
+        },
     };
     built.map_err(|e| match e {
         DataFusionError::External(own) if own.is::<Error>() => {
@@ -50,31 +52,6 @@ pub(super) fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> R
         }
         other => Error::internal(format!("{expr}: {}", other.strip_backtrace())),
     })
-}
-
-fn is_literal(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(_))
-}
-
-/// An array of constants, which may be empty.
-fn array(elements: &[Expr], data_type: &DataType) -> datafusion_common::Result<ScalarValue> {
-    let DataType::List(item) = data_type else {
-        return datafusion_common::internal_err!("{data_type} is no type of an array");
-    };
-    let value = |element: &Expr| match element {
-        Expr::Literal(literal) => {
-            scalar(literal).map_err(|e| DataFusionError::External(Box::new(e)))?.cast_to(item.data_type())
-        }
-        other => datafusion_common::internal_err!("{other} is no constant"),
-    };
-    let values = elements.iter().map(value).collect::<datafusion_common::Result<Vec<_>>>()?;
-    let values = match values.is_empty() {
-        true => arrow::array::new_empty_array(item.data_type()),
-        false => ScalarValue::iter_to_array(values)?,
-    };
-    let offsets = arrow::buffer::OffsetBuffer::from_lengths([values.len()]);
-    let list = arrow::array::ListArray::try_new(Arc::clone(item), offsets, values, None)?;
-    Ok(ScalarValue::List(Arc::new(list)))
 }
 
 type Physical = Arc<dyn PhysicalExpr>;

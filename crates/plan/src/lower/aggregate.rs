@@ -8,12 +8,14 @@ use anabranch_dataflow::{
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion_expr::expr::AggregateFunction;
-use datafusion_expr::{Aggregate, Expr as Logical};
+use datafusion_expr::{Aggregate, Expr as Logical, ExprSchemable};
 
 use super::column_index::ColumnIndex;
 use super::states::{is_mergeable, pane_start, state_fields};
 use super::stream::{LogicalColumn, Stream, WindowColumn, Windowed, minus_ms};
 use super::{Lowering, Needed, columns_of};
+use crate::maps::{has_map, not_comparable, shown};
+use crate::place::planning_error;
 use crate::window_assign::WINDOW_COLUMNS;
 
 /// The kind of a column of the aggregation's logical output.
@@ -225,6 +227,10 @@ fn grouping<'a>(
             continue;
         }
         let field = &fields[index];
+        if has_map(field.data_type()) {
+            let key = format!("{} of GROUP BY or DISTINCT", shown(expr));
+            return Err(not_comparable(&key, field.data_type()));
+        }
         grouping.outputs.push(Output::Key(grouping.keys.len()));
         grouping.keys.push(NamedExpr {
             name: field.name().clone(),
@@ -271,6 +277,15 @@ fn aggregate_spec(
     if !call.params.order_by.is_empty() || call.params.null_treatment.is_some() {
         return Err(Error::user(format!("ORDER BY and IGNORE NULLS in {function}(...) are not supported yet"))
             .remedy("omit them"));
+    }
+    if call.params.distinct || matches!(function.as_str(), "min" | "max") {
+        for arg in &call.params.args {
+            let data_type = arg.get_type(below).map_err(planning_error)?;
+            if has_map(&data_type) {
+                let what = format!("{} of {}", shown(arg), function.to_uppercase());
+                return Err(not_comparable(&what, &data_type));
+            }
+        }
     }
     let mut over = |expr: &Logical| stream.expr(expr, below);
     Ok(AggregateSpec {

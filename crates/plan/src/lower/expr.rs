@@ -3,11 +3,13 @@
 use anabranch_dataflow::{BinaryOp, Expr, Literal};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
+use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{Expr as Logical, ExprSchemable, Operator};
 
 use super::column_index::ColumnIndex;
 use super::literal::constant;
 use crate::exact::{Meaning, meaning};
+use crate::maps::shown;
 use crate::place::planning_error;
 use crate::spelling::similar_regex;
 
@@ -67,18 +69,27 @@ pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usiz
             _ => return Err(unsupported(expr)),
         },
         Logical::ScalarFunction(call) => {
-            let function = call.func.name().to_string();
             let args = call.args.iter().map(sub).collect::<Result<Vec<_>>>()?;
-            let returns = expr.get_type(schema).map_err(planning_error)?;
-            let constants: Vec<Option<&str>> = args.iter().map(constant_text).collect();
-            let fails = anabranch_functions::may_fail(&function, &constants, &returns);
-            Expr::Call { function, args, returns, fails }
+            function_call(call, args, expr.get_type(schema).map_err(planning_error)?, schema)?
         }
         Logical::ScalarSubquery(_) | Logical::InSubquery(_) | Logical::Exists(_) | Logical::SetComparison(_) => {
             return Err(Error::user("this subquery is not supported yet").remedy("write it as a join"));
         }
         other => return Err(unsupported(other)),
     })
+}
+
+fn function_call(call: &ScalarFunction, args: Vec<Expr>, returns: DataType, schema: &ColumnIndex) -> Result<Expr> {
+    let function = call.func.name().to_string();
+    if let Some(map) = call.args.first().filter(|_| function == "get_field")
+        && matches!(map.get_type(schema), Ok(DataType::Map(..)))
+    {
+        let error = Error::user(format!("{} is a MAP, which has no fields", shown(map)));
+        return Err(error.remedy("write m['key']"));
+    }
+    let constants: Vec<Option<&str>> = args.iter().map(constant_text).collect();
+    let fails = anabranch_functions::may_fail(&function, &constants, &returns);
+    Ok(Expr::Call { function, args, returns, fails })
 }
 
 /// The operands of a chain of one operator, from left to right.

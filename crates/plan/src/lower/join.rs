@@ -7,12 +7,13 @@ use anabranch_dataflow::{ExchangeKind, Expr, JoinKind, OperatorSpec, Port, Stati
 use anabranch_model::{Error, Result};
 use arrow::datatypes::Field;
 use datafusion_common::{JoinType, NullEquality};
-use datafusion_expr::{Expr as Logical, Join, LogicalPlan};
+use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
 
 use super::column_index::ColumnIndex;
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream, Windowed};
 use super::{Lowering, Needed, columns_of};
+use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::table::static_sides;
 
@@ -95,6 +96,10 @@ impl Lowering<'_> {
         let mut probe_keys = Vec::new();
         let mut build_keys = Vec::new();
         for (probe_key, build_key) in &sides.keys {
+            let data_type = probe_key.get_type(&probe_index).map_err(planning_error)?;
+            if has_map(&data_type) {
+                return Err(not_comparable(&format!("{} of the join", shown(probe_key)), &data_type));
+            }
             probe_keys.push(probe.expr(probe_key, &probe_index)?);
             build_keys.push(build_value(build_key, &build_index, &build)?);
         }

@@ -2,21 +2,40 @@
 
 use anabranch_dataflow::{Expr, Literal};
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion_common::ScalarValue;
 
-/// The expression for a value: a literal, or an array of such expressions.
+/// The expression for a value: a literal, or an array, a map or a row of such expressions.
 pub(super) fn constant(value: &ScalarValue) -> Result<Expr> {
-    let ScalarValue::List(list) = value else { return literal(value).map(Expr::Literal) };
-    if list.is_null(0) {
+    if value.is_null() {
         return literal(value).map(Expr::Literal);
     }
-    let elements = list.value(0);
-    let element = |index| ScalarValue::try_from_array(&elements, index).map_err(|e| Error::internal(e.to_string()));
-    let args = (0..elements.len()).map(|index| constant(&element(index)?)).collect::<Result<_>>()?;
-    Ok(Expr::Call { function: "make_array".into(), args, returns: value.data_type(), fails: false })
+    let of = |array: &ArrayRef, index: usize| {
+        let value = ScalarValue::try_from_array(array, index).map_err(|e| Error::internal(e.to_string()))?;
+        constant(&value)
+    };
+    let (function, args): (_, Result<Vec<Expr>>) = match value {
+        ScalarValue::List(list) => {
+            let elements = list.value(0);
+            ("make_array", (0..elements.len()).map(|index| of(&elements, index)).collect())
+        }
+        ScalarValue::Map(map) => {
+            let entries = map.value(0);
+            let columns = entries.columns();
+            let parts = (0..entries.len()).flat_map(|index| columns.iter().map(move |column| of(column, index)));
+            ("make_map", parts.collect())
+        }
+        ScalarValue::Struct(row) => {
+            let text =
+                |name: &str| Expr::Literal(Literal { data_type: DataType::Utf8View, text: Some(name.to_owned()) });
+            let fields = row.fields().iter().zip(row.columns());
+            ("named_struct", fields.flat_map(|(field, column)| [Ok(text(field.name())), of(column, 0)]).collect())
+        }
+        _ => return literal(value).map(Expr::Literal),
+    };
+    Ok(Expr::Call { function: function.into(), args: args?, returns: value.data_type(), fails: false })
 }
 
 /// The literal for a value.

@@ -1,13 +1,18 @@
-//! Whole numbers that a query names are INT where they are elements of arrays.
+//! Whole numbers that a query names are INT where they are elements of arrays, or keys or values of maps.
 
 use datafusion_sql::sqlparser::ast::{
     Array, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
 };
 
-/// Gives whole numbers in `ARRAY[...]`, and among the arguments of functions of arrays, the type INT if they fit.
+/// Gives whole numbers in `ARRAY[...]` and `MAP[...]`, and among the arguments of functions of arrays, the type INT if
+/// they fit.
 pub(super) fn settle(expr: &mut Expr) {
     match expr {
         Expr::Array(Array { elem, .. }) => elem.iter_mut().for_each(narrow),
+        Expr::Map(map) => map.entries.iter_mut().for_each(|entry| {
+            narrow(&mut entry.key);
+            narrow(&mut entry.value);
+        }),
         Expr::Function(function) if is_of_arrays(&function.name.to_string()) => {
             let FunctionArguments::List(list) = &mut function.args else { return };
             for arg in &mut list.args {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anabranch_model::Result;
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, RecordBatch, RecordBatchOptions,
+    Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, MapArray, RecordBatch, RecordBatchOptions,
     StructArray, UInt32Array,
 };
 use arrow::compute::take;
@@ -95,6 +95,12 @@ fn own(array: &ArrayRef) -> Result<ArrayRef> {
             let list = array.as_list::<i32>();
             let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
             Arc::new(ListArray::try_new(Arc::clone(field), offsets, own(list.values())?, nulls)?)
+        }
+        DataType::Map(field, ordered) => {
+            let map = array.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            let (offsets, nulls, entries) = (map.offsets().clone(), map.nulls().cloned(), own(&entries)?);
+            Arc::new(MapArray::try_new(Arc::clone(field), offsets, entries.as_struct().clone(), nulls, *ordered)?)
         }
         DataType::LargeList(field) => {
             let list = array.as_list::<i64>();

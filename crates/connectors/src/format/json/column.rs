@@ -5,6 +5,7 @@
 //! undone.
 
 mod finish;
+mod unique;
 
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Fields};
@@ -52,6 +53,7 @@ enum Values {
         ends: Ends,
         data: Vec<u8>,
     },
+    /// The elements of a list, or the entries of a map.
     List {
         ends: Ends,
         element: ColumnId,
@@ -167,6 +169,11 @@ impl Columns {
             }
             DataType::List(field) => {
                 let element = self.add(&format!("{path}[]"), field.data_type(), field.is_nullable())?;
+                self.nodes[id].values = Values::List { ends: Ends::default(), element };
+            }
+            // A row of a key and a value.
+            DataType::Map(entry, _) => {
+                let element = self.add(path, entry.data_type(), false)?;
                 self.nodes[id].values = Values::List { ends: Ends::default(), element };
             }
             _ => {}
@@ -348,6 +355,15 @@ impl Columns {
         Ok(())
     }
 
+    /// The nodes of the keys and values of the map `id`, and the slot of the first entry of `slot`.
+    pub(super) fn map(&self, id: ColumnId, slot: usize) -> Option<(ColumnId, ColumnId, usize)> {
+        let (entry, start) = self.list(id, slot)?;
+        match self.nodes[entry].object.as_ref()?.fields.as_slice() {
+            [key, value] => Some((*key, *value, start)),
+            _ => None,
+        }
+    }
+
     /// The node of the list `id`'s elements, and the slot of the first element of `slot`.
     pub(super) fn list(&self, id: ColumnId, slot: usize) -> Option<(ColumnId, usize)> {
         match &self.nodes[id].values {
@@ -356,7 +372,7 @@ impl Columns {
         }
     }
 
-    /// Ends the list in `slot`: its last element is before `end`.
+    /// Ends the list or the map in `slot`: its last element is before `end`.
     pub(super) fn set_list(&mut self, id: ColumnId, slot: usize, end: usize) {
         let column = &mut self.nodes[id];
         if let Values::List { ends, .. } = &mut column.values {
@@ -394,7 +410,7 @@ impl Values {
             Kind::Decimal { .. } => Values::Decimals(Vec::new()),
             Kind::OwnedText | Kind::Binary => Values::Bytes { ends: Ends::default(), data: Vec::new() },
             // The element's node is known once it has been added.
-            Kind::List => Values::List { ends: Ends::default(), element: ROOT },
+            Kind::List | Kind::Map => Values::List { ends: Ends::default(), element: ROOT },
             Kind::Struct => Values::Struct,
         }
     }

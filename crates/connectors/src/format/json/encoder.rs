@@ -30,7 +30,7 @@ pub struct JsonEncoder {
     row_bytes: usize,
 }
 
-/// A column, a field of a struct or the elements of a list.
+/// A column, a field of a struct, the elements of a list, or the keys or values of a map.
 struct Field {
     /// The text before its value: the brace or comma, the key and the colon.
     before: Vec<u8>,
@@ -76,6 +76,10 @@ impl Field {
     fn new(before: Vec<u8>, path: &str, data_type: &DataType) -> Result<Self> {
         let children = match data_type {
             DataType::Struct(fields) => Field::all(path, fields)?,
+            DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(parts) => Field::all(path, parts)?,
+                _ => Vec::new(),
+            },
             DataType::List(element) => vec![Field::new(vec![b','], &format!("{path}[]"), element.data_type())?],
             _ => Vec::new(),
         };

@@ -1,5 +1,6 @@
 //! How a column's values are read and written, by its Arrow type.
 
+use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 
@@ -33,6 +34,7 @@ pub(super) enum Kind {
     Timestamp(Timestamp),
     Struct,
     List,
+    Map,
 }
 
 impl Kind {
@@ -64,10 +66,19 @@ impl Kind {
             }
             DataType::Struct(_) => Kind::Struct,
             DataType::List(_) => Kind::List,
+            DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(parts) if parts.len() == 2 && is_text(parts[0].data_type()) => Kind::Map,
+                _ => {
+                    let name = sql_name(data_type);
+                    return Err(Error::user(format!("the JSON format has no {name}: the keys of objects are texts"))
+                        .at(place(path))
+                        .remedy("declare the keys as STRING"));
+                }
+            },
             other => {
                 return Err(Error::user(format!("the JSON format has no type {other}")).at(place(path)).remedy(
                     "declare the column as STRING, BYTES, BOOLEAN, an integer, FLOAT, DOUBLE, DECIMAL, DATE, TIMESTAMP, \
-                     ROW or ARRAY",
+                     ROW, ARRAY or MAP",
                 ));
             }
         })
@@ -84,10 +95,14 @@ impl Kind {
             Kind::BinaryView | Kind::Binary => "a string of base64",
             Kind::Date => "a date like \"2020-01-31\"",
             Kind::Timestamp(_) => "a timestamp or epoch milliseconds",
-            Kind::Struct => "an object",
+            Kind::Struct | Kind::Map => "an object",
             Kind::List => "an array",
         }
     }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8View | DataType::Utf8)
 }
 
 fn place(path: &str) -> String {

@@ -122,7 +122,7 @@ impl Parser<'_> {
         Ok(field)
     }
 
-    fn colon(&mut self) -> Read<()> {
+    pub(super) fn colon(&mut self) -> Read<()> {
         self.skip_space();
         if self.peek() != Some(b':') {
             return Err(self.expected("':'"));
@@ -253,6 +253,12 @@ impl Parser<'_> {
     pub(super) fn enter_array(&mut self) -> Read<bool> {
         self.descend()?;
         self.first(b']')
+    }
+
+    /// Enters an object whose keys are values.
+    pub(super) fn enter_object(&mut self) -> Read<bool> {
+        self.descend()?;
+        self.first(b'}')
     }
 
     #[inline]

@@ -31,6 +31,11 @@ fn list(element: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(element, true)))
 }
 
+fn map(key: DataType, value: DataType) -> DataType {
+    let entry = vec![Field::new("key", key, false), Field::new("value", value, true)];
+    DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entry.into()), false)), false)
+}
+
 /// Records stored consecutively in a buffer without a spare byte.
 fn records<T: AsRef<[u8]>>(records: &[T]) -> BinaryArray {
     let bytes: Vec<u8> = records.iter().flat_map(|record| record.as_ref().iter().copied()).collect();

@@ -50,6 +50,15 @@ impl<'a> Parser<'a> {
                 self.trace = trace;
                 Shape::Other
             }
+            Kind::Map => {
+                if self.peek() != Some(b'{') {
+                    return Err(self.expected(kind.name()));
+                }
+                let trace = self.trace.take();
+                self.map(id, slot)?;
+                self.trace = trace;
+                Shape::Other
+            }
             Kind::Text | Kind::OwnedText => self.text(id, slot, kind)?,
             Kind::Binary | Kind::BinaryView => self.binary(id, slot, kind)?,
             Kind::Boolean => self.boolean(id, slot)?,
@@ -75,6 +84,29 @@ impl<'a> Parser<'a> {
             }
             end += 1;
             more = self.next(b']')?;
+        }
+        self.depth -= 1;
+        self.columns.set_list(id, slot, end);
+        Ok(())
+    }
+
+    /// Of equal keys, all entries are kept here.
+    fn map(&mut self, id: ColumnId, slot: usize) -> Read<()> {
+        let Some((key, value, mut end)) = self.columns.map(id, slot) else { return Err(self.expected("no object")) };
+        let mut more = self.enter_object()?;
+        while more {
+            if self.peek() != Some(b'"') {
+                return Err(self.expected("a key in quotes"));
+            }
+            self.value(key, end)?;
+            self.colon()?;
+            let at = self.pos;
+            let presence = self.value(value, end).map_err(|fault| fault.in_column(value))?;
+            if presence == Presence::Null && !self.columns.column(value).nullable {
+                return Err(Fault::new(at, "a value must not be null, but is").in_column(value));
+            }
+            end += 1;
+            more = self.next(b'}')?;
         }
         self.depth -= 1;
         self.columns.set_list(id, slot, end);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use arrow::array::{
-    ArrayRef, ArrowPrimitiveType, BooleanArray, Decimal128Array, GenericByteArray, GenericByteViewArray, ListArray,
-    PrimitiveArray, StructArray,
+    ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, GenericByteArray, GenericByteViewArray,
+    ListArray, MapArray, PrimitiveArray, StructArray,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -15,6 +15,7 @@ use arrow::datatypes::{
     UInt64Type, Utf8Type,
 };
 
+use super::unique::unique;
 use super::{ColumnId, Columns, Ends, ROOT, Validity, Values};
 
 impl Columns {
@@ -50,8 +51,14 @@ impl Columns {
             Values::List { ends, element } => {
                 let (ends, element) = (std::mem::take(ends).finish(len), *element);
                 let elements = self.finish_node(element, ends.last().copied().unwrap_or(0) as usize, buffers)?;
-                let DataType::List(field) = data_type else { return Err(unexpected(&data_type)) };
-                Ok(Arc::new(ListArray::try_new(field, ends, elements, nulls)?))
+                match data_type {
+                    DataType::List(field) => Ok(Arc::new(ListArray::try_new(field, ends, elements, nulls)?)),
+                    DataType::Map(field, ordered) => {
+                        let map = MapArray::try_new(field, ends, elements.as_struct().clone(), nulls, ordered)?;
+                        Ok(Arc::new(unique(map)?))
+                    }
+                    other => Err(unexpected(&other)),
+                }
             }
             Values::Struct => {
                 let DataType::Struct(fields) = data_type else { return Err(unexpected(&data_type)) };

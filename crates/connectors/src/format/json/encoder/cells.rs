@@ -46,6 +46,8 @@ enum Values<'a> {
     Timestamp(&'a [i64], Timestamp, TimestampFormat),
     Struct(Vec<Cells<'a>>),
     List(&'a [i32], Box<Cells<'a>>),
+    /// Keys and values.
+    Map(&'a [i32], Box<[Cells<'a>; 2]>),
 }
 
 fn slice<T: ArrowPrimitiveType>(array: &dyn Array) -> &[T::Native] {
@@ -119,6 +121,11 @@ impl<'a> Values<'a> {
                 let element = Cells::new(&field.children[0], list.values(), format);
                 Values::List(list.value_offsets(), Box::new(element))
             }
+            (_, Kind::Map) => {
+                let map = array.as_map();
+                let part = |index: usize, array| Cells::new(&field.children[index], array, format);
+                Values::Map(map.value_offsets(), Box::new([part(0, map.keys()), part(1, map.values())]))
+            }
         }
     }
 
@@ -160,6 +167,19 @@ impl<'a> Values<'a> {
                     elements.write(element, out);
                 }
                 out.push(b']');
+            }
+            Values::Map(offsets, parts) => {
+                let [keys, values] = parts.as_ref();
+                out.push(b'{');
+                for entry in offsets[row] as usize..offsets[row + 1] as usize {
+                    if entry > offsets[row] as usize {
+                        out.push(b',');
+                    }
+                    keys.write(entry, out);
+                    out.push(b':');
+                    values.write(entry, out);
+                }
+                out.push(b'}');
             }
         }
     }

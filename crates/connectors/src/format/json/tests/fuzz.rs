@@ -8,7 +8,7 @@ const RECORDS: [&str; 4] = [
     r#"{"user_id":"b9a3c1e5-9f10-4c7d-8a55-0d1f2e3c4b5a","page_id":"p1","time":1700000000123,"ip":"1.2.3.4"}"#,
     r#"{"user_id":"\"quoted\"","page_id":"Grüße","time":-5,"ip":null,"nested":{"a":[1,2,{"b":"c"}],"d":1.5e3}}"#,
     r#"{"page_id":"p\u00fc\n","time":"17","nested":{"a":[],"d":-0.25},"list":["x","yy",null]}"#,
-    r#"{ "page_id" : "p" , "time" : 12 , "other" : [true, false, null, "\\"] }"#,
+    r#"{ "page_id" : "p" , "time" : 12 , "other" : [true, false, null, "\\"] , "map":{"k":"v", "\u00e4":null,"k":"w"}}"#,
 ];
 
 fn columns() -> Vec<(&'static str, DataType)> {
@@ -17,6 +17,7 @@ fn columns() -> Vec<(&'static str, DataType)> {
         ("time", DataType::Int64),
         ("nested", DataType::Struct(fields(&[("d", DataType::Float64)]))),
         ("list", list(DataType::Utf8)),
+        ("map", map(DataType::Utf8View, DataType::Utf8)),
     ]
 }
 

@@ -167,6 +167,72 @@ fn arrays() {
 }
 
 #[test]
+fn maps() {
+    let numbers = map(DataType::Utf8View, DataType::Int64);
+    value(numbers.clone(), "{}", "{}");
+    value(numbers.clone(), "{ \"b\" : 1 , \"a\":null}", "{\"b\":1,\"a\":null}");
+    value(
+        numbers.clone(),
+        "{\"\":1,\"longer than twelve\":2,\"\\u00e9\\\"\":3}",
+        "{\"\":1,\"longer than twelve\":2,\"é\\\"\":3}",
+    );
+    value(map(DataType::Utf8, DataType::Utf8), "{\"a\":\"x\"}", "{\"a\":\"x\"}");
+    value(map(DataType::Utf8View, list(DataType::Int64)), "{\"a\":[1,2],\"b\":[]}", "{\"a\":[1,2],\"b\":[]}");
+    value(map(DataType::Utf8View, numbers.clone()), "{\"a\":{\"b\":1},\"c\":{}}", "{\"a\":{\"b\":1},\"c\":{}}");
+    let object = DataType::Struct(fields(&[("m", numbers.clone()), ("x", DataType::Int64)]));
+    value(list(object.clone()), "[{\"m\":{\"x\":1},\"x\":2},null]", "[{\"m\":{\"x\":1},\"x\":2},null]");
+    value(map(DataType::Utf8View, object), "{\"a\":{\"x\":1}}", "{\"a\":{\"m\":null,\"x\":1}}");
+    // The first of equal keys keeps its place, the last value counts.
+    value(numbers.clone(), "{\"a\":1,\"b\":2,\"a\":3}", "{\"a\":3,\"b\":2}");
+    let keys = |value: &dyn Fn(usize) -> usize| {
+        let entries = (0..40).map(|key| format!("\"key {key}\":{}", value(key)));
+        format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+    };
+    let twice = keys(&|key| key).replace('}', ",\"key 7\":70}");
+    value(numbers.clone(), &twice, &keys(&|key| if key == 7 { 70 } else { key }));
+    value(numbers, "{\"same start 1\":1,\"same start 2\":2}", "{\"same start 1\":1,\"same start 2\":2}");
+}
+
+/// Rows of one batch with maps, NULL, and malformed maps among them.
+#[test]
+fn maps_among_other_rows() {
+    let columns = [("m", map(DataType::Utf8View, DataType::Utf8)), ("n", DataType::Int64)];
+    let input = [
+        r#"{"m":{"a":"1","b":"2"},"n":1}"#,
+        r#"{"n":2}"#,
+        r#"{"m":{"a":"1","b":},"n":3}"#,
+        r#"{"m":{"c":"3","c":null},"n":4}"#,
+        r#"{"m":{"d":"4"},"m":{"e":"5","f":"6"},"n":5}"#,
+        r#"{"m":null,"n":6}"#,
+        r#"{"m":{"g":"7"},"n":7}"#,
+    ];
+    let decoded = decode(&schema(&columns), &records(&input), &JsonOptions::default());
+    let wrong = "column 'm.value': expected a string, found } at byte 18";
+    assert_eq!(decoded.malformed, [(2, wrong.to_owned())]);
+    let keys: Vec<_> = decoded.batch.column(0).as_map().keys().as_string_view().iter().flatten().collect();
+    assert_eq!(keys, ["a", "b", "c", "e", "f", "g"]);
+    let expected = [
+        r#"{"m":{"a":"1","b":"2"},"n":1}"#,
+        r#"{"m":null,"n":2}"#,
+        r#"{"m":{"c":null},"n":4}"#,
+        r#"{"m":{"e":"5","f":"6"},"n":5}"#,
+        r#"{"m":null,"n":6}"#,
+        r#"{"m":{"g":"7"},"n":7}"#,
+    ];
+    let expected: Vec<Value> = expected.iter().map(|row| serde_json::from_str(row).unwrap()).collect();
+    assert_eq!(rows(&decoded.batch), expected);
+}
+
+#[test]
+fn keys_that_are_no_texts_are_refused() {
+    let columns = schema(&[("m", map(DataType::Int32, DataType::Int64))]);
+    for result in [JsonDecoder::new(columns.clone(), &JsonOptions::default()).err(), JsonEncoder::new(&columns).err()] {
+        let message = result.unwrap().to_string();
+        assert!(message.contains("column 'm': the JSON format has no MAP<INT, BIGINT>"), "{message}");
+    }
+}
+
+#[test]
 fn the_last_of_equal_keys_wins() {
     let columns = [
         ("a", DataType::Int64),

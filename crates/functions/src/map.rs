@@ -1,0 +1,172 @@
+//! Functions of maps. A map has each key once, and no key is NULL. Keys and values are equal as SQL's `=` has it: NaN
+//! equals nothing, and `0.0 = -0.0`.
+
+mod build;
+mod equal;
+mod split;
+mod types;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt64Array};
+use arrow::compute::{cast, take};
+use arrow::datatypes::Int32Type;
+use datafusion_common::Result;
+
+use self::build::{Maps, maps};
+pub(crate) use self::types::{coerce, has_map};
+pub use self::types::{map_type, parts};
+use crate::arguments::{Arguments, primitives};
+use crate::array::build::{Lists, item};
+use crate::array::keys::Keys;
+use crate::definition::{Definition, Kind, Returns, failure, function};
+
+const TWO: &[&[Kind]] = &[&[Kind::CommonMap, Kind::CommonMap]];
+const TEXTS: &[&[Kind]] = &[&[Kind::Text], &[Kind::Text, Kind::Text, Kind::Text]];
+
+pub(crate) const DEFINITIONS: &[Definition] = &[
+    // MAP[key, value, ...].
+    Definition {
+        variadic: true,
+        ..function("make_map", &[&[Kind::KeyOrValue, Kind::KeyOrValue]], Returns::Of(types::map_of), make_map)
+    },
+    function("map_keys", &[&[Kind::Map]], Returns::Of(types::keys), |a| parts_of(a, false)),
+    function("map_values", &[&[Kind::Map]], Returns::Of(types::values), |a| parts_of(a, true)),
+    function("map_entries", &[&[Kind::Map]], Returns::Of(types::entries), entries),
+    function("map_from_arrays", &[&[Kind::Array, Kind::Array]], Returns::Of(types::of_arrays), from_arrays),
+    Definition { variadic: true, ..function("map_union", &[&[Kind::CommonMap]], Returns::First, union) },
+    // `left = right`.
+    function("map_equal", TWO, Returns::Boolean, equal::equal),
+    function("str_to_map", TEXTS, Returns::Of(types::of_texts), split::str_to_map),
+];
+
+pub(crate) fn cardinality(arguments: &Arguments) -> Result<ArrayRef> {
+    let maps = Maps::new(arguments, 0)?;
+    primitives::<Int32Type>(arguments.rows, |row| i32::try_from(maps.range(row)?.len()).ok())
+}
+
+/// The value of a key in each map.
+pub(crate) fn value_of_key(arguments: &Arguments) -> Result<ArrayRef> {
+    let (maps, wanted) = (Maps::new(arguments, 0)?, arguments.array(1));
+    let places: UInt64Array = if let Some(keys) = maps.keys().as_string_view_opt() {
+        let wanted = arguments.text(1);
+        let place = |row: usize| {
+            let (mut range, wanted) = (maps.range(row)?, wanted.get(row)?);
+            range.find(|place| keys.value(*place) == wanted)
+        };
+        (0..arguments.rows).map(|row| place(row).and_then(|place| u64::try_from(place).ok())).collect()
+    } else {
+        let keys = cast(maps.keys(), wanted.data_type())?;
+        let keys = Keys::new(&[&keys, wanted])?;
+        let place = |row: usize| {
+            let (mut range, wanted) = (maps.range(row)?, (1, arguments.index(1, row)));
+            range.find(|place| keys.equal((0, *place), wanted))
+        };
+        (0..arguments.rows).map(|row| place(row).and_then(|place| u64::try_from(place).ok())).collect()
+    };
+    Ok(take(maps.values(), &places, None)?)
+}
+
+/// `MAP[key, value, ...]`. Of equal keys, the first one keeps its place, with the value of the last one.
+fn make_map(arguments: &Arguments) -> Result<ArrayRef> {
+    let pairs = arguments.len() / 2;
+    let sources: Vec<_> = (0..pairs).map(|pair| (arguments.array(2 * pair), arguments.array(2 * pair + 1))).collect();
+    let columns: Vec<&ArrayRef> = sources.iter().map(|(keys, _)| *keys).collect();
+    let keys = Keys::new(&columns)?;
+    let key_of = |pair: usize, row: usize| (pair, arguments.index(2 * pair, row));
+    // For each pair, the pair before it that has the same key.
+    let repeats = |row: usize| -> Vec<Option<usize>> {
+        let same = |pair: usize, other: usize| keys.equal(key_of(pair, row), key_of(other, row));
+        (0..pairs).map(|pair| (0..pair).find(|other| same(pair, *other))).collect()
+    };
+    let constant = (0..pairs).all(|pair| arguments.is_constant(2 * pair)).then(|| repeats(0));
+    let mut seen = Vec::new();
+    maps(arguments, &sources, |row, entries| {
+        let start = entries.len();
+        let computed;
+        let repeats = match &constant {
+            Some(repeats) => repeats,
+            None => {
+                computed = repeats(row);
+                &computed
+            }
+        };
+        seen.clear();
+        for (pair, repeated) in repeats.iter().enumerate() {
+            let value = (pair, arguments.index(2 * pair + 1, row));
+            match repeated.and_then(|first: usize| seen.get(first).copied()) {
+                Some(place) => {
+                    entries.replace(start + place, value);
+                    seen.push(place);
+                }
+                None => {
+                    seen.push(entries.len() - start);
+                    entries.push(key_of(pair, row), value);
+                }
+            }
+        }
+        Ok(Some(()))
+    })
+}
+
+/// The keys, or the values, of each map.
+fn parts_of(arguments: &Arguments, values: bool) -> Result<ArrayRef> {
+    let column = arguments.full(0)?;
+    let maps = column.as_map_opt().ok_or_else(|| failure("a MAP is expected"))?;
+    let parts = if values { maps.values() } else { maps.keys() };
+    list(arguments, maps.offsets().clone(), Arc::clone(parts), maps.nulls().cloned())
+}
+
+/// The entries of each map as rows of a key and a value.
+fn entries(arguments: &Arguments) -> Result<ArrayRef> {
+    let column = arguments.full(0)?;
+    let maps = column.as_map_opt().ok_or_else(|| failure("a MAP is expected"))?;
+    list(arguments, maps.offsets().clone(), Arc::new(maps.entries().clone()), maps.nulls().cloned())
+}
+
+fn list(
+    arguments: &Arguments,
+    offsets: arrow::buffer::OffsetBuffer<i32>,
+    values: ArrayRef,
+    nulls: Option<arrow::buffer::NullBuffer>,
+) -> Result<ArrayRef> {
+    Ok(Arc::new(ListArray::try_new(item(arguments)?, offsets, values, nulls)?))
+}
+
+/// The keys of one array with the values of the other. Of equal keys, the first one keeps its place, with the value of
+/// the last one.
+fn from_arrays(arguments: &Arguments) -> Result<ArrayRef> {
+    let (left, right) = (Lists::new(arguments, 0)?, Lists::new(arguments, 1)?);
+    let keys = Keys::new(&[left.values()])?;
+    maps(arguments, &[(left.values(), right.values())], |row, entries| {
+        let (Some(left), Some(right)) = (left.range(row), right.range(row)) else { return Ok(None) };
+        if left.len() != right.len() {
+            let message = "MAP_FROM_ARRAYS takes arrays of one length: there are";
+            return Err(failure(format!("{message} {} keys and {} values", left.len(), right.len())));
+        }
+        entries.add(&keys, left.zip(right).map(|(key, value)| ((0, key), (0, value))));
+        Ok(Some(()))
+    })
+}
+
+/// The entries of all maps; NULL if one of them is NULL. A key has the value of the last map that has it, and entries of
+/// later maps are first, as in Flink.
+fn union(arguments: &Arguments) -> Result<ArrayRef> {
+    let all = (0..arguments.len()).map(|index| Maps::new(arguments, index)).collect::<Result<Vec<_>>>()?;
+    let sources: Vec<_> = all.iter().map(|maps| (maps.keys(), maps.values())).collect();
+    let columns: Vec<&ArrayRef> = all.iter().map(Maps::keys).collect();
+    let keys = Keys::new(&columns)?;
+    maps(arguments, &sources, |row, entries| {
+        if all.iter().any(|maps| maps.range(row).is_none()) {
+            return Ok(None);
+        }
+        for (source, maps) in all.iter().enumerate().rev() {
+            let range = maps.range(row).unwrap_or_default();
+            entries.add_new(&keys, range.map(|place| (source, place)));
+        }
+        Ok(Some(()))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! Conversions of arrays, maps and rows: to other types of elements, and to text.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, ListArray, MapArray, StringViewArray, StringViewBuilder, StructArray, UInt32Array,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{CastOptions, cast_with_options, take};
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion_common::{Result, internal_err};
+
+use super::{convert, is_own, text_of};
+
+/// The values in another type. What does not fit is an error, or NULL if `safe`.
+fn converted(from: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
+    Ok(match from.data_type() {
+        same if same == to => Arc::clone(from),
+        other if is_own(other, to) => convert(from, to, safe)?,
+        _ => cast_with_options(from, to, &CastOptions { safe, ..CastOptions::default() })?,
+    })
+}
+
+/// Whether a NULL has elements that nobody sees: these may not fit.
+fn hides_elements(offsets: &OffsetBuffer<i32>, nulls: Option<&NullBuffer>) -> bool {
+    let has_elements = |row: usize| offsets[row] < offsets[row + 1];
+    nulls.is_some_and(|nulls| (0..nulls.len()).any(|row| nulls.is_null(row) && has_elements(row)))
+}
+
+/// A copy of the rows without what others have.
+fn copied(array: &dyn Array) -> Result<ArrayRef> {
+    let rows = UInt32Array::from_iter_values(0..u32::try_from(array.len()).unwrap_or(u32::MAX));
+    Ok(take(array, &rows, None)?)
+}
+
+/// The place of the first element of all rows, and the number of elements.
+fn bounds(offsets: &OffsetBuffer<i32>) -> (usize, usize) {
+    let place = |offset: i32| usize::try_from(offset).unwrap_or(0);
+    let (start, end) = (place(offsets[0]), place(offsets[offsets.len() - 1]));
+    (start, end - start)
+}
+
+/// The arrays with their own elements alone. A slice of a column has those of other rows too.
+fn own_elements(array: &ListArray) -> Result<ListArray> {
+    if hides_elements(array.offsets(), array.nulls()) {
+        return Ok(copied(array)?.as_list().clone());
+    }
+    let (start, count) = bounds(array.offsets());
+    let DataType::List(item) = array.data_type() else { return Ok(array.clone()) };
+    let lengths = OffsetBuffer::from_lengths(array.offsets().lengths());
+    Ok(ListArray::try_new(Arc::clone(item), lengths, array.values().slice(start, count), array.nulls().cloned())?)
+}
+
+/// The maps with their own entries alone.
+fn own_entries(array: &MapArray) -> Result<MapArray> {
+    if hides_elements(array.offsets(), array.nulls()) {
+        return Ok(copied(array)?.as_map().clone());
+    }
+    let (start, count) = bounds(array.offsets());
+    let DataType::Map(entries, ordered) = array.data_type() else { return Ok(array.clone()) };
+    let lengths = OffsetBuffer::from_lengths(array.offsets().lengths());
+    let own = array.entries().slice(start, count);
+    Ok(MapArray::try_new(Arc::clone(entries), lengths, own, array.nulls().cloned(), *ordered)?)
+}
+
+/// NULL also for those rows that have an element that did not fit.
+fn fitting(
+    offsets: &OffsetBuffer<i32>,
+    nulls: Option<&NullBuffer>,
+    parts: &[(&ArrayRef, &ArrayRef)],
+) -> Option<NullBuffer> {
+    if parts.iter().all(|(from, to)| to.null_count() <= from.null_count()) {
+        return nulls.cloned();
+    }
+    let fits = |place: usize| parts.iter().all(|(from, to)| to.is_valid(place) || from.is_null(place));
+    let row_fits = |bounds: &[i32]| (bounds[0]..bounds[1]).all(|place| usize::try_from(place).is_ok_and(fits));
+    let fitting: NullBuffer = offsets.windows(2).map(row_fits).collect();
+    NullBuffer::union(nulls, Some(&fitting))
+}
+
+/// An array with elements of another type. It is NULL if `safe` and one of its elements does not fit.
+pub(super) fn list(array: &ListArray, item: &FieldRef, safe: bool) -> Result<ArrayRef> {
+    let array = &own_elements(array)?;
+    let values = converted(array.values(), item.data_type(), safe)?;
+    let nulls = fitting(array.offsets(), array.nulls(), &[(array.values(), &values)]);
+    Ok(Arc::new(ListArray::try_new(Arc::clone(item), array.offsets().clone(), values, nulls)?))
+}
+
+/// A map with keys and values of other types. It is NULL if `safe` and one of them does not fit.
+pub(super) fn map(array: &MapArray, entries: &FieldRef, ordered: bool, safe: bool) -> Result<ArrayRef> {
+    let DataType::Struct(fields) = entries.data_type() else { return internal_err!("a map without entries") };
+    let [key, value] = fields.as_ref() else { return internal_err!("a map with {} parts", fields.len()) };
+    let array = own_entries(array)?;
+    let keys = converted(array.keys(), key.data_type(), safe)?;
+    let values = converted(array.values(), value.data_type(), safe)?;
+    let nulls = fitting(array.offsets(), array.nulls(), &[(array.keys(), &keys), (array.values(), &values)]);
+    let entry = StructArray::try_new(fields.clone(), vec![keys, values], None);
+    Ok(Arc::new(MapArray::try_new(Arc::clone(entries), array.offsets().clone(), entry?, nulls, ordered)?))
+}
+
+/// Texts of elements.
+struct Texts {
+    texts: ArrayRef,
+    from: ArrayRef,
+}
+
+impl Texts {
+    fn of(array: &ArrayRef, safe: bool) -> Result<Self> {
+        Ok(Texts { texts: text_of(array, safe)?, from: Arc::clone(array) })
+    }
+
+    fn texts(&self) -> &StringViewArray {
+        self.texts.as_string_view()
+    }
+
+    /// Only if `safe`: otherwise an element without a text has been an error.
+    fn is_missing(&self, place: usize) -> bool {
+        self.texts.is_null(place) && self.from.is_valid(place)
+    }
+
+    fn get(&self, place: usize) -> &str {
+        if self.texts.is_valid(place) { self.texts().value(place) } else { "NULL" }
+    }
+}
+
+/// Appends a text for each row: `write` appends the parts between the brackets, or returns false for NULL.
+fn enclosed(
+    text: &mut StringViewBuilder,
+    rows: usize,
+    brackets: [char; 2],
+    mut write: impl FnMut(usize, &mut String) -> bool,
+) {
+    let mut shown = String::new();
+    for row in 0..rows {
+        shown.clear();
+        shown.push(brackets[0]);
+        let valid = write(row, &mut shown);
+        shown.push(brackets[1]);
+        text.append_option(valid.then_some(&shown));
+    }
+}
+
+/// Places of a row's elements.
+fn places(offsets: &[i32], row: usize) -> impl Iterator<Item = (&'static str, usize)> + use<> {
+    let place = |offset: i32| usize::try_from(offset).unwrap_or(0);
+    let start = place(offsets[row]);
+    (start..place(offsets[row + 1])).map(move |place| (if place > start { ", " } else { "" }, place))
+}
+
+/// Appends `[1, NULL, 3]` for each array.
+pub(super) fn lists(array: &ListArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
+    let array = &own_elements(array)?;
+    let elements = Texts::of(array.values(), safe)?;
+    enclosed(text, array.len(), ['[', ']'], |row, shown| {
+        for (separator, place) in places(array.value_offsets(), row) {
+            shown.push_str(separator);
+            shown.push_str(elements.get(place));
+        }
+        array.is_valid(row) && !places(array.value_offsets(), row).any(|(_, place)| elements.is_missing(place))
+    });
+    Ok(())
+}
+
+/// Appends `{a=1, b=NULL}` for each map.
+pub(super) fn maps(array: &MapArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
+    let array = &own_entries(array)?;
+    let (keys, values) = (Texts::of(array.keys(), safe)?, Texts::of(array.values(), safe)?);
+    enclosed(text, array.len(), ['{', '}'], |row, shown| {
+        for (separator, place) in places(array.value_offsets(), row) {
+            shown.extend([separator, keys.get(place), "=", values.get(place)]);
+        }
+        let is_missing = |(_, place)| keys.is_missing(place) || values.is_missing(place);
+        array.is_valid(row) && !places(array.value_offsets(), row).any(is_missing)
+    });
+    Ok(())
+}
+
+/// Appends `(1, NULL, x)` for each row.
+pub(super) fn rows(array: &StructArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
+    let fields = array.columns().iter().map(|column| Texts::of(column, safe)).collect::<Result<Vec<_>>>()?;
+    enclosed(text, array.len(), ['(', ')'], |row, shown| {
+        for (place, field) in fields.iter().enumerate() {
+            shown.push_str(if place > 0 { ", " } else { "" });
+            shown.push_str(field.get(row));
+        }
+        array.is_valid(row) && !fields.iter().any(|field| field.is_missing(row))
+    });
+    Ok(())
+}

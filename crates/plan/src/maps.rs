@@ -1,0 +1,110 @@
+//! Comparisons of maps. The library would compare their entries in order; in SQL the order of entries means nothing.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::sql_name;
+use anabranch_model::Error;
+use arrow::datatypes::DataType;
+use datafusion_common::tree_node::Transformed;
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{Case, ScalarFunction};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, lit, not, when};
+
+use crate::place::through;
+use crate::rewrite::rewrite_expressions;
+
+/// Whether values of this type are maps, or have some.
+pub(crate) fn has_map(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Map(..) => true,
+        DataType::List(item) => has_map(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_map(field.data_type())),
+        _ => false,
+    }
+}
+
+/// The error of a comparison, a key of a group or of a join, or a distinct value that is a map or has one.
+pub(crate) fn not_comparable(what: &str, data_type: &DataType) -> Error {
+    Error::user(format!("{what} is {}: maps are only compared with = and <>", sql_name(data_type)))
+        .remedy("use a value of the map, such as m['key'], or CAST(m AS STRING)")
+}
+
+/// A column's name; nothing of another expression, which the user has written otherwise.
+pub(crate) fn shown(expr: &Expr) -> String {
+    match expr {
+        Expr::Column(column) => column.name.clone(),
+        Expr::Alias(alias) => shown(&alias.expr),
+        _ => "a value".into(),
+    }
+}
+
+/// Converts comparisons of maps to calls of a function. Runs before the library's type coercion.
+pub(crate) fn compare_maps(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let Some(equal) = anabranch_functions::scalar_functions().get("map_equal") else { return Ok(plan) };
+    rewrite_expressions(plan, |expr, schema| compare(expr, schema, equal))
+}
+
+fn compare(expr: Expr, schema: &DFSchema, equal: &Arc<ScalarUDF>) -> Result<Transformed<Expr>> {
+    let operand = match &expr {
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) => &binary.left,
+        Expr::Between(between) => &between.expr,
+        Expr::InList(list) => &list.expr,
+        Expr::Case(Case { expr: Some(operand), .. }) => operand,
+        Expr::ScalarFunction(call) if call.name() == "nullif" => match call.args.first() {
+            Some(first) => first,
+            None => return Ok(Transformed::no(expr)),
+        },
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let data_type = operand.get_type(schema)?;
+    if !has_map(&data_type) {
+        return Ok(Transformed::no(expr));
+    }
+    let refused = |expr: &Expr| Err(through(not_comparable(&shown(expr), &data_type)));
+    let comparable = anabranch_functions::map_parts(&data_type).is_some_and(|(_, value)| !has_map(value));
+    if !comparable {
+        return refused(operand);
+    }
+    let equals = |left: &Expr, right: &Expr| {
+        Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(equal), vec![left.clone(), right.clone()]))
+    };
+    let either = |expr: &Expr, list: &[Expr]| list.iter().map(|item| equals(expr, item)).reduce(Expr::or);
+    Ok(Transformed::yes(match &expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
+            Operator::Eq => equals(left, right),
+            Operator::NotEq => not(equals(left, right)),
+            Operator::IsNotDistinctFrom => same(left, right, equals(left, right))?,
+            Operator::IsDistinctFrom => not(same(left, right, equals(left, right))?),
+            _ => return refused(left),
+        },
+        Expr::InList(list) => {
+            let found = either(&list.expr, &list.list).unwrap_or_else(|| lit(false));
+            if list.negated { not(found) } else { found }
+        }
+        Expr::Case(case) => {
+            let branches = case.when_then_expr.iter();
+            let branches = branches.map(|(when, then)| (Box::new(equals(operand, when)), then.clone())).collect();
+            Expr::Case(Case::new(None, branches, case.else_expr.clone()))
+        }
+        Expr::ScalarFunction(call) => match call.args.as_slice() {
+            [left, right] => when(equals(left, right), null(&data_type)?).otherwise(left.clone())?,
+            _ => return refused(operand),
+        },
+        _ => return refused(operand),
+    }))
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// `left IS NOT DISTINCT FROM right`, where neither of them is NULL if `equal` is not.
+fn same(left: &Expr, right: &Expr, equal: Expr) -> Result<Expr> {
+    let both = left.clone().is_null().and(right.clone().is_null());
+    when(left.clone().is_null().or(right.clone().is_null()), both).otherwise(equal)
+}
+
+fn null(data_type: &DataType) -> Result<Expr> {
+    Ok(Expr::Literal(ScalarValue::try_new_null(data_type)?, None))
+}
