@@ -18,40 +18,18 @@ use crate::durable::JobState;
 use crate::exchange::{ChannelSender, ExchangeWriter};
 use crate::host::TaskHost;
 use crate::inbox::Inbox;
-use crate::inbox_task::{InboxTask, Side, TaskParts};
+use crate::inbox_task::InboxTask;
 use crate::job::TaskView;
 use crate::mailbox::Mailbox;
 use crate::recorder::Work;
 use crate::source_task::{SourceParts, SourceTask};
+use crate::task::{Side, Task, TaskParts};
 
 /// The tasks of an incarnation, ready to run.
 pub(crate) struct Assembly {
     pub(crate) control: Arc<Control>,
     pub(crate) views: Vec<TaskView>,
     pub(crate) tasks: Vec<Task>,
-}
-
-/// A task, independent of what drives it.
-pub(crate) enum Task {
-    Source(Box<SourceTask>),
-    Inbox(Box<InboxTask>),
-}
-
-impl Task {
-    /// Runs the task to its end, waiting for its input.
-    pub(crate) fn run(self) -> Result<()> {
-        match self {
-            Task::Source(task) => task.run(),
-            Task::Inbox(task) => task.run(),
-        }
-    }
-
-    pub(crate) fn parts(&self) -> &TaskParts {
-        match self {
-            Task::Source(task) => task.parts(),
-            Task::Inbox(task) => task.parts(),
-        }
-    }
 }
 
 /// Creates the tasks of a plan. `durable` is what they resume from; their reports go to `mailbox`.
@@ -223,12 +201,7 @@ impl Builder<'_> {
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
         let shared = (Arc::clone(&counters), Arc::clone(&self.control));
         let chain = Chain::new(stage, input, tail, options, self.functions, shared, clock)?;
-        let restore = self.durable.as_ref().map(|DurableParts { state, .. }| {
-            let Plan { identities, assignment, key_groups, .. } = self.plan;
-            let state = |place| Some((place, state.operators.get(&identities.state(stage.id, place)?)?.clone()));
-            let operators = (0..stage.operators.len()).filter_map(state).collect();
-            Restore { operators, is_first: id.index == 0, own: assignment.of_task(id), groups: *key_groups }
-        });
+        let restore = self.restore(stage, id);
         let restores = restore.as_ref().is_some_and(|restore: &Restore| !restore.operators.is_empty());
         let after = self.durable.as_ref().map_or(Epoch(0), |durable| durable.after);
         let sides = self.entries.iter().filter(|((to, _), _)| *to == stage.id).filter_map(|((_, port), entry)| {
@@ -247,6 +220,7 @@ impl Builder<'_> {
             snapshots: self.durable.as_ref().and_then(|durable| durable.work.clone()),
             after,
             told_under: Epoch(0),
+            side_end: None,
         };
         let inbox = main.map(|entry| Arc::clone(&entry.inboxes[id.index as usize]));
         let view = TaskView {
@@ -265,6 +239,15 @@ impl Builder<'_> {
             _ => return Err(Error::internal("a stage without input")),
         };
         Ok((view, task))
+    }
+
+    /// What the operators of a task resume from.
+    fn restore(&self, stage: &Stage, id: TaskId) -> Option<Restore> {
+        let DurableParts { state, .. } = self.durable.as_ref()?;
+        let Plan { identities, assignment, key_groups, .. } = self.plan;
+        let state = |place| Some((place, state.operators.get(&identities.state(stage.id, place)?)?.clone()));
+        let operators = (0..stage.operators.len()).filter_map(state).collect();
+        Some(Restore { operators, is_first: id.index == 0, own: assignment.of_task(id), groups: *key_groups })
     }
 
     /// When rows leave a sink, and what distinguishes its writer from the job's other writers: two inserts into one

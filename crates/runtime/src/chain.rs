@@ -1,29 +1,36 @@
 //! A stage's operators in a row, driven depth first: the output of an operator goes through all operators after it
 //! before the operator is called again.
+//!
+//! A chain never waits. It takes one input at a time, and [`Chain::advance`] moves what is on its way until nothing is, or
+//! until its tail has no room: then it goes on from there at the next call.
 
-use std::collections::{BTreeMap, VecDeque};
+mod restore;
+mod sink_tail;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use anabranch_dataflow::{JobOptions, Stage};
-use anabranch_model::{
-    Clock, Epoch, Error, EventTime, KeyGroupRange, KeyGroups, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes,
-};
-use anabranch_operators::{
-    Committable, Dropped, Element, Functions, Operator, Output, Sink, StateShape, build_operator, hash_keys,
-};
-use arrow::array::{BooleanArray, RecordBatch};
-use arrow::compute::filter_record_batch;
+use anabranch_model::{Clock, Epoch, Error, EventTime, Marker, Nanos, Result, Stamped, TaskCounters, batch_bytes};
+use anabranch_operators::{Committable, Dropped, Element, Functions, Operator, Output, build_operator};
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use crate::control::Control;
-use crate::durable::RestoredOperator;
 use crate::exchange::ExchangeWriter;
 use crate::snapshot::OperatorSnapshot;
+
+pub(crate) use restore::Restore;
+pub(crate) use sink_tail::SinkTail;
 
 /// Operators and the tail after them.
 pub(crate) struct Chain {
     links: Vec<Link>,
+    /// Elements that have passed the last operator.
+    leaving: VecDeque<Moving>,
+    /// What follows when nothing is on its way any more.
+    agenda: Agenda,
     tail: Tail,
     /// The last watermark that left the chain.
     left: EventTime,
@@ -41,34 +48,54 @@ struct Link {
     /// Schema of the operator's output, which is checked.
     schema: SchemaRef,
     output: Output,
+    /// What it takes next.
+    waiting: VecDeque<Moving>,
+    /// The operator may have more to emit for a watermark of this birth.
+    emits: Option<Nanos>,
     /// Event time from the checkpoint. The chain may be behind it: a partition that was idle then holds event time back
     /// until it is idle again.
     restored: EventTime,
+}
+
+/// An element on its way, and the birth of its oldest cause.
+struct Moving {
+    element: Element,
+    born: Nanos,
+}
+
+/// What follows when nothing is on its way any more.
+enum Agenda {
+    /// The next input.
+    Nothing,
+    /// The latency of a batch of so many rows is recorded.
+    Measure { born: Nanos, rows: u64 },
+    /// The operator of this index flushes, then those after it. Then everything has left that came before.
+    Flush { next: usize, then: Then },
+    /// The marker is reported to have passed.
+    Report { marker: Marker, snapshot: Option<ChainSnapshot> },
+}
+
+#[derive(Clone, Copy)]
+enum Then {
+    Idle,
+    Marker(Marker),
+}
+
+/// How far a chain has come.
+#[derive(Debug)]
+pub(crate) enum Progress {
+    /// Nothing is on its way: it takes the next input.
+    Ready,
+    /// The marker has left the chain, which took a snapshot if the marker requests one. It takes the next input.
+    Marked(Marker, Option<ChainSnapshot>),
+    /// There is no room in a channel downstream.
+    Full,
 }
 
 /// Where the rows of a chain go.
 pub(crate) enum Tail {
     Exchanges(Vec<ExchangeWriter>),
     Sink(SinkTail),
-}
-
-/// A sink, and what it has prepared that is not visible yet.
-pub(crate) struct SinkTail {
-    pub(crate) sink: Box<dyn Sink>,
-    /// The job has checkpoints: they make rows visible, not the end of every epoch.
-    by_checkpoint: bool,
-    prepared: VecDeque<Committable>,
-}
-
-/// What the operators of a task resume from.
-pub(crate) struct Restore {
-    /// By their places in the chain.
-    pub(crate) operators: BTreeMap<usize, RestoredOperator>,
-    /// State without keys belongs to the first task of the stage, whichever task had it.
-    pub(crate) is_first: bool,
-    /// The key groups that the task owns, of so many.
-    pub(crate) own: KeyGroupRange,
-    pub(crate) groups: KeyGroups,
 }
 
 /// What a chain adds to its task's snapshot.
@@ -93,12 +120,7 @@ impl Chain {
         for spec in &stage.operators {
             let (operator, output) = build_operator(spec, &schema, options, functions)?;
             schema = output;
-            links.push(Link {
-                operator,
-                schema: Arc::clone(&schema),
-                output: Output::default(),
-                restored: EventTime::MIN,
-            });
+            links.push(Link::new(operator, Arc::clone(&schema)));
         }
         if !same_types(&schema, &stage.schema) {
             return Err(Error::internal(format!(
@@ -106,7 +128,18 @@ impl Chain {
                 stage.id, stage.schema
             )));
         }
-        Ok(Chain { links, tail, left: EventTime::MIN, idle: false, may_be_behind: true, counters, control, clock })
+        Ok(Chain {
+            links,
+            leaving: VecDeque::new(),
+            agenda: Agenda::Nothing,
+            tail,
+            left: EventTime::MIN,
+            idle: false,
+            may_be_behind: true,
+            counters,
+            control,
+            clock,
+        })
     }
 
     /// Rows of the static side of the operator at `index`.
@@ -118,23 +151,120 @@ impl Chain {
         self.links[index].operator.side_end()
     }
 
-    /// Rows at the head of the chain.
+    /// Takes rows. The chain must be [ready](Progress::Ready).
     pub(crate) fn batch(&mut self, batch: Stamped<RecordBatch>) -> Result<()> {
-        let rows = batch.value.num_rows() as u64;
-        self.wake(batch.born)?;
+        let (born, rows) = (batch.born, batch.value.num_rows() as u64);
+        self.wake(born)?;
         if self.may_be_behind {
             self.look_ahead();
         }
-        self.push(0, Element::Batch(batch.value), batch.born)?;
-        self.counters.latency.record(self.clock.now().since(batch.born), rows);
+        self.agenda = Agenda::Measure { born, rows };
+        self.enter(0, Moving { element: Element::Batch(batch.value), born });
         Ok(())
     }
 
-    /// A watermark at the head of the chain.
+    /// Takes a watermark. The chain must be ready.
     pub(crate) fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
         self.counters.watermark_ms.store(watermark.value.0, Relaxed);
         self.wake(watermark.born)?;
-        self.push(0, Element::Watermark(watermark.value), watermark.born)
+        self.enter(0, Moving { element: Element::Watermark(watermark.value), born: watermark.born });
+        Ok(())
+    }
+
+    /// Every input of the task is idle: event time may advance without it, so no operator may hold rows back. The chain must
+    /// be ready.
+    pub(crate) fn idle(&mut self) {
+        self.agenda = Agenda::Flush { next: 0, then: Then::Idle };
+    }
+
+    /// The epoch ends. The operators flush, and return their state if the marker requests it. The sink ends its epoch or
+    /// prepares its results. The marker is passed on. The chain must be ready.
+    pub(crate) fn marker(&mut self, marker: Marker) {
+        self.agenda = Agenda::Flush { next: 0, then: Then::Marker(marker) };
+    }
+
+    /// Moves what is on its way. Processing what one watermark causes may take long, such as a window of millions of keys: a
+    /// cancelled task abandons it between two batches.
+    pub(crate) fn advance(&mut self) -> Result<Progress> {
+        loop {
+            if !self.has_room() {
+                return Ok(Progress::Full);
+            }
+            if self.control.is_cancelled() {
+                return Err(Error::cancelled());
+            }
+            if let Some(Moving { element, born }) = self.leaving.pop_front() {
+                self.leave(element, born)?;
+            } else if let Some(at) = self.links.iter().rposition(Link::has_work) {
+                self.process(at)?;
+            } else {
+                match std::mem::replace(&mut self.agenda, Agenda::Nothing) {
+                    Agenda::Nothing => return Ok(Progress::Ready),
+                    Agenda::Measure { born, rows } => {
+                        self.counters.latency.record(self.clock.now().since(born), rows);
+                    }
+                    Agenda::Flush { next, then } if next < self.links.len() => {
+                        self.flush(next)?;
+                        self.agenda = Agenda::Flush { next: next + 1, then };
+                    }
+                    Agenda::Flush { then: Then::Idle, .. } => self.pass_idle()?,
+                    Agenda::Flush { then: Then::Marker(marker), .. } => {
+                        let snapshot = self.pass_marker(marker)?;
+                        self.agenda = Agenda::Report { marker, snapshot };
+                    }
+                    Agenda::Report { marker, snapshot } => return Ok(Progress::Marked(marker, snapshot)),
+                }
+            }
+        }
+    }
+
+    /// Lets an operator process what it takes next, or emit more.
+    fn process(&mut self, at: usize) -> Result<()> {
+        let link = &mut self.links[at];
+        let mut output = std::mem::take(&mut link.output);
+        let mut born = Nanos(0);
+        if let Some(emits) = link.emits {
+            born = emits;
+            if !link.operator.more(&mut output)? {
+                link.emits = None;
+            }
+            self.flush_due(self.clock.now())?;
+        } else if let Some(next) = link.waiting.pop_front() {
+            born = next.born;
+            match next.element {
+                Element::Batch(batch) => link.operator.batch(batch, &mut output)?,
+                Element::Watermark(watermark) => {
+                    link.operator.watermark(watermark, &mut output)?;
+                    link.emits = Some(born);
+                }
+            }
+        }
+        self.pass_on(at, output, born)
+    }
+
+    fn flush(&mut self, at: usize) -> Result<()> {
+        let mut output = std::mem::take(&mut self.links[at].output);
+        self.links[at].operator.flush(&mut output)?;
+        self.pass_on(at, output, self.clock.now())
+    }
+
+    /// Passes the output of an operator to the next one.
+    fn pass_on(&mut self, at: usize, mut output: Output, born: Nanos) -> Result<()> {
+        for element in output.drain() {
+            if let Element::Batch(batch) = &element {
+                self.links[at].check(batch)?;
+            }
+            self.enter(at + 1, Moving { element, born });
+        }
+        self.links[at].output = output;
+        Ok(())
+    }
+
+    fn enter(&mut self, at: usize, moving: Moving) {
+        match self.links.get_mut(at) {
+            Some(link) => link.waiting.push_back(moving),
+            None => self.leaving.push_back(moving),
+        }
     }
 
     /// Announces first that the task is no longer idle: its rows hold event time back again.
@@ -161,46 +291,6 @@ impl Chain {
         };
         self.may_be_behind = reached > self.left;
         self.links.iter_mut().for_each(|link| link.operator.event_time_ahead(reached));
-    }
-
-    fn push(&mut self, at: usize, element: Element, born: Nanos) -> Result<()> {
-        let Some(link) = self.links.get_mut(at) else { return self.leave(element, born) };
-        let mut output = std::mem::take(&mut link.output);
-        match element {
-            Element::Batch(batch) => link.operator.batch(batch, &mut output)?,
-            Element::Watermark(watermark) => {
-                link.operator.watermark(watermark, &mut output)?;
-                self.push_all(at + 1, &mut output, born)?;
-                while self.links[at].operator.more(&mut output)? {
-                    self.check_cancelled()?;
-                    self.push_all(at + 1, &mut output, born)?;
-                    self.flush_due(self.clock.now())?;
-                }
-            }
-        }
-        self.push_all(at + 1, &mut output, born)?;
-        self.links[at].output = output;
-        Ok(())
-    }
-
-    /// Processing an operator's output may take long, such as a window of millions of keys: a cancelled task abandons
-    /// it between two batches.
-    fn push_all(&mut self, at: usize, output: &mut Output, born: Nanos) -> Result<()> {
-        for element in output.drain() {
-            self.check_cancelled()?;
-            if let Element::Batch(batch) = &element {
-                self.links[at - 1].check(batch)?;
-            }
-            self.push(at, element, born)?;
-        }
-        Ok(())
-    }
-
-    fn check_cancelled(&self) -> Result<()> {
-        match self.control.is_cancelled() {
-            true => Err(Error::cancelled()),
-            false => Ok(()),
-        }
     }
 
     fn leave(&mut self, element: Element, born: Nanos) -> Result<()> {
@@ -230,9 +320,7 @@ impl Chain {
         }
     }
 
-    /// Every input of the task is idle: event time may advance without it, so no operator may hold rows back.
-    pub(crate) fn idle(&mut self) -> Result<()> {
-        self.flush_operators()?;
+    fn pass_idle(&mut self) -> Result<()> {
         (self.idle, self.may_be_behind) = (true, true);
         match &mut self.tail {
             Tail::Exchanges(writers) => writers.iter_mut().try_for_each(ExchangeWriter::idle),
@@ -240,10 +328,7 @@ impl Chain {
         }
     }
 
-    /// The epoch ends. The operators flush, and return their state if the marker requests it. The sink ends its epoch
-    /// or prepares its results. The marker is passed on.
-    pub(crate) fn marker(&mut self, marker: Marker) -> Result<Option<ChainSnapshot>> {
-        self.flush_operators()?;
+    fn pass_marker(&mut self, marker: Marker) -> Result<Option<ChainSnapshot>> {
         self.count_dropped();
         let operators = if marker.snapshot { self.snapshot_operators()? } else { Vec::new() };
         match &mut self.tail {
@@ -280,7 +365,7 @@ impl Chain {
 
     /// Whether the sink waits for a checkpoint to make something visible.
     pub(crate) fn waits_for_checkpoint(&self) -> bool {
-        matches!(&self.tail, Tail::Sink(tail) if !tail.prepared.is_empty())
+        matches!(&self.tail, Tail::Sink(tail) if tail.is_prepared())
     }
 
     /// No input follows; a checkpoint covers everything up to the end of `done`.
@@ -289,43 +374,6 @@ impl Chain {
             Tail::Sink(tail) => tail.finish(done),
             Tail::Exchanges(_) => Ok(()),
         }
-    }
-
-    /// Restores the operators: this task takes the rows of its own key groups. Calls `wanted` after each piece, and
-    /// returns early once that is false.
-    pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
-        let Restore { operators, is_first, own, groups } = restore;
-        for (place, link) in self.links.iter_mut().enumerate() {
-            let (Some(shape), Some(state)) = (link.operator.state_shape(), operators.get(&place)) else { continue };
-            let own = match shape.keys.is_empty() {
-                true if *is_first => groups.all(),
-                true => KeyGroupRange::EMPTY,
-                false => *own,
-            };
-            for rows in state.rows(own) {
-                let own = own_rows(&rows?, &shape, own, *groups)?;
-                if own.num_rows() > 0 {
-                    link.operator.restore(own)?;
-                }
-                if !wanted() {
-                    return Ok(());
-                }
-            }
-            link.operator.restored(state.watermark)?;
-            link.restored = state.watermark;
-        }
-        Ok(())
-    }
-
-    fn flush_operators(&mut self) -> Result<()> {
-        let born = self.clock.now();
-        for at in 0..self.links.len() {
-            let mut output = std::mem::take(&mut self.links[at].output);
-            self.links[at].operator.flush(&mut output)?;
-            self.push_all(at + 1, &mut output, born)?;
-            self.links[at].output = output;
-        }
-        Ok(())
     }
 
     fn count_dropped(&mut self) {
@@ -337,12 +385,12 @@ impl Chain {
         }
     }
 
-    /// Sends buffered rows whose time is up.
-    pub(crate) fn flush_due(&mut self, now: Nanos) -> Result<()> {
-        match &mut self.tail {
-            Tail::Exchanges(writers) => writers.iter_mut().try_for_each(|w| w.flush_due(now)),
-            Tail::Sink(_) => Ok(()),
+    /// Sends buffered rows whose time is up. Returns whether there was room for them.
+    pub(crate) fn flush_due(&mut self, now: Nanos) -> Result<bool> {
+        if let Tail::Exchanges(writers) = &mut self.tail {
+            writers.iter_mut().try_for_each(|writer| writer.flush_due(now))?;
         }
+        Ok(self.has_room())
     }
 
     /// The input pauses: a sink may send its buffered rows.
@@ -361,19 +409,20 @@ impl Chain {
         }
     }
 
-    /// Bytes that wait on the fullest channel downstream.
-    pub(crate) fn queued_bytes(&self) -> usize {
-        match &self.tail {
-            Tail::Exchanges(writers) => writers.iter().map(ExchangeWriter::queued_bytes).max().unwrap_or(0),
-            Tail::Sink(_) => 0,
+    /// Whether everything that has left the chain is in its channels.
+    fn has_room(&mut self) -> bool {
+        match &mut self.tail {
+            Tail::Exchanges(writers) => writers.iter_mut().all(ExchangeWriter::has_room),
+            Tail::Sink(_) => true,
         }
     }
 
-    /// Nanoseconds waited for room downstream since the last call.
-    pub(crate) fn take_waited_ns(&mut self) -> u64 {
-        match &mut self.tail {
-            Tail::Exchanges(writers) => writers.iter_mut().map(ExchangeWriter::take_waited_ns).sum(),
-            Tail::Sink(_) => 0,
+    /// Waits for room in a channel that had none, or until it is closed.
+    pub(crate) fn wait_for_room(&self) {
+        if let Tail::Exchanges(writers) = &self.tail
+            && let Some(writer) = writers.iter().find(|writer| writer.is_full())
+        {
+            writer.wait_for_room();
         }
     }
 
@@ -381,17 +430,24 @@ impl Chain {
         matches!(self.tail, Tail::Sink(_))
     }
 
-    /// Adds up where time was spent since `start`: waiting for room downstream, or working.
-    pub(crate) fn account(&mut self, start: Nanos) -> Nanos {
+    /// Counts the time since `start` as work. Returns the time until which the task's time is accounted for.
+    pub(crate) fn account(&self, start: Nanos) -> Nanos {
         let now = self.clock.now();
-        let waited = self.take_waited_ns();
-        TaskCounters::add(&self.counters.backpressured_ns, waited);
-        TaskCounters::add(&self.counters.busy_ns, now.since(start).saturating_sub(waited));
+        TaskCounters::add(&self.counters.busy_ns, now.since(start));
         now
     }
 }
 
 impl Link {
+    fn new(operator: Box<dyn Operator>, schema: SchemaRef) -> Link {
+        let (output, waiting, emits, restored) = (Output::default(), VecDeque::new(), None, EventTime::MIN);
+        Link { operator, schema, output, waiting, emits, restored }
+    }
+
+    fn has_work(&self) -> bool {
+        self.emits.is_some() || !self.waiting.is_empty()
+    }
+
     fn check(&self, batch: &RecordBatch) -> Result<()> {
         // The same schema object is the usual case and costs one comparison of pointers.
         if Arc::ptr_eq(batch.schema_ref(), &self.schema) || same_types(batch.schema_ref(), &self.schema) {
@@ -399,72 +455,6 @@ impl Link {
         }
         Err(Error::internal(format!("an operator returned {:?} instead of {:?}", batch.schema(), self.schema)))
     }
-}
-
-impl SinkTail {
-    pub(crate) fn new(sink: Box<dyn Sink>, by_checkpoint: bool) -> SinkTail {
-        SinkTail { sink, by_checkpoint, prepared: VecDeque::new() }
-    }
-
-    /// The epoch ends: the sink writes its rows, or prepares what a checkpoint will make visible.
-    pub(crate) fn epoch_end(&mut self, marker: Marker) -> Result<()> {
-        match (self.by_checkpoint, marker.snapshot) {
-            (false, _) => self.sink.epoch_end(marker.epoch),
-            (true, false) => self.sink.flush(),
-            (true, true) => {
-                self.prepared.extend(self.sink.prepare_commit(marker.epoch)?);
-                Ok(())
-            }
-        }
-    }
-
-    /// What is prepared and not visible yet, oldest first.
-    pub(crate) fn prepared(&self) -> Vec<Committable> {
-        self.prepared.iter().cloned().collect()
-    }
-
-    /// A checkpoint covers everything up to the end of `epoch`.
-    pub(crate) fn commit(&mut self, epoch: Epoch) -> Result<()> {
-        while let Some(committable) = self.prepared.front().filter(|c| c.epoch <= epoch) {
-            self.sink.commit(committable)?;
-            self.prepared.pop_front();
-        }
-        Ok(())
-    }
-
-    /// Makes visible this task's share of what earlier tasks prepared under a completed checkpoint.
-    pub(crate) fn restore(&mut self, prepared: &[Committable], index: u32, parallelism: u32) -> Result<()> {
-        let mut own = prepared.iter().filter(|c| c.task % parallelism == index);
-        own.try_for_each(|committable| self.sink.commit(committable))
-    }
-
-    pub(crate) fn finish(&mut self, done: Option<Epoch>) -> Result<()> {
-        done.map_or(Ok(()), |done| self.commit(done))?;
-        self.sink.finish()
-    }
-}
-
-/// The rows of state whose key groups a task owns; all rows if the state has no keys. The columns after the keys may have the
-/// form of an earlier version, which the operator converts.
-fn own_rows(rows: &RecordBatch, shape: &StateShape, own: KeyGroupRange, groups: KeyGroups) -> Result<RecordBatch> {
-    let types = |schema: &SchemaRef| -> Vec<String> {
-        schema.fields().iter().take(shape.keys.end).map(|field| field.data_type().to_string()).collect()
-    };
-    let (was, is) = (types(rows.schema_ref()), types(&shape.schema));
-    if was != is {
-        let (was, is) = (was.join(", "), is.join(", "));
-        return Err(Error::user(format!(
-            "the state of the checkpoint begins with columns [{was}], the query's with [{is}]"
-        ))
-        .remedy("use the query that wrote the checkpoint, or start without the checkpoint"));
-    }
-    if shape.keys.is_empty() {
-        return Ok(rows.clone());
-    }
-    let mut hashes = Vec::new();
-    hash_keys(&rows.columns()[shape.keys.clone()], rows.num_rows(), &mut hashes)?;
-    let own: BooleanArray = hashes.iter().map(|hash| Some(own.contains(groups.of(*hash)))).collect();
-    Ok(filter_record_batch(rows, &own)?)
 }
 
 /// Whether columns have equal types; names do not matter.

@@ -267,13 +267,17 @@ impl Control {
         self.done() >= epoch || self.none_done.load(SeqCst) || self.is_cancelled()
     }
 
-    /// Waits until `epoch` is done or will certainly not be. Returns whether it is done and the tasks should still make
-    /// results visible: a cancelled incarnation leaves that to the next one.
-    pub(crate) fn wait_done(&self, epoch: Epoch) -> bool {
+    /// Whether `epoch` is done and the tasks should still make results visible: a cancelled incarnation leaves that to the
+    /// next one.
+    pub(crate) fn is_done(&self, epoch: Epoch) -> bool {
+        self.done() >= epoch && !self.is_cancelled()
+    }
+
+    /// Waits until `epoch` is done or will certainly not be.
+    pub(crate) fn wait_settled(&self, epoch: Epoch) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.is_settled(epoch) {
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        self.done() >= epoch && !self.is_cancelled()
     }
 }

@@ -3,7 +3,11 @@
 //! Rows wait in a buffer per target until there are enough of them or until the buffer timeout (the Flink article of
 //! 2015 shows the trade-off). A watermark waits behind the rows that it followed; a marker flushes everything first. So
 //! the order is the same on every channel.
+//!
+//! Sending never waits. What a full channel does not take waits here, in order, and the chain stops until it is gone: that is
+//! at most what one batch, watermark or marker caused.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_dataflow::{ExchangeKind, JobOptions};
@@ -43,11 +47,14 @@ pub(crate) struct ExchangeWriter {
     hashes: Vec<u64>,
     /// Targets of the rows of the current batch.
     row_targets: Vec<u32>,
-    waited_ns: u64,
+    /// A channel had no room.
+    is_full: bool,
 }
 
 struct Target {
     sender: ChannelSender,
+    /// What the channel had no room for.
+    unsent: VecDeque<Envelope>,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
     pending_bytes: usize,
@@ -77,6 +84,7 @@ impl ExchangeWriter {
         let bytes_wanted = senders.iter().map(|sender| sender.inbox.capacity() / 2).min().unwrap_or(usize::MAX);
         let target = |sender| Target {
             sender,
+            unsent: VecDeque::new(),
             pending: Vec::new(),
             pending_rows: 0,
             pending_bytes: 0,
@@ -98,7 +106,7 @@ impl ExchangeWriter {
             clock,
             hashes: Vec::new(),
             row_targets: Vec::new(),
-            waited_ns: 0,
+            is_full: false,
         }
     }
 
@@ -173,10 +181,10 @@ impl ExchangeWriter {
             let born = std::mem::replace(&mut target.born, Nanos(u64::MAX));
             target.deadline = Nanos(u64::MAX);
             let envelope = Envelope::Batch(Stamped { value: compact(batch)?, born });
-            self.waited_ns += target.sender.send(envelope, self.clock.as_ref());
+            self.is_full |= !target.send(envelope, self.clock.as_ref());
         }
         if let Some(watermark) = target.watermark.take() {
-            self.waited_ns += target.sender.send(Envelope::Watermark(watermark), self.clock.as_ref());
+            self.is_full |= !target.send(Envelope::Watermark(watermark), self.clock.as_ref());
         }
         Ok(())
     }
@@ -207,7 +215,7 @@ impl ExchangeWriter {
     fn control(&mut self, envelope: &Envelope) -> Result<()> {
         for index in 0..self.targets.len() {
             self.flush_target(index)?;
-            self.waited_ns += self.targets[index].sender.send(envelope.clone(), self.clock.as_ref());
+            self.is_full |= !self.targets[index].send(envelope.clone(), self.clock.as_ref());
         }
         Ok(())
     }
@@ -230,7 +238,7 @@ impl ExchangeWriter {
     /// The task is no longer idle, and has announced that with the watermark that was sent last.
     pub(crate) fn announced(&mut self) {
         for target in &mut self.targets {
-            target.announced = target.sender.inbox.sent(target.sender.channel);
+            target.announced = target.sender.inbox.sent(target.sender.channel) + target.unsent.len() as u64;
         }
     }
 
@@ -241,20 +249,47 @@ impl ExchangeWriter {
         reached.try_fold(EventTime::MIN, |most, reached| Some(most.max(reached?)))
     }
 
-    /// Bytes that wait on the fullest of its channels.
-    pub(crate) fn queued_bytes(&self) -> usize {
-        self.targets.iter().map(|t| t.sender.inbox.queued_bytes(t.sender.channel)).max().unwrap_or(0)
+    /// Sends what waits for room, as far as there is some. Returns whether nothing waits any more.
+    pub(crate) fn has_room(&mut self) -> bool {
+        if self.is_full {
+            self.is_full = false;
+            for target in &mut self.targets {
+                self.is_full |= !target.resend(self.clock.as_ref());
+            }
+        }
+        !self.is_full
     }
 
-    /// Nanoseconds waited for room since the last call.
-    pub(crate) fn take_waited_ns(&mut self) -> u64 {
-        std::mem::take(&mut self.waited_ns)
+    /// Whether something waits for room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Waits for room in a channel that had none, or until it is closed.
+    pub(crate) fn wait_for_room(&self) {
+        let full = self.targets.iter().find_map(|target| Some((&target.sender, target.unsent.front()?)));
+        if let Some((ChannelSender { inbox, channel }, next)) = full {
+            inbox.wait_for_room(*channel, next);
+        }
     }
 }
 
-impl ChannelSender {
-    fn send(&self, envelope: Envelope, clock: &dyn Clock) -> u64 {
-        self.inbox.send(self.channel, envelope, clock)
+impl Target {
+    /// Returns whether the channel has taken everything.
+    fn send(&mut self, envelope: Envelope, clock: &dyn Clock) -> bool {
+        self.unsent.push_back(envelope);
+        self.resend(clock)
+    }
+
+    /// Sends what waits. Returns whether the channel has taken everything.
+    fn resend(&mut self, clock: &dyn Clock) -> bool {
+        while let Some(next) = self.unsent.pop_front() {
+            if let Some(refused) = self.sender.inbox.offer(self.sender.channel, next, clock) {
+                self.unsent.push_front(refused);
+                return false;
+            }
+        }
+        true
     }
 }
 

@@ -93,29 +93,18 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an envelope to the end of a channel, after waiting for room. Returns the nanoseconds waited. An envelope
-    /// for a closed inbox is dropped: its reader needs nothing any more.
-    pub(crate) fn send(&self, channel: usize, envelope: Envelope, clock: &dyn Clock) -> u64 {
-        let bytes = match &envelope {
-            // Rows without columns take no bytes, but a place in the queue.
-            Envelope::Batch(batch) => batch_bytes(&batch.value).max(CONTROL_BYTES),
-            _ => CONTROL_BYTES,
-        };
+    /// Adds an envelope to the end of a channel, or returns it if there is no room. An envelope for a closed inbox is
+    /// dropped: its reader needs nothing any more.
+    pub(crate) fn offer(&self, channel: usize, envelope: Envelope, clock: &dyn Clock) -> Option<Envelope> {
+        let bytes = bytes_of(&envelope);
         let mut state = self.lock();
-        let mut waited_ns = 0;
-        if state.channels[channel].is_full(bytes, self.capacity) && !state.closed {
-            let start = clock.now();
-            state.writers_wait += 1;
-            while state.channels[channel].is_full(bytes, self.capacity) && !state.closed {
-                state = self.writable.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            state.writers_wait -= 1;
-            waited_ns = clock.now().since(start);
-        }
         if state.closed {
-            return waited_ns;
+            return None;
         }
         let queue = &mut state.channels[channel];
+        if queue.is_full(bytes, self.capacity) {
+            return Some(envelope);
+        }
         queue.bytes += bytes;
         queue.sent += 1;
         queue.queue.push_back(Queued { envelope, bytes, at: clock.now() });
@@ -123,7 +112,18 @@ impl Inbox {
             state.reader_waits = false;
             self.readable.notify_one();
         }
-        waited_ns
+        None
+    }
+
+    /// Waits until a channel has room for an envelope, or until the inbox is closed.
+    pub(crate) fn wait_for_room(&self, channel: usize, envelope: &Envelope) {
+        let bytes = bytes_of(envelope);
+        let mut state = self.lock();
+        state.writers_wait += 1;
+        while state.channels[channel].is_full(bytes, self.capacity) && !state.closed {
+            state = self.writable.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.writers_wait -= 1;
     }
 
     /// Takes the next envelope of the channels that are not `blocked`, fairly. Waits at most `timeout`, or without
@@ -194,11 +194,6 @@ impl Inbox {
         has_taken.then(|| EventTime(self.reached.load(SeqCst)))
     }
 
-    /// Bytes that wait on a channel.
-    pub(crate) fn queued_bytes(&self, channel: usize) -> usize {
-        self.lock().channels[channel].bytes
-    }
-
     pub(crate) fn stats(&self, now: Nanos) -> QueueStats {
         let state = self.lock();
         let mut stats = QueueStats::default();
@@ -211,6 +206,14 @@ impl Inbox {
             stats.batches += batches.count() as u64;
         }
         stats
+    }
+}
+
+fn bytes_of(envelope: &Envelope) -> usize {
+    match envelope {
+        // Rows without columns take no bytes, but a place in the queue.
+        Envelope::Batch(batch) => batch_bytes(&batch.value).max(CONTROL_BYTES),
+        _ => CONTROL_BYTES,
     }
 }
 

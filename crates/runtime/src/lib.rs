@@ -1,8 +1,8 @@
 //! Runs a plan: one thread per task, bounded channels between the tasks, markers aligned where channels meet.
 //!
-//! A task is a chain of operators between an input and an output. `source_task` drives a chain from a source,
-//! `inbox_task` from channels; both share `chain` and `exchange`. `alignment`, `watermarks` and `exchange` decide
-//! without waiting or reading a clock, and are tested that way. Threads drive the tasks, or `stepped` does for
+//! A task is a value: a chain of operators between an input and an output. `source_task` drives a chain from a source,
+//! `inbox_task` from channels; `task` is what both have in common. A task never waits: it says what it needs to go on, and
+//! its driver waits for that. `streaming` drives each task on a thread of its own, `stepped` all of them on one for
 //! simulations: then the caller says which task does its next step.
 //!
 //! `driver` drives the job's coordinator on a thread, and `control` is between it and the tasks. `recorder` writes
@@ -34,7 +34,9 @@ mod snapshot;
 mod source_task;
 mod source_time;
 pub mod stepped;
+mod streaming;
 mod sync;
+mod task;
 mod watch;
 mod watermarks;
 

@@ -10,9 +10,11 @@ use std::time::Duration;
 use anabranch_model::{Error, Result, TaskId};
 use anabranch_protocol::coordinator::Report;
 
-use crate::assembly::Task;
 use crate::control::Control;
 use crate::job::TaskView;
+use crate::stepped::Stepped;
+use crate::streaming;
+use crate::task::Task;
 
 /// Time that cancelled tasks have to end. A task may be stuck in a call of a sink or source that does not return; the process
 /// must be able to end all the same.
@@ -23,7 +25,7 @@ pub(crate) struct Running {
     pub(crate) control: Arc<Control>,
     threads: Arc<Threads>,
     /// The tasks if they are stepped; `None` when a task has ended.
-    pub(crate) stepped: Vec<Option<Task>>,
+    pub(crate) stepped: Vec<Option<Stepped>>,
 }
 
 /// What drives the tasks.
@@ -72,7 +74,7 @@ impl Running {
         match drive {
             Drive::Threads => self.threads.start(views, tasks),
             Drive::Steps => {
-                self.stepped = tasks.into_iter().map(Some).collect();
+                self.stepped = tasks.into_iter().map(|task| Some(Stepped::new(task))).collect();
                 Ok(())
             }
         }
@@ -103,10 +105,9 @@ impl Running {
 impl Threads {
     /// Starts the tasks: one thread each, named after its stage.
     pub(crate) fn start(self: &Arc<Self>, views: &[TaskView], tasks: Vec<Task>) -> Result<()> {
-        let started = views
-            .iter()
-            .zip(tasks)
-            .try_for_each(|(view, task)| self.spawn((view.id, &view.stage_name, view.place()), move || task.run()));
+        let started = views.iter().zip(tasks).try_for_each(|(view, task)| {
+            self.spawn((view.id, &view.stage_name, view.place()), move || streaming::run(task))
+        });
         if started.is_err() {
             self.control.cancel();
         }

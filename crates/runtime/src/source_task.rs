@@ -1,8 +1,7 @@
-//! A task whose rows come from a source: polls it, decides the fate of malformed records, derives watermarks, cuts
-//! epochs, drives its chain.
+//! A task whose rows come from a source: decides the fate of malformed records, derives watermarks, cuts epochs, drives its
+//! chain.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anabranch_dataflow::{OnMalformed, SourceSpec};
@@ -16,13 +15,13 @@ use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 
-use crate::chain::SinkTail;
+use crate::chain::{ChainSnapshot, Progress, SinkTail};
 use crate::durable::RestoredSource;
 use crate::hold_back::HoldBack;
-use crate::inbox_task::{SideEnd, Step, TaskParts};
 use crate::snapshot::SourceSnapshot;
 use crate::source_time::{Observed, SourceTime};
-use crate::watermarks::{Progress, Watermarks};
+use crate::task::{Advance, Input, SideEnd, TaskParts};
+use crate::watermarks::{Progress as TimeProgress, Watermarks};
 
 /// The longest time that a source waits for records before its task checks for other work.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
@@ -140,7 +139,7 @@ fn next_cut(now: Nanos, interval: Duration) -> Nanos {
     Nanos((now.0 / interval).saturating_add(1).saturating_mul(interval))
 }
 
-/// A source task while it runs.
+/// A task that reads a table.
 pub(crate) struct SourceTask {
     task: TaskParts,
     parts: SourceParts,
@@ -156,8 +155,12 @@ pub(crate) struct SourceTask {
     done: Epoch,
     /// The first partitions have been announced.
     has_opened: bool,
-    /// How its static sides ended, once they have.
-    sides: Option<SideEnd>,
+    /// When the newest input came.
+    born: Nanos,
+    /// Its part of the snapshot at the marker that is on its way.
+    cutting: SourceSnapshot,
+    /// The source has ended, and the last epoch must be cut.
+    is_exhausted: bool,
     /// The last epoch, once it has ended.
     ended: Option<Epoch>,
     host: Arc<dyn Host>,
@@ -174,7 +177,6 @@ impl SourceTask {
         reaches_sink: bool,
         host: Arc<dyn Host>,
     ) -> Self {
-        let next_cut = next_cut(task.clock.now(), epoch_interval);
         let (epoch, done) = (task.after.next(), task.after);
         SourceTask {
             task,
@@ -183,11 +185,13 @@ impl SourceTask {
             epoch_interval,
             reaches_sink,
             epoch,
-            next_cut,
+            next_cut: Nanos(0),
             ungranted_since: None,
             done,
             has_opened: false,
-            sides: None,
+            born: Nanos(0),
+            cutting: SourceSnapshot::default(),
+            is_exhausted: false,
             ended: None,
             host,
             next_publication: Nanos(0),
@@ -195,87 +199,95 @@ impl SourceTask {
         }
     }
 
-    /// Reads until the source ends or the job stops or fails, waiting for input.
-    pub(crate) fn run(mut self) -> Result<()> {
-        self.sides = Some(self.task.read_sides()?);
-        let mut now = self.task.clock.now();
-        self.next_cut = next_cut(now, self.epoch_interval);
-        while !self.task.control.is_cancelled() {
-            now = self.turn(now, true)?;
-            if let Some(last) = self.ended {
-                return self.finish(last);
-            }
-        }
-        Ok(())
-    }
-
-    /// One step without waiting: polls the source once at most.
-    pub(crate) fn step(&mut self) -> Result<Step> {
-        let now = self.task.clock.now();
-        if self.task.control.is_cancelled() {
-            return Ok(Step::Ended);
-        }
-        if self.sides.is_none() {
-            self.sides = self.task.read_side(Some(Duration::ZERO))?;
-            self.next_cut = next_cut(now, self.epoch_interval);
-            return Ok(Step::Goes);
-        }
-        match self.ended {
-            None => self.turn(now, false).map(|_| Step::Goes),
-            Some(last) if !self.task.control.is_settled(last) => Ok(Step::Goes),
-            Some(last) => self.finish(last).map(|()| Step::Ended),
-        }
-    }
-
     pub(crate) fn parts(&self) -> &TaskParts {
         &self.task
     }
 
-    /// Does what is due, then polls the source; waits for it only if `may_wait`. Returns the time until which the
-    /// task's time is accounted for.
-    fn turn(&mut self, mut now: Nanos, may_wait: bool) -> Result<Nanos> {
-        // The first turn only learns which partitions there are: their positions belong to any cut.
-        if self.has_opened || self.sides == Some(SideEnd::Cut) {
-            if let Some(last) = self.task.control.stop_after() {
-                self.stop(last)?;
-                return Ok(now);
+    pub(crate) fn parts_mut(&mut self) -> &mut TaskParts {
+        &mut self.task
+    }
+
+    /// The task is prepared, and its first epoch begins.
+    pub(crate) fn begin(&mut self, now: Nanos) {
+        self.next_cut = next_cut(now, self.epoch_interval);
+    }
+
+    /// Handles what the source returned, moves what it causes, and does what is due: one thing at a time.
+    pub(crate) fn advance(&mut self, now: Nanos, input: Option<Input>) -> Result<Advance> {
+        if let Some(last) = self.ended {
+            return self.finish(last);
+        }
+        if self.task.control.is_cancelled() {
+            return Ok(Advance::Ended);
+        }
+        if let Some(Input::Polled(polled)) = input {
+            self.take(polled, now)?;
+        }
+        match self.task.chain.advance()? {
+            Progress::Full => return Ok(Advance::Room),
+            Progress::Marked(marker, taken) => {
+                self.marked(marker, taken);
+                return Ok(Advance::Continue);
             }
-            if self.sides == Some(SideEnd::Cut) {
-                return Err(Error::internal("the static side was cut, but the job does not stop"));
-            }
-            self.cut_due(now)?;
-            self.epochs_done()?;
+            Progress::Ready => {}
+        }
+        if self.next(now)? {
+            return Ok(Advance::Continue);
+        }
+        self.publish(now);
+        if !self.task.chain.flush_due(now)? {
+            return Ok(Advance::Room);
         }
         if self.has_opened && self.reaches_sink && self.task.control.is_held() {
-            return self.hold(now, may_wait);
+            // The partitions do not become idle meanwhile: the source is not polled.
+            return Ok(Advance::Release(now.plus(self.wait_without_rows(now))));
         }
-        // What is already there is taken without waiting; only then the task waits, and counts as idle.
-        let mut polled = self.poll(Duration::ZERO)?;
-        let mut born = now;
-        if may_wait && self.has_opened && matches!(polled, Polled::Pending) {
-            now = self.task.chain.account(now);
-            polled = self.poll(self.wait(now))?;
-            born = self.task.clock.now();
-            TaskCounters::add(&self.task.counters.idle_ns, born.since(now));
-            now = born;
+        // The first turn only learns which partitions there are.
+        let wait = if self.has_opened { self.wait(now) } else { Duration::ZERO };
+        Ok(Advance::Input(Some(now.plus(wait))))
+    }
+
+    /// Gives the chain its next input, if anything but rows is due.
+    fn next(&mut self, now: Nanos) -> Result<bool> {
+        if !self.has_opened && self.task.side_end != Some(SideEnd::Cut) {
+            return Ok(false);
         }
-        self.has_opened = true;
-        if matches!(polled, Polled::End) {
-            self.exhausted()?;
-            return Ok(now);
+        if self.is_exhausted {
+            self.cut(MarkerKind::End)?;
+            return Ok(true);
         }
-        self.parts.watermarks.look(born);
-        self.take(polled, born)?;
-        self.progress(born)?;
-        self.publish(born);
-        self.task.chain.flush_due(self.task.clock.now())?;
-        Ok(self.task.chain.account(now))
+        match self.parts.watermarks.progress() {
+            // A table without event time has no watermark; only its idleness matters.
+            Some(TimeProgress::Watermark(value)) => {
+                self.task.chain.watermark(Stamped { value, born: self.born })?;
+                return Ok(true);
+            }
+            Some(TimeProgress::Idle) => {
+                self.task.chain.idle();
+                return Ok(true);
+            }
+            None => {}
+        }
+        // All sources end at the end of the same epoch.
+        if let Some(last) = self.task.control.stop_after() {
+            self.cut(if self.epoch < last { MarkerKind::Cut } else { MarkerKind::Stop })?;
+            return Ok(true);
+        }
+        if self.task.side_end == Some(SideEnd::Cut) {
+            return Err(Error::internal("the static side was cut, but the job does not stop"));
+        }
+        if self.is_cut_due(now) {
+            self.cut(MarkerKind::Cut)?;
+            return Ok(true);
+        }
+        self.epochs_done()?;
+        Ok(false)
     }
 
     /// Returns what the source returns, but after the partitions that it announces: event time must not advance with
     /// the first of them while a partition that is further behind is still to come.
-    fn poll(&mut self, wait: Duration) -> Result<Polled> {
-        let mut polled = self.parts.source.poll(wait)?;
+    pub(crate) fn receive(&mut self, timeout: Option<Duration>) -> Result<Polled> {
+        let mut polled = self.parts.source.poll(timeout.unwrap_or(LOOK_AROUND))?;
         while let Polled::Opened { partition, name } = polled {
             self.parts.watermarks.opened(partition, name, self.task.clock.now());
             polled = self.parts.source.poll(Duration::ZERO)?;
@@ -283,20 +295,15 @@ impl SourceTask {
         Ok(polled)
     }
 
-    /// Cuts the epoch if its time is over. It also cuts an epoch that another source has cut: a task with both as
-    /// inputs holds that source's rows back until then.
-    fn cut_due(&mut self, now: Nanos) -> Result<()> {
+    /// Whether the epoch ends: its time is over, or another source has cut it. A task with both as inputs holds that
+    /// source's rows back until then.
+    fn is_cut_due(&mut self, now: Nanos) -> bool {
         if (now >= self.next_cut && self.is_granted(now)) || self.task.control.cuts_early(self.epoch) {
             self.task.control.lead(self.epoch, next_cut(now, self.epoch_interval));
         }
         // The last epoch of a job that stops is not cut here: it ends the source. Its grant is stored after the stop,
         // so a source that has seen the grant sees the stop here.
-        while self.epoch <= self.task.control.foremost() && !self.task.control.stops_after(self.epoch) {
-            self.cut(MarkerKind::Cut)?;
-            self.next_cut = self.task.control.next_cut();
-            self.ungranted_since = None;
-        }
-        Ok(())
+        self.epoch <= self.task.control.foremost() && !self.task.control.stops_after(self.epoch)
     }
 
     /// Whether the current epoch may be cut. The time spent waiting for the grant is reported as a cost of
@@ -326,26 +333,24 @@ impl SourceTask {
         next.map_or(LOOK_AROUND, |deadline| deadline.after(now)).min(LOOK_AROUND)
     }
 
-    /// A sink is full: the source is not polled. Its partitions do not become idle meanwhile. Returns the time until
-    /// which the task's time is accounted for.
-    fn hold(&mut self, now: Nanos, may_wait: bool) -> Result<Nanos> {
-        self.task.chain.flush_due(now)?;
-        let now = self.task.chain.account(now);
-        if !may_wait {
-            return Ok(now);
-        }
-        self.task.control.wait_held(self.epoch, self.done, self.wait_without_rows(now));
-        let after = self.task.clock.now();
-        TaskCounters::add(&self.task.counters.backpressured_ns, after.since(now));
-        Ok(after)
+    /// Waits while sources are held back, at most for `timeout`.
+    pub(crate) fn wait_held(&self, timeout: Duration) {
+        self.task.control.wait_held(self.epoch, self.done, timeout);
     }
 
-    fn take(&mut self, polled: Polled, born: Nanos) -> Result<()> {
+    fn take(&mut self, polled: Polled, now: Nanos) -> Result<()> {
+        (self.has_opened, self.born) = (true, now);
+        self.parts.watermarks.look(now);
         match polled {
-            Polled::Opened { partition, name } => self.parts.watermarks.opened(partition, name, born),
+            Polled::Opened { partition, name } => self.parts.watermarks.opened(partition, name, now),
             Polled::Closed(partition) => self.parts.watermarks.closed(partition),
-            Polled::Rows(rows) => self.rows(rows, born)?,
-            Polled::Pending | Polled::End => self.task.chain.pause()?,
+            Polled::Rows(rows) => self.rows(rows, now)?,
+            Polled::Pending => self.task.chain.pause()?,
+            // No more input will come: event time reaches its end, and with it every window.
+            Polled::End => {
+                self.is_exhausted = true;
+                self.task.chain.watermark(Stamped { value: EventTime::MAX, born: now })?;
+            }
         }
         Ok(())
     }
@@ -379,16 +384,6 @@ impl SourceTask {
         Ok(())
     }
 
-    /// Passes on the progress of the partitions' watermarks.
-    fn progress(&mut self, born: Nanos) -> Result<()> {
-        match self.parts.watermarks.progress() {
-            // A table without event time has no watermark; only its idleness matters.
-            Some(Progress::Watermark(value)) => self.task.chain.watermark(Stamped { value, born }),
-            Some(Progress::Idle) => self.task.chain.idle(),
-            None => Ok(()),
-        }
-    }
-
     /// Shows observers the positions of the partitions from time to time, and notifies the user of a partition that
     /// holds the job back.
     fn publish(&mut self, now: Nanos) {
@@ -420,10 +415,24 @@ impl SourceTask {
             state.positions = self.parts.source.positions()?;
             state.partition_watermarks = self.parts.watermarks.partitions();
         }
-        self.task.marker(marker, state)?;
-        self.task.control.cut(self.task.id, epoch);
-        self.epoch = epoch.next();
+        self.cutting = state;
+        self.task.chain.marker(marker);
         Ok(())
+    }
+
+    /// The marker has passed.
+    fn marked(&mut self, marker: Marker, taken: Option<ChainSnapshot>) {
+        let state = std::mem::take(&mut self.cutting);
+        self.task.marked(marker, taken, state);
+        self.task.control.cut(self.task.id, marker.epoch);
+        self.epoch = marker.epoch.next();
+        if marker.kind.closes() {
+            self.task.control.report(self.task.id, Report::SourceFinished);
+            self.ended = Some(marker.epoch);
+        } else {
+            self.next_cut = self.task.control.next_cut();
+            self.ungranted_since = None;
+        }
     }
 
     /// Notifies the source when every sink has written its epochs.
@@ -442,35 +451,13 @@ impl SourceTask {
         self.task.checkpoints_done()
     }
 
-    /// The job stops: all sources end at the end of the same epoch.
-    fn stop(&mut self, last: Epoch) -> Result<()> {
-        while self.epoch < last {
-            self.cut(MarkerKind::Cut)?;
+    /// The last epoch has ended: once it is settled, closes what is open.
+    fn finish(&mut self, last: Epoch) -> Result<Advance> {
+        let control = &self.task.control;
+        if !control.is_settled(last) {
+            return Ok(Advance::Settled(last));
         }
-        self.end(MarkerKind::Stop)
-    }
-
-    /// No more input will come: event time reaches its end, and with it every window.
-    fn exhausted(&mut self) -> Result<()> {
-        self.task.chain.watermark(Stamped { value: EventTime::MAX, born: self.task.clock.now() })?;
-        self.end(MarkerKind::End)
-    }
-
-    /// Cuts the last epoch.
-    fn end(&mut self, kind: MarkerKind) -> Result<()> {
-        let last = self.epoch;
-        let start = self.task.clock.now();
-        self.cut(kind)?;
-        self.task.chain.account(start);
-        self.task.control.report(self.task.id, Report::SourceFinished);
-        self.task.counters.epoch.store(last.0, Relaxed);
-        self.ended = Some(last);
-        Ok(())
-    }
-
-    /// The last epoch has ended: waits until it is done, and closes what is open.
-    fn finish(&mut self, last: Epoch) -> Result<()> {
-        let done = self.task.control.wait_done(last);
+        let done = control.is_done(last);
         if done {
             self.parts.source.epoch_done(last)?;
         }

@@ -1,12 +1,14 @@
 //! A job on one thread: its tasks, its coordinator and its recorder do a step when the caller says so, and nothing
 //! happens in between.
 //!
-//! This is how a simulation drives a job. All parts are those that threads drive; only the waiting is different. A full
-//! channel does not stop a step, but the next step of its sender.
+//! This is how a simulation drives a job. All parts are those that threads drive; only the waiting is different: a task that
+//! would wait does nothing.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Envelope, Result, TaskId};
@@ -14,12 +16,12 @@ use anabranch_operators::{Connectors, StateChange};
 use anabranch_protocol::coordinator::Report;
 use anabranch_state::TaskState;
 
-use crate::assembly::{Assembly, Task};
+use crate::assembly::Assembly;
 use crate::driver::{Driver, Message};
-use crate::inbox_task::Step;
 use crate::job::{Prepared, prepare};
 use crate::recorder::{Recorder, Work};
 use crate::running::Drive;
+use crate::task::{Advance, Input, Task};
 use crate::{Checkpointing, JobHandle, Origin};
 
 /// Sees what passes between the parts of a stepped job, and may change it: a simulation uses it to plant the bugs that
@@ -57,8 +59,6 @@ pub struct SteppedJob {
     handle: JobHandle,
     driver: Driver,
     recorder: Option<(Recorder, Receiver<Work>)>,
-    /// Bytes that may wait on a channel when its sender does a step.
-    channel_bytes: usize,
     tap: Option<Box<dyn Tap>>,
 }
 
@@ -66,9 +66,7 @@ impl SteppedJob {
     /// Takes a job over and creates its tasks, as `Job::start` does. `None`: the job has ended before.
     pub fn start(parts: Parts<'_>) -> Result<Option<SteppedJob>> {
         let Parts { plan, connectors, clock, checkpointing, origin, tap } = parts;
-        let mut unbounded = plan.clone();
-        unbounded.options.channel_bytes = usize::MAX;
-        let (handle, prepared) = prepare(&unbounded, connectors, clock, checkpointing, origin, Drive::Steps)?;
+        let (handle, prepared) = prepare(plan, connectors, clock, checkpointing, origin, Drive::Steps)?;
         let Some(Prepared { assembly, mut driver, recorder }) = prepared else { return Ok(None) };
         let Assembly { views, tasks, .. } = assembly;
         if let Some(running) = &mut driver.running {
@@ -76,7 +74,7 @@ impl SteppedJob {
         }
         handle.shared.show(views.into());
         driver.started();
-        Ok(Some(SteppedJob { handle, driver, recorder, channel_bytes: plan.options.channel_bytes, tap }))
+        Ok(Some(SteppedJob { handle, driver, recorder, tap }))
     }
 
     /// The job for observers, who may also stop it.
@@ -96,29 +94,27 @@ impl SteppedJob {
     pub fn channels(&self, task: usize) -> usize {
         let running = self.driver.running.as_ref();
         match running.and_then(|running| running.stepped.get(task)?.as_ref()) {
-            Some(Task::Inbox(task)) => task.channels(),
+            Some(Stepped { task: Task::Inbox(task), .. }) => task.channels(),
             _ => 0,
         }
     }
 
-    /// One step of a task: it polls its source once, or takes the next envelope of this channel. False if it did
-    /// nothing, because it has ended or has no room downstream.
+    /// One step of a task: it polls its source once, or takes the next envelope of this channel, and does what follows as far
+    /// as there is room downstream. False if it did nothing, because it has ended or there was no room.
     pub fn step(&mut self, task: usize, channel: usize) -> bool {
         let Some(running) = &mut self.driver.running else { return false };
         let Some(place) = running.stepped.get_mut(task) else { return false };
         let Some(stepped) = place else { return false };
-        if stepped.parts().chain.queued_bytes() > self.channel_bytes {
-            return false;
-        }
-        let outcome = match stepped {
-            Task::Source(source) => source.step(),
-            Task::Inbox(inbox) => inbox.step(channel, |envelope| match &mut self.tap {
-                Some(tap) => tap.envelope(task, channel, envelope),
-                None => vec![envelope],
-            }),
-        };
-        if matches!(outcome, Ok(Step::Goes)) {
-            return true;
+        let clock = &stepped.task.parts().clock.clone();
+        let before = stepped.needs;
+        let outcome = stepped.step(clock.as_ref(), channel, |channel, envelope| match &mut self.tap {
+            Some(tap) => tap.envelope(task, channel, envelope),
+            None => vec![envelope],
+        });
+        match outcome {
+            Ok(Advance::Room) => return before != Advance::Room,
+            Ok(Advance::Ended) | Err(_) => {}
+            Ok(_) => return true,
         }
         *place = None;
         let tasks = self.handle.shared.tasks();
@@ -177,5 +173,45 @@ impl SteppedJob {
             }
         }
         self.handle.mailbox.send(message);
+    }
+}
+
+/// A task, and what it needs to go on.
+pub(crate) struct Stepped {
+    task: Task,
+    needs: Advance,
+    /// Envelopes in place of one that was received.
+    given: VecDeque<Input>,
+}
+
+impl Stepped {
+    pub(crate) fn new(task: Task) -> Stepped {
+        Stepped { task, needs: Advance::Continue, given: VecDeque::new() }
+    }
+
+    fn step(
+        &mut self,
+        clock: &dyn Clock,
+        channel: usize,
+        tap: impl FnOnce(usize, Envelope) -> Vec<Envelope>,
+    ) -> Result<Advance> {
+        let is_prepared = self.task.parts().is_prepared();
+        if matches!(self.needs, Advance::Input(_)) && self.given.is_empty() {
+            match self.task.receive(Some(Duration::ZERO), Some(channel))? {
+                Input::Envelope(channel, envelope) if is_prepared => {
+                    let given = tap(channel, envelope).into_iter();
+                    self.given.extend(given.map(|envelope| Input::Envelope(channel, envelope)));
+                }
+                other => self.given.push_back(other),
+            }
+        }
+        loop {
+            let input = matches!(self.needs, Advance::Input(_)).then(|| self.given.pop_front()).flatten();
+            self.needs = self.task.advance(clock.now(), input)?;
+            let goes_on = matches!(self.needs, Advance::Input(_)) && !self.given.is_empty();
+            if self.needs != Advance::Continue && !goes_on {
+                return Ok(self.needs);
+            }
+        }
     }
 }

@@ -110,6 +110,15 @@ fn watermark(ms: i64) -> Envelope {
     Envelope::Watermark(Stamped { value: EventTime(ms), born: Nanos(0) })
 }
 
+/// Sends as a task does: it waits while there is no room.
+fn send(inbox: &Inbox, channel: usize, envelope: Envelope) {
+    let mut next = Some(envelope);
+    while let Some(refused) = next.and_then(|envelope| inbox.offer(channel, envelope, &ManualClock::default())) {
+        inbox.wait_for_room(channel, &refused);
+        next = Some(refused);
+    }
+}
+
 #[test]
 fn a_reader_that_is_woken_returns_whether_it_waits_already_or_not() {
     let interleave = || {
@@ -153,7 +162,7 @@ fn full_channels_pass_everything_in_order_and_no_thread_waits_forever() {
             let inbox = Arc::clone(&inbox);
             thread::spawn(move || {
                 (0..3).for_each(|ms| {
-                    inbox.send(channel, watermark(ms), &ManualClock::default());
+                    send(&inbox, channel, watermark(ms));
                 });
             })
         });
@@ -187,12 +196,13 @@ fn threads_that_wait_at_an_inbox_continue_when_the_job_is_cancelled() {
             ) {}
         });
         let writer = thread::spawn(move || {
-            (0..3).for_each(|ms| {
-                written.send(0, watermark(ms), &ManualClock::default());
-            });
+            (0..3).for_each(|ms| send(&written, 0, watermark(ms)));
         });
         let task = Arc::clone(&control);
-        let waiter = thread::spawn(move || assert!(!task.wait_done(Epoch(1))));
+        let waiter = thread::spawn(move || {
+            task.wait_settled(Epoch(1));
+            assert!(!task.is_done(Epoch(1)));
+        });
         control.cancel();
         [reader, writer, waiter].into_iter().for_each(|thread| thread.join().unwrap());
     };
@@ -221,7 +231,10 @@ fn a_task_that_waits_for_an_epoch_learns_of_it() {
         let control = control(Vec::new());
         let waiters = [0, 1].map(|_| {
             let task = Arc::clone(&control);
-            thread::spawn(move || assert!(task.wait_done(Epoch(2))))
+            thread::spawn(move || {
+                task.wait_settled(Epoch(2));
+                assert!(task.is_done(Epoch(2)));
+            })
         });
         control.set_done(Epoch(1));
         control.set_done(Epoch(2));

@@ -2,7 +2,10 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
 
 use anabranch_dataflow::{ExchangeKind, JobOptions};
-use anabranch_model::{Envelope, ErrorKind, Incarnation, KeyGroups, ManualClock, StageId, TaskId};
+use anabranch_model::{
+    Envelope, ErrorKind, Incarnation, KeyGroups, ManualClock, MarkerKind, PlanVersion, StageId, TaskId,
+};
+use anabranch_operators::Sink;
 use anabranch_protocol::coordinator::Report;
 use arrow::array::{ArrayRef, Int64Array};
 
@@ -104,7 +107,9 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
     let batches: Arc<AtomicUsize> = Arc::default();
     let operator = Box::new(Ungrouped { ahead: EventTime::MIN, batches: Arc::clone(&batches) });
     let mut chain = Chain {
-        links: vec![Link { operator, schema: rows().schema(), output: Output::default(), restored: EventTime::MIN }],
+        links: vec![Link::new(operator, rows().schema())],
+        leaving: VecDeque::new(),
+        agenda: Agenda::Nothing,
         tail: Tail::Exchanges(vec![writer]),
         left: EventTime::MIN,
         idle: false,
@@ -117,12 +122,16 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
         Received::Envelope(_, envelope) => envelope,
         _ => panic!("nothing is sent"),
     };
+    let done = |chain: &mut Chain| assert!(matches!(chain.advance(), Ok(Progress::Ready)));
     chain.watermark(Stamped { value: EventTime(5), born: Nanos(0) }).expect("watermark");
+    done(&mut chain);
     assert!(matches!(take(), Envelope::Watermark(_)));
-    chain.idle().expect("idle");
+    chain.idle();
+    done(&mut chain);
     inbox.set_reached(EventTime(9));
     let mut send = || {
         chain.batch(Stamped { value: rows(), born: Nanos(0) }).expect("batch");
+        done(&mut chain);
         batches.load(Relaxed)
     };
     assert_eq!(send(), 1, "the receiver does not know yet that this task is no longer idle");
@@ -136,6 +145,7 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
     // The receiver was ahead when it learned that, and late rows still pass singly.
     assert!(chain.may_be_behind);
     chain.watermark(Stamped { value: EventTime(9), born: Nanos(0) }).expect("watermark");
+    done(&mut chain);
     chain.batch(Stamped { value: rows(), born: Nanos(0) }).expect("batch");
     assert!(!chain.may_be_behind);
 }
@@ -151,12 +161,9 @@ fn a_cancelled_task_abandons_the_window_that_it_emits() {
         let sink = Written { batches: Arc::clone(&batches), control: Arc::clone(&control) };
         let operator = Box::new(Window { at_once, pieces });
         let mut chain = Chain {
-            links: vec![Link {
-                operator,
-                schema: rows().schema(),
-                output: Output::default(),
-                restored: EventTime::MIN,
-            }],
+            links: vec![Link::new(operator, rows().schema())],
+            leaving: VecDeque::new(),
+            agenda: Agenda::Nothing,
             tail: Tail::Sink(SinkTail::new(Box::new(sink), false)),
             left: EventTime::MIN,
             idle: false,
@@ -165,8 +172,8 @@ fn a_cancelled_task_abandons_the_window_that_it_emits() {
             control: Arc::clone(&control),
             clock,
         };
-        let fired = chain.watermark(Stamped { value: EventTime(1), born: Nanos(0) });
-        let error = fired.expect_err("it is abandoned");
+        chain.watermark(Stamped { value: EventTime(1), born: Nanos(0) }).expect("taken");
+        let error = chain.advance().expect_err("it is abandoned");
         assert_eq!((error.kind(), batches.load(Relaxed)), (ErrorKind::Cancelled, CANCELLED_AFTER));
         // That is not a failure of the task.
         let task = TaskId { stage: StageId(0), index: 0 };
@@ -174,4 +181,55 @@ fn a_cancelled_task_abandons_the_window_that_it_emits() {
         control.report(task, Report::Gone);
         assert!(matches!(messages.try_recv(), Ok(Message::Task(_, _, Report::Gone))));
     }
+}
+
+/// What a full channel does not take waits in the writer: no more than one batch caused, however much the operator emits.
+#[test]
+fn a_chain_goes_on_where_its_tail_had_no_room() {
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
+    let inbox = Arc::new(Inbox::new(1, 100));
+    let sender = ChannelSender { inbox: Arc::clone(&inbox), channel: 0 };
+    let options = JobOptions { batch_rows: 1, ..JobOptions::default() };
+    let owners = (KeyGroups(128), &[][..]);
+    let writer = ExchangeWriter::new(ExchangeKind::Forward, vec![sender], owners, &options, Arc::clone(&clock));
+    let mut chain = Chain {
+        links: vec![Link::new(Box::new(Window { at_once: 0, pieces: BATCHES }), rows().schema())],
+        leaving: VecDeque::new(),
+        agenda: Agenda::Nothing,
+        tail: Tail::Exchanges(vec![writer]),
+        left: EventTime::MIN,
+        idle: false,
+        may_be_behind: false,
+        counters: Arc::default(),
+        control: control(&clock),
+        clock: Arc::clone(&clock),
+    };
+    let take = || match inbox.receive(&[false], Some(std::time::Duration::ZERO), clock.as_ref()) {
+        Received::Envelope(_, envelope) => Some(envelope),
+        _ => None,
+    };
+    chain.watermark(Stamped { value: EventTime(5), born: Nanos(0) }).expect("watermark");
+    let (mut batches, mut stops) = (0, 0);
+    while let Progress::Full = chain.advance().expect("no failure") {
+        stops += 1;
+        assert!(matches!(chain.advance(), Ok(Progress::Full)), "it waits for room");
+        assert!(chain.leaving.len() + chain.links[0].waiting.len() <= 1);
+        while let Some(envelope) = take() {
+            batches += usize::from(matches!(envelope, Envelope::Batch(_)));
+        }
+    }
+    assert!(stops > BATCHES / 4, "{stops}");
+    // A marker passes only when it is in the channel.
+    let marker = Marker { epoch: Epoch(1), version: PlanVersion(1), snapshot: false, kind: MarkerKind::End };
+    chain.marker(marker);
+    let mut passed = chain.advance().expect("no failure");
+    while matches!(passed, Progress::Full) {
+        let Some(envelope) = take() else { panic!("the channel is full, and nothing is there") };
+        assert!(!matches!(envelope, Envelope::Marker(_)), "it is not in the channel yet");
+        batches += usize::from(matches!(envelope, Envelope::Batch(_)));
+        passed = chain.advance().expect("no failure");
+    }
+    assert!(matches!(passed, Progress::Marked(of, None) if of == marker));
+    batches += std::iter::from_fn(take).filter(|envelope| matches!(envelope, Envelope::Batch(_))).count();
+    assert_eq!(batches, BATCHES + 1);
 }

@@ -21,7 +21,7 @@ use super::truth::{Checked, Counts, Truth};
 use super::{Mutation, Options, Run, Seen, Violation};
 
 /// Number of further turns in which the job must end.
-const PROGRESS_WITHIN: u64 = 60_000;
+const PROGRESS_WITHIN: u64 = 120_000;
 /// Turns after the end, in which suspended processes continue.
 const AFTERMATH: u64 = 300;
 /// Largest number of turns of a job from whose savepoint another job starts.

@@ -1,0 +1,62 @@
+//! The end of a chain that writes a table.
+
+use std::collections::VecDeque;
+
+use anabranch_model::{Epoch, Marker, Result};
+use anabranch_operators::{Committable, Sink};
+
+/// A sink, and what it has prepared that is not visible yet.
+pub(crate) struct SinkTail {
+    pub(crate) sink: Box<dyn Sink>,
+    /// The job has checkpoints: they make rows visible, not the end of every epoch.
+    by_checkpoint: bool,
+    prepared: VecDeque<Committable>,
+}
+
+impl SinkTail {
+    pub(crate) fn new(sink: Box<dyn Sink>, by_checkpoint: bool) -> SinkTail {
+        SinkTail { sink, by_checkpoint, prepared: VecDeque::new() }
+    }
+
+    /// The epoch ends: the sink writes its rows, or prepares what a checkpoint will make visible.
+    pub(crate) fn epoch_end(&mut self, marker: Marker) -> Result<()> {
+        match (self.by_checkpoint, marker.snapshot) {
+            (false, _) => self.sink.epoch_end(marker.epoch),
+            (true, false) => self.sink.flush(),
+            (true, true) => {
+                self.prepared.extend(self.sink.prepare_commit(marker.epoch)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether something is prepared and not visible yet.
+    pub(super) fn is_prepared(&self) -> bool {
+        !self.prepared.is_empty()
+    }
+
+    /// What is prepared and not visible yet, oldest first.
+    pub(crate) fn prepared(&self) -> Vec<Committable> {
+        self.prepared.iter().cloned().collect()
+    }
+
+    /// A checkpoint covers everything up to the end of `epoch`.
+    pub(crate) fn commit(&mut self, epoch: Epoch) -> Result<()> {
+        while let Some(committable) = self.prepared.front().filter(|c| c.epoch <= epoch) {
+            self.sink.commit(committable)?;
+            self.prepared.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Makes visible this task's share of what earlier tasks prepared under a completed checkpoint.
+    pub(crate) fn restore(&mut self, prepared: &[Committable], index: u32, parallelism: u32) -> Result<()> {
+        let mut own = prepared.iter().filter(|c| c.task % parallelism == index);
+        own.try_for_each(|committable| self.sink.commit(committable))
+    }
+
+    pub(crate) fn finish(&mut self, done: Option<Epoch>) -> Result<()> {
+        done.map_or(Ok(()), |done| self.commit(done))?;
+        self.sink.finish()
+    }
+}
