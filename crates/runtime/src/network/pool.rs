@@ -2,31 +2,34 @@
 //!
 //! Without it, every large frame would be read into memory that the system has to clear first.
 
+use std::collections::VecDeque;
+
 use arrow::buffer::{Buffer, MutableBuffer};
 
 /// Bodies below this size are left to the allocator.
 const SMALL_BYTES: usize = 16 << 10;
-/// Bodies above this size are not kept.
-const LARGE_BYTES: usize = 4 << 20;
-/// Buffers that are kept.
-const SPARES: usize = 4;
+/// Bytes that are kept, at most. Arrays in use are part of them, and would be in memory anyway.
+const SPARE_BYTES: usize = 8 << 20;
 
-/// The buffers of the last frames.
+/// The buffers of the last frames, the newest last.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    spares: Vec<Buffer>,
-    /// The spare that is replaced next.
-    turn: usize,
+    spares: VecDeque<Buffer>,
+    bytes: usize,
 }
 
 impl Pool {
     /// Memory of at least `bytes`. Its content is of no meaning, but initialized.
     pub(super) fn take(&mut self, bytes: usize) -> MutableBuffer {
         let suits = |spare: &Buffer| spare.strong_count() == 1 && (bytes..=2 * bytes).contains(&spare.len());
-        if let Some(index) = self.spares.iter().position(suits)
-            && let Ok(memory) = self.spares.swap_remove(index).into_mutable()
+        // The newest, because it is in the processor's cache.
+        if let Some(index) = self.spares.iter().rposition(suits)
+            && let Some(spare) = self.spares.remove(index)
         {
-            return memory;
+            self.bytes -= spare.len();
+            if let Ok(memory) = spare.into_mutable() {
+                return memory;
+            }
         }
         MutableBuffer::from_len_zeroed(bytes)
     }
@@ -35,12 +38,13 @@ impl Pool {
     pub(super) fn share(&mut self, memory: MutableBuffer, bytes: usize) -> Buffer {
         let whole = Buffer::from(memory);
         let body = whole.slice_with_length(0, bytes);
-        if (SMALL_BYTES..=LARGE_BYTES).contains(&whole.len()) {
-            if self.spares.len() < SPARES {
-                self.spares.push(whole);
-            } else {
-                self.turn = (self.turn + 1) % SPARES;
-                self.spares[self.turn] = whole;
+        if (SMALL_BYTES..=SPARE_BYTES / 2).contains(&whole.len()) {
+            self.bytes += whole.len();
+            self.spares.push_back(whole);
+            while self.bytes > SPARE_BYTES
+                && let Some(oldest) = self.spares.pop_front()
+            {
+                self.bytes -= oldest.len();
             }
         }
         body
@@ -76,11 +80,17 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded() {
         let mut pool = Pool::default();
-        let bodies = (0..100).map(|_| pool.take(100_000)).collect::<Vec<_>>();
-        let held: Vec<Buffer> = bodies.into_iter().map(|memory| pool.share(memory, 100_000)).collect();
-        assert_eq!((held.len(), pool.spares.len()), (100, SPARES));
-        let large = pool.take(LARGE_BYTES + 1);
-        drop(pool.share(large, 1));
-        assert!(pool.spares.iter().all(|spare| spare.len() <= LARGE_BYTES));
+        let bytes = |pool: &Pool| pool.spares.iter().map(Buffer::len).sum::<usize>();
+        let mut held = Vec::new();
+        for size in [100_000, 30_000, SPARE_BYTES / 2, SPARE_BYTES, 1000, 17_000] {
+            for _ in 0..2 * SPARE_BYTES / size.max(100_000) {
+                let memory = pool.take(size);
+                held.push(pool.share(memory, size));
+                assert_eq!(pool.bytes, bytes(&pool));
+                assert!(pool.bytes <= SPARE_BYTES);
+            }
+            held.clear();
+        }
+        assert!(pool.bytes > SPARE_BYTES / 4);
     }
 }
