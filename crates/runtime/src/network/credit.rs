@@ -24,6 +24,11 @@ impl SendCredit {
         Ok(())
     }
 
+    /// Bytes that may be outstanding, once the receiver has said so.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        (self.limit > 0).then_some(self.limit)
+    }
+
     /// Charges a frame, if it may be sent now.
     pub(crate) fn charge(&mut self, bytes: u64) -> bool {
         let may = self.limit > 0 && fits(self.outstanding, bytes, self.limit);

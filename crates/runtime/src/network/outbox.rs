@@ -54,6 +54,20 @@ impl<T> Outbox<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The limit of a channel, which the receiver sets when the connection begins.
+    pub(crate) fn limit(&self, channel: usize) -> Result<u64, Closed> {
+        let mut state = self.lock();
+        while state.phase == Phase::Open {
+            if let Some(limit) = state.limits[channel].limit() {
+                return Ok(limit);
+            }
+            state.tasks_wait += 1;
+            state = self.credit.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.tasks_wait -= 1;
+        }
+        Err(Closed)
+    }
+
     /// Adds a frame of `bytes`, after waiting for credit. Returns the nanoseconds waited.
     pub(crate) fn send(&self, channel: usize, bytes: u64, frame: T, clock: &dyn Clock) -> Result<u64, Closed> {
         let mut state = self.lock();

@@ -10,12 +10,14 @@ use anabranch_model::{Clock, Envelope, Error, Incarnation, Result};
 
 use super::arrays::malformed;
 use super::connection::{Link, Threads, read_header, write_all};
-use super::frame::{Content, Encoded, Frame, encode};
+use super::frame::{Content, Encoded, Frame, HEADER_BYTES, encode};
 use super::hello::{Hello, broken, place_of};
-use super::outbox::Outbox;
+use super::outbox::{Closed, Outbox};
 
-/// Batches of more bytes are divided: so much is read at once, and passes a limit of this size.
-const FRAME_BYTES_WANTED: usize = 2 << 20;
+/// Batches of more bytes, or of more than half of a channel's limit, are divided.
+const FRAME_BYTES_WANTED: u64 = 2 << 20;
+/// No batch is divided below this number of bytes.
+const FRAME_BYTES_SMALL: u64 = 4 << 10;
 /// Frames are written together up to this number of bytes, while they are in the processor's cache.
 const WRITE_BYTES: u64 = 256 << 10;
 /// Bytes of credits that are read at once.
@@ -63,15 +65,22 @@ impl Outgoing {
 
     /// Sends an envelope, after waiting for credit. Returns the nanoseconds waited. Each channel has one sender.
     pub fn send(&self, channel: u32, envelope: &Envelope) -> Result<u64> {
+        let index = channel as usize;
+        let limit = self.outbox.limit(index).map_err(|Closed| self.ended())?;
+        // With its header, a frame takes at most half of the limit: with what is on its way before it, at most the limit.
+        let bytes_wanted = (limit / 2).saturating_sub(HEADER_BYTES as u64).clamp(FRAME_BYTES_SMALL, FRAME_BYTES_WANTED);
         let mut waited_ns = 0;
-        for encoded in encode(envelope, channel, self.incarnation, FRAME_BYTES_WANTED)? {
+        for encoded in encode(envelope, channel, self.incarnation, bytes_wanted as usize)? {
             let bytes = encoded.frame().bytes();
-            match self.outbox.send(channel as usize, bytes, encoded, self.clock.as_ref()) {
-                Ok(waited) => waited_ns += waited,
-                Err(_) => return self.link.outcome().and_then(|()| Err(Error::cancelled())),
-            }
+            let sent = self.outbox.send(index, bytes, encoded, self.clock.as_ref());
+            waited_ns += sent.map_err(|Closed| self.ended())?;
         }
         Ok(waited_ns)
+    }
+
+    /// What a task gets that sends when the connection has ended.
+    fn ended(&self) -> Error {
+        self.link.outcome().err().unwrap_or_else(Error::cancelled)
     }
 
     /// Bytes of a channel that are queued here, on their way, or not yet taken by the receiving task.

@@ -10,8 +10,8 @@ use anabranch_model::{
     Envelope, Epoch, ErrorKind, EventTime, Incarnation, ManualClock, Marker, MarkerKind, Nanos, PlanVersion, Result,
     Stamped,
 };
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use arrow::datatypes::Int64Type;
+use arrow::array::{ArrayRef, AsArray as _, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{Int64Type, SchemaRef};
 
 use super::super::frame::{Content, FRAME_BYTES_MAX, Frame, HEADER_BYTES, encode};
 use super::super::hello::{Greeting, Hello, WorkerId};
@@ -32,8 +32,11 @@ fn numbers(first: i64, rows: usize) -> RecordBatch {
 }
 
 fn accept(stream: TcpStream, limits: &[u64]) -> Result<(Incoming, Deliveries)> {
-    let schema = numbers(0, 0).schema();
-    let channels = limits.iter().map(|limit| IncomingChannel { schema: Arc::clone(&schema), limit: *limit });
+    accept_of(stream, &numbers(0, 0).schema(), limits)
+}
+
+fn accept_of(stream: TcpStream, schema: &SchemaRef, limits: &[u64]) -> Result<(Incoming, Deliveries)> {
+    let channels = limits.iter().map(|limit| IncomingChannel { schema: Arc::clone(schema), limit: *limit });
     let (sender, deliveries) = channel();
     let deliver = move |channel, envelope, permit| drop(sender.send((channel, envelope, permit)));
     let clock = Arc::new(ManualClock::default());
@@ -45,9 +48,13 @@ fn connect(stream: TcpStream, channels: u32) -> Result<Outgoing> {
 }
 
 fn connection(limits: &[u64]) -> (Outgoing, Incoming, Deliveries) {
+    connection_of(&numbers(0, 0).schema(), limits)
+}
+
+fn connection_of(schema: &SchemaRef, limits: &[u64]) -> (Outgoing, Incoming, Deliveries) {
     let (connected, accepted) = sockets();
     thread::scope(|scope| {
-        let receiver = scope.spawn(|| accept(accepted, limits).unwrap());
+        let receiver = scope.spawn(|| accept_of(accepted, schema, limits).unwrap());
         let outgoing = connect(connected, limits.len() as u32).unwrap();
         let (incoming, deliveries) = receiver.join().unwrap();
         (outgoing, incoming, deliveries)
@@ -67,7 +74,7 @@ fn marker(epoch: u64) -> Envelope {
 fn line(envelope: &Envelope) -> String {
     match envelope {
         Envelope::Batch(batch) => {
-            let numbers = arrow::array::AsArray::as_primitive::<Int64Type>(batch.value.column(0)).values();
+            let numbers = batch.value.column(0).as_primitive::<Int64Type>().values();
             assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1));
             format!("rows from {} to {}", numbers[0], numbers[numbers.len() - 1])
         }
@@ -85,7 +92,7 @@ fn every_channel_keeps_its_order() {
             0 => watermark(channel * 1000 + turn),
             1 => Envelope::Idle,
             2 => marker(turn.unsigned_abs()),
-            _ => rows(&numbers(channel * 1_000_000 + turn * 1000, 1 + (turn as usize * 37) % 700)),
+            _ => rows(&numbers(channel * 1_000_000 + turn * 1000, 1 + (turn as usize * 37) % 480)),
         })
     };
     thread::scope(|scope| {
@@ -148,14 +155,39 @@ fn a_receiver_that_stands_still_bounds_what_the_sender_holds() {
 }
 
 #[test]
-fn a_batch_larger_than_the_limit_passes() {
-    let (outgoing, incoming, deliveries) = connection(&[100]);
+fn batches_larger_than_the_limit_are_divided() {
+    let limit = 10_000;
+    let (outgoing, incoming, deliveries) = connection(&[limit]);
     thread::scope(|scope| {
-        scope.spawn(|| (0..20).try_for_each(|turn| outgoing.send(0, &rows(&numbers(turn, 10_000))).map(drop)));
-        for (turn, (_, envelope, _permit)) in deliveries.iter().take(20).enumerate() {
-            assert_eq!(line(&envelope), format!("rows from {turn} to {}", turn + 9_999));
-            assert!(outgoing.outstanding(0) <= 80_000 + 1000);
+        let sender =
+            scope.spawn(|| (0..20).try_for_each(|turn| outgoing.send(0, &rows(&numbers(turn, 5000))).map(drop)));
+        let mut received = Vec::new();
+        while received.len() < 20 * 5000 {
+            let (_, envelope, _permit) = deliveries.recv().unwrap();
+            assert!(outgoing.outstanding(0) <= limit);
+            let Envelope::Batch(batch) = envelope else { panic!() };
+            received.extend_from_slice(batch.value.column(0).as_primitive::<Int64Type>().values());
         }
+        assert!(received.into_iter().eq((0..20).flat_map(|turn| turn..turn + 5000)));
+        sender.join().unwrap().unwrap();
+    });
+    outgoing.finish().unwrap();
+    incoming.join().unwrap();
+}
+
+/// A row cannot be divided.
+#[test]
+fn a_row_larger_than_the_limit_passes() {
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values(["x".repeat(100_000)]));
+    let batch = RecordBatch::try_from_iter([("t", text)]).unwrap();
+    let (outgoing, incoming, deliveries) = connection_of(&batch.schema(), &[100]);
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| (0..20).try_for_each(|_| outgoing.send(0, &rows(&batch)).map(drop)));
+        for (_, envelope, _permit) in deliveries.iter().take(20) {
+            assert!(matches!(envelope, Envelope::Batch(received) if received.value == batch));
+            assert!(outgoing.outstanding(0) < 100_000 + 1000);
+        }
+        sender.join().unwrap().unwrap();
     });
     outgoing.finish().unwrap();
     incoming.join().unwrap();
