@@ -18,7 +18,8 @@
 //!   repeated start must not reach a later process.
 //! * Sources take grants in the order of their epochs, and stop only when the epoch to stop after is granted.
 //! * Of a group's epochs, a source must report the cut of the [`turn`] and of the last one, and a sink the end of one.
-//!   So the cost of coordination is per group, not per epoch. More reports are harmless.
+//!   So the cost of coordination is per group, not per epoch. More reports are harmless. Reports that arrive together are one input;
+//!   a report is not compared with what all other tasks have done.
 //! * A task that drops rows because the job stops reports that, and acknowledges nothing afterwards.
 //! * A task that finishes sends a last acknowledgement with `finished`, even if its last epoch is not a checkpoint. A
 //!   sink reports that it is gone only when a checkpoint that covers its last epoch is done.
@@ -113,11 +114,14 @@ impl<S: Clone + PartialEq> Coordinator<S> {
     /// Handles an input. [`Coordinator::poll`] then returns the resulting commands.
     pub fn handle(&mut self, now: Nanos, input: Input<S>) {
         if self.phase().is_over() {
-            self.refused += u64::from(matches!(input, Input::Task(..)));
+            self.refused += u64::from(matches!(input, Input::Task(..) | Input::Tasks(..)));
             return;
         }
         match input {
             Input::Task(incarnation, task, report) => self.task(now, incarnation, task, report),
+            Input::Tasks(incarnation, reports) => {
+                reports.into_iter().for_each(|(task, report)| self.task(now, incarnation, task, report));
+            }
             Input::Store(sequence, answer) => {
                 let outcome = self.log.answer(now, sequence, answer, &mut self.commands);
                 self.logged(now, outcome);

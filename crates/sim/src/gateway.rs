@@ -1,7 +1,8 @@
 //! The coordinator's side of the messages between processes: it translates what the coordinator commands for tasks into orders for
 //! workers, and the summaries of workers into the reports of their tasks.
 //!
-//! The coordinator still speaks of tasks, because the embedded engine has no workers. What is here moves into it with the first
+//! The coordinator takes all reports of a summary in one input. It still speaks of tasks, because the embedded engine has no
+//! workers. What is here moves into it with the first
 //! driver that has several processes: the orders that a worker has not taken yet, and the summaries that it has received.
 
 use std::collections::BTreeMap;

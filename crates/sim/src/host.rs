@@ -253,9 +253,7 @@ impl World {
         let all = self.scenario.tasks().all;
         let failed = all.first().map(|task| (*task, Report::Failed { retry: true }));
         let gone = all.iter().map(|task| (*task, Report::Gone));
-        for (task, report) in failed.into_iter().chain(gone) {
-            self.input(host, Input::Task(incarnation, task, report));
-        }
+        self.input(host, Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
     }
 
     /// Sends each worker the orders that it has not taken.
@@ -280,15 +278,17 @@ impl World {
         }
         let Some(coordinator) = &self.hosts[host].coordinator else { return };
         let incarnation = coordinator.incarnation();
-        for (task, report) in self.hosts[host].gateway.heard(process, message) {
-            self.note(|| format!("coordinator {host} hears {task} of incarnation {}: {report:?}", incarnation.0));
-            let forged = match (&report, self.options.mutation) {
-                (Report::Acknowledged { .. }, Some(Mutation::CommitBeforeAllAcknowledged)) => self.scenario.tasks().all,
-                _ => [task].into(),
-            };
-            for task in forged {
-                self.input(host, Input::Task(incarnation, task, report.clone()));
-            }
+        let mut reports = self.hosts[host].gateway.heard(process, message);
+        self.note(|| format!("coordinator {host} hears {process:?} of incarnation {}: {reports:?}", incarnation.0));
+        if self.options.mutation == Some(Mutation::CommitBeforeAllAcknowledged) {
+            let all = self.scenario.tasks().all;
+            let forged = reports.iter().filter(|(_, report)| matches!(report, Report::Acknowledged { .. }));
+            let forged: Vec<_> =
+                forged.flat_map(|(_, report)| all.iter().map(|task| (*task, report.clone()))).collect();
+            reports.extend(forged);
+        }
+        if !reports.is_empty() {
+            self.input(host, Input::Tasks(incarnation, reports));
         }
         if self.hosts[host].is_active() {
             self.tell(host, process, REPEAT);
@@ -327,9 +327,8 @@ impl World {
         let (incarnation, tasks) = (coordinator.incarnation(), gateway.unfinished(process));
         if at_work && !tasks.is_empty() {
             self.truth.loses(incarnation, process);
-            for task in tasks {
-                self.input(host, Input::Task(incarnation, task, Report::Failed { retry: true }));
-            }
+            let failed = tasks.into_iter().map(|task| (task, Report::Failed { retry: true }));
+            self.input(host, Input::Tasks(incarnation, failed.collect()));
         }
     }
 

@@ -145,7 +145,8 @@ fn config(rng: &mut Rng) -> Config {
         group_size,
         // Sometimes checkpoints are taken only on request.
         checkpoint_interval: Some(ms(if rng.below(5) == 0 { 3_600_000 } else { rng.below(300) })),
-        checkpoint_timeout: ms(50 + rng.below(450)),
+        // Longer than all delays of a checkpoint together: without faults it succeeds.
+        checkpoint_timeout: ms(140 + rng.below(200)),
         checkpoint_failures_max: rng.below(3) as u32,
         checkpoints_kept: 1 + rng.below(3) as usize,
         start_timeout: ms(800),

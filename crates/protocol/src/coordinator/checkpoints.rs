@@ -9,6 +9,7 @@
 //! is committed at a time. From then on it belongs to the log and cannot be aborted: either it is committed, or this
 //! coordinator is fenced.
 
+use std::collections::btree_map::Entry::Vacant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub(super) const TABLE: &[Transition] = &[
 #[derive(Debug)]
 struct Pending<S> {
     acknowledged: BTreeMap<TaskId, S>,
+    /// Number of tasks that have acknowledged it or had finished by its epoch: a report is not compared with those of all tasks.
+    covered: usize,
     /// Set at the first sign that the epoch has ended at some task.
     deadline: Option<Nanos>,
 }
@@ -119,7 +122,8 @@ impl<S: Clone> Checkpoints<S> {
         if self.request == Request::Open {
             self.request = Request::Triggered(epoch);
         }
-        self.pending.insert(epoch, Pending { acknowledged: BTreeMap::new(), deadline: None });
+        let covered = self.finished.values().filter(|(end, _)| *end <= epoch).count();
+        self.pending.insert(epoch, Pending { acknowledged: BTreeMap::new(), covered, deadline: None });
     }
 
     /// Some task has reached the end of the epoch.
@@ -134,32 +138,34 @@ impl<S: Clone> Checkpoints<S> {
             return;
         }
         self.reached(now, epoch);
-        if finished {
-            self.finished.entry(task).or_insert_with(|| (epoch, snapshot.clone()));
+        if finished && !self.finished.contains_key(&task) {
+            self.finished.insert(task, (epoch, snapshot.clone()));
+            for (_, pending) in self.pending.range_mut(epoch..) {
+                pending.covered += usize::from(!pending.acknowledged.contains_key(&task));
+            }
         }
-        if let Some(pending) = self.pending.get_mut(&epoch) {
-            pending.acknowledged.entry(task).or_insert(snapshot);
+        let had_finished = self.finished.get(&task).is_some_and(|(end, _)| *end <= epoch);
+        if let Some(pending) = self.pending.get_mut(&epoch)
+            && let Vacant(vacant) = pending.acknowledged.entry(task)
+        {
+            vacant.insert(snapshot);
+            pending.covered += usize::from(!had_finished);
         }
     }
 
-    /// The snapshots of all tasks for this epoch, or `None` if some are missing.
-    fn complete(&self, epoch: Epoch, acknowledged: &BTreeMap<TaskId, S>) -> Option<BTreeMap<TaskId, S>> {
-        // Asked at each report: nothing is copied before all are there.
-        if acknowledged.len() + self.finished.len() < self.tasks.len() {
-            return None;
-        }
+    /// The snapshots of all tasks for this epoch, which all have acknowledged or had finished by then.
+    fn snapshots(&self, epoch: Epoch, acknowledged: &BTreeMap<TaskId, S>) -> Option<BTreeMap<TaskId, S>> {
         let snapshot = |task: &TaskId| {
             let last = || self.finished.get(task).filter(|(end, _)| *end <= epoch).map(|(_, snapshot)| snapshot);
-            Some((*task, acknowledged.get(task).or_else(last)?))
+            Some((*task, acknowledged.get(task).or_else(last)?.clone()))
         };
-        let all: Option<Vec<(TaskId, &S)>> = self.tasks.iter().map(snapshot).collect();
-        Some(all?.into_iter().map(|(task, snapshot)| (task, snapshot.clone())).collect())
+        self.tasks.iter().map(snapshot).collect()
     }
 
     /// The epoch at whose end the last task finished, once all have.
     fn end(&self) -> Option<Epoch> {
         let all = self.finished.len() == self.tasks.len();
-        self.finished.values().map(|(epoch, _)| *epoch).max().filter(|_| all)
+        if all { self.finished.values().map(|(epoch, _)| *epoch).max() } else { None }
     }
 
     /// Whether every task has finished and a committed checkpoint says so.
@@ -172,11 +178,12 @@ impl<S: Clone> Checkpoints<S> {
         if self.committing.is_some() || !self.is_enabled() {
             return Vec::new();
         }
-        let newest = self.pending.iter().rev();
-        let mut ready = newest.filter_map(|(epoch, p)| Some((*epoch, self.complete(*epoch, &p.acknowledged)?))).next();
+        let covered = |(_, pending): &(&Epoch, &Pending<S>)| pending.covered >= self.tasks.len();
+        let newest = self.pending.iter().rev().find(covered);
+        let mut ready = newest.and_then(|(epoch, p)| Some((*epoch, self.snapshots(*epoch, &p.acknowledged)?)));
         if ready.is_none() && self.pending.is_empty() {
             let end = self.end().filter(|end| *end > self.committed);
-            ready = end.and_then(|end| Some((end, self.complete(end, &BTreeMap::new())?)));
+            ready = end.and_then(|end| Some((end, self.snapshots(end, &BTreeMap::new())?)));
         }
         let Some((epoch, tasks)) = ready else { return Vec::new() };
         self.committing = Some(epoch);
@@ -219,5 +226,52 @@ impl<S: Clone> Checkpoints<S> {
     pub(super) fn expired(&self, now: Nanos) -> Option<Epoch> {
         let over = |pending: &Pending<S>| pending.deadline.is_some_and(|at| at <= now);
         self.pending.iter().find(|(_, pending)| over(pending)).map(|(epoch, _)| *epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::StageId;
+
+    use super::*;
+
+    /// Calls `visit` with every order of `items`.
+    fn orders<T: Copy>(items: &mut Vec<T>, from: usize, visit: &mut impl FnMut(&[T])) {
+        if from == items.len() {
+            visit(items);
+        }
+        for at in from..items.len() {
+            items.swap(from, at);
+            orders(items, from + 1, visit);
+            items.swap(from, at);
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_is_complete_when_each_task_has_acknowledged_it_or_had_finished_in_any_order_of_reports() {
+        let task = |index| TaskId { stage: StageId(0), index };
+        // Task, epoch, and whether it is the last snapshot.
+        let mut reports = vec![(0, 8, false), (0, 9, true), (1, 7, true), (1, 8, false), (2, 8, true), (2, 8, true)];
+        let mut completed = 0;
+        orders(&mut reports, 0, &mut |reports| {
+            let mut checkpoints: Checkpoints<u32> =
+                Checkpoints::new(Nanos(0), (0..3).map(task).collect(), Some(Duration::ZERO), Duration::MAX, Epoch(0));
+            checkpoints.trigger(Nanos(0), Epoch(8));
+            for (count, (index, epoch, finished)) in reports.iter().enumerate() {
+                checkpoints.acknowledged(Nanos(0), task(*index), Epoch(*epoch), *index, *finished);
+                let known = &reports[..=count];
+                let covers = |index| {
+                    known.iter().any(|(of, epoch, last)| *of == index && (*epoch == 8 || (*last && *epoch < 8)))
+                };
+                let steps = checkpoints.steps();
+                assert_eq!(!steps.is_empty(), (0..3).all(covers), "{known:?}");
+                if let [Step::Commit(epoch, tasks)] = &steps[..] {
+                    assert_eq!((*epoch, tasks.len()), (Epoch(8), 3));
+                    completed += 1;
+                    return;
+                }
+            }
+        });
+        assert_eq!(completed, 720);
     }
 }

@@ -45,9 +45,14 @@ pub(super) struct Grants {
     turn: Epoch,
     /// Last epoch cut by each source that still runs.
     sources: BTreeMap<TaskId, Epoch>,
+    /// How many of them have not cut the turn.
+    behind: usize,
     /// Last epoch ended by each sink.
     sinks: BTreeMap<TaskId, Epoch>,
+    /// Every sink has ended this epoch.
     done: Epoch,
+    /// How many sinks have ended no later one.
+    slowest: usize,
     stopping: bool,
 }
 
@@ -58,38 +63,44 @@ impl Grants {
             granted: from,
             turn: from,
             sources: tasks.sources.iter().map(|task| (*task, from)).collect(),
+            behind: 0,
             sinks: tasks.sinks.iter().map(|task| (*task, from)).collect(),
             done: from,
+            slowest: tasks.sinks.len(),
             stopping: false,
         }
     }
 
     pub(super) fn cut(&mut self, task: TaskId, epoch: Epoch) {
         if let Some(cut) = self.sources.get_mut(&task) {
+            self.behind -= usize::from(*cut < self.turn && epoch >= self.turn);
             *cut = epoch.max(*cut);
         }
     }
 
     pub(super) fn source_finished(&mut self, task: TaskId) {
-        self.sources.remove(&task);
+        let cut = self.sources.remove(&task);
+        self.behind -= usize::from(cut.is_some_and(|cut| cut < self.turn));
     }
 
     /// A sink ended an epoch. Returns the epoch that is done now, if that is a later one.
     pub(super) fn ended(&mut self, task: TaskId, epoch: Epoch) -> Option<Epoch> {
-        if let Some(ended) = self.sinks.get_mut(&task) {
-            *ended = epoch.max(*ended);
+        let ended = self.sinks.get_mut(&task)?;
+        let was_slowest = *ended == self.done && epoch > *ended;
+        *ended = epoch.max(*ended);
+        self.slowest -= usize::from(was_slowest);
+        // Only the last of the slowest sinks is compared with all others.
+        if !was_slowest || self.slowest > 0 {
+            return None;
         }
-        let done = self.sinks.values().copied().min()?;
-        (done > self.done).then(|| {
-            self.done = done;
-            done
-        })
+        self.done = self.sinks.values().copied().min()?;
+        self.slowest = self.sinks.values().filter(|ended| **ended == self.done).count();
+        Some(self.done)
     }
 
     /// Whether the next group is due.
     pub(super) fn is_due(&self) -> bool {
-        let slowest = self.sources.values().min();
-        !self.stopping && slowest.is_some_and(|slowest| *slowest >= self.turn)
+        !self.stopping && !self.sources.is_empty() && self.behind == 0
     }
 
     /// Whether no group will be granted any more.
@@ -107,6 +118,7 @@ impl Grants {
         let group = Group { first: self.granted.next(), last: Epoch(self.granted.0 + epochs.max(1)) };
         self.granted = group.last;
         self.turn = turn(group);
+        self.behind = self.sources.values().filter(|cut| **cut < self.turn).count();
         group
     }
 

@@ -68,6 +68,8 @@ impl<S> Entry<S> {
 pub enum Input<S> {
     /// A task of an incarnation reports.
     Task(Incarnation, TaskId, Report<S>),
+    /// What the tasks of a worker report together.
+    Tasks(Incarnation, Vec<(TaskId, Report<S>)>),
     /// The store's answer to [`Command::Append`] or [`Command::Read`] of this sequence number.
     Store(u64, Answer<S>),
     /// A group was coordinated: the time that took, and the time of the whole group.

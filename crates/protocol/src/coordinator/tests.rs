@@ -169,6 +169,20 @@ fn a_checkpoint_is_committed_with_the_last_acknowledgement_and_not_before() {
 }
 
 #[test]
+fn the_reports_of_a_worker_are_handled_together() {
+    let mut bench = Bench::running(config());
+    let reports = [Report::EpochCut(Epoch(2)), Report::EpochEnded(Epoch(1)), Report::EpochCut(Epoch(3))];
+    let of_worker = |incarnation| {
+        let reports = (0..3).flat_map(|index| reports.iter().map(move |report| (task(index), report.clone())));
+        Input::Tasks(Incarnation(incarnation), reports.collect())
+    };
+    bench.tell(of_worker(1));
+    assert_eq!(bench.commands(), [Command::EpochDone(ONE, Epoch(1)), grant(1, 5, 8, false)]);
+    bench.tell(of_worker(0));
+    assert_eq!((bench.commands(), bench.coordinator.refused()), (vec![], 9));
+}
+
+#[test]
 fn a_stop_grants_one_epoch_more_and_ends_when_its_checkpoint_is_done_and_all_tasks_are_gone() {
     let mut bench = Bench::running(config());
     bench.tell(Input::Stop);
