@@ -3,6 +3,8 @@
 mod json;
 mod nested;
 
+pub(crate) use self::nested::plain_map;
+
 use std::any::TypeId;
 
 use datafusion_sql::sqlparser::ast::Expr;

@@ -1,12 +1,17 @@
 //! `MAP[key, value, ...]`, and conversions to types that have maps.
 
 use anabranch_dataflow::sql_name;
-use datafusion_sql::sqlparser::ast::{CastKind, DataType, Expr, Ident, Map, MapEntry, ObjectName, ObjectNamePart};
+use datafusion_sql::sqlparser::ast::{
+    Array, CastKind, DataType, Expr, Ident, Map, MapEntry, ObjectName, ObjectNamePart,
+};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
 use crate::types::parse_type;
+
+/// The word before the brackets.
+const MAP: &str = "MAP";
 
 type Parsed<T = Expr> = Result<T, ParserError>;
 
@@ -17,7 +22,8 @@ pub(super) fn parse_map(parser: &mut Parser) -> Option<Parsed> {
 }
 
 fn map(parser: &mut Parser) -> Parsed {
-    let start = parser.next_token().span.start;
+    let word = parser.next_token().span;
+    let start = word.start;
     parser.next_token();
     let mut parts = Vec::new();
     if parser.peek_token_ref().token != Token::RBracket {
@@ -30,12 +36,18 @@ fn map(parser: &mut Parser) -> Parsed {
     if parts.len() % 2 == 1 {
         return Err(error("MAP[...] needs a value after each key", start));
     }
-    let mut entries = Vec::with_capacity(parts.len() / 2);
-    let mut parts = parts.into_iter();
-    while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
-        entries.push(MapEntry { key: Box::new(key), value: Box::new(value) });
-    }
-    Ok(Expr::Map(Map { entries }))
+    // This form has the text that was parsed; the library's form of a map has not.
+    let value = Box::new(Expr::Array(Array { elem: parts, named: false }));
+    Ok(Expr::Prefixed { prefix: Ident::with_span(word, MAP), value })
+}
+
+/// The library's form of a map, if `expr` is one.
+pub(crate) fn plain_map(expr: &Expr) -> Option<Expr> {
+    let Expr::Prefixed { prefix, value } = expr else { return None };
+    let Expr::Array(array) = value.as_ref() else { return None };
+    let entry = |pair: &[Expr]| MapEntry { key: Box::new(pair[0].clone()), value: Box::new(pair[1].clone()) };
+    let entries = || array.elem.chunks_exact(2).map(entry).collect();
+    (prefix.value == MAP).then(|| Expr::Map(Map { entries: entries() }))
 }
 
 /// The `CAST` or `TRY_CAST` that begins here, if it is one. The library's parser does not know Flink's `MAP`.

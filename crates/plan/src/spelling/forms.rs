@@ -8,6 +8,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use super::text;
+use crate::dialect::plain_map;
 use crate::place::at;
 
 /// The plain call for `expr`, if it is such a form.
@@ -36,6 +37,7 @@ pub(super) fn plain_call(expr: &Expr) -> Result<Option<Expr>> {
             (name, std::iter::once(expr.as_ref()).chain(trim_what.as_deref()).chain(listed).collect())
         }
         Expr::Extract { field, expr: time, .. } => (extract(field, expr)?, vec![time.as_ref()]),
+        Expr::Prefixed { .. } => return Ok(plain_map(expr)),
         Expr::Cast { kind, expr, data_type, .. } => return Ok(fixed_length(kind, expr, data_type)),
         Expr::Floor { expr, field } => return Ok(Some(rounded("floor", expr, field))),
         Expr::Ceil { expr, field } => return Ok(Some(rounded("ceil", expr, field))),

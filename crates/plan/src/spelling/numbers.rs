@@ -8,11 +8,8 @@ use datafusion_sql::sqlparser::ast::{
 /// they fit.
 pub(super) fn settle(expr: &mut Expr) {
     match expr {
+        // The keys and values of a map are one too.
         Expr::Array(Array { elem, .. }) => elem.iter_mut().for_each(narrow),
-        Expr::Map(map) => map.entries.iter_mut().for_each(|entry| {
-            narrow(&mut entry.key);
-            narrow(&mut entry.value);
-        }),
         Expr::Function(function) if is_of_arrays(&function.name.to_string()) => {
             let FunctionArguments::List(list) = &mut function.args else { return };
             for arg in &mut list.args {

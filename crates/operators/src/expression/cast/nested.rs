@@ -94,8 +94,32 @@ pub(super) fn map(array: &MapArray, entries: &FieldRef, ordered: bool, safe: boo
     let keys = converted(array.keys(), key.data_type(), safe)?;
     let values = converted(array.values(), value.data_type(), safe)?;
     let nulls = fitting(array.offsets(), array.nulls(), &[(array.keys(), &keys), (array.values(), &values)]);
-    let entry = StructArray::try_new(fields.clone(), vec![keys, values], None);
-    Ok(Arc::new(MapArray::try_new(Arc::clone(entries), array.offsets().clone(), entry?, nulls, ordered)?))
+    let (offsets, keys, values) = match keys.null_count() {
+        0 => (array.offsets().clone(), keys, values),
+        // A key must not be NULL, even where nobody sees it.
+        _ => without_hidden(array.offsets(), nulls.as_ref(), &keys, &values)?,
+    };
+    let entry = StructArray::try_new(fields.clone(), vec![keys, values], None)?;
+    Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, entry, nulls, ordered)?))
+}
+
+/// The entries without those of rows that are NULL.
+fn without_hidden(
+    offsets: &OffsetBuffer<i32>,
+    nulls: Option<&NullBuffer>,
+    keys: &ArrayRef,
+    values: &ArrayRef,
+) -> Result<(OffsetBuffer<i32>, ArrayRef, ArrayRef)> {
+    let (mut kept, mut lengths) = (Vec::new(), Vec::new());
+    for (row, bounds) in offsets.windows(2).enumerate() {
+        let before = kept.len();
+        if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
+            kept.extend((bounds[0]..bounds[1]).filter_map(|place| u32::try_from(place).ok()));
+        }
+        lengths.push(kept.len() - before);
+    }
+    let kept = UInt32Array::from(kept);
+    Ok((OffsetBuffer::from_lengths(lengths), take(keys, &kept, None)?, take(values, &kept, None)?))
 }
 
 /// Texts of elements.
@@ -186,4 +210,55 @@ pub(super) fn rows(array: &StructArray, safe: bool, text: &mut StringViewBuilder
         array.is_valid(row) && !fields.iter().any(|field| field.is_missing(row))
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, StringArray};
+    use arrow::datatypes::{Field, Int8Type};
+
+    use super::*;
+
+    fn map_type(key: DataType, value: DataType) -> DataType {
+        let entry = vec![Field::new("key", key, false), Field::new("value", value, true)];
+        DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entry.into()), false)), false)
+    }
+
+    /// Three rows between others, of which the second one is NULL and has an entry that nobody sees. Values of other rows, and
+    /// of that one, do not fit.
+    fn maps() -> ArrayRef {
+        let DataType::Map(field, ordered) = map_type(DataType::Utf8, DataType::Int64) else { panic!("a map") };
+        let DataType::Struct(fields) = field.data_type().clone() else { panic!("entries") };
+        let keys: ArrayRef = Arc::new(StringArray::from(vec!["z", "a", "b", "hidden", "c", "z"]));
+        let values: ArrayRef =
+            Arc::new(Int64Array::from(vec![Some(1000), Some(1), None, Some(1000), Some(3), Some(1000)]));
+        let entries = StructArray::new(fields, vec![keys, values], None);
+        let nulls = NullBuffer::from(vec![true, true, false, true, true]);
+        let offsets = OffsetBuffer::from_lengths([1, 2, 1, 1, 1]);
+        Arc::new(MapArray::new(field, offsets, entries, Some(nulls), ordered).slice(1, 3))
+    }
+
+    #[test]
+    fn maps_are_converted_by_their_own_entries() {
+        let small = convert(&maps(), &map_type(DataType::Utf8View, DataType::Int8), false).expect("they fit");
+        let small = small.as_map();
+        assert!(small.is_null(1) && small.value(0).len() == 2 && small.value(2).len() == 1);
+        let values: Vec<_> = small.values().as_primitive::<Int8Type>().iter().collect();
+        assert_eq!(values, [Some(1), None, Some(3)]);
+        let text = convert(&maps(), &DataType::Utf8View, false).expect("texts");
+        let text: Vec<_> = text.as_string_view().iter().collect();
+        assert_eq!(text, [Some("{a=1, b=NULL}"), None, Some("{c=3}")]);
+    }
+
+    #[test]
+    fn a_map_with_an_entry_that_does_not_fit_is_null() {
+        let numbers = map_type(DataType::Int64, DataType::Int64);
+        assert!(convert(&maps(), &numbers, false).is_err());
+        assert_eq!(convert(&maps(), &numbers, true).expect("NULL").null_count(), 3);
+        let lists =
+            ListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>([Some([Some(1)]), Some([Some(1000)])]);
+        let item: FieldRef = Arc::new(Field::new("item", DataType::Int8, true));
+        let lists = list(&lists, &item, true).expect("lists");
+        assert!(lists.is_valid(0) && lists.is_null(1));
+    }
 }
