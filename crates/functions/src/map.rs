@@ -13,7 +13,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::Int32Type;
 use datafusion_common::Result;
 
-use self::build::{Maps, maps};
+use self::build::{Entries, Maps, maps};
 pub(crate) use self::types::{coerce, has_map};
 pub use self::types::{map_type, parts};
 use crate::arguments::{Arguments, primitives};
@@ -74,36 +74,20 @@ fn make_map(arguments: &Arguments) -> Result<ArrayRef> {
     let columns: Vec<&ArrayRef> = sources.iter().map(|(keys, _)| *keys).collect();
     let keys = Keys::new(&columns)?;
     let key_of = |pair: usize, row: usize| (pair, arguments.index(2 * pair, row));
-    // For each pair, the pair before it that has the same key.
-    let repeats = |row: usize| -> Vec<Option<usize>> {
-        let same = |pair: usize, other: usize| keys.equal(key_of(pair, row), key_of(other, row));
-        (0..pairs).map(|pair| (0..pair).find(|other| same(pair, *other))).collect()
-    };
-    let constant = (0..pairs).all(|pair| arguments.is_constant(2 * pair)).then(|| repeats(0));
-    let mut seen = Vec::new();
+    let value_of = |pair: usize, row: usize| (pair, arguments.index(2 * pair + 1, row));
+    let all = |row: usize| (0..pairs).map(move |pair| (key_of(pair, row), value_of(pair, row)));
+    // Constant keys are compared once.
+    let constant = (0..pairs).all(|pair| arguments.is_constant(2 * pair)).then(|| {
+        let mut entries = Entries::default();
+        entries.add(&keys, all(0));
+        entries
+    });
     maps(arguments, &sources, |row, entries| {
-        let start = entries.len();
-        let computed;
-        let repeats = match &constant {
-            Some(repeats) => repeats,
-            None => {
-                computed = repeats(row);
-                &computed
+        match &constant {
+            Some(known) => {
+                known.pairs().for_each(|(key, value)| entries.push(key_of(key.0, row), value_of(value.0, row)));
             }
-        };
-        seen.clear();
-        for (pair, repeated) in repeats.iter().enumerate() {
-            let value = (pair, arguments.index(2 * pair + 1, row));
-            match repeated.and_then(|first: usize| seen.get(first).copied()) {
-                Some(place) => {
-                    entries.replace(start + place, value);
-                    seen.push(place);
-                }
-                None => {
-                    seen.push(entries.len() - start);
-                    entries.push(key_of(pair, row), value);
-                }
-            }
+            None => entries.add(&keys, all(row)),
         }
         Ok(Some(()))
     })

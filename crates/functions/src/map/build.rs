@@ -68,8 +68,12 @@ pub(super) struct Entries {
 
 impl Entries {
     /// Entries of all rows.
-    pub(super) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.keys.len()
+    }
+
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (Place, Place)> {
+        self.keys.iter().copied().zip(self.values.iter().copied())
     }
 
     pub(super) fn push(&mut self, key: Place, value: Place) {
@@ -78,7 +82,7 @@ impl Entries {
     }
 
     /// Gives an entry another value.
-    pub(super) fn replace(&mut self, entry: usize, value: Place) {
+    fn replace(&mut self, entry: usize, value: Place) {
         self.values[entry] = value;
     }
 

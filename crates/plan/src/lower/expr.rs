@@ -4,12 +4,12 @@ use anabranch_dataflow::{BinaryOp, Expr, Literal};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::DataType;
 use datafusion_expr::expr::ScalarFunction;
-use datafusion_expr::{Expr as Logical, ExprSchemable, Operator};
+use datafusion_expr::{BinaryExpr, Expr as Logical, ExprSchemable, Operator};
 
 use super::column_index::ColumnIndex;
 use super::literal::constant;
 use crate::exact::{Meaning, meaning};
-use crate::maps::shown;
+use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::spelling::similar_regex;
 
@@ -28,6 +28,7 @@ pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usiz
             Expr::balanced(op, operands).ok_or_else(|| Error::internal("an operator without operands"))?
         }
         Logical::BinaryExpr(binary) => {
+            check_comparison(binary, schema)?;
             Expr::Binary { op: binary_op(binary.op, expr)?, left: boxed(&binary.left)?, right: boxed(&binary.right)? }
         }
         Logical::Not(inner) => Expr::Not(boxed(inner)?),
@@ -90,6 +91,18 @@ fn function_call(call: &ScalarFunction, args: Vec<Expr>, returns: DataType, sche
     let constants: Vec<Option<&str>> = args.iter().map(constant_text).collect();
     let fails = anabranch_functions::may_fail(&function, &constants, &returns);
     Ok(Expr::Call { function, args, returns, fails })
+}
+
+/// Comparisons of maps are calls of a function by now, except those that the optimizer has made of subqueries.
+fn check_comparison(binary: &BinaryExpr, schema: &ColumnIndex) -> Result<()> {
+    use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
+    if !matches!(binary.op, Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom) {
+        return Ok(());
+    }
+    match binary.left.get_type(schema) {
+        Ok(data_type) if has_map(&data_type) => Err(not_comparable(&shown(&binary.left), &data_type)),
+        _ => Ok(()),
+    }
 }
 
 /// The operands of a chain of one operator, from left to right.
