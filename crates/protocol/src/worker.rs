@@ -144,16 +144,13 @@ impl<S: Clone> Worker<S> {
         self.fence = fence;
         // Another coordinator may have declared this worker lost; only what this one has heard extends the lease.
         self.contact = if newer || adopted { heard } else { self.contact.max(heard) };
-        match &mut self.hosted {
+        match &self.hosted {
             Some(hosted) if newer => {
                 let old = hosted.incarnation;
                 self.next = None;
                 self.cancel(old);
             }
-            Some(hosted) if hosted.incarnation == fence.incarnation && adopted => {
-                hosted.adopted();
-                self.outbox.adopted(now);
-            }
+            Some(hosted) if hosted.incarnation == fence.incarnation && adopted => self.outbox.adopted(now),
             Some(hosted) if hosted.incarnation == fence.incarnation => self.outbox.received(received),
             _ => {}
         }

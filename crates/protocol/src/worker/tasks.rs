@@ -32,7 +32,7 @@ struct Pending<S> {
     declined: bool,
     /// Every task has a snapshot of its own or its last one, or a task has declined.
     complete: bool,
-    /// Number of the first summary with it in this term; 0: none yet.
+    /// Number of the first summary with it; 0: none yet.
     sent: u64,
 }
 
@@ -253,12 +253,6 @@ impl<S: Clone> Hosted<S> {
         if let Some(task) = self.tasks.first().map(|task| task.id) {
             self.fail(task, true);
         }
-    }
-
-    /// Another coordinator has received nothing yet.
-    pub(super) fn adopted(&mut self) {
-        self.pending.iter_mut().for_each(|pending| pending.sent = 0);
-        self.last_sent = 0;
     }
 
     /// What is to be reported under this number, when summaries up to `received` were acknowledged.

@@ -295,6 +295,97 @@ fn a_declined_checkpoint_is_reported_once_and_not_completed() {
 }
 
 #[test]
+fn the_lease_is_over_even_if_the_answer_that_would_extend_it_has_waited_for_a_suspended_process() {
+    let mut bench = Bench::running();
+    bench.now = Nanos(100 * MS);
+    bench.message(bench.fence, None);
+    let commands = bench.commands();
+    assert!(matches!(commands[0], Command::Tasks(_, Order::Cancel)), "{commands:?}");
+}
+
+#[test]
+fn only_what_the_new_coordinator_has_heard_extends_the_lease() {
+    let mut bench = Bench::running();
+    bench.pass(60);
+    bench.message(bench.fence, None);
+    let adopts = FromCoordinator { fence: fence(2, 1), heard: Nanos(20 * MS), received: 0, order: None };
+    bench.worker.handle(bench.now, Input::Message(adopts));
+    bench.commands();
+    bench.fence = fence(2, 1);
+    bench.pass(59);
+    assert!(!bench.commands().iter().any(|command| matches!(command, Command::Tasks(..))));
+    bench.pass(1);
+    assert!(matches!(bench.commands()[..], [Command::Tasks(_, Order::Cancel), ..]));
+}
+
+/// The tasks of incarnation 1 are still ending.
+fn ending_for(incarnation: u64) -> Bench {
+    let mut bench = Bench::running();
+    bench.fence = fence(1, incarnation);
+    bench.order(Order::Start { tasks: tasks(3), from: None });
+    assert_eq!(bench.orders(), [Order::Cancel]);
+    bench
+}
+
+fn all_gone(bench: &mut Bench) {
+    for index in 0..3 {
+        bench.worker.handle(bench.now, Input::Task(Incarnation(1), task(index), Report::Gone));
+    }
+}
+
+#[test]
+fn an_incarnation_that_is_cancelled_while_it_waits_for_an_older_one_does_not_start() {
+    let mut bench = ending_for(2);
+    bench.order(Order::Cancel);
+    bench.order(Order::Start { tasks: tasks(3), from: None });
+    all_gone(&mut bench);
+    let [summary] = &bench.sent()[..] else { panic!("one summary") };
+    assert!(summary.gone);
+    let mut without_repetition = ending_for(2);
+    without_repetition.order(Order::Cancel);
+    all_gone(&mut without_repetition);
+    assert!(without_repetition.sent()[0].gone);
+}
+
+#[test]
+fn a_start_that_waits_for_an_older_incarnation_is_as_old_as_its_last_repetition() {
+    for (repeated, starts) in [(false, false), (true, true)] {
+        let mut bench = ending_for(2);
+        bench.pass(90);
+        if repeated {
+            bench.order(Order::Start { tasks: tasks(3), from: None });
+        }
+        bench.pass(30);
+        bench.message(bench.fence, None);
+        all_gone(&mut bench);
+        assert_eq!(matches!(bench.orders()[..], [Order::Start { .. }]), starts);
+    }
+}
+
+#[test]
+fn a_source_that_finishes_is_no_longer_waited_for() {
+    let mut bench = Bench::new();
+    let sources = [task(0), task(1)].into();
+    bench.order(Order::Start { tasks: Tasks { sources, ..tasks(3) }, from: None });
+    bench.order(grant(1, 4, false));
+    bench.report(0, Report::EpochCut(Epoch(2)));
+    bench.commands();
+    bench.report(1, Report::SourceFinished);
+    let [summary] = &bench.sent()[..] else { panic!("one summary") };
+    assert_eq!((summary.cut, summary.sources_finished), (Epoch(2), false));
+}
+
+#[test]
+fn a_last_snapshot_counts_for_no_checkpoint_before_it() {
+    let mut bench = Bench::running();
+    bench.order(grant(1, 4, true));
+    bench.commands();
+    [0, 2].into_iter().for_each(|index| bench.snapshot(index, 4, false));
+    bench.snapshot(1, 5, true);
+    assert_eq!(bench.sent(), []);
+}
+
+#[test]
 fn a_plan_version_that_is_older_is_refused() {
     let mut bench = Bench::running();
     bench.fence.version = PlanVersion(2);
