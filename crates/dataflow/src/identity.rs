@@ -102,15 +102,16 @@ impl Identities {
     /// Gives each part the identity that it had in an earlier version of the plan. A part that was not in it gets a number from
     /// `unused` on, which is above all that the job ever had.
     pub fn carry(&mut self, earlier: &BTreeMap<OperatorId, OperatorId>, unused: u32) {
-        let mut unused = unused.max(earlier.values().map(|id| id.number + 1).max().unwrap_or(0));
-        let mut carry = |kind: OperatorKind, number: &mut u32| {
-            *number = earlier.get(&OperatorId { kind, number: *number }).map_or(unused, |id| id.number);
-            unused = unused.max(*number + 1);
+        let mut next = unused.max(earlier.values().map(|id| id.number + 1).max().unwrap_or(0));
+        let mut renumber = |kind: OperatorKind, number: &mut u32| {
+            *number = earlier.get(&OperatorId { kind, number: *number }).map_or(next, |id| id.number);
+            next = next.max(*number + 1);
         };
-        self.sources.values_mut().for_each(|number| carry(OperatorKind::Source, number));
-        self.states.values_mut().flat_map(BTreeMap::values_mut).for_each(|number| carry(OperatorKind::State, number));
-        self.sinks.values_mut().for_each(|number| carry(OperatorKind::Sink, number));
-        self.unused = unused;
+        self.sources.values_mut().for_each(|number| renumber(OperatorKind::Source, number));
+        let states = self.states.values_mut().flat_map(BTreeMap::values_mut);
+        states.for_each(|number| renumber(OperatorKind::State, number));
+        self.sinks.values_mut().for_each(|number| renumber(OperatorKind::Sink, number));
+        self.unused = next;
     }
 }
 

@@ -1,10 +1,9 @@
 //! Stages, the exchanges between them, and their rendering for people.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use std::collections::BTreeMap;
-
-use anabranch_model::{KeyGroupRange, KeyGroups, PlanVersion, StageId, TaskId};
+use anabranch_model::{Error, KeyGroupRange, KeyGroups, PlanVersion, Result, StageId, TaskId};
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +46,21 @@ impl Assignment {
     fn even(groups: KeyGroups, stages: &[Stage]) -> Assignment {
         let of = |stage: &Stage| (0..stage.parallelism).map(|task| groups.share(task, stage.parallelism)).collect();
         Assignment { key_groups: stages.iter().map(|stage| (stage.id, of(stage))).collect() }
+    }
+
+    /// Ensures that each key group has exactly one owner in every stage: a row without one would be lost.
+    fn check(&self, groups: KeyGroups, stages: &[Stage]) -> Result<()> {
+        for stage in stages {
+            let mut ranges = self.of(stage.id).to_vec();
+            let tasks = ranges.len();
+            ranges.retain(|range| range.first < range.end);
+            ranges.sort_by_key(|range| range.first);
+            let end = ranges.iter().try_fold(0, |end, range| (range.first == end).then_some(range.end));
+            if tasks != stage.parallelism as usize || end != Some(groups.0) {
+                return Err(Error::internal(format!("the key groups of {} are not divided among its tasks", stage.id)));
+            }
+        }
+        Ok(())
     }
 
     /// The key groups of each task of a stage.
@@ -132,6 +146,15 @@ impl Plan {
         Plan { format, version, key_groups, options, stages, exchanges, identities, assignment }
     }
 
+    /// Ensures that this version can run the plan.
+    pub fn check(&self) -> Result<()> {
+        if self.format != PLAN_FORMAT {
+            return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", self.format))
+                .remedy("plan the query again with this version"));
+        }
+        self.assignment.check(self.key_groups, &self.stages)
+    }
+
     /// The stage with this identifier.
     #[must_use]
     pub fn stage(&self, id: StageId) -> &Stage {
@@ -194,5 +217,45 @@ impl fmt::Display for ExchangeKind {
             ExchangeKind::Broadcast => f.write_str("broadcast"),
             ExchangeKind::Rebalance => f.write_str("rebalance"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_key_group_has_one_owner() {
+        let groups = KeyGroups(128);
+        let stage = Stage {
+            id: StageId(0),
+            name: "count".into(),
+            parallelism: 3,
+            source: None,
+            operators: Vec::new(),
+            sink: None,
+            query: None,
+            schema: SchemaRef::new(arrow_schema::Schema::empty()),
+        };
+        let plan = Plan::new(groups, JobOptions::default(), vec![stage], Vec::new());
+        plan.check().expect("as it was made");
+        let range = |first, end| KeyGroupRange { first, end };
+        let check = |ranges: &[KeyGroupRange]| {
+            let assignment = Assignment { key_groups: BTreeMap::from([(StageId(0), ranges.to_vec())]) };
+            Plan { assignment, ..plan.clone() }.check()
+        };
+        check(&[range(50, 128), range(7, 7), range(0, 50)]).expect("in any order");
+        for wrong in [
+            &[range(0, 50), range(50, 128)][..],
+            &[range(0, 50), range(50, 60), range(61, 128)],
+            &[range(0, 50), range(49, 60), range(60, 128)],
+            &[range(0, 50), range(50, 60), range(60, 127)],
+            &[],
+        ] {
+            let error = check(wrong).expect_err("not divided").to_string();
+            assert!(error.contains("the key groups of stage 0"), "{error}");
+        }
+        let error = Plan { format: 3, ..plan }.check().expect_err("an old plan").to_string();
+        assert!(error.contains("the plan has format 3"), "{error}");
     }
 }

@@ -109,25 +109,25 @@ impl OperatorId {
     pub fn parse(text: &str) -> Option<OperatorId> {
         let (kind, number) = text.split_once(' ')?;
         let kinds = [OperatorKind::Source, OperatorKind::State, OperatorKind::Sink];
-        let kind = kinds.into_iter().find(|known| known.name() == kind)?;
+        let kind = kinds.into_iter().find(|known| known.to_string() == kind)?;
         Some(OperatorId { kind, number: number.parse().ok()? })
     }
 }
 
-impl OperatorKind {
-    fn name(self) -> &'static str {
-        match self {
+impl fmt::Display for OperatorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             OperatorKind::Source => "source",
             OperatorKind::State => "state",
             OperatorKind::Sink => "sink",
-        }
+        })
     }
 }
 
 /// `state 12`, as in the outline of a checkpoint.
 impl fmt::Display for OperatorId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kind.name(), self.number)
+        write!(f, "{} {}", self.kind, self.number)
     }
 }
 

@@ -158,7 +158,7 @@ impl Chain {
         if self.may_be_behind {
             self.look_ahead();
         }
-        self.agenda = Agenda::Measure { born, rows };
+        self.plan(Agenda::Measure { born, rows })?;
         self.enter(0, Moving { element: Element::Batch(batch.value), born });
         Ok(())
     }
@@ -173,14 +173,21 @@ impl Chain {
 
     /// Every input of the task is idle: event time may advance without it, so no operator may hold rows back. The chain must
     /// be ready.
-    pub(crate) fn idle(&mut self) {
-        self.agenda = Agenda::Flush { next: 0, then: Then::Idle };
+    pub(crate) fn idle(&mut self) -> Result<()> {
+        self.plan(Agenda::Flush { next: 0, then: Then::Idle })
     }
 
     /// The epoch ends. The operators flush, and return their state if the marker requests it. The sink ends its epoch or
     /// prepares its results. The marker is passed on. The chain must be ready.
-    pub(crate) fn marker(&mut self, marker: Marker) {
-        self.agenda = Agenda::Flush { next: 0, then: Then::Marker(marker) };
+    pub(crate) fn marker(&mut self, marker: Marker) -> Result<()> {
+        self.plan(Agenda::Flush { next: 0, then: Then::Marker(marker) })
+    }
+
+    fn plan(&mut self, agenda: Agenda) -> Result<()> {
+        match std::mem::replace(&mut self.agenda, agenda) {
+            Agenda::Nothing => Ok(()),
+            _ => Err(Error::internal("a chain was given input before it was ready")),
+        }
     }
 
     /// Moves what is on its way. Processing what one watermark causes may take long, such as a window of millions of keys: a
@@ -412,7 +419,8 @@ impl Chain {
     /// Whether everything that has left the chain is in its channels.
     fn has_room(&mut self) -> bool {
         match &mut self.tail {
-            Tail::Exchanges(writers) => writers.iter_mut().all(ExchangeWriter::has_room),
+            // Each sends what it can, whether or not another one has room.
+            Tail::Exchanges(writers) => writers.iter_mut().fold(true, |all, writer| writer.has_room() & all),
             Tail::Sink(_) => true,
         }
     }

@@ -4,8 +4,8 @@
 //! 2015 shows the trade-off). A watermark waits behind the rows that it followed; a marker flushes everything first. So
 //! the order is the same on every channel.
 //!
-//! Sending never waits. What a full channel does not take waits here, in order, and the chain stops until it is gone: that is
-//! at most what one batch, watermark or marker caused.
+//! Sending never waits. What a full channel does not take waits here, in order, and the chain stops until it is gone: at most
+//! what one batch, watermark or marker caused, and the rows whose time was up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -204,15 +204,15 @@ impl ExchangeWriter {
 
     /// Flushes, then announces to every target that this task is idle.
     pub(crate) fn idle(&mut self) -> Result<()> {
-        self.control(&Envelope::Idle)
+        self.send_to_all(&Envelope::Idle)
     }
 
     /// Flushes, then sends the marker.
     pub(crate) fn marker(&mut self, marker: Marker) -> Result<()> {
-        self.control(&Envelope::Marker(marker))
+        self.send_to_all(&Envelope::Marker(marker))
     }
 
-    fn control(&mut self, envelope: &Envelope) -> Result<()> {
+    fn send_to_all(&mut self, envelope: &Envelope) -> Result<()> {
         for index in 0..self.targets.len() {
             self.flush_target(index)?;
             self.is_full |= !self.targets[index].send(envelope.clone(), self.clock.as_ref());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Envelope, Epoch, EventTime, Nanos, Result, Stamped};
+use anabranch_model::{Envelope, Epoch, Error, EventTime, Nanos, Result, Stamped};
 
 use crate::alignment::{Alignment, Event};
 use crate::chain::Progress;
@@ -40,7 +40,8 @@ impl InboxTask {
             Some(Input::Closed) => return Ok(Advance::Ended),
             Some(Input::Envelope(channel, envelope)) => self.take(channel, envelope)?,
             Some(Input::Nothing) => self.pause()?,
-            Some(Input::Polled(_)) | None => {}
+            Some(Input::Polled(_)) => return Err(Error::internal("a task without source was given the input of one")),
+            None => {}
         }
         match self.task.chain.advance()? {
             Progress::Full => return Ok(Advance::Room),
@@ -52,7 +53,7 @@ impl InboxTask {
                 }
             }
             Progress::Ready if std::mem::take(&mut self.becomes_idle) => {
-                self.task.chain.idle();
+                self.task.chain.idle()?;
                 return Ok(Advance::Continue);
             }
             Progress::Ready => {}
@@ -106,7 +107,7 @@ impl InboxTask {
                 watermark.map_or(Ok(()), |watermark| self.watermark(watermark))?;
                 self.becomes_idle = true;
             }
-            Event::Marker(marker) => self.task.chain.marker(marker),
+            Event::Marker(marker) => self.task.chain.marker(marker)?,
             Event::None => {}
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch_dataflow::{PLAN_FORMAT, Plan};
+use anabranch_dataflow::Plan;
 use anabranch_model::{
     Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics,
 };
@@ -257,10 +257,7 @@ pub(crate) fn prepare(
     origin: Option<&Origin>,
     drive: Drive,
 ) -> Result<(JobHandle, Option<Prepared>)> {
-    if plan.format != PLAN_FORMAT {
-        return Err(Error::user(format!("the plan has format {}, this version reads {PLAN_FORMAT}", plan.format))
-            .remedy("plan the query again with this version"));
-    }
+    plan.check()?;
     let (sender, received) = channel();
     let shared = Shared::new(Arc::clone(clock));
     let mailbox = Mailbox::new(sender, Arc::clone(&shared));

@@ -144,10 +144,7 @@ impl Journal {
     /// The parts of the plan must be those of the checkpoint: then every part is restored, and none starts empty. Returns the
     /// identities that they have there, in the plan's order.
     fn check_fits(&self, manifest: &Manifest) -> Result<Vec<OperatorId>> {
-        if manifest.key_groups.is_some_and(|groups| groups != self.key_groups) {
-            return Err(Error::user("the checkpoint has another number of key groups than the plan")
-                .remedy("use the version of Anabranch that wrote it"));
-        }
+        fits::check_key_groups(manifest, self.key_groups)?;
         let mut then = read_outline(&manifest.outline, &manifest.lineage).ok_or_else(|| {
             Error::outside("the outline of the checkpoint cannot be read")
                 .remedy("read it with the version of Anabranch that wrote it")

@@ -13,7 +13,7 @@ use anabranch_state::{Contents, Lineage, Manifest, Savepoint, Store, TaskState};
 
 use crate::durable::{JobState, add_tasks};
 use crate::matching::{Matching, pair};
-use crate::outline::{Part, differ, former, outline, read_outline};
+use crate::outline::{Part, differ, fits, former, outline, read_outline};
 
 /// A savepoint that a job starts from.
 #[derive(Clone, Debug)]
@@ -135,6 +135,7 @@ impl Origin {
                 .remedy("read it with the version of Anabranch that wrote it")
         })?;
         let now = outline(plan);
+        fits::check_key_groups(&self.manifest, plan.key_groups).map_err(|e| e.at(self.store.place().to_owned()))?;
         former::convert(&mut then, &now);
         let matching = pair(&then, &now);
         Ok((then, now, matching))

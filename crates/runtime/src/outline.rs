@@ -29,6 +29,11 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// What it is, for people.
+    pub(crate) fn title(&self) -> String {
+        format!("{} {}", self.id.kind, self.description)
+    }
+
     /// The line of a checkpoint's outline.
     pub(crate) fn line(&self) -> String {
         format!("{}: {}", self.id, self.description)

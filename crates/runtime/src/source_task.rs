@@ -220,8 +220,10 @@ impl SourceTask {
         if self.task.control.is_cancelled() {
             return Ok(Advance::Ended);
         }
-        if let Some(Input::Polled(polled)) = input {
-            self.take(polled, now)?;
+        match input {
+            Some(Input::Polled(polled)) => self.take(polled, now)?,
+            Some(_) => return Err(Error::internal("a source was given the input of channels")),
+            None => {}
         }
         match self.task.chain.advance()? {
             Progress::Full => return Ok(Advance::Room),
@@ -235,7 +237,7 @@ impl SourceTask {
             return Ok(Advance::Continue);
         }
         self.publish(now);
-        if !self.task.chain.flush_due(now)? {
+        if !self.task.chain.flush_due(self.task.clock.now())? {
             return Ok(Advance::Room);
         }
         if self.has_opened && self.reaches_sink && self.task.control.is_held() {
@@ -247,33 +249,26 @@ impl SourceTask {
         Ok(Advance::Input(Some(now.plus(wait))))
     }
 
-    /// Gives the chain its next input, if anything but rows is due.
+    /// Gives the chain its next input, if anything but rows is due. Returns whether it did. Event time comes first: what was read
+    /// belongs to the epoch that may be cut next. A task whose static sides were cut short announces nothing: it only ends.
     fn next(&mut self, now: Nanos) -> Result<bool> {
-        if !self.has_opened && self.task.side_end != Some(SideEnd::Cut) {
+        let sides_were_cut = self.task.side_end == Some(SideEnd::Cut);
+        if !self.has_opened && !sides_were_cut {
             return Ok(false);
         }
         if self.is_exhausted {
             self.cut(MarkerKind::End)?;
             return Ok(true);
         }
-        match self.parts.watermarks.progress() {
-            // A table without event time has no watermark; only its idleness matters.
-            Some(TimeProgress::Watermark(value)) => {
-                self.task.chain.watermark(Stamped { value, born: self.born })?;
-                return Ok(true);
-            }
-            Some(TimeProgress::Idle) => {
-                self.task.chain.idle();
-                return Ok(true);
-            }
-            None => {}
+        if !sides_were_cut && self.progress()? {
+            return Ok(true);
         }
         // All sources end at the end of the same epoch.
         if let Some(last) = self.task.control.stop_after() {
             self.cut(if self.epoch < last { MarkerKind::Cut } else { MarkerKind::Stop })?;
             return Ok(true);
         }
-        if self.task.side_end == Some(SideEnd::Cut) {
+        if sides_were_cut {
             return Err(Error::internal("the static side was cut, but the job does not stop"));
         }
         if self.is_cut_due(now) {
@@ -282,6 +277,19 @@ impl SourceTask {
         }
         self.epochs_done()?;
         Ok(false)
+    }
+
+    /// Passes on the progress of the partitions' watermarks, if there is any.
+    fn progress(&mut self) -> Result<bool> {
+        match self.parts.watermarks.progress() {
+            // A table without event time has no watermark; only its idleness matters.
+            Some(TimeProgress::Watermark(value)) => {
+                self.task.chain.watermark(Stamped { value, born: self.born })?;
+            }
+            Some(TimeProgress::Idle) => self.task.chain.idle()?,
+            None => return Ok(false),
+        }
+        Ok(true)
     }
 
     /// Returns what the source returns, but after the partitions that it announces: event time must not advance with
@@ -416,8 +424,7 @@ impl SourceTask {
             state.partition_watermarks = self.parts.watermarks.partitions();
         }
         self.cutting = state;
-        self.task.chain.marker(marker);
-        Ok(())
+        self.task.chain.marker(marker)
     }
 
     /// The marker has passed.

@@ -83,6 +83,8 @@ impl Task {
             if !parts.is_prepared() {
                 return Ok(Advance::Input(None));
             }
+            // Restoring state may have taken long.
+            let now = parts.clock.now();
             if let Task::Source(task) = self {
                 task.begin(now);
             }

@@ -12,8 +12,8 @@
 //! A coordinator with nothing to write reads the next number from time to time. Workers that a rival took over may just
 //! fall silent, and without this read it would wait for them forever.
 //!
-//! Entries that no longer matter are removed: checkpoints beyond those kept, and all other entries before the newest
-//! checkpoint. So the log stays short however long a job lives. The freed numbers are all before the newest checkpoint:
+//! Entries that no longer matter are removed: checkpoints beyond those kept, the beginnings of incarnations before the oldest
+//! checkpoint, and what is unusable before the newest. So the log stays short however long a job lives. The freed numbers are all before the newest checkpoint:
 //! an entry that a zombie writes there has no effect, even if the zombie dies before it learns that it is fenced. After
 //! the newest checkpoint, a late entry would count as the newest one.
 
@@ -88,8 +88,10 @@ pub(super) struct Log<S> {
     /// Checkpoints that are kept, with the numbers of their entries.
     checkpoints: VecDeque<(u64, Checkpoint<S>)>,
     kept: usize,
-    /// Numbers of other entries that are in the log.
-    others: BTreeSet<u64>,
+    /// Numbers of the entries that begin an incarnation.
+    begins: BTreeSet<u64>,
+    /// Numbers of entries that cannot be used.
+    unusable: BTreeSet<u64>,
     queue: VecDeque<Entry<S>>,
     /// When the coordinator stops trying to write the current entry.
     patient_until: Option<Nanos>,
@@ -110,7 +112,8 @@ impl<S: Clone + PartialEq> Log<S> {
             ended: false,
             checkpoints: VecDeque::new(),
             kept: config.checkpoints_kept.max(1),
-            others: BTreeSet::new(),
+            begins: BTreeSet::new(),
+            unusable: BTreeSet::new(),
             queue: VecDeque::new(),
             patient_until: None,
             patience: config.store_patience,
@@ -128,7 +131,8 @@ impl<S: Clone + PartialEq> Log<S> {
         self.highest = self.highest.max(entry.incarnation());
         match entry {
             Entry::Checkpoint(checkpoint) => self.checkpoints.push_back((sequence, checkpoint)),
-            Entry::Begins(..) | Entry::Unusable(_) => _ = self.others.insert(sequence),
+            Entry::Begins(..) => _ = self.begins.insert(sequence),
+            Entry::Unusable(_) => _ = self.unusable.insert(sequence),
             Entry::Ended(_) => self.ended = true,
         }
     }
@@ -142,10 +146,13 @@ impl<S: Clone + PartialEq> Log<S> {
                 commands.push_back(Command::Forget(old.epoch, old.incarnation));
             }
         }
-        // If a newer one turns out to be damaged, the entries after the oldest still say which incarnations there were.
-        let oldest = self.checkpoints.front().map_or(0, |(sequence, _)| *sequence);
-        let stay = self.others.split_off(&oldest);
-        commands.extend(std::mem::replace(&mut self.others, stay).into_iter().map(Command::Remove));
+        let sequence_of = |checkpoint: Option<&(u64, _)>| checkpoint.map_or(0, |(sequence, _)| *sequence);
+        let (oldest, newest) = (sequence_of(self.checkpoints.front()), sequence_of(self.checkpoints.back()));
+        // If the newest one turns out to be damaged, the entries after the oldest still say which incarnations there were.
+        for (entries, needed_from) in [(&mut self.begins, oldest), (&mut self.unusable, newest)] {
+            let needed = entries.split_off(&needed_from);
+            commands.extend(std::mem::replace(entries, needed).into_iter().map(Command::Remove));
+        }
     }
 
     /// The checkpoint to resume from.

@@ -126,7 +126,7 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
     chain.watermark(Stamped { value: EventTime(5), born: Nanos(0) }).expect("watermark");
     done(&mut chain);
     assert!(matches!(take(), Envelope::Watermark(_)));
-    chain.idle();
+    chain.idle().expect("taken");
     done(&mut chain);
     inbox.set_reached(EventTime(9));
     let mut send = || {
@@ -221,7 +221,7 @@ fn a_chain_goes_on_where_its_tail_had_no_room() {
     assert!(stops > BATCHES / 4, "{stops}");
     // A marker passes only when it is in the channel.
     let marker = Marker { epoch: Epoch(1), version: PlanVersion(1), snapshot: false, kind: MarkerKind::End };
-    chain.marker(marker);
+    chain.marker(marker).expect("taken");
     let mut passed = chain.advance().expect("no failure");
     while matches!(passed, Progress::Full) {
         let Some(envelope) = take() else { panic!("the channel is full, and nothing is there") };

@@ -1,7 +1,7 @@
 //! Whether a query is the one that wrote a checkpoint.
 
-use anabranch_model::{Error, Result};
-use anabranch_state::Lineage;
+use anabranch_model::{Error, KeyGroups, Result};
+use anabranch_state::{Lineage, Manifest};
 
 use super::{Part, differ};
 
@@ -11,20 +11,42 @@ pub(crate) fn check(then: &[Part], now: &[Part]) -> Result<()> {
     check_order(then, now)
 }
 
+/// The files of state have ranges of key groups.
+pub(crate) fn check_key_groups(manifest: &Manifest, groups: KeyGroups) -> Result<()> {
+    match manifest.key_groups {
+        Some(then) if then != groups => {
+            Err(Error::user(format!("the checkpoint has {} key groups, the plan has {}", then.0, groups.0))
+                .remedy("use the version of Anabranch that wrote it"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn check_same(then: &[Part], now: &[Part]) -> Result<()> {
     let is = |a: &Part, b: &Part| (a.id.kind, &a.description) == (b.id.kind, &b.description);
     if then.len() == now.len() && then.iter().zip(now).all(|(then, now)| is(then, now)) {
         return Ok(());
     }
+    // A part may be there several times.
     let missing = |a: &[Part], b: &[Part]| {
-        let missing = a.iter().filter(|part| !b.iter().any(|other| is(part, other)));
-        missing.map(Part::line).collect::<Vec<_>>().join("; ")
+        let mut others: Vec<&Part> = b.iter().collect();
+        let mut missing = Vec::new();
+        for part in a {
+            match others.iter().position(|other| is(part, other)) {
+                Some(place) => _ = others.swap_remove(place),
+                None => missing.push(part.title()),
+            }
+        }
+        missing.join("; ")
     };
     let (lost, new) = (missing(then, now), missing(now, then));
-    Err(Error::user(format!(
-        "the checkpoint is of another query: it has state of [{lost}], the query has [{new}] instead"
-    ))
-    .remedy(
+    let what = match lost.is_empty() && new.is_empty() {
+        true => "the statements of the query are in another order than those of the checkpoint".to_owned(),
+        false => {
+            format!("the checkpoint is of another query: it has state of [{lost}], the query has [{new}] instead")
+        }
+    };
+    Err(Error::user(what).remedy(
         "use the query that wrote it, give the job a new place for its checkpoints, or keep what still fits: \
          anabranch savepoint CHECKPOINT-DIRECTORY PATH, then anabranch run FILE --from PATH",
     ))
@@ -45,7 +67,7 @@ fn check_order(then: &[Part], now: &[Part]) -> Result<()> {
         None => Ok(()),
         Some((_, part)) => Err(Error::user(format!(
             "statements that write the same tables have changed places: '{}' would get the state of another one",
-            part.line()
+            part.title()
         ))
         .remedy(
             "restore their order, or keep their state with a savepoint: anabranch savepoint CHECKPOINT-DIRECTORY PATH, \
@@ -65,6 +87,23 @@ mod tests {
 
     use super::*;
     use crate::outline::former;
+
+    #[test]
+    fn what_differs_is_named_and_another_order_is_said_to_be_one() {
+        let part = |number: u32, description: &str| {
+            let id = OperatorId { kind: OperatorKind::State, number };
+            Part { id, description: description.into(), lineage: None }
+        };
+        let parts = |of: &[&str]| (0..).zip(of).map(|(number, text)| part(number, text)).collect::<Vec<_>>();
+        let message = |then: &[&str], now: &[&str]| check(&parts(then), &parts(now)).map_err(|error| error.to_string());
+        message(&["sum", "count"], &["sum", "count"]).expect("the same");
+        let error = message(&["sum", "count"], &["sum", "max"]).expect_err("another query");
+        assert!(error.contains("state of [state count], the query has [state max]"), "{error}");
+        let error = message(&["sum", "sum"], &["sum"]).expect_err("one is missing");
+        assert!(error.contains("state of [state sum], the query has []"), "{error}");
+        let error = message(&["sum", "count"], &["count", "sum"]).expect_err("in another order");
+        assert!(error.contains("in another order"), "{error}");
+    }
 
     #[test]
     fn parts_that_have_changed_places_are_recognized_whatever_version_wrote_the_checkpoint() {
@@ -94,7 +133,7 @@ mod tests {
         let then = [part(&[], "1-a"), part(&sums[..1], "1-b")];
         check_order(&then, &[part(&[], "2-c"), part(&sums[1..], "2-d")]).expect("in order");
         let error = check_order(&then, &[part(&sums[1..], "2-d"), part(&[], "2-c")]).expect_err("moved");
-        assert!(error.to_string().contains("have changed places: 'source 0: t'"), "{error}");
+        assert!(error.to_string().contains("have changed places: 'source t'"), "{error}");
         let then = [part(&[], "1-a"), part(&[], "1-b")];
         check_order(&then, &[part(&[], "1-a"), part(&[], "1-b")]).expect("in order");
         check_order(&then, &[part(&[], "1-a"), part(&[], "1-c")]).expect("changed in place");
