@@ -155,6 +155,8 @@ pub(crate) struct SourceTask {
     done: Epoch,
     /// The first partitions have been announced.
     has_opened: bool,
+    /// The last epoch that may be cut before the source is polled again.
+    may_cut: Epoch,
     /// When the newest input came.
     born: Nanos,
     /// Its part of the snapshot at the marker that is on its way.
@@ -189,6 +191,7 @@ impl SourceTask {
             ungranted_since: None,
             done,
             has_opened: false,
+            may_cut: Epoch(0),
             born: Nanos(0),
             cutting: SourceSnapshot::default(),
             is_exhausted: false,
@@ -244,8 +247,8 @@ impl SourceTask {
             // The partitions do not become idle meanwhile: the source is not polled.
             return Ok(Advance::Release(now.plus(self.wait_without_rows(now))));
         }
-        // The first turn only learns which partitions there are.
-        let wait = if self.has_opened { self.wait(now) } else { Duration::ZERO };
+        // The first turn only learns which partitions there are, and an epoch may be due that only waits for its first turn.
+        let wait = if self.has_opened && self.epoch <= self.may_cut { self.wait(now) } else { Duration::ZERO };
         Ok(Advance::Input(Some(now.plus(wait))))
     }
 
@@ -306,6 +309,10 @@ impl SourceTask {
     /// Whether the epoch ends: its time is over, or another source has cut it. A task with both as inputs holds that
     /// source's rows back until then.
     fn is_cut_due(&mut self, now: Nanos) -> bool {
+        // Otherwise markers would leave no room for rows, if they take longer than an epoch. Sources that are held back read no rows.
+        if self.epoch > self.may_cut && !self.task.control.is_held() {
+            return false;
+        }
         if (now >= self.next_cut && self.is_granted(now)) || self.task.control.cuts_early(self.epoch) {
             self.task.control.lead(self.epoch, next_cut(now, self.epoch_interval));
         }
@@ -348,6 +355,7 @@ impl SourceTask {
 
     fn take(&mut self, polled: Polled, now: Nanos) -> Result<()> {
         (self.has_opened, self.born) = (true, now);
+        self.may_cut = self.epoch.max(self.task.control.foremost());
         self.parts.watermarks.look(now);
         match polled {
             Polled::Opened { partition, name } => self.parts.watermarks.opened(partition, name, now),
