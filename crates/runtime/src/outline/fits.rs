@@ -56,11 +56,11 @@ fn check_same(then: &[Part], now: &[Part]) -> Result<()> {
 fn check_order(then: &[Part], now: &[Part]) -> Result<()> {
     let moved = |(place, part): &(usize, &Part)| {
         let Some(was) = &part.lineage else { return false };
-        let at = |parts: &[Part], place: usize| parts.get(place).and_then(|part| part.lineage.clone());
         // Some may be identical: then an identical one has always been there.
-        let is_elsewhere =
-            |place: usize| at(now, place).is_some_and(|is| is_same(was, &is)) && at(then, place).as_ref() != Some(was);
-        let stayed = at(now, *place).is_some_and(|is| is_same(was, &is));
+        let is_elsewhere = |place: usize| {
+            lineage_at(now, place).is_some_and(|is| is_same(was, is)) && lineage_at(then, place) != Some(was)
+        };
+        let stayed = lineage_at(now, *place).is_some_and(|is| is_same(was, is));
         !was.how.is_empty() && !stayed && (0..now.len()).any(is_elsewhere)
     };
     match then.iter().enumerate().find(moved) {
@@ -74,6 +74,10 @@ fn check_order(then: &[Part], now: &[Part]) -> Result<()> {
              then anabranch run FILE --from PATH",
         )),
     }
+}
+
+fn lineage_at(parts: &[Part], place: usize) -> Option<&Lineage> {
+    parts.get(place)?.lineage.as_ref()
 }
 
 /// Whether two parts are between the same tables and states, and not certainly of different queries.
