@@ -1,12 +1,11 @@
 //! Creates the tasks of a plan: the channels between them, their chains, and the state that they resume from.
 
-use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_dataflow::{
-    AggregatePhase, Exchange, ExchangeKind, Identities, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
+    AggregatePhase, Exchange, Identities, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
 };
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskCounters, TaskId};
 use anabranch_operators::{Committable, Connectors, Delivery, Former, Functions, Host, TaskContext};
@@ -15,15 +14,15 @@ use anabranch_state::Log;
 use crate::chain::{Chain, Restore, SinkTail, Tail};
 use crate::control::Control;
 use crate::durable::JobState;
-use crate::exchange::{ChannelSender, ExchangeWriter};
+use crate::exchange::ExchangeWriter;
 use crate::host::TaskHost;
-use crate::inbox::Inbox;
 use crate::inbox_task::InboxTask;
 use crate::job::TaskView;
 use crate::mailbox::Mailbox;
 use crate::recorder::Work;
 use crate::source_task::{SourceParts, SourceTask};
 use crate::task::{Side, Task, TaskParts};
+use crate::wiring::Wiring;
 
 /// The tasks of an incarnation, ready to run.
 pub(crate) struct Assembly {
@@ -41,8 +40,8 @@ pub(crate) fn assemble(
     mailbox: Arc<Mailbox>,
     durable: Option<DurableParts<'_>>,
 ) -> Result<Assembly> {
-    let entries = entries(plan);
-    let inboxes = entries.values().flat_map(|entry| entry.inboxes.iter().cloned()).collect();
+    let wiring = Wiring::local(plan)?;
+    let inboxes = wiring.inboxes().cloned().collect();
     let after = durable.as_ref().map_or(Epoch(0), |durable| durable.after);
     let notices = mailbox.notices();
     let control = Control::new(incarnation, after, mailbox, inboxes);
@@ -65,7 +64,7 @@ pub(crate) fn assemble(
         clock,
         host,
         control: Arc::clone(&control),
-        entries,
+        wiring,
         durable,
     };
     let (mut views, mut tasks) = (Vec::new(), Vec::new());
@@ -80,13 +79,6 @@ pub(crate) fn assemble(
     Ok(Assembly { control, views, tasks })
 }
 
-/// The inboxes of a stage's tasks for one port, with the first channel of each sending stage.
-struct Entry {
-    inboxes: Vec<Arc<Inbox>>,
-    channels: usize,
-    first_channel: BTreeMap<StageId, usize>,
-}
-
 /// Everything that the creation of tasks looks up.
 struct Builder<'a> {
     plan: &'a Plan,
@@ -95,7 +87,7 @@ struct Builder<'a> {
     clock: Arc<dyn Clock>,
     host: Arc<dyn Host>,
     control: Arc<Control>,
-    entries: BTreeMap<(StageId, Option<usize>), Entry>,
+    wiring: Wiring,
     durable: Option<DurableParts<'a>>,
 }
 
@@ -115,9 +107,6 @@ pub(crate) struct DurableParts<'a> {
     pub(crate) log: Option<Log>,
 }
 
-/// So many channels of a task hold `channel-bytes` each. More of them share what these may hold.
-const FULL_CHANNELS: usize = 4;
-
 /// The tasks of a stage.
 pub(crate) fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
     let id = stage.id;
@@ -129,48 +118,10 @@ fn keeps_windows(operator: &OperatorSpec) -> bool {
     matches!(operator, OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial)
 }
 
-fn port_key(port: Port) -> Option<usize> {
-    match port {
-        Port::Main => None,
-        Port::Side(operator) => Some(operator),
-    }
-}
-
 /// Whether the rows of a stage belong to a stream. Rows of a static side only complete the join that they enter, and
 /// that join's stage passes no marker before: a job that held them back would wait for itself.
 fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
     plan.outputs(stage).all(|exchange| exchange.port == Port::Main && reaches_sink(plan, exchange.to))
-}
-
-/// Number of channels from an exchange to one receiving task.
-fn channels_of(plan: &Plan, exchange: &Exchange) -> usize {
-    match exchange.kind {
-        ExchangeKind::Forward => 1,
-        _ => plan.stage(exchange.from).parallelism as usize,
-    }
-}
-
-/// The bound of each of a task's channels. All channels between two stages would otherwise take memory by the square of their
-/// parallelism.
-fn channel_capacity(channel_bytes: usize, channels: usize) -> usize {
-    channel_bytes / channels.div_ceil(FULL_CHANNELS).max(1)
-}
-
-fn entries(plan: &Plan) -> BTreeMap<(StageId, Option<usize>), Entry> {
-    let mut entries: BTreeMap<(StageId, Option<usize>), Entry> = BTreeMap::new();
-    for exchange in &plan.exchanges {
-        let key = (exchange.to, port_key(exchange.port));
-        let none = Entry { inboxes: Vec::new(), channels: 0, first_channel: BTreeMap::new() };
-        let entry = entries.entry(key).or_insert(none);
-        entry.first_channel.insert(exchange.from, entry.channels);
-        entry.channels += channels_of(plan, exchange);
-    }
-    for ((to, _), entry) in &mut entries {
-        let capacity = channel_capacity(plan.options.channel_bytes, entry.channels);
-        let inbox = || Arc::new(Inbox::new(entry.channels, capacity));
-        entry.inboxes = (0..plan.stage(*to).parallelism).map(|_| inbox()).collect();
-    }
-    entries
 }
 
 impl Builder<'_> {
@@ -192,7 +143,7 @@ impl Builder<'_> {
             }
             None => Tail::Exchanges(self.plan.outputs(stage.id).map(|e| self.writer(e, id)).collect::<Result<_>>()?),
         };
-        let main = self.entries.get(&(stage.id, None));
+        let main = self.wiring.inbox(id, Port::Main);
         let input = match (&stage.source, self.plan.inputs(stage.id).find(|e| e.port == Port::Main)) {
             (Some(source), None) => SourceParts::schema(source, self.functions)?,
             (None, Some(exchange)) => Arc::clone(&self.plan.stage(exchange.from).schema),
@@ -204,10 +155,8 @@ impl Builder<'_> {
         let restore = self.restore(stage, id);
         let restores = restore.as_ref().is_some_and(|restore: &Restore| !restore.operators.is_empty());
         let after = self.durable.as_ref().map_or(Epoch(0), |durable| durable.after);
-        let sides = self.entries.iter().filter(|((to, _), _)| *to == stage.id).filter_map(|((_, port), entry)| {
-            let inbox = Arc::clone(&entry.inboxes[id.index as usize]);
-            port.map(|operator| Side::new(operator, inbox, entry.channels, after))
-        });
+        let sides = self.wiring.sides(id);
+        let sides = sides.map(|(operator, inbox, channels)| Side::new(operator, inbox, channels, after));
         let parts = TaskParts {
             id,
             chain,
@@ -222,7 +171,6 @@ impl Builder<'_> {
             told_under: Epoch(0),
             side_end: None,
         };
-        let inbox = main.map(|entry| Arc::clone(&entry.inboxes[id.index as usize]));
         let view = TaskView {
             id,
             stage_name: stage.name.clone(),
@@ -231,11 +179,11 @@ impl Builder<'_> {
             restores,
             keeps_windows: stage.operators.iter().any(keeps_windows),
             counters,
-            inbox: inbox.clone(),
+            inbox: main.as_ref().map(|(inbox, _)| Arc::clone(inbox)),
         };
-        let task = match (&stage.source, inbox, main) {
-            (Some(_), ..) => Task::Source(Box::new(self.source(stage, parts, &context)?)),
-            (None, Some(inbox), Some(entry)) => Task::Inbox(Box::new(InboxTask::new(parts, inbox, entry.channels))),
+        let task = match (&stage.source, main) {
+            (Some(_), _) => Task::Source(Box::new(self.source(stage, parts, &context)?)),
+            (None, Some((inbox, channels))) => Task::Inbox(Box::new(InboxTask::new(parts, inbox, channels))),
             _ => return Err(Error::internal("a stage without input")),
         };
         Ok((view, task))
@@ -310,31 +258,9 @@ impl Builder<'_> {
 
     /// The sending side of an exchange for one task.
     fn writer(&self, exchange: &Exchange, from: TaskId) -> Result<ExchangeWriter> {
-        let entry = self.entries.get(&(exchange.to, port_key(exchange.port)));
-        let entry = entry.ok_or_else(|| Error::internal("an exchange without receiver"))?;
-        let first = entry.first_channel[&exchange.from];
-        let forward = exchange.kind == ExchangeKind::Forward;
-        if forward && entry.inboxes.len() != self.plan.stage(exchange.from).parallelism as usize {
-            return Err(Error::internal("a forward exchange between stages of different parallelism"));
-        }
-        let channel = if forward { first } else { first + from.index as usize };
-        let all = entry.inboxes.iter().enumerate().filter(|(to, _)| !forward || *to == from.index as usize);
-        let senders = all.map(|(_, inbox)| ChannelSender { inbox: Arc::clone(inbox), channel }).collect();
+        let senders = self.wiring.senders(exchange, from)?;
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
         let owners = (self.plan.key_groups, self.plan.assignment.of(exchange.to));
         Ok(ExchangeWriter::new(exchange.kind.clone(), senders, owners, options, clock))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_channels_of_a_task_share_their_memory() {
-        assert_eq!([1, 2, 4].map(|channels| channel_capacity(4 << 20, channels)), [4 << 20; 3]);
-        for channels in [5, 8, 64, 1000] {
-            assert!(channels * channel_capacity(4 << 20, channels) <= FULL_CHANNELS * (4 << 20), "{channels}");
-        }
     }
 }

@@ -18,7 +18,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use crate::control::Control;
-use crate::exchange::ExchangeWriter;
+use crate::exchange::{ExchangeWriter, furthest};
 use crate::snapshot::OperatorSnapshot;
 
 pub(crate) use restore::Restore;
@@ -194,7 +194,7 @@ impl Chain {
     /// cancelled task abandons it between two batches.
     pub(crate) fn advance(&mut self) -> Result<Progress> {
         loop {
-            if !self.has_room() {
+            if !self.has_room()? {
                 return Ok(Progress::Full);
             }
             if self.control.is_cancelled() {
@@ -289,10 +289,9 @@ impl Chain {
     /// has not received the announcement that this task is no longer idle, event time may advance there without this
     /// task.
     fn look_ahead(&mut self) {
-        let reached = match &self.tail {
+        let reached = match &mut self.tail {
             Tail::Exchanges(writers) => {
-                let reached = writers.iter().try_fold(EventTime::MIN, |most, w| Some(most.max(w.reached()?)));
-                reached.unwrap_or(EventTime::MAX)
+                furthest(writers.iter_mut().map(ExchangeWriter::reached)).unwrap_or(EventTime::MAX)
             }
             Tail::Sink(_) => EventTime::MIN,
         };
@@ -397,7 +396,7 @@ impl Chain {
         if let Tail::Exchanges(writers) = &mut self.tail {
             writers.iter_mut().try_for_each(|writer| writer.flush_due(now))?;
         }
-        Ok(self.has_room())
+        self.has_room()
     }
 
     /// The input pauses: a sink may send its buffered rows.
@@ -417,11 +416,11 @@ impl Chain {
     }
 
     /// Whether everything that has left the chain is in its channels.
-    fn has_room(&mut self) -> bool {
+    fn has_room(&mut self) -> Result<bool> {
         match &mut self.tail {
             // Each sends what it can, whether or not another one has room.
-            Tail::Exchanges(writers) => writers.iter_mut().fold(true, |all, writer| writer.has_room() & all),
-            Tail::Sink(_) => true,
+            Tail::Exchanges(writers) => writers.iter_mut().try_fold(true, |all, writer| Ok(writer.has_room()? & all)),
+            Tail::Sink(_) => Ok(true),
         }
     }
 

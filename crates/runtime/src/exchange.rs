@@ -24,11 +24,53 @@ use crate::inbox::Inbox;
 /// Up to this number of targets, a separate scan finds the rows of each target; it is cheaper than sorting.
 const SCANNED_TARGETS: u32 = 4;
 
-/// One end of a channel.
-#[derive(Clone)]
-pub(crate) struct ChannelSender {
+/// The sending end of a channel, to a task of this process or of another one. No call but [`ChannelSender::wait_for_room`]
+/// waits.
+pub(crate) trait ChannelSender: Send {
+    /// Adds an envelope to the end of the channel, or returns it if there is no room. If the connection to the receiver is
+    /// broken, the error names the peer.
+    fn offer(&mut self, envelope: Envelope, clock: &dyn Clock) -> Result<Option<Envelope>>;
+
+    /// Waits until there may be room for an envelope that was returned, or until the channel is closed.
+    fn wait_for_room(&self, next: &Envelope);
+
+    /// Number of envelopes that were ever added.
+    fn sent(&self) -> u64;
+
+    /// The receiver's watermark, which includes the effect of everything that it took before the first `sent` envelopes of
+    /// this channel. `None` if it has not taken all of these, or if this is not known yet.
+    fn reached(&mut self, sent: u64) -> Option<EventTime>;
+
+    /// Bytes that the channel holds at most, but for a single batch that is larger.
+    fn capacity(&self) -> usize;
+}
+
+/// A channel to a task of this process.
+pub(crate) struct LocalChannel {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) channel: usize,
+}
+
+impl ChannelSender for LocalChannel {
+    fn offer(&mut self, envelope: Envelope, clock: &dyn Clock) -> Result<Option<Envelope>> {
+        Ok(self.inbox.offer(self.channel, envelope, clock))
+    }
+
+    fn wait_for_room(&self, next: &Envelope) {
+        self.inbox.wait_for_room(self.channel, next);
+    }
+
+    fn sent(&self) -> u64 {
+        self.inbox.sent(self.channel)
+    }
+
+    fn reached(&mut self, sent: u64) -> Option<EventTime> {
+        self.inbox.reached(self.channel, sent)
+    }
+
+    fn capacity(&self) -> usize {
+        self.inbox.capacity()
+    }
 }
 
 /// Sends one task's rows into one exchange.
@@ -52,7 +94,7 @@ pub(crate) struct ExchangeWriter {
 }
 
 struct Target {
-    sender: ChannelSender,
+    sender: Box<dyn ChannelSender>,
     /// What the channel had no room for.
     unsent: VecDeque<Envelope>,
     pending: Vec<RecordBatch>,
@@ -71,7 +113,7 @@ struct Target {
 impl ExchangeWriter {
     pub(crate) fn new(
         kind: ExchangeKind,
-        senders: Vec<ChannelSender>,
+        senders: Vec<Box<dyn ChannelSender>>,
         (key_groups, assignment): (KeyGroups, &[KeyGroupRange]),
         options: &JobOptions,
         clock: Arc<dyn Clock>,
@@ -81,7 +123,7 @@ impl ExchangeWriter {
             owners[usize::from(range.first)..usize::from(range.end)].fill(task);
         }
         // What waits on this side of a channel is at most half of what may wait in it.
-        let bytes_wanted = senders.iter().map(|sender| sender.inbox.capacity() / 2).min().unwrap_or(usize::MAX);
+        let bytes_wanted = senders.iter().map(|sender| sender.capacity() / 2).min().unwrap_or(usize::MAX);
         let target = |sender| Target {
             sender,
             unsent: VecDeque::new(),
@@ -181,10 +223,10 @@ impl ExchangeWriter {
             let born = std::mem::replace(&mut target.born, Nanos(u64::MAX));
             target.deadline = Nanos(u64::MAX);
             let envelope = Envelope::Batch(Stamped { value: compact(batch)?, born });
-            self.is_full |= !target.send(envelope, self.clock.as_ref());
+            self.is_full |= !target.send(envelope, self.clock.as_ref())?;
         }
         if let Some(watermark) = target.watermark.take() {
-            self.is_full |= !target.send(Envelope::Watermark(watermark), self.clock.as_ref());
+            self.is_full |= !target.send(Envelope::Watermark(watermark), self.clock.as_ref())?;
         }
         Ok(())
     }
@@ -215,7 +257,7 @@ impl ExchangeWriter {
     fn send_to_all(&mut self, envelope: &Envelope) -> Result<()> {
         for index in 0..self.targets.len() {
             self.flush_target(index)?;
-            self.is_full |= !self.targets[index].send(envelope.clone(), self.clock.as_ref());
+            self.is_full |= !self.targets[index].send(envelope.clone(), self.clock.as_ref())?;
         }
         Ok(())
     }
@@ -238,26 +280,25 @@ impl ExchangeWriter {
     /// The task is no longer idle, and has announced that with the watermark that was sent last.
     pub(crate) fn announced(&mut self) {
         for target in &mut self.targets {
-            target.announced = target.sender.inbox.sent(target.sender.channel) + target.unsent.len() as u64;
+            target.announced = target.sender.sent() + target.unsent.len() as u64;
         }
     }
 
-    /// How far event time has advanced at the receivers; `None` while one of them has not received that this task is no
-    /// longer idle.
-    pub(crate) fn reached(&self) -> Option<EventTime> {
-        let mut reached = self.targets.iter().map(|t| t.sender.inbox.reached(t.sender.channel, t.announced));
-        reached.try_fold(EventTime::MIN, |most, reached| Some(most.max(reached?)))
+    /// How far event time has advanced at the receivers; `None` while it is not known that all of them have received that
+    /// this task is no longer idle.
+    pub(crate) fn reached(&mut self) -> Option<EventTime> {
+        furthest(self.targets.iter_mut().map(|target| target.sender.reached(target.announced)))
     }
 
     /// Sends what waits for room, as far as there is some. Returns whether nothing waits any more.
-    pub(crate) fn has_room(&mut self) -> bool {
+    pub(crate) fn has_room(&mut self) -> Result<bool> {
         if self.is_full {
             self.is_full = false;
             for target in &mut self.targets {
-                self.is_full |= !target.resend(self.clock.as_ref());
+                self.is_full |= !target.resend(self.clock.as_ref())?;
             }
         }
-        !self.is_full
+        Ok(!self.is_full)
     }
 
     /// Whether something waits for room.
@@ -268,29 +309,38 @@ impl ExchangeWriter {
     /// Waits for room in a channel that had none, or until it is closed.
     pub(crate) fn wait_for_room(&self) {
         let full = self.targets.iter().find_map(|target| Some((&target.sender, target.unsent.front()?)));
-        if let Some((ChannelSender { inbox, channel }, next)) = full {
-            inbox.wait_for_room(*channel, next);
+        if let Some((sender, next)) = full {
+            sender.wait_for_room(next);
         }
     }
 }
 
 impl Target {
     /// Returns whether the channel has taken everything.
-    fn send(&mut self, envelope: Envelope, clock: &dyn Clock) -> bool {
+    fn send(&mut self, envelope: Envelope, clock: &dyn Clock) -> Result<bool> {
         self.unsent.push_back(envelope);
         self.resend(clock)
     }
 
     /// Sends what waits. Returns whether the channel has taken everything.
-    fn resend(&mut self, clock: &dyn Clock) -> bool {
+    fn resend(&mut self, clock: &dyn Clock) -> Result<bool> {
         while let Some(next) = self.unsent.pop_front() {
-            if let Some(refused) = self.sender.inbox.offer(self.sender.channel, next, clock) {
+            if let Some(refused) = self.sender.offer(next, clock)? {
                 self.unsent.push_front(refused);
-                return false;
+                return Ok(false);
             }
         }
-        true
+        Ok(true)
     }
+}
+
+/// The furthest of all. `None` if one is not known; all are asked nevertheless.
+pub(crate) fn furthest(all: impl Iterator<Item = Option<EventTime>>) -> Option<EventTime> {
+    let mut furthest = Some(EventTime::MIN);
+    for time in all {
+        furthest = furthest.zip(time).map(|(furthest, time)| furthest.max(time));
+    }
+    furthest
 }
 
 /// The indices of the rows that go to `target`.
@@ -366,7 +416,8 @@ mod tests {
     fn large_rows_leave_before_there_are_many() {
         let clock: Arc<dyn Clock> = Arc::new(anabranch_model::ManualClock::default());
         let inboxes = [0, 1, 2].map(|_| Arc::new(Inbox::new(1, 64 << 10)));
-        let senders = inboxes.iter().map(|inbox| ChannelSender { inbox: Arc::clone(inbox), channel: 0 }).collect();
+        let channel = |inbox| Box::new(LocalChannel { inbox: Arc::clone(inbox), channel: 0 }) as Box<dyn ChannelSender>;
+        let senders = inboxes.iter().map(channel).collect();
         let kind = ExchangeKind::Hash { keys: vec![0] };
         let options = JobOptions { buffer_timeout: std::time::Duration::from_secs(1), ..JobOptions::default() };
         let groups = KeyGroups(128);

@@ -2,12 +2,16 @@
 //!
 //! The bound is per channel, so that a channel that waits for alignment cannot starve the others. A single batch
 //! larger than the bound passes when its queue is empty. Locks are taken per batch, never per record.
+//!
+//! A channel from a task of another process is fed by the thread that reads the connection. Credit bounds it: an envelope
+//! holds its permit until the task takes it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Envelope, EventTime, Nanos, batch_bytes};
+use anabranch_model::{Clock, Envelope, Error, EventTime, Nanos, batch_bytes};
 
+use crate::network::{Permit, Question};
 use crate::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -33,6 +37,8 @@ struct State {
     /// Wakes the reader once, whether or not there is anything to receive.
     woken: bool,
     writers_wait: usize,
+    /// Channels with a question or a failure.
+    notable: usize,
     /// The job is being torn down, or the reader needs nothing more: nothing is received or kept any more.
     closed: bool,
 }
@@ -44,12 +50,20 @@ struct Channel {
     /// Number of envelopes ever sent, and of those that the reader has taken.
     sent: u64,
     taken: u64,
+    /// The sender is in another process and asks for the reader's watermark, once so many envelopes are taken.
+    question: Option<(u64, Question)>,
+    /// The connection to the sender is broken: this follows after what is queued.
+    failure: Option<Error>,
+    /// The last marker was sent.
+    is_complete: bool,
 }
 
 struct Queued {
     envelope: Envelope,
     bytes: usize,
     at: Nanos,
+    /// Of an envelope from another process: returns the credit when it is dropped.
+    _permit: Option<Permit>,
 }
 
 /// Outcome of [`Inbox::receive`].
@@ -60,6 +74,8 @@ pub(crate) enum Received {
     Timeout,
     /// The inbox was closed.
     Closed,
+    /// The connection to a sender is broken, and everything that it sent before was taken.
+    Failed(Error),
 }
 
 /// Contents of an inbox.
@@ -73,7 +89,8 @@ pub(crate) struct QueueStats {
 impl Inbox {
     pub(crate) fn new(channels: usize, capacity: usize) -> Self {
         let channels = (0..channels).map(|_| Channel::default()).collect();
-        let state = State { channels, turn: 0, reader_waits: false, woken: false, writers_wait: 0, closed: false };
+        let state =
+            State { channels, turn: 0, reader_waits: false, woken: false, writers_wait: 0, notable: 0, closed: false };
         Inbox {
             state: Mutex::new(state),
             readable: Condvar::new(),
@@ -105,14 +122,55 @@ impl Inbox {
         if queue.is_full(bytes, self.capacity) {
             return Some(envelope);
         }
-        queue.bytes += bytes;
-        queue.sent += 1;
-        queue.queue.push_back(Queued { envelope, bytes, at: clock.now() });
-        if state.reader_waits {
-            state.reader_waits = false;
+        queue.push(Queued { envelope, bytes, at: clock.now(), _permit: None });
+        self.notify_reader(&mut state);
+        None
+    }
+
+    fn notify_reader(&self, state: &mut State) {
+        if std::mem::take(&mut state.reader_waits) {
             self.readable.notify_one();
         }
-        None
+    }
+
+    /// Adds an envelope from another process, which its permit has made room for.
+    pub(crate) fn deliver(&self, channel: usize, envelope: Envelope, permit: Permit, clock: &dyn Clock) {
+        let bytes = bytes_of(&envelope);
+        let mut state = self.lock();
+        if state.closed {
+            // The sender gets the credit: it must not wait for a reader that needs nothing more.
+            return;
+        }
+        let of = &mut state.channels[channel];
+        of.is_complete |= matches!(&envelope, Envelope::Marker(marker) if marker.kind.closes());
+        of.push(Queued { envelope, bytes, at: clock.now(), _permit: Some(permit) });
+        self.notify_reader(&mut state);
+    }
+
+    /// The sender in another process asks for the reader's watermark, after everything that it has sent so far. Replaces an
+    /// older question.
+    pub(crate) fn ask(&self, channel: usize, question: Question) {
+        let mut state = self.lock();
+        if state.closed {
+            return;
+        }
+        let of = &mut state.channels[channel];
+        let is_new = of.question.is_none();
+        of.question = Some((of.sent, question));
+        state.notable += usize::from(is_new);
+        self.notify_reader(&mut state);
+    }
+
+    /// The connection to the sender is broken, or has ended without the last marker. Does nothing if that marker has come.
+    pub(crate) fn fail(&self, channel: usize, error: Error) {
+        let mut state = self.lock();
+        let of = &mut state.channels[channel];
+        if of.is_complete || of.failure.is_some() {
+            return;
+        }
+        of.failure = Some(error);
+        state.notable += 1;
+        self.notify_reader(&mut state);
     }
 
     /// Waits until a channel has room for an envelope, or until the inbox is closed.
@@ -135,11 +193,18 @@ impl Inbox {
             if state.closed {
                 return Received::Closed;
             }
-            if let Some((channel, envelope)) = state.pop(blocked) {
+            if state.notable > 0
+                && let Some(failure) = state.note(&self.reached)
+            {
+                return Received::Failed(failure);
+            }
+            if let Some((channel, queued)) = state.pop(blocked) {
                 if state.writers_wait > 0 {
                     self.writable.notify_all();
                 }
-                return Received::Envelope(channel, envelope);
+                // The permit's credit is returned without the lock.
+                drop(state);
+                return Received::Envelope(channel, queued.envelope);
             }
             if std::mem::take(&mut state.woken) {
                 return Received::Timeout;
@@ -173,6 +238,7 @@ impl Inbox {
         let mut state = self.lock();
         state.closed = true;
         state.channels.iter_mut().for_each(|channel| *channel = Channel::default());
+        state.notable = 0;
         self.readable.notify_all();
         self.writable.notify_all();
     }
@@ -218,13 +284,37 @@ fn bytes_of(envelope: &Envelope) -> usize {
 }
 
 impl Channel {
+    fn push(&mut self, queued: Queued) {
+        self.bytes += queued.bytes;
+        self.sent += 1;
+        self.queue.push_back(queued);
+    }
+
     fn is_full(&self, bytes: usize, capacity: usize) -> bool {
         self.bytes > 0 && self.bytes + bytes > capacity
     }
 }
 
 impl State {
-    fn pop(&mut self, blocked: &[bool]) -> Option<(usize, Envelope)> {
+    /// Answers the questions whose time has come. Returns a failure if everything before it was taken.
+    fn note(&mut self, reached: &AtomicI64) -> Option<Error> {
+        for channel in &mut self.channels {
+            let taken = channel.taken;
+            if let Some((_, question)) = channel.question.take_if(|(sent, _)| *sent <= taken) {
+                question.answer(EventTime(reached.load(SeqCst)));
+                self.notable -= 1;
+            }
+            if channel.queue.is_empty()
+                && let Some(failure) = channel.failure.take()
+            {
+                self.notable -= 1;
+                return Some(failure);
+            }
+        }
+        None
+    }
+
+    fn pop(&mut self, blocked: &[bool]) -> Option<(usize, Queued)> {
         let count = self.channels.len();
         for step in 0..count {
             let index = (self.turn + step) % count;
@@ -236,7 +326,7 @@ impl State {
                 channel.bytes -= queued.bytes;
                 channel.taken += 1;
                 self.turn = (index + 1) % count;
-                return Some((index, queued.envelope));
+                return Some((index, queued));
             }
         }
         None

@@ -66,7 +66,7 @@ impl InboxTask {
     }
 
     /// Takes an envelope of the channels that are not blocked.
-    pub(crate) fn receive(&self, timeout: Option<Duration>, only: Option<usize>) -> Input {
+    pub(crate) fn receive(&self, timeout: Option<Duration>, only: Option<usize>) -> Result<Input> {
         let (blocked, clock) = (self.alignment.blocked(), self.task.clock.as_ref());
         let received = match only {
             None => self.inbox.receive(blocked, timeout, clock),
@@ -75,7 +75,7 @@ impl InboxTask {
                 self.inbox.receive(&others.collect::<Vec<_>>(), timeout, clock)
             }
         };
-        received.into()
+        received.try_into()
     }
 
     /// No input is there: a sink may send what it has gathered.

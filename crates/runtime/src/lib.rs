@@ -39,6 +39,7 @@ mod sync;
 mod task;
 mod watch;
 mod watermarks;
+pub mod wiring;
 
 pub use durable::{Checkpointing, random_seed};
 pub use job::{Committed, Coordination, Job, JobHandle, Summary};

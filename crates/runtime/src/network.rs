@@ -13,19 +13,25 @@
 mod arrays;
 mod connection;
 mod credit;
+mod endpoint;
 mod frame;
 mod hello;
 mod incoming;
+mod links;
 mod outbox;
 mod outgoing;
 mod pool;
 mod returns;
 
+pub use connection::Patience;
+pub use endpoint::Endpoint;
+pub(crate) use endpoint::Registration;
 pub use frame::{Encoded, FRAME_BYTES_MAX, Frame, HEADER_BYTES, decode, encode};
 pub use hello::{Greeting, Hello, WorkerId};
-pub use incoming::{Incoming, IncomingChannel};
-pub use outgoing::Outgoing;
-pub use returns::Permit;
+pub use incoming::{Deliver, Incoming, IncomingChannel};
+pub(crate) use links::{Expected, Links};
+pub use outgoing::{Outgoing, OutgoingChannel};
+pub use returns::{Permit, Question};
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Envelope, Epoch, Marker, MarkerKind, Nanos, Result, TaskCounters, TaskId, batch_bytes};
+use anabranch_model::{
+    Clock, Envelope, Epoch, Error, Marker, MarkerKind, Nanos, Result, TaskCounters, TaskId, batch_bytes,
+};
 use anabranch_operators::Polled;
 use anabranch_protocol::coordinator::Report;
 
@@ -64,12 +66,15 @@ impl Input {
     }
 }
 
-impl From<Received> for Input {
-    fn from(received: Received) -> Input {
+impl TryFrom<Received> for Input {
+    type Error = Error;
+
+    fn try_from(received: Received) -> Result<Input> {
         match received {
-            Received::Envelope(channel, envelope) => Input::Envelope(channel, envelope),
-            Received::Timeout => Input::Nothing,
-            Received::Closed => Input::Closed,
+            Received::Envelope(channel, envelope) => Ok(Input::Envelope(channel, envelope)),
+            Received::Timeout => Ok(Input::Nothing),
+            Received::Closed => Ok(Input::Closed),
+            Received::Failed(error) => Err(error),
         }
     }
 }
@@ -100,11 +105,11 @@ impl Task {
     pub(crate) fn receive(&mut self, timeout: Option<Duration>, only: Option<usize>) -> Result<Input> {
         if let Some(side) = self.parts().sides.first() {
             let clock = self.parts().clock.as_ref();
-            return Ok(side.inbox.receive(side.alignment.blocked(), timeout, clock).into());
+            return side.inbox.receive(side.alignment.blocked(), timeout, clock).try_into();
         }
         match self {
             Task::Source(task) => task.receive(timeout).map(Input::Polled),
-            Task::Inbox(task) => Ok(task.receive(timeout, only)),
+            Task::Inbox(task) => task.receive(timeout, only),
         }
     }
 

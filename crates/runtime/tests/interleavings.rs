@@ -7,11 +7,17 @@
 #[path = "../src/control.rs"]
 mod control;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
+#[path = "../src/network/credit.rs"]
+mod credit;
+#[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
 #[path = "../src/inbox.rs"]
 mod inbox;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
 #[path = "../src/mailbox.rs"]
 mod mailbox;
+#[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
+#[path = "../src/network/returns.rs"]
+mod returns;
 
 /// The items that the files above import from their crate, as far as they matter here.
 mod sync {
@@ -71,6 +77,10 @@ mod job {
     }
 }
 
+mod network {
+    pub(crate) use crate::returns::{Permit, Question};
+}
+
 mod running {
     use anabranch_model::Error;
 
@@ -85,7 +95,7 @@ mod running {
 
 use std::time::Duration;
 
-use anabranch_model::{Envelope, Epoch, EventTime, Group, Incarnation, ManualClock, Nanos, Stamped};
+use anabranch_model::{Envelope, Epoch, Error, EventTime, Group, Incarnation, ManualClock, Nanos, Stamped};
 use control::Control;
 use driver::{Driver, Message};
 use inbox::{Inbox, Received};
@@ -129,6 +139,35 @@ fn a_reader_that_is_woken_returns_whether_it_waits_already_or_not() {
         });
         inbox.wake();
         reader.join().unwrap();
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
+
+/// The thread that reads a connection delivers, asks and fails while the task receives.
+#[test]
+fn a_reader_takes_what_was_delivered_then_answers_then_fails() {
+    let interleave = || {
+        let inbox = Arc::new(Inbox::new(1, 1));
+        let returns = returns::Returns::new([4000].into_iter());
+        let (to, credit) = (Arc::clone(&inbox), Arc::clone(&returns));
+        let connection = thread::spawn(move || {
+            let clock = ManualClock::default();
+            (0..3).for_each(|ms| to.deliver(0, watermark(ms), credit.received(0, 500).unwrap(), &clock));
+            to.ask(0, returns::Question { permit: credit.received(0, 1).unwrap(), sent: 3 });
+            let (mut due, mut answered) = (Vec::new(), false);
+            while !answered {
+                credit.take(&mut due, Duration::from_secs(1));
+                answered = due.drain(..).any(|due| due == (0, returns::Return::Reached(3, EventTime(2))));
+            }
+            to.fail(0, Error::outside("broken"));
+        });
+        let receive = || inbox.receive(&[false], None, &ManualClock::default());
+        for ms in 0..3 {
+            assert!(matches!(receive(), Received::Envelope(0, Envelope::Watermark(w)) if w.value == EventTime(ms)));
+            inbox.set_reached(EventTime(ms));
+        }
+        assert!(matches!(receive(), Received::Failed(error) if error.message() == "broken"));
+        connection.join().unwrap();
     };
     shuttle::check_random(interleave, SCHEDULES);
 }

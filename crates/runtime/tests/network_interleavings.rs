@@ -19,10 +19,11 @@ mod sync {
 }
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use anabranch_model::ManualClock;
-use outbox::{Closed, Outbox};
-use returns::{Permit, Returns};
+use anabranch_model::EventTime;
+use outbox::{Closed, Next, Outbox};
+use returns::{Permit, Question, Return, Returns};
 use shuttle::sync::mpsc::{Receiver, channel};
 use shuttle::thread;
 use sync::Arc;
@@ -35,6 +36,12 @@ type Frame = (usize, u64);
 
 const FRAMES: u64 = 4;
 const BYTES: u64 = 10;
+/// No time passes in these tests.
+const BEAT: Duration = Duration::from_secs(1);
+/// The number of a question.
+const QUESTION: u64 = u64::MAX;
+/// What the receiver answers.
+const REACHED: EventTime = EventTime(5);
 
 /// What a test has of a connection: its sending end, what it delivers, and its threads.
 type Connection = (Arc<Outbox<Frame>>, Receiver<(Frame, Permit)>, Vec<thread::JoinHandle<()>>);
@@ -47,9 +54,13 @@ fn connection(limits: &[u64]) -> Connection {
     let (frames, ends, received) = (Arc::clone(&outbox), Arc::clone(&returns), Arc::clone(&returns));
     let rows = thread::spawn(move || {
         let mut queue = VecDeque::new();
-        while frames.take(&mut queue) {
+        while frames.take(&mut queue, BEAT) == Next::Write {
             for frame in queue.drain(..) {
                 let permit = received.received(frame.0, BYTES).unwrap();
+                if frame.1 == QUESTION {
+                    Question { permit, sent: FRAMES }.answer(REACHED);
+                    continue;
+                }
                 // The test may need no more.
                 let _ = deliver.send((frame, permit));
             }
@@ -61,9 +72,12 @@ fn connection(limits: &[u64]) -> Connection {
         for (channel, bytes) in returns.limits().into_iter().enumerate() {
             granted.open(channel, bytes).unwrap();
         }
-        let mut credits = Vec::new();
-        while returns.take(&mut credits) {
-            credits.drain(..).for_each(|(channel, bytes)| granted.returned(channel, bytes).unwrap());
+        let mut due = Vec::new();
+        while returns.take(&mut due, BEAT) == returns::Next::Send {
+            due.drain(..).for_each(|(channel, of)| match of {
+                Return::Credit(bytes) => granted.returned(channel, bytes).unwrap(),
+                Return::Reached(asked, time) => granted.answered(channel, asked, time).unwrap(),
+            });
         }
     });
     (outbox, delivered, vec![rows, credit])
@@ -71,10 +85,58 @@ fn connection(limits: &[u64]) -> Connection {
 
 fn sender(outbox: &Arc<Outbox<Frame>>, channel: usize) -> thread::JoinHandle<Result<(), Closed>> {
     let outbox = Arc::clone(outbox);
-    thread::spawn(move || {
-        (0..FRAMES)
-            .try_for_each(|number| outbox.send(channel, BYTES, (channel, number), &ManualClock::default()).map(drop))
-    })
+    thread::spawn(move || (0..FRAMES).try_for_each(|number| send(&outbox, channel, &[number], false)))
+}
+
+/// Sends frames of one envelope as a task does: it waits while there is no room.
+fn send(outbox: &Outbox<Frame>, channel: usize, numbers: &[u64], last: bool) -> Result<(), Closed> {
+    while outbox.room(channel)?.is_none() {
+        outbox.wait_for_room(channel);
+    }
+    outbox.push(channel, numbers.iter().map(|number| (BYTES, (channel, *number))), last)
+}
+
+/// The last frames of all channels end the connection, also those that still wait for credit.
+#[test]
+fn a_connection_ends_by_itself_after_the_last_frames_of_all_channels() {
+    let interleave = || {
+        let (outbox, delivered, threads) = connection(&[1, 3 * BYTES]);
+        let senders = [0, 1].map(|channel| {
+            let outbox = Arc::clone(&outbox);
+            let numbers: Vec<u64> = (0..FRAMES).collect();
+            thread::spawn(move || send(&outbox, channel, &numbers, true))
+        });
+        let mut next = [0, 0];
+        for _ in 0..2 * FRAMES {
+            let ((channel, number), _permit) = delivered.recv().unwrap();
+            assert_eq!(number, next[channel]);
+            next[channel] += 1;
+        }
+        senders.into_iter().for_each(|sender| sender.join().unwrap().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(delivered.recv().is_err());
+        assert_eq!(outbox.room(0), Err(Closed));
+    };
+    shuttle::check_random(interleave, SCHEDULES);
+}
+
+#[test]
+fn a_question_is_asked_once_and_answered_after_what_was_sent_before() {
+    let interleave = || {
+        let (outbox, delivered, threads) = connection(&[2 * BYTES]);
+        let receiver = thread::spawn(move || delivered.iter().count() as u64);
+        sender(&outbox, 0).join().unwrap().unwrap();
+        while outbox.reached(0, FRAMES).is_none() {
+            outbox.ask(0, FRAMES, FRAMES, || (BYTES, (0, QUESTION)));
+            thread::yield_now();
+        }
+        assert_eq!(outbox.reached(0, FRAMES), Some(REACHED));
+        assert_eq!(outbox.reached(0, FRAMES + 1), None);
+        outbox.finish();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(receiver.join().unwrap(), FRAMES, "and no question");
+    };
+    shuttle::check_random(interleave, SCHEDULES);
 }
 
 #[test]

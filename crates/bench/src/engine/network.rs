@@ -4,11 +4,13 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use anabranch_dataflow::JobOptions;
 use anabranch_model::{Clock, Envelope, Error, Incarnation, Nanos, Result, Stamped, SystemClock};
 use anabranch_runtime::network::{
-    Encoded, Greeting, Hello, Incoming, IncomingChannel, Outgoing, WorkerId, decode, encode,
+    Deliver, Encoded, Greeting, Hello, Incoming, IncomingChannel, Outgoing, Patience, Permit, Question, WorkerId,
+    decode, encode,
 };
 use arrow::buffer::{Buffer, MutableBuffer};
 
@@ -16,7 +18,7 @@ use crate::contestant::RunResult;
 use crate::measure::process_cpu_s;
 use crate::workload::{Columns, LastRows};
 
-const HELLO: Hello = Hello { incarnation: Incarnation(1), from: WorkerId(0), to: WorkerId(1), channels: 1 };
+const HELLO: Hello = Hello { job: 1, incarnation: Incarnation(1), from: WorkerId(0), to: WorkerId(1), channels: 1 };
 
 /// Batches of which the parts of the work are measured.
 const BATCHES_MEASURED: usize = 200;
@@ -26,12 +28,19 @@ pub(crate) fn exchange(columns: &Columns) -> Result<RunResult> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| socket(&error))?;
     let address = listener.local_addr().map_err(|error| socket(&error))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let limit = JobOptions::default().channel_bytes as u64;
     thread::scope(|scope| {
         let send = || {
             let stream = TcpStream::connect(address).map_err(|error| socket(&error))?;
-            let outgoing = Outgoing::open(stream, &HELLO, Arc::clone(&clock))?;
+            let patience = (Patience::default(), Duration::from_secs(5));
+            let outgoing = Outgoing::open(stream, &HELLO, &[], patience, Arc::clone(&clock))?;
+            let mut channel = outgoing.channel(0, limit as usize);
             for batch in columns.in_turn() {
-                outgoing.send(0, &rows(batch.clone(), clock.now()))?;
+                let mut next = channel.offer(rows(batch.clone(), clock.now()))?;
+                while let Some(envelope) = next {
+                    channel.wait_for_room();
+                    next = channel.offer(envelope)?;
+                }
             }
             outgoing.finish()
         };
@@ -39,10 +48,9 @@ pub(crate) fn exchange(columns: &Columns) -> Result<RunResult> {
         let sender = sender.map_err(|error| socket(&error))?;
         let (stream, _) = listener.accept().map_err(|error| socket(&error))?;
         let (deliver, deliveries) = mpsc::channel();
-        let limit = JobOptions::default().channel_bytes as u64;
         let channel = IncomingChannel { schema: columns.batches[0].schema(), limit };
-        let deliver = move |_, envelope, permit| drop(deliver.send((envelope, permit)));
-        let incoming = Incoming::open(Greeting::receive(stream)?, vec![channel], Arc::clone(&clock), deliver)?;
+        let (greeting, deliver) = (Greeting::receive(stream)?, Arc::new(Receiver(deliver)));
+        let incoming = Incoming::open(greeting, vec![channel], Patience::default(), Arc::clone(&clock), deliver)?;
         let (mut last_rows, mut events) = (LastRows::new(), 0);
         for (envelope, _permit) in deliveries {
             if let Envelope::Batch(batch) = envelope {
@@ -54,6 +62,19 @@ pub(crate) fn exchange(columns: &Columns) -> Result<RunResult> {
         sender.join().map_err(|_| Error::internal("the sending task panicked"))??;
         Ok(RunResult { events, result_hash: Some(last_rows.0) })
     })
+}
+
+/// Passes on what is delivered.
+struct Receiver(mpsc::Sender<(Envelope, Permit)>);
+
+impl Deliver for Receiver {
+    fn envelope(&self, _: usize, envelope: Envelope, permit: Permit) {
+        drop(self.0.send((envelope, permit)));
+    }
+
+    fn question(&self, _: usize, _: Question) {}
+
+    fn ended(&self, _: &dyn Fn() -> Result<()>) {}
 }
 
 /// Processor time of the parts of the work that no socket takes part in: name, and nanoseconds per row.

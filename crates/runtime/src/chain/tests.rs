@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, Int64Array};
 
 use super::*;
 use crate::driver::Message;
-use crate::exchange::ChannelSender;
+use crate::exchange::LocalChannel;
 use crate::inbox::{Inbox, Received};
 use crate::job::Shared;
 use crate::mailbox::Mailbox;
@@ -100,7 +100,7 @@ fn control(clock: &Arc<dyn Clock>) -> Arc<Control> {
 fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
     let inbox = Arc::new(Inbox::new(1, 1 << 20));
-    let sender = ChannelSender { inbox: Arc::clone(&inbox), channel: 0 };
+    let sender = Box::new(LocalChannel { inbox: Arc::clone(&inbox), channel: 0 });
     let options = JobOptions { batch_rows: 1, ..JobOptions::default() };
     let writer =
         ExchangeWriter::new(ExchangeKind::Forward, vec![sender], (KeyGroups(128), &[]), &options, Arc::clone(&clock));
@@ -188,7 +188,7 @@ fn a_cancelled_task_abandons_the_window_that_it_emits() {
 fn a_chain_goes_on_where_its_tail_had_no_room() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
     let inbox = Arc::new(Inbox::new(1, 100));
-    let sender = ChannelSender { inbox: Arc::clone(&inbox), channel: 0 };
+    let sender = Box::new(LocalChannel { inbox: Arc::clone(&inbox), channel: 0 });
     let options = JobOptions { batch_rows: 1, ..JobOptions::default() };
     let owners = (KeyGroups(128), &[][..]);
     let writer = ExchangeWriter::new(ExchangeKind::Forward, vec![sender], owners, &options, Arc::clone(&clock));

@@ -5,12 +5,31 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use anabranch_model::{Error, Result};
 
 use super::frame::HEADER_BYTES;
 use super::hello::{WorkerId, broken, place_of};
 use crate::running::no_thread;
+
+/// How long workers wait for each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// An end that has sent nothing for so long says that it lives.
+    pub beat: Duration,
+    /// A peer of which nothing came for so long is given up: its process stands still, or the link is cut.
+    pub silence_max: Duration,
+    /// The connections of an incarnation must be there after this time.
+    pub connect_max: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        let [beat, silence_max, connect_max] = [1, 5, 30].map(Duration::from_secs);
+        Patience { beat, silence_max, connect_max }
+    }
+}
 
 /// The socket, the peer, and what ended the connection.
 #[derive(Debug)]
@@ -30,10 +49,11 @@ enum End {
 }
 
 impl Link {
-    pub(super) fn new(stream: TcpStream, peer: WorkerId) -> Result<Arc<Link>> {
+    pub(super) fn new(stream: TcpStream, peer: WorkerId, patience: Patience) -> Result<Arc<Link>> {
         let place = format!("{peer} at {}", place_of(&stream));
         // Rows wait in exchanges already, as long as the user wants: not in the system too.
-        stream.set_nodelay(true).map_err(|error| broken(&error).at(place.clone()))?;
+        let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(patience.silence_max)));
+        set.map_err(|error| broken(&error).at(place.clone()))?;
         let (end, has_finished) = (Mutex::new(None), AtomicBool::new(false));
         Ok(Arc::new(Link { stream, place, end, has_finished }))
     }

@@ -1,8 +1,8 @@
 //! The format of what travels on a connection: frames, each a header of [`HEADER_BYTES`] and, for rows, a body.
 //!
 //! ```text
-//!  0  kind: u8, of marker: u8, 0: u16, channel: u32     32  value: u64 (watermark, epoch or bytes of credit)
-//!  8  incarnation: u64                                  40  age: u64, in nanoseconds
+//!  0  kind: u8, of marker: u8, 0: u16, channel: u32     32  value: u64 (watermark, epoch, bytes of credit or question)
+//!  8  incarnation: u64                                  40  age: u64, in nanoseconds; of an answer: the question
 //! 16  rows: u32, numbers: u32                           48  checksum of the body: u64
 //! 24  bytes of the body: u32, plan version: u32         56  checksum of the header: u64
 //! ```
@@ -72,6 +72,17 @@ pub(super) enum Content {
     },
     /// From either end: nothing follows, and all that the peer sent before its own end has arrived.
     End,
+    /// What is the watermark of the receiving task, once it has taken the first `sent` envelopes of the channel?
+    Question {
+        sent: u64,
+    },
+    /// From the receiver: the answer to the question with this number of envelopes.
+    Answer {
+        sent: u64,
+        reached: EventTime,
+    },
+    /// From either end: this process lives, and has nothing to send.
+    Beat,
 }
 
 impl Frame {
@@ -98,6 +109,11 @@ impl Frame {
             Content::Limit { bytes } => fields = Fields { kind: 5, value: bytes, ..fields },
             Content::Credit { bytes } => fields = Fields { kind: 6, value: bytes, ..fields },
             Content::End => fields.kind = 7,
+            Content::Question { sent } => fields = Fields { kind: 8, value: sent, ..fields },
+            Content::Answer { sent, reached } => {
+                fields = Fields { kind: 9, value: reached.0.cast_unsigned(), age_ns: sent, ..fields };
+            }
+            Content::Beat => fields.kind = 10,
         }
         fields.write()
     }
@@ -129,6 +145,9 @@ impl Frame {
             5 => Content::Limit { bytes: fields.value },
             6 => Content::Credit { bytes: fields.value },
             7 => Content::End,
+            8 => Content::Question { sent: fields.value },
+            9 => Content::Answer { sent: fields.age_ns, reached: EventTime(fields.value.cast_signed()) },
+            10 => Content::Beat,
             other => return Err(malformed(format!("its kind is {other}"))),
         };
         let frame = Frame { channel: fields.channel, incarnation: Incarnation(fields.incarnation), content };
@@ -360,5 +379,6 @@ pub fn decode(frame: &Frame, body: &Buffer, schema: &SchemaRef, clock: &dyn Cloc
         Content::Idle => Envelope::Idle,
         Content::Marker(marker) => Envelope::Marker(marker),
         Content::Limit { .. } | Content::Credit { .. } | Content::End => return Ok(None),
+        Content::Question { .. } | Content::Answer { .. } | Content::Beat => return Ok(None),
     }))
 }

@@ -3,8 +3,9 @@
 //! ```text
 //! hello:   0  magic: 8 bytes    8  version: u32, 0: u32    answer:   0  magic: 8 bytes    8  version: u32, 0: u32
 //!         16  incarnation: u64  24  from: u32, to: u32              16  bytes of the reason: u64; 0 accepts
-//!         32  channels: u32, 0 until 56                             24  0 until 56
-//!         56  checksum of all before                                56  checksum, then the reason
+//!         32  channels: u32, bytes of the token: u32                24  0 until 56
+//!         40  job: u64, 0 until 56                                  56  checksum, then the reason
+//!         56  checksum of all before, then the token
 //! ```
 
 use std::fmt;
@@ -18,11 +19,13 @@ use super::frame::{HEADER_BYTES, is_sealed, seal};
 
 const MAGIC: [u8; 8] = *b"anabrnch";
 /// Of the format of frames and of this greeting. Workers of different versions refuse each other.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// A peer that is silent for so long during the greeting is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a reason, at most.
 const REASON_MAX: usize = 1024;
+/// Bytes of a token, at most.
+const TOKEN_MAX: usize = 256;
 
 /// A process that runs tasks of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +40,8 @@ impl fmt::Display for WorkerId {
 /// What the sender says first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
+    /// The job.
+    pub job: u64,
     /// The life of the job: the receiver refuses another one than its own.
     pub incarnation: Incarnation,
     /// The sender of rows.
@@ -52,20 +57,27 @@ pub struct Hello {
 pub struct Greeting {
     /// What the sender said.
     pub hello: Hello,
+    token: Vec<u8>,
     pub(super) stream: TcpStream,
 }
 
 impl Hello {
-    /// Introduces this worker to the receiver of its rows, and waits until that has accepted it.
-    pub(super) fn introduce(&self, stream: &TcpStream) -> Result<()> {
+    /// Introduces this worker to the receiver of its rows with the secret that all workers share. Waits until the receiver
+    /// has accepted it: it may not have begun with the incarnation yet.
+    pub(super) fn introduce(&self, stream: &TcpStream, token: &[u8], wait: Duration) -> Result<()> {
+        if token.len() > TOKEN_MAX {
+            return Err(Error::user(format!("the token of the workers has more than {TOKEN_MAX} bytes")));
+        }
         let mut message = begin();
         message[16..24].copy_from_slice(&self.incarnation.0.to_le_bytes());
         message[24..28].copy_from_slice(&self.from.0.to_le_bytes());
         message[28..32].copy_from_slice(&self.to.0.to_le_bytes());
         message[32..36].copy_from_slice(&self.channels.to_le_bytes());
+        message[36..40].copy_from_slice(&(token.len() as u32).to_le_bytes());
+        message[40..48].copy_from_slice(&self.job.to_le_bytes());
         seal(&mut message);
-        bounded(stream)?;
-        { stream }.write_all(&message).map_err(|error| broken(&error))?;
+        patience(stream, Some(wait))?;
+        { stream }.write_all(&[&message, token].concat()).map_err(|error| broken(&error))?;
         let answer = receive(stream)?;
         let bytes = usize::try_from(number(&answer, 16)).unwrap_or(usize::MAX);
         if bytes == 0 {
@@ -82,23 +94,41 @@ impl Greeting {
     pub fn receive(stream: TcpStream) -> Result<Greeting> {
         let place = place_of(&stream);
         let hello = bounded(&stream).and_then(|()| receive(&stream)).and_then(|message| {
-            let channels = number(&message, 32);
-            let channels = u32::try_from(channels).map_err(|_| Error::outside("its hello is malformed"))?;
-            Ok(Hello {
+            let token_bytes = (number(&message, 32) >> 32) as usize;
+            if token_bytes > TOKEN_MAX || number(&message, 48) != 0 {
+                return Err(Error::outside("its hello is malformed"));
+            }
+            let mut token = vec![0; token_bytes];
+            { &stream }.read_exact(&mut token).map_err(|error| broken(&error))?;
+            let hello = Hello {
+                job: number(&message, 40),
                 incarnation: Incarnation(number(&message, 16)),
                 from: WorkerId(number(&message, 24) as u32),
                 to: WorkerId((number(&message, 24) >> 32) as u32),
-                channels,
-            })
+                channels: number(&message, 32) as u32,
+            };
+            Ok((hello, token))
         });
         match hello {
-            Ok(hello) => Ok(Greeting { hello, stream }),
+            Ok((hello, token)) => Ok(Greeting { hello, token, stream }),
             Err(error) => {
                 // A worker of another version learns why. The connection is of no use whether or not it gets this.
                 let _ = answer(&stream, error.message());
                 Err(error.at(place))
             }
         }
+    }
+
+    /// Whether the sender knows the secret that all workers share.
+    pub(super) fn has_token(&self, token: &[u8]) -> bool {
+        // Takes the same time wherever the first difference is.
+        let differences = self.token.iter().zip(token).fold(0, |all, (a, b)| all | std::hint::black_box(a ^ b));
+        self.token.len() == token.len() && differences == 0
+    }
+
+    /// Who connects, for errors.
+    pub(super) fn place(&self) -> String {
+        format!("{} at {}", self.hello.from, place_of(&self.stream))
     }
 
     /// Refuses the connection.

@@ -1,11 +1,13 @@
-//! Where tasks and the writer of a connection meet: frames that have credit wait here to be written.
+//! Where tasks and the writer of a connection meet: frames that have credit wait here to be written, the others wait for
+//! credit.
 //!
-//! A task whose channel has no credit waits with its frame. So what is queued here is at most the sum of the limits that
-//! the receiver has set.
+//! A channel takes frames only when none of its own wait for credit. So what is held here is at most the sum of the limits
+//! that the receiver has set, and the frames of one envelope per channel.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use anabranch_model::Clock;
+use anabranch_model::EventTime;
 
 use super::credit::SendCredit;
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,25 +16,40 @@ use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Outbox<T> {
     state: Mutex<State<T>>,
-    /// A task waits for credit.
-    credit: Condvar,
+    /// A task waits for room.
+    room: Condvar,
     /// The writer waits for frames.
     readable: Condvar,
 }
 
 #[derive(Debug)]
 struct State<T> {
-    limits: Vec<SendCredit>,
+    channels: Vec<Channel<T>>,
     queue: VecDeque<T>,
+    /// Frames that wait for credit, of all channels.
+    waiting: usize,
+    /// Channels on which something may follow.
+    open: usize,
     tasks_wait: usize,
     writer_waits: bool,
     phase: Phase,
 }
 
+#[derive(Debug)]
+struct Channel<T> {
+    credit: SendCredit,
+    /// Frames that wait for credit, each with its bytes.
+    waiting: VecDeque<(u64, T)>,
+    /// The question that was sent last: what is known once the receiver has taken so many envelopes.
+    asked: Option<u64>,
+    /// The newest answer: the question, and the receiver's watermark.
+    answer: Option<(u64, EventTime)>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// What is queued is still written.
+    /// What was added is still written.
     Finished,
     Closed,
 }
@@ -41,12 +58,31 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Closed;
 
+/// What the writer has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Write the frames that it was given.
+    Write,
+    /// Nothing came in time: the peer must hear that this process lives.
+    Beat,
+    /// Nothing more.
+    End,
+}
+
 impl<T> Outbox<T> {
     pub(crate) fn new(channels: usize) -> Self {
-        let limits = (0..channels).map(|_| SendCredit::default()).collect();
-        let (queue, phase) = (VecDeque::new(), Phase::Open);
-        let state = State { limits, queue, tasks_wait: 0, writer_waits: false, phase };
-        Outbox { state: Mutex::new(state), credit: Condvar::new(), readable: Condvar::new() }
+        let channel =
+            |_| Channel { credit: SendCredit::default(), waiting: VecDeque::new(), asked: None, answer: None };
+        let state = State {
+            channels: (0..channels).map(channel).collect(),
+            queue: VecDeque::new(),
+            waiting: 0,
+            open: channels,
+            tasks_wait: 0,
+            writer_waits: false,
+            phase: Phase::Open,
+        };
+        Outbox { state: Mutex::new(state), room: Condvar::new(), readable: Condvar::new() }
     }
 
     /// The state is consistent after each statement, so a panic elsewhere does not spoil it.
@@ -54,94 +90,142 @@ impl<T> Outbox<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The limit of a channel, which the receiver sets when the connection begins.
-    pub(crate) fn limit(&self, channel: usize) -> Result<u64, Closed> {
-        let mut state = self.lock();
-        while state.phase == Phase::Open {
-            if let Some(limit) = state.limits[channel].limit() {
-                return Ok(limit);
-            }
-            state.tasks_wait += 1;
-            state = self.credit.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.tasks_wait -= 1;
+    /// The limit of a channel that takes frames now. `None` if it has no room.
+    pub(crate) fn room(&self, channel: usize) -> Result<Option<u64>, Closed> {
+        let state = self.lock();
+        match state.phase {
+            Phase::Open => Ok(state.channels[channel].room()),
+            _ => Err(Closed),
         }
-        Err(Closed)
     }
 
-    /// Adds a frame of `bytes`, after waiting for credit. Returns the nanoseconds waited.
-    pub(crate) fn send(&self, channel: usize, bytes: u64, frame: T, clock: &dyn Clock) -> Result<u64, Closed> {
+    /// Waits until a channel takes frames, or until the connection takes nothing any more.
+    pub(crate) fn wait_for_room(&self, channel: usize) {
         let mut state = self.lock();
-        let mut waited_ns = 0;
-        if state.phase == Phase::Open && !state.limits[channel].charge(bytes) {
-            let start = clock.now();
+        while state.phase == Phase::Open && state.channels[channel].room().is_none() {
             state.tasks_wait += 1;
-            loop {
-                state = self.credit.wait(state).unwrap_or_else(PoisonError::into_inner);
-                if state.phase != Phase::Open || state.limits[channel].charge(bytes) {
-                    break;
-                }
-            }
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.tasks_wait -= 1;
-            waited_ns = clock.now().since(start);
         }
+    }
+
+    /// Adds the frames of an envelope, each with its bytes. What has no credit waits for it. After the `last` frames of all
+    /// channels the connection is finished.
+    pub(crate) fn push(
+        &self,
+        channel: usize,
+        frames: impl IntoIterator<Item = (u64, T)>,
+        last: bool,
+    ) -> Result<(), Closed> {
+        let mut state = self.lock();
         if state.phase != Phase::Open {
             return Err(Closed);
         }
-        state.queue.push_back(frame);
-        if std::mem::take(&mut state.writer_waits) {
-            self.readable.notify_one();
+        for frame in frames {
+            state.channels[channel].waiting.push_back(frame);
+            state.waiting += 1;
         }
-        Ok(waited_ns)
+        state.charge(channel);
+        if last {
+            state.open -= 1;
+            if state.open == 0 {
+                state.phase = Phase::Finished;
+            }
+        }
+        self.notify_writer(&mut state);
+        Ok(())
+    }
+
+    /// The receiver's watermark when it had taken the first `sent` envelopes of a channel, if it has said so.
+    pub(crate) fn reached(&self, channel: usize, sent: u64) -> Option<EventTime> {
+        self.lock().channels[channel].answer.filter(|(asked, _)| *asked >= sent).map(|(_, time)| time)
+    }
+
+    /// Adds the question how far the receiver's watermark is once it has taken the `asked` envelopes that were sent so far,
+    /// unless one that is answered after the first `sent` was asked already.
+    pub(crate) fn ask(&self, channel: usize, sent: u64, asked: u64, question: impl FnOnce() -> (u64, T)) {
+        let mut state = self.lock();
+        let of = &mut state.channels[channel];
+        if of.asked.is_none_or(|asked| asked < sent) {
+            of.asked = Some(asked);
+            drop(state);
+            // A connection that is closed does not answer.
+            let _ = self.push(channel, [question()], false);
+        }
+    }
+
+    /// The receiver answers a question.
+    pub(crate) fn answered(&self, channel: usize, asked: u64, time: EventTime) -> Result<(), &'static str> {
+        self.change(channel, |channel| match channel.asked.is_some_and(|newest| asked <= newest) {
+            true => {
+                channel.answer = Some((asked, time));
+                Ok(())
+            }
+            false => Err("it answers what it was not asked"),
+        })
     }
 
     /// The receiver sets the limit of a channel.
     pub(crate) fn open(&self, channel: usize, bytes: u64) -> Result<(), &'static str> {
-        self.change(channel, |limit| limit.open(bytes))
+        self.change(channel, |channel| channel.credit.open(bytes))
     }
 
     /// The receiver returns credit of a channel.
     pub(crate) fn returned(&self, channel: usize, bytes: u64) -> Result<(), &'static str> {
-        self.change(channel, |limit| limit.returned(bytes))
+        self.change(channel, |channel| channel.credit.returned(bytes))
     }
 
     fn change(
         &self,
         channel: usize,
-        change: impl FnOnce(&mut SendCredit) -> Result<(), &'static str>,
+        change: impl FnOnce(&mut Channel<T>) -> Result<(), &'static str>,
     ) -> Result<(), &'static str> {
         let mut state = self.lock();
-        change(state.limits.get_mut(channel).ok_or("it names a channel that does not exist")?)?;
+        change(state.channels.get_mut(channel).ok_or("it names a channel that does not exist")?)?;
+        state.charge(channel);
+        self.notify_writer(&mut state);
         if state.tasks_wait > 0 {
-            self.credit.notify_all();
+            self.room.notify_all();
         }
         Ok(())
     }
 
-    /// Waits for frames, and exchanges them for the empty queue given. False if there are none and none will come.
-    pub(crate) fn take(&self, frames: &mut VecDeque<T>) -> bool {
+    fn notify_writer(&self, state: &mut State<T>) {
+        let has_work = !state.queue.is_empty() || state.phase == Phase::Finished;
+        if has_work && std::mem::take(&mut state.writer_waits) {
+            self.readable.notify_one();
+        }
+    }
+
+    /// Waits for frames, at most for `beat`, and exchanges them for the empty queue given.
+    pub(crate) fn take(&self, frames: &mut VecDeque<T>, beat: Duration) -> Next {
         let mut state = self.lock();
         loop {
             if state.phase == Phase::Closed {
-                return false;
+                return Next::End;
             }
             if !state.queue.is_empty() {
                 std::mem::swap(&mut state.queue, frames);
-                return true;
+                return Next::Write;
             }
-            if state.phase == Phase::Finished {
-                return false;
+            if state.phase == Phase::Finished && state.waiting == 0 {
+                return Next::End;
             }
             state.writer_waits = true;
-            state = self.readable.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.readable.wait_timeout(state, beat).unwrap_or_else(PoisonError::into_inner);
+            state = waited.0;
+            if std::mem::take(&mut state.writer_waits) && waited.1.timed_out() {
+                return Next::Beat;
+            }
         }
     }
 
     /// Bytes of a channel that are queued, on their way, or not yet taken by the receiving task.
     pub(crate) fn outstanding(&self, channel: usize) -> u64 {
-        self.lock().limits[channel].outstanding()
+        self.lock().channels[channel].credit.outstanding()
     }
 
-    /// Nothing more is sent. What is queued is still taken.
+    /// Nothing more is added. What was added is still taken.
     pub(crate) fn finish(&self) {
         self.end(Phase::Finished);
     }
@@ -158,8 +242,27 @@ impl<T> Outbox<T> {
         }
         if phase == Phase::Closed {
             state.queue.clear();
+            state.channels.iter_mut().for_each(|channel| channel.waiting.clear());
+            state.waiting = 0;
         }
-        self.credit.notify_all();
+        self.room.notify_all();
         self.readable.notify_all();
+    }
+}
+
+impl<T> State<T> {
+    /// Moves what has credit to the writer.
+    fn charge(&mut self, channel: usize) {
+        let Channel { credit, waiting, .. } = &mut self.channels[channel];
+        while let Some((_, frame)) = waiting.pop_front_if(|(bytes, _)| credit.charge(*bytes)) {
+            self.queue.push_back(frame);
+            self.waiting -= 1;
+        }
+    }
+}
+
+impl<T> Channel<T> {
+    fn room(&self) -> Option<u64> {
+        self.credit.limit().filter(|_| self.waiting.is_empty())
     }
 }

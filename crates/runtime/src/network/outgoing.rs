@@ -1,18 +1,20 @@
-//! The sending end of a connection: tasks give envelopes, a thread writes them, another one reads credits.
+//! The sending end of a connection: tasks offer envelopes, a thread writes them, another one reads credits and answers.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, IoSlice};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
 
-use anabranch_model::{Clock, Envelope, Error, Incarnation, Result};
+use anabranch_model::{Clock, Envelope, Error, EventTime, Incarnation, Result};
 
 use super::arrays::malformed;
-use super::connection::{Link, Threads, read_header, write_all};
+use super::connection::{Link, Patience, Threads, read_header, write_all};
 use super::frame::{Content, Encoded, Frame, HEADER_BYTES, encode};
 use super::hello::{Hello, broken, place_of};
-use super::outbox::{Closed, Outbox};
+use super::outbox::{Closed, Next, Outbox};
+use crate::exchange::ChannelSender;
 
 /// Batches of more bytes, or of more than half of a channel's limit, are divided.
 const FRAME_BYTES_WANTED: u64 = 2 << 20;
@@ -25,80 +27,84 @@ const CREDITS_READ: usize = 4 << 10;
 
 /// The channels to the tasks of another worker.
 pub struct Outgoing {
-    link: Arc<Link>,
-    outbox: Arc<Outbox<Encoded>>,
-    incarnation: Incarnation,
-    clock: Arc<dyn Clock>,
+    shared: Arc<Shared>,
     threads: Threads,
 }
 
+/// What tasks and threads share.
+#[derive(Debug)]
+struct Shared {
+    link: Arc<Link>,
+    outbox: Outbox<Encoded>,
+    incarnation: Incarnation,
+}
+
+/// The sending end of one channel.
+#[derive(Debug)]
+pub struct OutgoingChannel {
+    connection: Arc<Shared>,
+    channel: u32,
+    /// The limit that the receiver sets.
+    capacity: usize,
+    /// Number of envelopes that were added.
+    sent: u64,
+}
+
 impl Outgoing {
-    /// Introduces this worker on a new connection. Returns when the peer has accepted it.
-    pub fn open(stream: TcpStream, hello: &Hello, clock: Arc<dyn Clock>) -> Result<Outgoing> {
+    /// Introduces this worker on a new connection, with the secret that all workers share. Returns when the peer has
+    /// accepted it; waits for that at most for `wait`.
+    pub fn open(
+        stream: TcpStream,
+        hello: &Hello,
+        token: &[u8],
+        (patience, wait): (Patience, Duration),
+        clock: Arc<dyn Clock>,
+    ) -> Result<Outgoing> {
         let place = format!("{} at {}", hello.to, place_of(&stream));
-        hello.introduce(&stream).map_err(|error| error.at(place))?;
-        let link = Link::new(stream, hello.to)?;
-        let outbox = Arc::new(Outbox::new(hello.channels as usize));
-        let incarnation = hello.incarnation;
-        let outgoing = Outgoing { link, outbox, incarnation, clock, threads: Threads::default() };
-        outgoing.start("rows to", |link, outbox, clock, incarnation| write(link, outbox, clock, incarnation))?;
-        outgoing.start("credit from", |link, outbox, _, incarnation| read(link, outbox, incarnation))?;
+        hello.introduce(&stream, token, wait).map_err(|error| error.at(place))?;
+        let link = Link::new(stream, hello.to, patience)?;
+        let outbox = Outbox::new(hello.channels as usize);
+        let shared = Arc::new(Shared { link, outbox, incarnation: hello.incarnation });
+        let outgoing = Outgoing { shared, threads: Threads::default() };
+        outgoing.start("rows to", move |shared| shared.write(clock.as_ref(), patience.beat))?;
+        outgoing.start("credit from", Shared::read)?;
         Ok(outgoing)
     }
 
-    fn start(
-        &self,
-        name: &str,
-        body: fn(&Link, &Outbox<Encoded>, &dyn Clock, Incarnation) -> Result<()>,
-    ) -> Result<()> {
-        let (outbox, clock, incarnation) = (Arc::clone(&self.outbox), Arc::clone(&self.clock), self.incarnation);
-        let (link, ended) = (Arc::clone(&self.link), Arc::clone(&self.outbox));
+    fn start(&self, name: &str, body: impl FnOnce(&Shared) -> Result<()> + Send + 'static) -> Result<()> {
+        let (shared, ended) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
         let end = move || {
-            if link.outcome().is_err() {
-                ended.close();
+            if ended.link.outcome().is_err() {
+                ended.outbox.close();
             }
         };
-        let thread = self.link.spawn(name, move |link| body(link, &outbox, clock.as_ref(), incarnation), end)?;
-        self.threads.add(thread);
+        self.threads.add(self.shared.link.spawn(name, move |_| body(&shared), end)?);
         Ok(())
     }
 
-    /// Sends an envelope, after waiting for credit. Returns the nanoseconds waited. Each channel has one sender.
-    pub fn send(&self, channel: u32, envelope: &Envelope) -> Result<u64> {
-        let index = channel as usize;
-        let limit = self.outbox.limit(index).map_err(|Closed| self.ended())?;
-        // With its header, a frame takes at most half of the limit: with what is on its way before it, at most the limit.
-        let bytes_wanted = (limit / 2).saturating_sub(HEADER_BYTES as u64).clamp(FRAME_BYTES_SMALL, FRAME_BYTES_WANTED);
-        let mut waited_ns = 0;
-        for encoded in encode(envelope, channel, self.incarnation, bytes_wanted as usize)? {
-            let bytes = encoded.frame().bytes();
-            let sent = self.outbox.send(index, bytes, encoded, self.clock.as_ref());
-            waited_ns += sent.map_err(|Closed| self.ended())?;
-        }
-        Ok(waited_ns)
-    }
-
-    /// What a task gets that sends when the connection has ended.
-    fn ended(&self) -> Error {
-        self.link.outcome().err().unwrap_or_else(Error::cancelled)
+    /// The sending end of a channel. It has one owner. The receiver sets the limit `capacity`.
+    #[must_use]
+    pub fn channel(&self, channel: u32, capacity: usize) -> OutgoingChannel {
+        OutgoingChannel { connection: Arc::clone(&self.shared), channel, capacity, sent: 0 }
     }
 
     /// Bytes of a channel that are queued here, on their way, or not yet taken by the receiving task.
+    #[must_use]
     pub fn outstanding(&self, channel: u32) -> u64 {
-        self.outbox.outstanding(channel as usize)
+        self.shared.outbox.outstanding(channel as usize)
     }
 
-    /// Writes what is queued, and waits until the peer has received everything. Tasks that still send get an error.
+    /// Writes what was added, and waits until the peer has received everything. Tasks that still send get an error.
     pub fn finish(&self) -> Result<()> {
-        self.outbox.finish();
+        self.shared.outbox.finish();
         self.threads.join();
-        self.link.outcome()
+        self.shared.link.outcome()
     }
 
     /// Ends the connection now. Threads that wait in other methods get an error.
     pub fn close(&self) {
-        self.link.close();
-        self.outbox.close();
+        self.shared.link.close();
+        self.shared.outbox.close();
     }
 }
 
@@ -109,47 +115,126 @@ impl Drop for Outgoing {
     }
 }
 
-fn write(link: &Link, outbox: &Outbox<Encoded>, clock: &dyn Clock, incarnation: Incarnation) -> Result<()> {
-    let mut frames = VecDeque::new();
-    while outbox.take(&mut frames) {
-        while !frames.is_empty() {
-            let mut bytes = 0;
-            let mut count = 0;
-            while count < frames.len() && bytes < WRITE_BYTES {
-                bytes += frames[count].frame().bytes();
-                frames[count].seal(clock.now());
-                count += 1;
-            }
-            let mut slices: Vec<IoSlice<'_>> = Vec::new();
-            frames.range(..count).for_each(|frame| frame.slices(&mut slices));
-            write_all(&link.stream, &mut slices)?;
-            // Their buffers are free when they are written, not when all frames are.
-            frames.drain(..count);
-        }
+impl OutgoingChannel {
+    /// Adds an envelope to the end of the channel, or returns it if there is no room. The connection ends in order when the
+    /// streams of all its channels have.
+    pub fn offer(&mut self, envelope: Envelope) -> Result<Option<Envelope>> {
+        let Shared { outbox, incarnation, .. } = &*self.connection;
+        let index = self.channel as usize;
+        let Some(limit) = outbox.room(index).map_err(|Closed| self.connection.ended())? else {
+            return Ok(Some(envelope));
+        };
+        // With its header, a frame takes at most half of the limit: with what is on its way before it, at most the limit.
+        let bytes_wanted = (limit / 2).saturating_sub(HEADER_BYTES as u64).clamp(FRAME_BYTES_SMALL, FRAME_BYTES_WANTED);
+        let frames = encode(&envelope, self.channel, *incarnation, bytes_wanted as usize)?;
+        let frames = frames.into_iter().map(|encoded| (encoded.frame().bytes(), encoded));
+        let last = matches!(&envelope, Envelope::Marker(marker) if marker.kind.closes());
+        outbox.push(index, frames, last).map_err(|Closed| self.connection.ended())?;
+        self.sent += 1;
+        Ok(None)
     }
-    if link.outcome().is_ok() {
-        link.has_finished.store(true, SeqCst);
-        let end = Frame { channel: 0, incarnation, content: Content::End };
-        write_all(&link.stream, &mut [IoSlice::new(&end.header())])?;
-        link.stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
+
+    /// Waits until the channel has room, or until the connection has ended.
+    pub fn wait_for_room(&self) {
+        self.connection.outbox.wait_for_room(self.channel as usize);
     }
-    Ok(())
 }
 
-fn read(link: &Link, outbox: &Outbox<Encoded>, incarnation: Incarnation) -> Result<()> {
-    let mut input = BufReader::with_capacity(CREDITS_READ, &link.stream);
-    loop {
-        let frame = Frame::read(&read_header(&mut input)?)?;
-        if frame.incarnation != incarnation {
-            return Err(malformed("it belongs to another incarnation of the job"));
+impl ChannelSender for OutgoingChannel {
+    fn offer(&mut self, envelope: Envelope, _: &dyn Clock) -> Result<Option<Envelope>> {
+        OutgoingChannel::offer(self, envelope)
+    }
+
+    fn wait_for_room(&self, _: &Envelope) {
+        OutgoingChannel::wait_for_room(self);
+    }
+
+    fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// The receiver is asked, and answers once. That is enough: from then on the sender's own watermark holds event time back
+    /// at the receiver.
+    fn reached(&mut self, sent: u64) -> Option<EventTime> {
+        let Shared { outbox, incarnation, .. } = &*self.connection;
+        let reached = outbox.reached(self.channel as usize, sent);
+        if reached.is_none() && self.sent >= sent {
+            let content = Content::Question { sent: self.sent };
+            let frame = Frame { channel: self.channel, incarnation: *incarnation, content };
+            outbox.ask(self.channel as usize, sent, self.sent, || (frame.bytes(), Encoded::of(frame, None)));
         }
-        let channel = frame.channel as usize;
-        match frame.content {
-            Content::Limit { bytes } => outbox.open(channel, bytes).map_err(malformed)?,
-            Content::Credit { bytes } => outbox.returned(channel, bytes).map_err(malformed)?,
-            Content::End if link.has_finished.load(SeqCst) => return Ok(()),
-            Content::End => return Err(Error::outside("the peer has ended the connection too early")),
-            _ => return Err(malformed("the receiver of rows sends what only their sender does")),
+        reached
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+impl Shared {
+    /// What a task gets that sends when the connection has ended.
+    fn ended(&self) -> Error {
+        self.link.outcome().err().unwrap_or_else(Error::cancelled)
+    }
+
+    fn header(&self, content: Content) -> [u8; HEADER_BYTES] {
+        Frame { channel: 0, incarnation: self.incarnation, content }.header()
+    }
+
+    fn write(&self, clock: &dyn Clock, beat: Duration) -> Result<()> {
+        let stream = &self.link.stream;
+        let mut frames = VecDeque::new();
+        loop {
+            match self.outbox.take(&mut frames, beat) {
+                Next::Write => write_frames(stream, &mut frames, clock)?,
+                Next::Beat => write_all(stream, &mut [IoSlice::new(&self.header(Content::Beat))])?,
+                Next::End => break,
+            }
+        }
+        if self.link.outcome().is_ok() {
+            self.link.has_finished.store(true, SeqCst);
+            write_all(stream, &mut [IoSlice::new(&self.header(Content::End))])?;
+            stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<()> {
+        let mut input = BufReader::with_capacity(CREDITS_READ, &self.link.stream);
+        let outbox = &self.outbox;
+        loop {
+            let frame = Frame::read(&read_header(&mut input)?)?;
+            if frame.incarnation != self.incarnation {
+                return Err(malformed("it belongs to another incarnation of the job"));
+            }
+            let channel = frame.channel as usize;
+            match frame.content {
+                Content::Limit { bytes } => outbox.open(channel, bytes).map_err(malformed)?,
+                Content::Credit { bytes } => outbox.returned(channel, bytes).map_err(malformed)?,
+                Content::Answer { sent, reached } => outbox.answered(channel, sent, reached).map_err(malformed)?,
+                Content::Beat => {}
+                Content::End if self.link.has_finished.load(SeqCst) => return Ok(()),
+                Content::End => return Err(Error::outside("the peer has ended the connection too early")),
+                _ => return Err(malformed("the receiver of rows sends what only their sender does")),
+            }
         }
     }
+}
+
+fn write_frames(stream: &TcpStream, frames: &mut VecDeque<Encoded>, clock: &dyn Clock) -> Result<()> {
+    while !frames.is_empty() {
+        let mut bytes = 0;
+        let mut count = 0;
+        while count < frames.len() && bytes < WRITE_BYTES {
+            bytes += frames[count].frame().bytes();
+            frames[count].seal(clock.now());
+            count += 1;
+        }
+        let mut slices: Vec<IoSlice<'_>> = Vec::new();
+        frames.range(..count).for_each(|frame| frame.slices(&mut slices));
+        write_all(stream, &mut slices)?;
+        // Their buffers are free when they are written, not when all frames are.
+        frames.drain(..count);
+    }
+    Ok(())
 }

@@ -1,4 +1,8 @@
-//! Where tasks and the writer of credits meet at the receiver: bytes that were taken wait here to be returned.
+//! Where tasks and the writer of credits meet at the receiver: bytes that were taken, and answers, wait here to be sent.
+
+use std::time::Duration;
+
+use anabranch_model::EventTime;
 
 use super::credit::ReceiveCredit;
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,12 +16,41 @@ pub(crate) struct Returns {
 
 #[derive(Debug)]
 struct State {
-    limits: Vec<ReceiveCredit>,
-    /// Channels with bytes to return, each once.
+    channels: Vec<Channel>,
+    /// Channels with something to send, each once.
     due: Vec<usize>,
-    is_due: Vec<bool>,
     writer_waits: bool,
     ended: bool,
+}
+
+#[derive(Debug)]
+struct Channel {
+    credit: ReceiveCredit,
+    /// Enough bytes are there to be returned.
+    has_credit: bool,
+    /// The answer to the newest question.
+    answer: Option<(u64, EventTime)>,
+    is_due: bool,
+}
+
+/// What is sent to the sender of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Return {
+    /// Bytes that the task has taken.
+    Credit(u64),
+    /// The watermark of the task when it had taken so many envelopes.
+    Reached(u64, EventTime),
+}
+
+/// What the writer of credits has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Send what it was given.
+    Send,
+    /// Nothing came in time: the peer must hear that this process lives.
+    Beat,
+    /// Nothing more.
+    End,
 }
 
 /// Holds the bytes of a received frame. Drop it when the task has taken what it was for: the sender gets them back.
@@ -28,17 +61,33 @@ pub struct Permit {
     bytes: u64,
 }
 
+/// The sender asks for the watermark of the receiving task.
+#[derive(Debug)]
+pub struct Question {
+    pub(crate) permit: Permit,
+    /// Number of envelopes that the sender has sent before.
+    pub(crate) sent: u64,
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         self.returns.taken(self.channel, self.bytes);
     }
 }
 
+impl Question {
+    /// The task has taken what was sent before the question.
+    pub fn answer(self, reached: EventTime) {
+        self.permit.returns.answer(self.permit.channel, self.sent, reached);
+    }
+}
+
 impl Returns {
     pub(crate) fn new(limits: impl Iterator<Item = u64>) -> Arc<Self> {
-        let limits: Vec<ReceiveCredit> = limits.map(ReceiveCredit::new).collect();
-        let is_due = vec![false; limits.len()];
-        let state = State { limits, due: Vec::new(), is_due, writer_waits: false, ended: false };
+        let channel =
+            |limit| Channel { credit: ReceiveCredit::new(limit), has_credit: false, answer: None, is_due: false };
+        let channels = limits.map(channel).collect();
+        let state = State { channels, due: Vec::new(), writer_waits: false, ended: false };
         Arc::new(Returns { state: Mutex::new(state), due: Condvar::new() })
     }
 
@@ -48,24 +97,37 @@ impl Returns {
 
     /// The limit of each channel.
     pub(crate) fn limits(&self) -> Vec<u64> {
-        self.lock().limits.iter().map(ReceiveCredit::limit).collect()
+        self.lock().channels.iter().map(|channel| channel.credit.limit()).collect()
     }
 
     /// A frame has come.
     pub(crate) fn received(self: &Arc<Self>, channel: usize, bytes: u64) -> Result<Permit, &'static str> {
         let mut state = self.lock();
-        let limit = state.limits.get_mut(channel).ok_or("it names a channel that does not exist")?;
-        limit.received(bytes)?;
+        let of = state.channels.get_mut(channel).ok_or("it names a channel that does not exist")?;
+        of.credit.received(bytes)?;
         drop(state);
         Ok(Permit { returns: Arc::clone(self), channel, bytes })
     }
 
     fn taken(&self, channel: usize, bytes: u64) {
         let mut state = self.lock();
-        if !state.limits[channel].taken(bytes) || state.ended {
+        if state.channels[channel].credit.taken(bytes) {
+            state.channels[channel].has_credit = true;
+            self.due(&mut state, channel);
+        }
+    }
+
+    fn answer(&self, channel: usize, asked: u64, reached: EventTime) {
+        let mut state = self.lock();
+        state.channels[channel].answer = Some((asked, reached));
+        self.due(&mut state, channel);
+    }
+
+    fn due(&self, state: &mut State, channel: usize) {
+        if state.ended {
             return;
         }
-        if !std::mem::replace(&mut state.is_due[channel], true) {
+        if !std::mem::replace(&mut state.channels[channel].is_due, true) {
             state.due.push(channel);
         }
         if std::mem::take(&mut state.writer_waits) {
@@ -73,27 +135,38 @@ impl Returns {
         }
     }
 
-    /// Waits for bytes to return, and adds them by channel. False if none will be returned.
-    pub(crate) fn take(&self, credits: &mut Vec<(usize, u64)>) -> bool {
+    /// Waits for something to send, at most for `beat`, and adds it with its channel.
+    pub(crate) fn take(&self, returns: &mut Vec<(usize, Return)>, beat: Duration) -> Next {
         let mut state = self.lock();
         while !state.ended {
             let due = std::mem::take(&mut state.due);
             if !due.is_empty() {
-                for channel in due {
-                    state.is_due[channel] = false;
-                    credits.push((channel, state.limits[channel].take_due()));
-                }
-                return true;
+                due.into_iter().for_each(|channel| state.channels[channel].take(channel, returns));
+                return Next::Send;
             }
             state.writer_waits = true;
-            state = self.due.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.due.wait_timeout(state, beat).unwrap_or_else(PoisonError::into_inner);
+            state = waited.0;
+            if std::mem::take(&mut state.writer_waits) && waited.1.timed_out() {
+                return Next::Beat;
+            }
         }
-        false
+        Next::End
     }
 
-    /// The sender needs no credit any more.
+    /// The sender needs nothing any more.
     pub(crate) fn end(&self) {
         self.lock().ended = true;
         self.due.notify_all();
+    }
+}
+
+impl Channel {
+    fn take(&mut self, index: usize, returns: &mut Vec<(usize, Return)>) {
+        self.is_due = false;
+        if std::mem::take(&mut self.has_credit) {
+            returns.push((index, Return::Credit(self.credit.take_due())));
+        }
+        returns.extend(self.answer.take().map(|(asked, reached)| (index, Return::Reached(asked, reached))));
     }
 }

@@ -3,8 +3,9 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 use anabranch_model::{
     Envelope, Epoch, ErrorKind, EventTime, Incarnation, ManualClock, Marker, MarkerKind, Nanos, PlanVersion, Result,
@@ -15,15 +16,48 @@ use arrow::datatypes::{Int64Type, SchemaRef};
 
 use super::super::frame::{Content, FRAME_BYTES_MAX, Frame, HEADER_BYTES, encode};
 use super::super::hello::{Greeting, Hello, WorkerId};
-use super::super::{Incoming, IncomingChannel, Outgoing, Permit};
-use super::greetings::{in_thread, sockets};
+use super::super::{Deliver, Incoming, IncomingChannel, Outgoing, Patience, Permit, Question};
+use super::greetings::{TOKEN, WAIT, in_thread, sockets};
 use super::{INCARNATION, bytes_of_frame, rows};
 
 /// Receives what a connection delivers.
 type Deliveries = Receiver<(usize, Envelope, Permit)>;
 
+/// Long enough for a busy machine.
+const PATIENCE: Patience = Patience {
+    beat: Duration::from_secs(1),
+    silence_max: Duration::from_secs(60),
+    connect_max: Duration::from_secs(60),
+};
+
+/// Passes on what a connection delivers.
+struct Receivers(Sender<(usize, Envelope, Permit)>);
+
+impl Deliver for Receivers {
+    fn envelope(&self, channel: usize, envelope: Envelope, permit: Permit) {
+        drop(self.0.send((channel, envelope, permit)));
+    }
+
+    fn question(&self, _: usize, question: Question) {
+        question.answer(EventTime(77));
+    }
+
+    fn ended(&self, _: &dyn Fn() -> Result<()>) {}
+}
+
+/// Sends as a task does: it waits while there is no room.
+fn send(outgoing: &Outgoing, channel: u32, envelope: &Envelope) -> Result<()> {
+    let mut channel = outgoing.channel(channel, 1);
+    let mut next = channel.offer(envelope.clone())?;
+    while let Some(envelope) = next {
+        channel.wait_for_room();
+        next = channel.offer(envelope)?;
+    }
+    Ok(())
+}
+
 fn hello(channels: u32) -> Hello {
-    Hello { incarnation: INCARNATION, from: WorkerId(1), to: WorkerId(2), channels }
+    Hello { job: 9, incarnation: INCARNATION, from: WorkerId(1), to: WorkerId(2), channels }
 }
 
 fn numbers(first: i64, rows: usize) -> RecordBatch {
@@ -38,13 +72,12 @@ fn accept(stream: TcpStream, limits: &[u64]) -> Result<(Incoming, Deliveries)> {
 fn accept_of(stream: TcpStream, schema: &SchemaRef, limits: &[u64]) -> Result<(Incoming, Deliveries)> {
     let channels = limits.iter().map(|limit| IncomingChannel { schema: Arc::clone(schema), limit: *limit });
     let (sender, deliveries) = channel();
-    let deliver = move |channel, envelope, permit| drop(sender.send((channel, envelope, permit)));
-    let clock = Arc::new(ManualClock::default());
-    Ok((Incoming::open(Greeting::receive(stream)?, channels.collect(), clock, deliver)?, deliveries))
+    let (greeting, clock) = (Greeting::receive(stream)?, Arc::new(ManualClock::default()));
+    Ok((Incoming::open(greeting, channels.collect(), PATIENCE, clock, Arc::new(Receivers(sender)))?, deliveries))
 }
 
 fn connect(stream: TcpStream, channels: u32) -> Result<Outgoing> {
-    Outgoing::open(stream, &hello(channels), Arc::new(ManualClock::default()))
+    Outgoing::open(stream, &hello(channels), TOKEN, (PATIENCE, WAIT), Arc::new(ManualClock::default()))
 }
 
 fn connection(limits: &[u64]) -> (Outgoing, Incoming, Deliveries) {
@@ -100,7 +133,7 @@ fn every_channel_keeps_its_order() {
             let outgoing = &outgoing;
             scope.spawn(move || {
                 for envelope in envelopes(channel) {
-                    outgoing.send(channel as u32, &envelope).unwrap();
+                    send(outgoing, channel as u32, &envelope).unwrap();
                 }
             });
         }
@@ -125,7 +158,7 @@ fn every_channel_keeps_its_order() {
 fn the_end_comes_after_everything_else() {
     let (outgoing, incoming, deliveries) = connection(&[1 << 30]);
     for turn in 0..100 {
-        outgoing.send(0, &rows(&numbers(turn, 10_000))).unwrap();
+        send(&outgoing, 0, &rows(&numbers(turn, 10_000))).unwrap();
     }
     outgoing.finish().unwrap();
     incoming.join().unwrap();
@@ -137,13 +170,12 @@ fn a_receiver_that_stands_still_bounds_what_the_sender_holds() {
     let limit = 45_000;
     let (outgoing, incoming, deliveries) = connection(&[limit, 1000]);
     thread::scope(|scope| {
-        let sender =
-            scope.spawn(|| (0..100).try_for_each(|turn| outgoing.send(0, &rows(&numbers(turn, 1000))).map(drop)));
+        let sender = scope.spawn(|| (0..100).try_for_each(|turn| send(&outgoing, 0, &rows(&numbers(turn, 1000)))));
         // Five frames of 8 KB and their headers fit. None of them is taken.
         let mut held: Vec<_> = deliveries.iter().take(5).collect();
         assert!(outgoing.outstanding(0) <= limit);
         // The other channel passes, and nothing of the first one came in between.
-        outgoing.send(1, &watermark(1)).unwrap();
+        send(&outgoing, 1, &watermark(1)).unwrap();
         assert_eq!(deliveries.recv().unwrap().0, 1);
         assert!(outgoing.outstanding(0) <= limit && !sender.is_finished());
         held.clear();
@@ -159,8 +191,7 @@ fn batches_larger_than_the_limit_are_divided() {
     let limit = 10_000;
     let (outgoing, incoming, deliveries) = connection(&[limit]);
     thread::scope(|scope| {
-        let sender =
-            scope.spawn(|| (0..20).try_for_each(|turn| outgoing.send(0, &rows(&numbers(turn, 5000))).map(drop)));
+        let sender = scope.spawn(|| (0..20).try_for_each(|turn| send(&outgoing, 0, &rows(&numbers(turn, 5000)))));
         let mut received = Vec::new();
         while received.len() < 20 * 5000 {
             let (_, envelope, _permit) = deliveries.recv().unwrap();
@@ -182,7 +213,7 @@ fn a_row_larger_than_the_limit_passes() {
     let batch = RecordBatch::try_from_iter([("t", text)]).unwrap();
     let (outgoing, incoming, deliveries) = connection_of(&batch.schema(), &[100]);
     thread::scope(|scope| {
-        let sender = scope.spawn(|| (0..20).try_for_each(|_| outgoing.send(0, &rows(&batch)).map(drop)));
+        let sender = scope.spawn(|| (0..20).try_for_each(|_| send(&outgoing, 0, &rows(&batch))));
         for (_, envelope, _permit) in deliveries.iter().take(20) {
             assert!(matches!(envelope, Envelope::Batch(received) if received.value == batch));
             assert!(outgoing.outstanding(0) < 100_000 + 1000);
@@ -203,8 +234,7 @@ fn a_cut_connection_ends_both_ends_with_an_error_that_names_the_peer() {
     // Until both ends have failed: credit for it would be written to a connection that is closed.
     let _held = thread::scope(|scope| {
         // Waits for credit when the connection is cut.
-        let sender =
-            scope.spawn(|| (0..10).try_for_each(|turn| outgoing.send(0, &rows(&numbers(turn, 1000))).map(drop)));
+        let sender = scope.spawn(|| (0..10).try_for_each(|turn| send(&outgoing, 0, &rows(&numbers(turn, 1000)))));
         let held = deliveries.recv().unwrap();
         cut.shutdown(Shutdown::Both).unwrap();
         let error = sender.join().unwrap().unwrap_err().to_string();
@@ -222,14 +252,14 @@ fn a_cut_connection_ends_both_ends_with_an_error_that_names_the_peer() {
 fn an_end_that_is_closed_by_its_owner_is_cancelled_and_the_other_one_fails() {
     let (outgoing, incoming, deliveries) = connection(&[100]);
     outgoing.close();
-    assert_eq!(outgoing.send(0, &Envelope::Idle).unwrap_err().kind(), ErrorKind::Cancelled);
+    assert_eq!(send(&outgoing, 0, &Envelope::Idle).unwrap_err().kind(), ErrorKind::Cancelled);
     assert_eq!(outgoing.finish().unwrap_err().kind(), ErrorKind::Cancelled);
     assert_eq!(incoming.join().unwrap_err().kind(), ErrorKind::Outside);
     assert!(deliveries.recv().is_err());
 
     let (outgoing, incoming, _deliveries) = connection(&[100]);
     drop(incoming);
-    while outgoing.send(0, &Envelope::Idle).is_ok() {}
+    while send(&outgoing, 0, &Envelope::Idle).is_ok() {}
     assert!(outgoing.finish().unwrap_err().to_string().starts_with("worker 2 at 127.0.0.1:"));
 }
 
@@ -263,7 +293,7 @@ fn a_wrong_number_of_channels_is_refused() {
 fn received(bytes: &[u8]) -> String {
     let (mut connected, accepted) = sockets();
     let receiver = in_thread(|| accept(accepted, &[10_000]).unwrap());
-    hello(1).introduce(&connected).unwrap();
+    hello(1).introduce(&connected, TOKEN, WAIT).unwrap();
     let (incoming, _deliveries) = receiver.join().unwrap();
     // The receiver may close the connection before it has read everything.
     let _ = connected.write_all(bytes).and_then(|()| connected.shutdown(Shutdown::Write));
@@ -311,7 +341,7 @@ fn a_sender_that_is_wrong_or_hostile_ends_its_connection() {
 fn a_sender_that_ignores_its_limit_ends_its_connection() {
     let (mut connected, accepted) = sockets();
     let receiver = in_thread(|| accept(accepted, &[10_000]).unwrap());
-    hello(1).introduce(&connected).unwrap();
+    hello(1).introduce(&connected, TOKEN, WAIT).unwrap();
     let (incoming, deliveries) = receiver.join().unwrap();
     connected.write_all(&[batch_of(0, 0), batch_of(0, 1), batch_of(0, 2)].concat()).unwrap();
     let held: Vec<_> = deliveries.iter().collect();
@@ -330,7 +360,7 @@ fn answered(bytes: &[u8]) -> String {
     let outgoing = sender.join().unwrap();
     accepted.write_all(bytes).unwrap();
     // It waits for credit until the connection ends.
-    while outgoing.send(0, &Envelope::Idle).is_ok() {}
+    while send(&outgoing, 0, &Envelope::Idle).is_ok() {}
     let error = outgoing.finish().unwrap_err().to_string();
     let mut rest = Vec::new();
     let _ = accepted.read_to_end(&mut rest);

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 use anabranch_model::Result;
 
@@ -10,7 +11,12 @@ use super::super::frame::{HEADER_BYTES, seal};
 use super::super::hello::{Greeting, Hello, WorkerId};
 use super::INCARNATION;
 
-const HELLO: Hello = Hello { incarnation: INCARNATION, from: WorkerId(1), to: WorkerId(2), channels: 3 };
+const HELLO: Hello = Hello { job: 9, incarnation: INCARNATION, from: WorkerId(1), to: WorkerId(2), channels: 3 };
+
+/// The secret of the workers.
+pub(super) const TOKEN: &[u8] = b"secret";
+/// How long a sender waits for the answer.
+pub(super) const WAIT: Duration = Duration::from_secs(60);
 
 /// Two ends of a connection: of the one that connects, and of the one that listens.
 pub(super) fn sockets() -> (TcpStream, TcpStream) {
@@ -29,7 +35,7 @@ fn greet(receiver: impl FnOnce(Greeting) -> Result<()> + Send) -> (Result<()>, R
     let (connected, accepted) = sockets();
     thread::scope(|scope| {
         let receiver = scope.spawn(|| Greeting::receive(accepted).and_then(receiver));
-        (HELLO.introduce(&connected), receiver.join().unwrap())
+        (HELLO.introduce(&connected, TOKEN, WAIT), receiver.join().unwrap())
     })
 }
 
@@ -37,6 +43,10 @@ fn greet(receiver: impl FnOnce(Greeting) -> Result<()> + Send) -> (Result<()>, R
 fn the_receiver_learns_who_connects_and_accepts() {
     let (sender, receiver) = greet(|greeting| {
         assert_eq!(greeting.hello, HELLO);
+        assert!(greeting.has_token(TOKEN));
+        for other in [&b""[..], b"secre", b"secreT", b"secrets", b"tecret"] {
+            assert!(!greeting.has_token(other));
+        }
         greeting.accept()
     });
     sender.unwrap();
@@ -74,7 +84,7 @@ fn begin_with(bytes: &[u8]) -> (String, Vec<u8>) {
 /// The hello as it is on the wire.
 fn hello() -> [u8; HEADER_BYTES] {
     let (connected, mut accepted) = sockets();
-    let sender = in_thread(move || HELLO.introduce(&connected));
+    let sender = in_thread(move || HELLO.introduce(&connected, TOKEN, WAIT));
     let mut hello = [0; HEADER_BYTES];
     accepted.read_exact(&mut hello).unwrap();
     drop(accepted);
@@ -105,14 +115,14 @@ fn a_worker_of_another_version_learns_it() {
     bytes[8] += 1;
     seal(&mut bytes);
     let (error, answer) = begin_with(&bytes);
-    assert!(error.contains("it speaks version 2 of the exchange, and this worker 1"), "{error}");
-    assert!(String::from_utf8_lossy(&answer).contains("it speaks version 2"));
+    assert!(error.contains("it speaks version 3 of the exchange, and this worker 2"), "{error}");
+    assert!(String::from_utf8_lossy(&answer).contains("it speaks version 3"));
 }
 
 #[test]
 fn an_answer_with_an_endless_reason_is_cut() {
     let (connected, mut accepted) = sockets();
-    let sender = in_thread(move || HELLO.introduce(&connected));
+    let sender = in_thread(move || HELLO.introduce(&connected, TOKEN, WAIT));
     let mut answer = [0; HEADER_BYTES];
     accepted.read_exact(&mut answer).unwrap();
     answer[16..24].copy_from_slice(&u64::MAX.to_le_bytes());

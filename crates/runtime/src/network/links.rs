@@ -1,0 +1,201 @@
+//! The connections of one incarnation at one worker.
+
+use std::collections::BTreeMap;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, Nanos, Result};
+
+use super::connection::Patience;
+use super::hello::{Greeting, Hello, WorkerId};
+use super::incoming::{Deliver, Incoming, IncomingChannel};
+use super::outgoing::{Outgoing, OutgoingChannel};
+
+/// Time between two attempts to connect to a worker that does not listen yet.
+const RETRY: Duration = Duration::from_millis(50);
+/// The longest time of one attempt.
+const ATTEMPT: Duration = Duration::from_secs(5);
+
+/// What a worker receives from another one.
+pub(crate) struct Expected {
+    pub(crate) channels: Vec<IncomingChannel>,
+    pub(crate) deliver: Arc<dyn Deliver>,
+}
+
+/// The connections of one incarnation.
+pub(crate) struct Links {
+    state: Mutex<State>,
+    changed: Condvar,
+    patience: Patience,
+    clock: Arc<dyn Clock>,
+}
+
+struct State {
+    /// Workers whose connections have not come.
+    awaited: BTreeMap<WorkerId, Expected>,
+    /// Workers whose connections are being accepted.
+    opening: usize,
+    incoming: Vec<Arc<Incoming>>,
+    outgoing: BTreeMap<WorkerId, Arc<Outgoing>>,
+    /// The connection that waits to be accepted.
+    connecting: Option<TcpStream>,
+    /// Why not all connections come.
+    failure: Option<Error>,
+    closed: bool,
+}
+
+impl Links {
+    /// `awaited` are the workers that send to this one.
+    pub(super) fn new(awaited: BTreeMap<WorkerId, Expected>, patience: Patience, clock: Arc<dyn Clock>) -> Links {
+        let state = State {
+            awaited,
+            opening: 0,
+            incoming: Vec::new(),
+            outgoing: BTreeMap::new(),
+            connecting: None,
+            failure: None,
+            closed: false,
+        };
+        Links { state: Mutex::new(state), changed: Condvar::new(), patience, clock }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A worker of the incarnation has connected. An error is one of this connection; that of an awaited worker also fails
+    /// [`Links::wait`].
+    pub(super) fn accept(&self, greeting: Greeting) -> Result<()> {
+        let (from, place) = (greeting.hello.from, greeting.place());
+        let mut state = self.lock();
+        let expected = if state.closed { None } else { state.awaited.remove(&from) };
+        let Some(Expected { channels, deliver }) = expected else {
+            let reason =
+                if state.closed { "the incarnation is over" } else { "no connection is awaited from this worker" };
+            drop(state);
+            greeting.refuse(reason)?;
+            return Err(Error::outside(format!("its connection was refused: {reason}")).at(place));
+        };
+        state.opening += 1;
+        drop(state);
+        let incoming = Incoming::open(greeting, channels, self.patience, Arc::clone(&self.clock), deliver);
+        let mut state = self.lock();
+        state.opening -= 1;
+        let outcome = match incoming {
+            Ok(incoming) => {
+                if state.closed {
+                    incoming.close();
+                }
+                state.incoming.push(Arc::new(incoming));
+                Ok(())
+            }
+            Err(error) => {
+                let message = error.to_string();
+                state.failure.get_or_insert(error);
+                Err(Error::outside(message))
+            }
+        };
+        drop(state);
+        self.changed.notify_all();
+        outcome
+    }
+
+    /// Connects to a worker. Tries again while it does not listen.
+    pub(crate) fn connect(&self, hello: &Hello, address: SocketAddr, token: &[u8], deadline: Nanos) -> Result<()> {
+        loop {
+            let left = deadline.after(self.clock.now()).max(Duration::from_millis(1));
+            match TcpStream::connect_timeout(&address, left.min(ATTEMPT)) {
+                Ok(stream) => {
+                    self.lock().connecting = stream.try_clone().ok();
+                    self.pause(Duration::ZERO)?;
+                    let clock = Arc::clone(&self.clock);
+                    let outgoing = Outgoing::open(stream, hello, token, (self.patience, left), clock);
+                    let mut state = self.lock();
+                    state.connecting = None;
+                    if state.closed {
+                        return Err(Error::cancelled());
+                    }
+                    state.outgoing.insert(hello.to, Arc::new(outgoing?));
+                    return Ok(());
+                }
+                Err(error) if self.clock.now() >= deadline => {
+                    let error = Error::outside(format!("no connection: {error}"));
+                    return Err(error.at(format!("{} at {address}", hello.to)));
+                }
+                Err(_) => self.pause(RETRY)?,
+            }
+        }
+    }
+
+    /// Waits for a while. An error if the connections are closed.
+    fn pause(&self, time: Duration) -> Result<()> {
+        let state = self.lock();
+        let waited = self.changed.wait_timeout_while(state, time, |state| !state.closed);
+        match waited.unwrap_or_else(PoisonError::into_inner).0.closed {
+            true => Err(Error::cancelled()),
+            false => Ok(()),
+        }
+    }
+
+    /// Waits until all workers have connected that send to this one.
+    pub(crate) fn wait(&self, deadline: Nanos) -> Result<()> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return Err(Error::cancelled());
+            }
+            if let Some(error) = state.failure.take() {
+                return Err(error);
+            }
+            if state.awaited.is_empty() && state.opening == 0 {
+                return Ok(());
+            }
+            let left = deadline.after(self.clock.now());
+            if left.is_zero() {
+                let missing: Vec<String> = state.awaited.keys().map(WorkerId::to_string).collect();
+                return Err(Error::outside(format!("{} did not connect in time", missing.join(", "))));
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// The sending end of a channel to a worker.
+    pub(crate) fn channel(&self, to: WorkerId, channel: u32, capacity: usize) -> Result<OutgoingChannel> {
+        let state = self.lock();
+        match state.outgoing.get(&to) {
+            Some(outgoing) => Ok(outgoing.channel(channel, capacity)),
+            None if state.closed => Err(Error::cancelled()),
+            None => Err(Error::internal(format!("no connection leads to {to}"))),
+        }
+    }
+
+    /// Waits until the peers have received everything that was sent, and until they have sent everything.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let state = self.lock();
+        let outgoing: Vec<Arc<Outgoing>> = state.outgoing.values().cloned().collect();
+        let incoming = state.incoming.clone();
+        drop(state);
+        let outcome = outgoing.iter().map(|outgoing| outgoing.finish()).fold(Ok(()), Result::and);
+        // Tasks that need more than has come have failed.
+        incoming.iter().for_each(|incoming| drop(incoming.join()));
+        outcome
+    }
+
+    /// Ends all connections now, and those that still come.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.incoming.iter().for_each(|incoming| incoming.close());
+        state.outgoing.values().for_each(|outgoing| outgoing.close());
+        if let Some(stream) = state.connecting.take() {
+            // It may be closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        let awaited = std::mem::take(&mut state.awaited);
+        drop(state);
+        self.changed.notify_all();
+        // Nothing comes from these any more.
+        awaited.values().for_each(|expected| expected.deliver.ended(&|| Err(Error::cancelled())));
+    }
+}
