@@ -286,14 +286,4 @@ fn receivers(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_channels_of_a_task_share_their_memory() {
-        assert_eq!([1, 2, 4].map(|channels| channel_capacity(4 << 20, channels)), [4 << 20; 3]);
-        for channels in [5, 8, 64, 1000] {
-            assert!(channels * channel_capacity(4 << 20, channels) <= FULL_CHANNELS * (4 << 20), "{channels}");
-        }
-    }
-}
+mod tests;

@@ -64,7 +64,7 @@ pub struct Greeting {
 impl Hello {
     /// Introduces this worker to the receiver of its rows with the secret that all workers share. Waits until the receiver
     /// has accepted it: it may not have begun with the incarnation yet.
-    pub(super) fn introduce(&self, stream: &TcpStream, token: &[u8], wait: Duration) -> Result<()> {
+    pub(crate) fn introduce(&self, stream: &TcpStream, token: &[u8], wait: Duration) -> Result<()> {
         if token.len() > TOKEN_MAX {
             return Err(Error::user(format!("the token of the workers has more than {TOKEN_MAX} bytes")));
         }
@@ -136,7 +136,7 @@ impl Greeting {
         answer(&self.stream, reason).map_err(|error| error.at(place_of(&self.stream)))
     }
 
-    pub(super) fn accept(&self) -> Result<()> {
+    pub(crate) fn accept(&self) -> Result<()> {
         answer(&self.stream, "").and_then(|()| unbounded(&self.stream))
     }
 }

@@ -25,7 +25,7 @@ type Deliveries = Receiver<(usize, Envelope, Permit)>;
 
 /// Long enough for a busy machine.
 const PATIENCE: Patience = Patience {
-    beat: Duration::from_secs(1),
+    beat: Duration::from_millis(20),
     silence_max: Duration::from_secs(60),
     connect_max: Duration::from_secs(60),
 };
@@ -289,6 +289,51 @@ fn a_wrong_number_of_channels_is_refused() {
     assert!(receiver.join().unwrap().unwrap_err().to_string().starts_with("worker 1: "));
 }
 
+/// Both ends say that they live when they have nothing to send, and take it from the other.
+#[test]
+fn an_end_with_nothing_to_send_says_that_it_lives() {
+    let beat = frame(0, Content::Beat);
+    let mut header = [0; HEADER_BYTES];
+    let (connected, mut accepted) = sockets();
+    let sender = in_thread(|| connect(connected, 1).unwrap());
+    Greeting::receive(accepted.try_clone().unwrap()).unwrap().accept().unwrap();
+    let outgoing = sender.join().unwrap();
+    accepted.write_all(&[beat, frame(0, Content::Limit { bytes: 100 })].concat()).unwrap();
+    for _ in 0..3 {
+        accepted.read_exact(&mut header).unwrap();
+        assert_eq!(header, beat);
+    }
+    send(&outgoing, 0, &Envelope::Idle).unwrap();
+    accepted.read_exact(&mut header).unwrap();
+    while header == beat {
+        accepted.read_exact(&mut header).unwrap();
+    }
+    assert_eq!(header, frame(0, Content::Idle));
+
+    let (mut connected, accepted) = sockets();
+    let receiver = in_thread(|| accept(accepted, &[100]).unwrap());
+    hello(1).introduce(&connected, TOKEN, WAIT).unwrap();
+    let (_incoming, deliveries) = receiver.join().unwrap();
+    connected.read_exact(&mut header).unwrap();
+    assert_eq!(header, frame(0, Content::Limit { bytes: 100 }));
+    for _ in 0..3 {
+        connected.read_exact(&mut header).unwrap();
+        assert_eq!(header, beat);
+    }
+    connected.write_all(&[beat, frame(0, Content::Idle)].concat()).unwrap();
+    assert!(matches!(deliveries.recv(), Ok((0, Envelope::Idle, _))));
+    // A question needs no task here: the receiver of these tests answers at once.
+    connected.write_all(&frame(0, Content::Question { sent: 5 })).unwrap();
+    let answer = loop {
+        connected.read_exact(&mut header).unwrap();
+        match Frame::read(&header).unwrap().content {
+            Content::Beat | Content::Credit { .. } => {}
+            other => break other,
+        }
+    };
+    assert_eq!(answer, Content::Answer { sent: 5, reached: EventTime(77) });
+}
+
 /// The error of a receiver that gets these bytes after a right hello.
 fn received(bytes: &[u8]) -> String {
     let (mut connected, accepted) = sockets();
@@ -320,7 +365,11 @@ fn a_sender_that_is_wrong_or_hostile_ends_its_connection() {
     let other = Frame { channel: 0, incarnation: Incarnation(8), content: Content::Idle };
     let mut damaged = batch_of(0, 0);
     damaged[HEADER_BYTES + 100] ^= 1;
-    let cases: [(&[u8], &str); 9] = [
+    let cases: [(&[u8], &str); 10] = [
+        (
+            &frame(0, Content::Answer { sent: 1, reached: EventTime(1) }),
+            "the sender of rows sends what only their receiver does",
+        ),
         (&[], "the peer has closed the connection"),
         (&frame(0, Content::Idle)[..63], "the peer has closed the connection"),
         (&batch_of(0, 0)[..1000], "the peer has closed the connection"),
@@ -371,7 +420,9 @@ fn answered(bytes: &[u8]) -> String {
 #[test]
 fn a_receiver_that_is_wrong_or_hostile_ends_its_connection() {
     let limit = frame(0, Content::Limit { bytes: 100 });
-    let cases: [(&[u8], &str); 6] = [
+    let answer = Content::Answer { sent: 0, reached: EventTime(0) };
+    let cases: [(&[u8], &str); 7] = [
+        (&frame(0, answer), "it answers what it was not asked"),
         (&frame(1, Content::Limit { bytes: 1 }), "it names a channel that does not exist"),
         (&[limit, limit].concat(), "it sets the limit of a channel twice"),
         (&[limit, frame(0, Content::Credit { bytes: 1 << 40 })].concat(), "it returns more credit than it was charged"),
