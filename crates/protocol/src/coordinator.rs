@@ -352,13 +352,11 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         if self.life.stop_wanted {
             self.life.stopping();
             if let Some(group) = self.grants.stop() {
-                // A source that takes the grant then knows that this epoch is its last one.
-                self.commands.push_back(Command::StopAfter(self.incarnation, group.last));
-                self.granted(now, group, self.checkpoints.is_enabled());
+                self.granted(now, group, self.checkpoints.is_enabled(), true);
             }
         } else if self.grants.is_due() {
             let group = self.grants.grant(self.group_size.epochs());
-            self.granted(now, group, self.checkpoints.is_due(now));
+            self.granted(now, group, self.checkpoints.is_due(now), false);
         }
     }
 
@@ -373,10 +371,10 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         }
     }
 
-    fn granted(&mut self, now: Nanos, group: Group, checkpoint: bool) {
+    fn granted(&mut self, now: Nanos, group: Group, checkpoint: bool, stop: bool) {
         if checkpoint {
             self.checkpoints.trigger(now, group.last);
         }
-        self.commands.push_back(Command::Grant { incarnation: self.incarnation, group, checkpoint });
+        self.commands.push_back(Command::Grant { incarnation: self.incarnation, group, checkpoint, stop });
     }
 }

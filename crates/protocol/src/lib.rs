@@ -1,15 +1,17 @@
 //! Decisions as sans-IO state machines: inputs are messages, outputs are commands; no clock, no channel, no thread.
 //!
 //! [`coordinator`] is a job's whole coordination as one value: the embedded engine drives it, and the simulator attacks
-//! it. [`worker`] is what one worker does for one job, [`membership`] which workers there are, and [`placement`] which of them
-//! has which task.
+//! it. [`worker`] is what one worker does for one job, and [`peers`] the coordinator's side of the messages between the two.
+//! [`membership`] is which workers there are, and [`placement`] which of them has which task.
 
 pub mod coordinator;
 pub mod membership;
+pub mod peers;
 pub mod placement;
 mod table;
 pub mod worker;
 
 pub use coordinator::Coordinator;
 pub use membership::Membership;
+pub use peers::Peers;
 pub use worker::Worker;

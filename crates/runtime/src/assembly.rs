@@ -1,5 +1,6 @@
 //! Creates the tasks of a plan: the channels between them, their chains, and the state that they resume from.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -7,104 +8,58 @@ use std::time::Duration;
 use anabranch_dataflow::{
     AggregatePhase, Exchange, Identities, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
 };
-use anabranch_model::{Clock, Epoch, Error, Incarnation, Result, StageId, TaskCounters, TaskId};
-use anabranch_operators::{Committable, Connectors, Delivery, Former, Functions, Host, TaskContext};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, Notices, Result, StageId, TaskCounters, TaskId};
+use anabranch_operators::{Connectors, Delivery, Former, Functions, Host, TaskContext};
 use anabranch_state::Log;
 
 use crate::chain::{Chain, Restore, SinkTail, Tail};
 use crate::control::Control;
-use crate::durable::JobState;
 use crate::exchange::ExchangeWriter;
 use crate::host::TaskHost;
 use crate::inbox_task::InboxTask;
 use crate::job::TaskView;
-use crate::mailbox::Mailbox;
-use crate::recorder::Work;
+use crate::job_state::{JobState, RestoredSink};
+use crate::snapshot::Snapshot;
 use crate::source_task::{SourceParts, SourceTask};
 use crate::task::{Side, Task, TaskParts};
 use crate::wiring::Wiring;
+use crate::worker::Mail;
 
-/// The tasks of an incarnation, ready to run.
+/// Everything that the creation of an incarnation's tasks looks up. Each task is created where it runs, several at a time.
 pub(crate) struct Assembly {
-    pub(crate) control: Arc<Control>,
-    pub(crate) views: Vec<TaskView>,
-    pub(crate) tasks: Vec<Task>,
-}
-
-/// Creates the tasks of a plan. `durable` is what they resume from; their reports go to `mailbox`.
-pub(crate) fn assemble(
-    plan: &Plan,
-    connectors: &Connectors,
-    clock: Arc<dyn Clock>,
-    incarnation: Incarnation,
-    mailbox: Arc<Mailbox>,
-    durable: Option<DurableParts<'_>>,
-) -> Result<Assembly> {
-    let wiring = Wiring::local(plan)?;
-    let inboxes = wiring.inboxes().cloned().collect();
-    let after = durable.as_ref().map_or(Epoch(0), |durable| durable.after);
-    let notices = mailbox.notices();
-    let control = Control::new(incarnation, after, mailbox, inboxes);
-    let log = durable.as_ref().and_then(|durable| durable.log.clone());
-    let host: Arc<dyn Host> = Arc::new(TaskHost {
-        incarnation,
-        after,
-        log,
-        control: Arc::clone(&control),
-        notices,
-        clock: Arc::clone(&clock),
-        agreed: Mutex::default(),
-        outages: Mutex::default(),
-    });
-    let functions = Functions::default();
-    let builder = Builder {
-        plan,
-        connectors,
-        functions: &functions,
-        clock,
-        host,
-        control: Arc::clone(&control),
-        wiring,
-        durable,
-    };
-    let (mut views, mut tasks) = (Vec::new(), Vec::new());
-    for stage in &plan.stages {
-        for id in tasks_of(stage) {
-            let place = |e: Error| e.at(format!("{} ({})", stage.id, stage.name));
-            let (view, task) = builder.task(stage, id).map_err(place)?;
-            views.push(view);
-            tasks.push(task);
-        }
-    }
-    Ok(Assembly { control, views, tasks })
-}
-
-/// Everything that the creation of tasks looks up.
-struct Builder<'a> {
-    plan: &'a Plan,
-    connectors: &'a Connectors,
-    functions: &'a Functions,
+    plan: Arc<Plan>,
+    connectors: Connectors,
+    functions: Functions,
     clock: Arc<dyn Clock>,
     host: Arc<dyn Host>,
     control: Arc<Control>,
-    wiring: Wiring,
-    durable: Option<DurableParts<'a>>,
+    wiring: Arc<Wiring>,
+    after: Epoch,
+    durable: Option<DurableParts>,
 }
 
 /// What the tasks of a job have if it takes checkpoints or starts from a savepoint.
-pub(crate) struct DurableParts<'a> {
-    pub(crate) after: Epoch,
+pub(crate) struct DurableParts {
     /// Name of the job.
-    pub(crate) scope: &'a str,
+    pub(crate) scope: String,
     /// Names that it had before, see [`FormerNames`](crate::durable::FormerNames).
-    pub(crate) former: &'a [String],
+    pub(crate) former: Vec<String>,
     pub(crate) state: JobState,
     /// How often a task reports that it gets further with restoring its state.
     pub(crate) progress_interval: Duration,
-    /// The recorder's queue for snapshots. `None`: the job takes no checkpoints.
-    pub(crate) work: Option<Sender<Work>>,
+    /// The recorder's queue. `None`: the job takes no checkpoints.
+    pub(crate) snapshots: Option<Sender<Snapshot>>,
     /// The log that names the job's owner. `None`: the job cannot have another owner.
     pub(crate) log: Option<Log>,
+}
+
+/// An incarnation at one worker.
+pub(crate) struct Life<'a> {
+    pub(crate) incarnation: Incarnation,
+    /// The epoch after which it resumes.
+    pub(crate) after: Epoch,
+    /// The tasks of this worker.
+    pub(crate) tasks: &'a BTreeSet<TaskId>,
 }
 
 /// The tasks of a stage.
@@ -124,8 +79,58 @@ fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
     plan.outputs(stage).all(|exchange| exchange.port == Port::Main && reaches_sink(plan, exchange.to))
 }
 
-impl Builder<'_> {
-    fn task(&self, stage: &Stage, id: TaskId) -> Result<(TaskView, Task)> {
+impl Assembly {
+    /// For the tasks of a worker. Their reports go to `mail`.
+    pub(crate) fn new(
+        (plan, wiring): (Arc<Plan>, Arc<Wiring>),
+        connectors: Connectors,
+        (clock, notices, mail): (Arc<dyn Clock>, Arc<Notices>, Arc<dyn Mail>),
+        life: &Life<'_>,
+        durable: Option<DurableParts>,
+    ) -> Assembly {
+        let inboxes = wiring.inboxes().cloned().collect();
+        let (incarnation, after) = (life.incarnation, life.after);
+        let control = Control::new(incarnation, after, mail, inboxes, life.tasks.len());
+        let host: Arc<dyn Host> = Arc::new(TaskHost {
+            incarnation,
+            after,
+            log: durable.as_ref().and_then(|durable| durable.log.clone()),
+            control: Arc::clone(&control),
+            notices,
+            clock: Arc::clone(&clock),
+            agreed: Mutex::default(),
+            outages: Mutex::default(),
+        });
+        let functions = Functions::default();
+        Assembly { plan, connectors, functions, clock, host, control, wiring, after, durable }
+    }
+
+    pub(crate) fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
+    }
+
+    /// What observers see of a task.
+    pub(crate) fn view(&self, id: TaskId) -> TaskView {
+        let stage = self.plan.stage(id.stage);
+        TaskView {
+            id,
+            stage_name: stage.name.clone(),
+            is_source: stage.source.is_some(),
+            is_sink: stage.sink.is_some(),
+            restores: self.restore(stage, id).is_some_and(|restore| !restore.operators.is_empty()),
+            keeps_windows: stage.operators.iter().any(keeps_windows),
+            counters: Arc::new(TaskCounters::default()),
+            inbox: self.wiring.inbox(id, Port::Main).map(|(inbox, _)| inbox),
+        }
+    }
+
+    /// Creates a task: opens its tables, of which a sink first makes visible what the checkpoint holds.
+    pub(crate) fn create(&self, id: TaskId, counters: Arc<TaskCounters>) -> Result<Task> {
+        let stage = self.plan.stage(id.stage);
+        self.task(stage, id, counters).map_err(|e| e.at(format!("{} ({})", stage.id, stage.name)))
+    }
+
+    fn task(&self, stage: &Stage, id: TaskId, counters: Arc<TaskCounters>) -> Result<Task> {
         let context = TaskContext {
             index: id.index,
             parallelism: stage.parallelism,
@@ -134,7 +139,6 @@ impl Builder<'_> {
             clock: Arc::clone(&self.clock),
             host: Arc::clone(&self.host),
         };
-        let counters = Arc::new(TaskCounters::default());
         let tail = match &stage.sink {
             Some(sink) => {
                 let durable = self.durable.as_ref();
@@ -145,16 +149,14 @@ impl Builder<'_> {
         };
         let main = self.wiring.inbox(id, Port::Main);
         let input = match (&stage.source, self.plan.inputs(stage.id).find(|e| e.port == Port::Main)) {
-            (Some(source), None) => SourceParts::schema(source, self.functions)?,
+            (Some(source), None) => SourceParts::schema(source, &self.functions)?,
             (None, Some(exchange)) => Arc::clone(&self.plan.stage(exchange.from).schema),
             _ => return Err(Error::internal("a stage has either a source or exchanges into its main port")),
         };
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
         let shared = (Arc::clone(&counters), Arc::clone(&self.control));
-        let chain = Chain::new(stage, input, tail, options, self.functions, shared, clock)?;
-        let restore = self.restore(stage, id);
-        let restores = restore.as_ref().is_some_and(|restore: &Restore| !restore.operators.is_empty());
-        let after = self.durable.as_ref().map_or(Epoch(0), |durable| durable.after);
+        let chain = Chain::new(stage, input, tail, options, &self.functions, shared, clock)?;
+        let (restore, after) = (self.restore(stage, id), self.after);
         let sides = self.wiring.sides(id);
         let sides = sides.map(|(operator, inbox, channels)| Side::new(operator, inbox, channels, after));
         let parts = TaskParts {
@@ -163,36 +165,25 @@ impl Builder<'_> {
             restore,
             progress_interval: self.durable.as_ref().map_or(Duration::MAX, |durable| durable.progress_interval),
             sides: sides.collect(),
-            counters: Arc::clone(&counters),
+            counters,
             clock: Arc::clone(&self.clock),
             control: Arc::clone(&self.control),
-            snapshots: self.durable.as_ref().and_then(|durable| durable.work.clone()),
+            snapshots: self.durable.as_ref().and_then(|durable| durable.snapshots.clone()),
             after,
             told_under: Epoch(0),
             side_end: None,
         };
-        let view = TaskView {
-            id,
-            stage_name: stage.name.clone(),
-            is_source: stage.source.is_some(),
-            is_sink: stage.sink.is_some(),
-            restores,
-            keeps_windows: stage.operators.iter().any(keeps_windows),
-            counters,
-            inbox: main.as_ref().map(|(inbox, _)| Arc::clone(inbox)),
-        };
-        let task = match (&stage.source, main) {
-            (Some(_), _) => Task::Source(Box::new(self.source(stage, parts, &context)?)),
-            (None, Some((inbox, channels))) => Task::Inbox(Box::new(InboxTask::new(parts, inbox, channels))),
-            _ => return Err(Error::internal("a stage without input")),
-        };
-        Ok((view, task))
+        match (&stage.source, main) {
+            (Some(_), _) => Ok(Task::Source(Box::new(self.source(stage, parts, &context)?))),
+            (None, Some((inbox, channels))) => Ok(Task::Inbox(Box::new(InboxTask::new(parts, inbox, channels)))),
+            _ => Err(Error::internal("a stage without input")),
+        }
     }
 
     /// What the operators of a task resume from.
     fn restore(&self, stage: &Stage, id: TaskId) -> Option<Restore> {
         let DurableParts { state, .. } = self.durable.as_ref()?;
-        let Plan { identities, assignment, key_groups, .. } = self.plan;
+        let Plan { identities, assignment, key_groups, .. } = &*self.plan;
         let state = |place| Some((place, state.operators.get(&identities.state(stage.id, place)?)?.clone()));
         let operators = (0..stage.operators.len()).filter_map(state).collect();
         Some(Restore { operators, is_first: id.index == 0, own: assignment.of_task(id), groups: *key_groups })
@@ -202,7 +193,7 @@ impl Builder<'_> {
     /// table must not treat each other's results as their own.
     fn delivery(&self, writer: impl Fn(&Identities) -> Option<String>) -> Delivery {
         match &self.durable {
-            Some(DurableParts { scope, former, state, work: Some(_), .. }) => {
+            Some(DurableParts { scope, former, state, snapshots: Some(_), .. }) => {
                 let writer = writer(&self.plan.identities);
                 let of = |job: &str| writer.as_ref().map_or_else(|| job.to_owned(), |writer| format!("{job}-{writer}"));
                 let scopes = former.iter().map(|job| of(job)).collect();
@@ -213,12 +204,13 @@ impl Builder<'_> {
     }
 
     /// Opens a sink, which first makes visible its own share of what was `prepared` before.
-    fn sink(&self, spec: &SinkSpec, context: &TaskContext, prepared: Option<&Vec<Committable>>) -> Result<SinkTail> {
+    fn sink(&self, spec: &SinkSpec, context: &TaskContext, prepared: Option<&RestoredSink>) -> Result<SinkTail> {
         let place = |e: Error| e.at(format!("table {}", spec.table));
         let connector = self.connectors.get(&spec.connector.connector)?;
-        let by_checkpoint = self.durable.as_ref().is_some_and(|durable| durable.work.is_some());
+        let by_checkpoint = self.durable.as_ref().is_some_and(|durable| durable.snapshots.is_some());
         let mut tail = SinkTail::new(connector.sink(spec, context).map_err(place)?, by_checkpoint);
-        tail.restore(prepared.map_or(&[], Vec::as_slice), context.index, context.parallelism).map_err(place)?;
+        let own = prepared.into_iter().flat_map(|prepared| prepared.of_task(context.index, context.parallelism));
+        tail.restore(own).map_err(place)?;
         Ok(tail)
     }
 
@@ -250,9 +242,9 @@ impl Builder<'_> {
             }
             _ => None,
         };
-        let source = SourceParts::new(spec, source, dead_letter, restored, self.functions).map_err(place)?;
+        let source = SourceParts::new(spec, source, dead_letter, restored, &self.functions).map_err(place)?;
         let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
-        let (reaches_sink, host) = (reaches_sink(self.plan, stage.id), Arc::clone(&self.host));
+        let (reaches_sink, host) = (reaches_sink(&self.plan, stage.id), Arc::clone(&self.host));
         Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host))
     }
 

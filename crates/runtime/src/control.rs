@@ -9,18 +9,18 @@ use anabranch_model::{Epoch, Error, ErrorKind, Group, Incarnation, Nanos, TaskId
 use anabranch_protocol::coordinator::{Report, turn};
 use anabranch_state::TaskState;
 
-use crate::driver::Message;
 use crate::hold_back::Foremost;
 use crate::inbox::Inbox;
-use crate::mailbox::Mailbox;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use crate::sync::mpsc::channel;
 use crate::sync::{Arc, Condvar, Mutex, PoisonError};
+use crate::worker::{FromTask, Mail};
 
 /// Shared by all tasks of an incarnation.
 pub(crate) struct Control {
     incarnation: Incarnation,
-    mailbox: Arc<Mailbox>,
+    mail: Arc<dyn Mail>,
+    /// Tasks whose tables are not open yet.
+    unopened: AtomicUsize,
     granted: AtomicU64,
     /// When all sources have cut this epoch, the coordinator grants the next group.
     turn: AtomicU64,
@@ -50,16 +50,18 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// For tasks that resume after the epoch `after`, and their inboxes.
+    /// For this number of tasks, which resume after the epoch `after`, and their inboxes.
     pub(crate) fn new(
         incarnation: Incarnation,
         after: Epoch,
-        mailbox: Arc<Mailbox>,
+        mail: Arc<dyn Mail>,
         inboxes: Vec<Arc<Inbox>>,
+        tasks: usize,
     ) -> Arc<Self> {
         Arc::new(Control {
             incarnation,
-            mailbox,
+            mail,
+            unopened: AtomicUsize::new(tasks),
             granted: AtomicU64::new(after.0),
             turn: AtomicU64::new(after.0),
             foremost: AtomicU64::new(after.0),
@@ -82,7 +84,7 @@ impl Control {
 
     /// Sends a task's report to the coordinator.
     pub(crate) fn report(&self, task: TaskId, report: Report<TaskState>) {
-        self.mailbox.send(Message::Task(self.incarnation, task, report));
+        self.mail.send(FromTask::Report(self.incarnation, task, report));
     }
 
     /// The furthest event time of any partition.
@@ -95,7 +97,22 @@ impl Control {
         if error.kind() == ErrorKind::Cancelled {
             return;
         }
-        self.mailbox.send(Message::Failed(self.incarnation, task, error));
+        self.mail.send(FromTask::Failed(self.incarnation, task, error));
+    }
+
+    /// A task's tables are open. The last one of the worker reports that: no row is read or written before.
+    pub(crate) fn opened(&self) {
+        let left = self.change(|| self.unopened.fetch_sub(1, SeqCst));
+        if left == 1 {
+            self.mail.send(FromTask::Opened(self.incarnation));
+        }
+    }
+
+    /// Waits until the tables of all tasks are open, or the tasks must end.
+    pub(crate) fn wait_opened(&self) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let not_open = |_: &mut ()| self.unopened.load(SeqCst) > 0 && !self.is_cancelled();
+        drop(self.changed.wait_while(waiting, not_open));
     }
 
     /// A source had to wait this long for the grant to cut an epoch.
@@ -146,9 +163,7 @@ impl Control {
     /// A sink requests a checkpoint.
     pub(crate) fn request_checkpoint(&self) {
         self.requested.store(true, SeqCst);
-        // The sink sees its commit; this answer has no receiver.
-        let (answer, _) = channel();
-        self.mailbox.send(Message::Checkpoint(answer));
+        self.mail.send(FromTask::Checkpoint);
     }
 
     /// Whether an epoch ends before its time is over. It does if sources are held back and a checkpoint releases them
@@ -222,11 +237,12 @@ impl Control {
         self.inboxes.iter().for_each(|inbox| inbox.close());
     }
 
-    fn change<T>(&self, change: impl FnOnce() -> T) {
+    fn change<T>(&self, change: impl FnOnce() -> T) -> T {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        change();
+        let changed = change();
         drop(waiting);
         self.changed.notify_all();
+        changed
     }
 
     /// Whether this epoch ends with a checkpoint.

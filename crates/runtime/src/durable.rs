@@ -1,24 +1,19 @@
 //! Takes a job over: the log decides who owns it, and the newest undamaged checkpoint what it resumes from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{
-    Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, KeyGroupRange, KeyGroups, OperatorId, OperatorKind, Result,
-    Rng, StageId,
-};
-use anabranch_operators::{Committable, Positions};
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Result, Rng};
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Entry, Input, Owner, Tasks};
-use anabranch_state::{Blob, Prepared, Savepoint, Store, TaskState, read_rows};
-use arrow::array::RecordBatch;
+use anabranch_state::{Savepoint, Store, TaskState};
 
+use crate::job_state::check;
 use crate::journal::{CheckpointId, Journal};
 use crate::origin::Origin;
-use crate::recorder::{Recorder, Work};
+use crate::scribe::Scribe;
 
 /// Names that a job, or a file system, creates in the directory.
 const FOLDERS: [&str; 6] = ["log", "manifests", "state", "prepared", "requests", "lost+found"];
@@ -46,20 +41,15 @@ pub(crate) struct TakenOver {
     pub(crate) plan: Plan,
     pub(crate) coordinator: Coordinator<TaskState>,
     pub(crate) incarnation: Incarnation,
-    /// The epoch after which the job resumes.
-    pub(crate) after: Epoch,
-    pub(crate) state: JobState,
+    /// The checkpoint that the job resumes from.
+    pub(crate) from: Option<Checkpoint<TaskState>>,
     /// Whether sinks must commit what the checkpoint contains.
     pub(crate) commits: bool,
-    pub(crate) recorder: Recorder,
-    /// The recorder's queue.
-    pub(crate) work: (Sender<Work>, Receiver<Work>),
+    pub(crate) scribe: Scribe,
     /// Name of the job.
     pub(crate) job: String,
     /// Names that it had before.
     pub(crate) former: FormerNames,
-    /// What it starts from while it has no checkpoint.
-    pub(crate) origin: Option<Origin>,
     /// Notices for the user: what the job resumes from, and what it skipped.
     pub(crate) notices: Vec<String>,
 }
@@ -123,18 +113,17 @@ impl Checkpointing {
             journal.take_up_request(clock.now())?;
             let owner = Owner(owners.next_u64());
             let mut coordinator = Coordinator::new(clock.now(), config.clone(), owner, entries, tasks.clone());
-            let none = BTreeSet::new();
-            let begun = begin(&mut coordinator, clock.as_ref(), |command| journal.carry_out(command, &none))?;
+            let begun = begin(&mut coordinator, clock.as_ref(), |command| journal.carry_out(command))?;
             let (incarnation, from) = match begun {
                 Begun::Start(incarnation, from) => (incarnation, from),
                 Begun::Ended => return Ok(None),
                 Begun::Fenced => return Err(Journal::lost(&self.store)),
             };
             let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
-            let (plan, state) = match &from {
-                Some(checkpoint) => match self.load_or_set_aside(plan, checkpoint, incarnation, &mut aside)? {
-                    Some(state) => (journal.carry(plan, (checkpoint.incarnation, checkpoint.epoch)), state),
-                    None => continue,
+            let plan = match &from {
+                Some(checkpoint) => match self.is_undamaged(checkpoint, incarnation, &mut aside)? {
+                    true => journal.carry(plan, (checkpoint.incarnation, checkpoint.epoch)),
+                    false => continue,
                 },
                 None => begin_with(origin, plan)?,
             };
@@ -153,22 +142,10 @@ impl Checkpointing {
             journal.origin = begun_with;
             journal.remove_strays(incarnation)?;
             journal.set_plan(&plan);
-            let recorder = Recorder::new(journal, &plan, incarnation, Arc::clone(clock));
-            let after = from.map_or(Epoch(0), |checkpoint| checkpoint.epoch);
-            return Ok(Some(TakenOver {
-                plan,
-                coordinator,
-                incarnation,
-                after,
-                commits: state.is_prepared(),
-                state,
-                recorder,
-                work: channel(),
-                job,
-                former,
-                origin: origin.cloned(),
-                notices,
-            }));
+            let commits = from.as_ref().is_some_and(is_prepared);
+            let scribe = Scribe::new(journal, incarnation, Arc::clone(clock));
+            let job = job.clone();
+            return Ok(Some(TakenOver { plan, coordinator, incarnation, from, commits, scribe, job, former, notices }));
         }
     }
 
@@ -181,23 +158,22 @@ impl Checkpointing {
         }
     }
 
-    /// Reads a checkpoint; a damaged one is recorded in `aside`.
-    fn load_or_set_aside(
+    /// Reads a checkpoint: damage must be found while an older one can be used instead. A damaged one is recorded in `aside`.
+    fn is_undamaged(
         &self,
-        plan: &Plan,
         checkpoint: &Checkpoint<TaskState>,
         own: Incarnation,
         aside: &mut BTreeMap<CheckpointId, Error>,
-    ) -> Result<Option<JobState>> {
-        match load(&self.store, plan.key_groups, checkpoint) {
-            Ok(state) => Ok(Some(state)),
+    ) -> Result<bool> {
+        match check(&self.store, checkpoint.tasks.values()) {
+            Ok(()) => Ok(true),
             // The next owner removes files of the checkpoints that it does not need.
             Err(error) if error.kind() == ErrorKind::Damaged && Journal::is_taken_over(&self.store, own) => {
                 Err(Journal::lost(&self.store))
             }
             Err(error) if error.kind() == ErrorKind::Damaged => {
                 aside.insert((checkpoint.incarnation, checkpoint.epoch), error);
-                Ok(None)
+                Ok(false)
             }
             Err(error) => Err(error),
         }
@@ -328,12 +304,21 @@ pub(crate) fn resumes(incarnation: Incarnation, epoch: Epoch) -> String {
     format!("resumes from the checkpoint of epoch {}, incarnation {}", epoch.0, incarnation.0)
 }
 
-/// The plan of a job that has no checkpoint yet, and the state that it begins with.
-pub(crate) fn begin_with(origin: Option<&Origin>, plan: &Plan) -> Result<(Plan, JobState)> {
-    let Some(origin) = origin else { return Ok((plan.clone(), JobState::default())) };
+/// The plan of a job that has no checkpoint yet.
+pub(crate) fn begin_with(origin: Option<&Origin>, plan: &Plan) -> Result<Plan> {
+    let Some(origin) = origin else { return Ok(plan.clone()) };
     let plan = origin.carry(plan)?;
-    let state = origin.load(&plan)?;
-    Ok((plan, state))
+    origin.check(&plan)?;
+    Ok(plan)
+}
+
+/// Whether sinks have prepared anything that this checkpoint contains.
+fn is_prepared(checkpoint: &Checkpoint<TaskState>) -> bool {
+    let of_task = |task: &TaskState| {
+        let sink = task.sink.iter().flat_map(|sink| &sink.prepared);
+        sink.chain(task.source.iter().flat_map(|source| &source.dead_letters)).next().is_some()
+    };
+    checkpoint.tasks.values().any(of_task)
 }
 
 /// A number that no other process draws.
@@ -342,129 +327,6 @@ pub fn random_seed() -> u64 {
     #[expect(clippy::disallowed_types, reason = "its keys are random, and nothing is ordered by them")]
     let random = std::hash::RandomState::new();
     std::hash::BuildHasher::hash_one(&random, std::process::id())
-}
-
-/// A checkpoint in memory, by the identities of a plan's parts.
-#[derive(Debug, Default)]
-pub(crate) struct JobState {
-    /// Largest number of tasks that a stage had.
-    pub(crate) parallelism: u32,
-    pub(crate) sources: BTreeMap<OperatorId, RestoredSource>,
-    pub(crate) operators: BTreeMap<OperatorId, RestoredOperator>,
-    /// What sinks have prepared, oldest first.
-    pub(crate) sinks: BTreeMap<OperatorId, Vec<Committable>>,
-}
-
-impl JobState {
-    /// Whether sinks have prepared anything.
-    fn is_prepared(&self) -> bool {
-        let dead_letters = self.sources.values().map(|source| &source.dead_letters);
-        self.sinks.values().chain(dead_letters).any(|prepared| !prepared.is_empty())
-    }
-}
-
-/// The positions of a table's readers, of all tasks together.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RestoredSource {
-    pub(crate) positions: Positions,
-    pub(crate) watermarks: BTreeMap<String, EventTime>,
-    pub(crate) dead_letters: Vec<Committable>,
-}
-
-/// State of an operator, of all its tasks together.
-#[derive(Clone, Debug)]
-pub(crate) struct RestoredOperator {
-    /// Event time that every task had reached.
-    pub(crate) watermark: EventTime,
-    store: Store,
-    files: Vec<RestoredFile>,
-}
-
-/// A file of state, and the key groups that it may have rows of.
-#[derive(Clone, Debug)]
-struct RestoredFile {
-    blob: Blob,
-    key_groups: KeyGroupRange,
-}
-
-impl RestoredOperator {
-    /// Its rows that may belong to these key groups, a batch at a time: all of them may not fit into memory.
-    pub(crate) fn rows(&self, own: KeyGroupRange) -> impl Iterator<Item = Result<RecordBatch>> {
-        let files = self.files.iter().filter(move |file| file.key_groups.overlaps(own));
-        files.flat_map(|file| self.read(file).unwrap_or_else(|error| Box::new(std::iter::once(Err(error)))))
-    }
-
-    fn read(&self, file: &RestoredFile) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> {
-        let content = self.store.get_blob(&file.blob)?;
-        let at = |error: Error| error.at(format!("{}/{}", self.store.place(), file.blob.name));
-        Ok(Box::new(read_rows(content).map_err(at)?))
-    }
-}
-
-/// Reads a whole checkpoint.
-pub(crate) fn load(store: &Store, groups: KeyGroups, checkpoint: &Checkpoint<TaskState>) -> Result<JobState> {
-    add_tasks(store, groups, checkpoint.tasks.values())
-}
-
-/// The snapshots of all tasks together.
-pub(crate) fn add_tasks<'a>(
-    store: &Store,
-    groups: KeyGroups,
-    tasks: impl Iterator<Item = &'a TaskState> + Clone,
-) -> Result<JobState> {
-    let mut parallelism: BTreeMap<StageId, u32> = BTreeMap::new();
-    for task in tasks.clone() {
-        let tasks = parallelism.entry(task.task.stage).or_default();
-        *tasks = (*tasks).max(task.task.index + 1);
-    }
-    let mut state = JobState { parallelism: parallelism.values().copied().max().unwrap_or(0), ..JobState::default() };
-    for task in tasks {
-        // What formats 1 to 3 do not say of each file.
-        let share = groups.share(task.task.index, parallelism[&task.task.stage]);
-        add_task(store, &mut state, task, share)?;
-    }
-    let dead_letters = state.sources.values_mut().map(|source| &mut source.dead_letters);
-    for prepared in state.sinks.values_mut().chain(dead_letters) {
-        prepared.sort_by_key(|committable| committable.epoch);
-    }
-    Ok(state)
-}
-
-/// Adds what a task has saved.
-fn add_task(store: &Store, state: &mut JobState, task: &TaskState, share: KeyGroupRange) -> Result<()> {
-    let read = |prepared: &Prepared| -> Result<Committable> {
-        let content = store.get_blob(&prepared.blob)?;
-        Ok(Committable { epoch: prepared.epoch, task: prepared.task, content })
-    };
-    let id = |kind, number| OperatorId { kind, number };
-    if let Some(source) = &task.source {
-        let restored = state.sources.entry(id(OperatorKind::Source, source.number)).or_default();
-        restored.positions.extend(source.positions.clone());
-        let watermarks = source.watermarks_ms.iter();
-        restored.watermarks.extend(watermarks.map(|(name, ms)| (name.clone(), EventTime(*ms))));
-        for prepared in &source.dead_letters {
-            restored.dead_letters.push(read(prepared)?);
-        }
-    }
-    for operator in &task.operators {
-        let watermark = EventTime(operator.watermark_ms);
-        let none = RestoredOperator { watermark, store: store.clone(), files: Vec::new() };
-        let restored = state.operators.entry(id(OperatorKind::State, operator.number)).or_insert(none);
-        restored.watermark = restored.watermark.min(watermark);
-        for file in &operator.files {
-            // Damage must be found now, while an older checkpoint can be used instead.
-            store.get_blob(&file.blob)?;
-            let key_groups = file.key_groups.unwrap_or(share);
-            restored.files.push(RestoredFile { blob: file.blob.clone(), key_groups });
-        }
-    }
-    if let Some(sink) = &task.sink {
-        let restored = state.sinks.entry(id(OperatorKind::Sink, sink.number)).or_default();
-        for prepared in &sink.prepared {
-            restored.push(read(prepared)?);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

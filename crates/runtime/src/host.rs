@@ -93,26 +93,21 @@ impl Host for TaskHost {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
-
     use anabranch_model::{Group, ManualClock};
 
     use super::*;
-    use crate::job::Shared;
-    use crate::mailbox::Mailbox;
+    use crate::worker::Unheard;
 
     /// Any task may be the first to find an outage, and any the last to see its end.
     #[test]
     fn an_outage_is_told_by_the_first_task_that_finds_it_and_its_end_by_the_last() {
-        let (sender, _messages) = channel();
         let clock = Arc::new(ManualClock::default());
-        let mailbox = Mailbox::new(sender, Shared::new(Arc::<ManualClock>::clone(&clock)));
         let host = TaskHost {
             incarnation: Incarnation(1),
             after: Epoch(0),
             log: None,
-            notices: mailbox.notices(),
-            control: Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new()),
+            notices: Arc::default(),
+            control: Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1),
             clock,
             agreed: Mutex::default(),
             outages: Mutex::default(),
@@ -129,9 +124,7 @@ mod tests {
     /// Sources wait for the sink, so they cut the epochs up to the next checkpoint at once.
     #[test]
     fn a_full_sink_does_not_wait_for_a_checkpoint_that_was_given_up() {
-        let (sender, _messages) = channel();
-        let mailbox = Mailbox::new(sender, Shared::new(Arc::new(ManualClock::default())));
-        let control = Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new());
+        let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
         let group = |first, last| Group { first: Epoch(first), last: Epoch(last) };
         control.grant(group(1, 4), true);
         control.set_full(true);

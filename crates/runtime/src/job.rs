@@ -8,28 +8,26 @@ use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{
-    Clock, Epoch, Error, ErrorKind, EventTime, Incarnation, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics,
+    Clock, Epoch, Error, EventTime, Incarnation, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics,
 };
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
-use anabranch_protocol::coordinator::{Config, Owner, Tasks};
-use anabranch_state::Log;
+use anabranch_protocol::coordinator::Owner;
+use anabranch_protocol::worker;
 
-use crate::assembly::{Assembly, DurableParts, assemble};
-use crate::driver::{Driver, Durable, Message};
+use crate::coordinator::{Durable, Message, Shell};
 use crate::durable::{Begun, Checkpointing, TakenOver, begin, begin_with};
 use crate::inbox::{Inbox, QueueStats};
-use crate::journal::{Journal, in_memory};
+use crate::journal::in_memory;
 use crate::mailbox::Mailbox;
 use crate::origin::Origin;
-use crate::recorder::{Recorder, Work};
-use crate::running::{Drive, Running, no_thread, panicked};
+use crate::running::{Drive, no_thread, panicked};
+use crate::scribe::{self, Scribe};
 use crate::settings::{config, progress_interval, tasks};
+use crate::worker::{Checkpoints, Deployment, Mail, WorkerShell};
 
 /// How many failures with a restart are kept for the user: the newest ones.
 const RESTARTS_TOLD: usize = 100;
-/// How often a job is taken over again because its sinks could not commit what the checkpoint contains.
-const STARTS_MAX: u32 = 3;
 
 /// A job whose tasks run on threads of this process. The value owns the threads.
 pub struct Job {
@@ -118,6 +116,10 @@ impl Shared {
         Arc::new(Shared { started: clock.now(), clock, state, changed, notices })
     }
 
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,29 +189,28 @@ impl Job {
         origin: Option<&Origin>,
     ) -> Result<Job> {
         let (handle, prepared) = prepare(plan, connectors, &clock, checkpointing, origin, Drive::Threads)?;
-        let Some(Prepared { assembly, mut driver, recorder }) = prepared else {
+        let Some(Prepared { mut shell, scribe }) = prepared else {
             handle.shared.end(Ok(()));
             return Ok(Job { handle, had_ended: true });
         };
-        if let Some((recorder, to_do)) = recorder {
-            let (reports, (ends, ended)) = (Arc::clone(&handle.mailbox), channel());
+        if let Some((scribe, to_do)) = scribe {
+            let (answers, (ends, ended)) = (Arc::clone(&handle.mailbox), channel());
             let run = move || {
                 let _ends: Sender<()> = ends;
-                let ran = catch_unwind(AssertUnwindSafe(|| recorder.run(&to_do, &reports)));
-                // Without the recorder there would be no further checkpoint, and no report of that.
-                ran.unwrap_or_else(|panic| reports.send(Message::Cancel(panicked(panic.as_ref()))));
+                let ran = catch_unwind(AssertUnwindSafe(|| scribe.run(&to_do, &answers)));
+                // Without the scribe there would be no further checkpoint, and no report of that.
+                ran.unwrap_or_else(|panic| answers.send(Message::Cancel(panicked(panic.as_ref()))));
             };
             let thread = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
-            driver.wait_for(thread.map_err(|error| no_thread(&error))?, ended);
+            shell.wait_for(thread.map_err(|error| no_thread(&error))?, ended);
         }
-        let Assembly { views, tasks, .. } = assembly;
-        let views: Arc<[TaskView]> = views.into();
-        handle.shared.show(Arc::clone(&views));
-        driver.started();
-        let threads = driver.threads();
-        handle.mailbox.set_driver(driver);
+        shell.wait_open();
+        if !shell.was_open {
+            shell.end()?;
+            return Err(Error::internal("a job has ended before its tables were open"));
+        }
+        handle.mailbox.set_shell(shell);
         let job = Job { handle, had_ended: false };
-        threads.map_or(Ok(()), |threads| threads.start(&views, tasks))?;
         if checkpointing.is_some() {
             // It must watch the log, even if no task reports anything.
             job.handle.mailbox.start();
@@ -240,15 +241,14 @@ impl Job {
     }
 }
 
-/// A job whose tasks do not run yet.
+/// A job whose tables are being opened.
 pub(crate) struct Prepared {
-    pub(crate) assembly: Assembly,
-    pub(crate) driver: Driver,
+    pub(crate) shell: Shell,
     /// Of a job with checkpoints.
-    pub(crate) recorder: Option<(Recorder, Receiver<Work>)>,
+    pub(crate) scribe: Option<(Scribe, Receiver<scribe::Task>)>,
 }
 
-/// Takes a job over, if it has checkpoints, and creates its tasks. `None`: it has ended before.
+/// Takes a job over, if it has checkpoints, and lets its tasks start. `None`: it has ended before.
 pub(crate) fn prepare(
     plan: &Plan,
     connectors: &Connectors,
@@ -262,97 +262,53 @@ pub(crate) fn prepare(
     let shared = Shared::new(Arc::clone(clock));
     let mailbox = Mailbox::new(sender, Arc::clone(&shared));
     let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
-    let (config, tasks) = (config(&plan.options, checkpointing), tasks(plan));
-    let Some(checkpointing) = checkpointing else {
-        let prepared = volatile(plan, connectors, &handle, received, (config, tasks), origin, drive)?;
-        return Ok((handle, Some(prepared)));
+    let (config, all) = (config(&plan.options, checkpointing), tasks(plan));
+    let taken = match checkpointing {
+        Some(checkpointing) => match checkpointing.take_over(plan, &config, &all, clock, origin)? {
+            Some(taken) => Some((checkpointing, taken)),
+            None => return Ok((handle, None)),
+        },
+        None => None,
     };
-    for attempt in 1.. {
-        let Some(mut taken) = checkpointing.take_over(plan, &config, &tasks, clock, origin)? else { break };
-        match assemble_taken(connectors, &handle, checkpointing, &mut taken) {
-            Ok(assembly) => {
-                let prepared = durable(connectors, &handle, received, (checkpointing, taken, assembly), drive);
-                return Ok((handle, Some(prepared)));
-            }
-            Err(_) if Journal::is_taken_over(&checkpointing.store, taken.incarnation) => {
-                return Err(Journal::lost(&checkpointing.store));
-            }
-            // A process that has lost the job may have disturbed this one's commit while both opened their sinks; it
-            // does so only once.
-            Err(error) if error.kind() == ErrorKind::Outside && taken.commits && attempt < STARTS_MAX => {
-                handle.shared.restarted(error.to_string());
-            }
-            Err(error) => return Err(error),
+    let origin = origin.cloned();
+    let (coordinator, incarnation, from, deployment, log) = match taken {
+        Some((checkpointing, taken)) => {
+            let TakenOver { plan, coordinator, incarnation, from, commits, scribe, job, former, notices } = taken;
+            notices.into_iter().for_each(|notice| handle.shared.notify(notice));
+            let progress_interval = progress_interval(checkpointing.timeout);
+            let store = checkpointing.store.clone();
+            let checkpoints = Some(Checkpoints { store: store.clone(), job, former, progress_interval });
+            // A process that has lost the job may disturb this one's commit while both open their sinks.
+            let deployment = Deployment { plan: Arc::new(plan), origin, checkpoints, retries_opening: commits };
+            (coordinator, incarnation, from, deployment, Some((store, scribe)))
         }
-    }
-    Ok((handle, None))
-}
-
-/// The tasks and the driver of a job without checkpoints.
-fn volatile(
-    plan: &Plan,
-    connectors: &Connectors,
-    handle: &JobHandle,
-    received: Receiver<Message>,
-    (config, tasks): (Config, Tasks),
-    origin: Option<&Origin>,
-    drive: Drive,
-) -> Result<Prepared> {
-    let JobHandle { shared, mailbox, .. } = handle;
-    let clock = Arc::clone(&shared.clock);
-    let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], tasks);
-    let begun = begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?;
-    let Begun::Start(incarnation, _) = begun else {
-        return Err(Error::internal("a job without a log does not begin"));
+        None => {
+            let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], all.clone());
+            let begun = begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?;
+            let Begun::Start(incarnation, from) = begun else {
+                return Err(Error::internal("a job without a log does not begin"));
+            };
+            let plan = Arc::new(begin_with(origin.as_ref(), plan)?);
+            let deployment = Deployment { plan, origin, checkpoints: None, retries_opening: false };
+            (coordinator, incarnation, from, deployment, None)
+        }
     };
-    let (plan, state) = begin_with(origin, plan)?;
-    let parts = origin.map(|_| {
-        // Without a timeout nobody waits for its progress.
-        let progress_interval = Duration::MAX;
-        let (after, log) = (Epoch(0), None);
-        DurableParts { after, scope: "", former: &[], state, progress_interval, work: None, log }
-    });
-    let assembly = assemble(&plan, connectors, Arc::clone(&clock), incarnation, Arc::clone(mailbox), parts)?;
-    let running = Running::new(Arc::clone(&assembly.control));
-    let mail = (Arc::clone(mailbox), received);
-    let driver = Driver::new(coordinator, mail, clock, Arc::clone(shared), running, drive);
-    Ok(Prepared { assembly, driver, recorder: None })
-}
-
-/// The tasks of a job that was taken over, whose sinks have committed what the checkpoint holds.
-fn assemble_taken(
-    connectors: &Connectors,
-    handle: &JobHandle,
-    checkpointing: &Checkpointing,
-    taken: &mut TakenOver,
-) -> Result<Assembly> {
-    let (state, work) = (std::mem::take(&mut taken.state), Some(taken.work.0.clone()));
-    let log = Some(Log::new(checkpointing.store.clone()));
-    let progress_interval = progress_interval(checkpointing.timeout);
-    let (scope, former) = (taken.job.as_str(), taken.former.behind(Incarnation(0)));
-    let parts = DurableParts { after: taken.after, scope, former, state, progress_interval, work, log };
-    let (clock, mailbox) = (Arc::clone(&handle.shared.clock), Arc::clone(&handle.mailbox));
-    assemble(&taken.plan, connectors, clock, taken.incarnation, mailbox, Some(parts))
-}
-
-/// The tasks, the driver and the recorder of a job that was taken over.
-fn durable(
-    connectors: &Connectors,
-    handle: &JobHandle,
-    received: Receiver<Message>,
-    (checkpointing, taken, assembly): (&Checkpointing, TakenOver, Assembly),
-    drive: Drive,
-) -> Prepared {
-    let JobHandle { shared, mailbox, .. } = handle;
-    let TakenOver { plan, coordinator, recorder, job, former, origin, notices, work: (work, to_do), .. } = taken;
-    notices.into_iter().for_each(|notice| shared.notify(notice));
-    let running = Running::new(Arc::clone(&assembly.control));
-    let mail = (Arc::clone(mailbox), received);
-    let mut driver = Driver::new(coordinator, mail, Arc::clone(&shared.clock), Arc::clone(shared), running, drive);
-    let (connectors, store) = (connectors.clone(), checkpointing.store.clone());
-    let progress_interval = progress_interval(checkpointing.timeout);
-    driver.set_durable(Durable { plan, connectors, origin, store, job, former, progress_interval, work });
-    Prepared { assembly, driver, recorder: Some((recorder, to_do)) }
+    let epoch_interval = plan.options.epoch_interval;
+    let (durable, scribe) = match log {
+        Some((store, scribe)) => {
+            let (sender, to_do) = channel();
+            (Some(Durable { store, scribe: sender, epoch_interval }), Some((scribe, to_do)))
+        }
+        None => (None, None),
+    };
+    let mail: Arc<dyn Mail> = Arc::<Mailbox>::clone(&handle.mailbox);
+    // The coordinator in the same process is never silent.
+    let config = worker::Config { lease: Duration::MAX, ..worker::Config::default() };
+    let seen = (Arc::clone(&handle.shared), mail);
+    let worker = WorkerShell::new(config, deployment, connectors.clone(), seen, drive);
+    let mut shell = Shell::new(coordinator, all, worker, received, Arc::clone(&handle.shared), durable);
+    shell.begin(incarnation, from);
+    Ok((handle, Some(Prepared { shell, scribe })))
 }
 
 impl JobHandle {

@@ -192,12 +192,8 @@ impl Journal {
     }
 
     /// Carries out a command for the log. Returns the answer, with the number that it concerns, if the command needs
-    /// one. `in_use` are the names of objects that the next checkpoint may refer to.
-    pub(crate) fn carry_out(
-        &mut self,
-        command: Command<TaskState>,
-        in_use: &BTreeSet<String>,
-    ) -> Result<Option<(u64, Answer<TaskState>)>> {
+    /// one.
+    pub(crate) fn carry_out(&mut self, command: Command<TaskState>) -> Result<Option<(u64, Answer<TaskState>)>> {
         if matches!(command, Command::Append(..) | Command::Read(_)) {
             self.settle_doubt()?;
         }
@@ -205,7 +201,7 @@ impl Journal {
             Command::Append(sequence, entry) => Ok(Some((sequence, self.append(sequence, entry)?))),
             Command::Read(sequence) => Ok(Some((sequence, self.read(sequence)?))),
             Command::Remove(sequence) => self.log.remove(sequence).map(|()| None),
-            Command::Forget(epoch, incarnation) => self.forget((incarnation, epoch), in_use).map(|()| None),
+            Command::Forget(epoch, incarnation) => self.forget((incarnation, epoch)).map(|()| None),
             other => Err(Error::internal(format!("the log cannot carry out {other:?}"))),
         }
     }
@@ -269,11 +265,11 @@ impl Journal {
     }
 
     /// Looks for a request for a savepoint. Returns whether there is a new one, which the next checkpoint answers.
-    pub(crate) fn look_for_requests(&mut self, now: Nanos, in_use: impl FnOnce() -> BTreeSet<String>) -> bool {
+    pub(crate) fn look_for_requests(&mut self, now: Nanos) -> bool {
         let (found, released) = self.requests.look(now);
         if !released.is_empty() {
             // Files that cannot be removed now only take space, and are removed at the next start.
-            let _ = self.remove(&released, &in_use());
+            let _ = self.remove(&released);
         }
         found
     }
@@ -326,15 +322,16 @@ impl Journal {
     }
 
     /// Removes what belongs to this checkpoint alone.
-    fn forget(&mut self, checkpoint: CheckpointId, in_use: &BTreeSet<String>) -> Result<()> {
+    fn forget(&mut self, checkpoint: CheckpointId) -> Result<()> {
         let Some(old) = self.known.remove(&checkpoint) else { return Ok(()) };
-        self.remove(&old.names, in_use)
+        self.remove(&old.names)
     }
 
-    /// Removes those of these objects that nothing else needs.
-    pub(crate) fn remove(&self, names: &BTreeSet<String>, in_use: &BTreeSet<String>) -> Result<()> {
+    /// Removes those of these objects that nothing else needs. A task's snapshots refer to an object without a gap: what a later
+    /// snapshot than those of the known checkpoints needs of an older one, the known ones need too.
+    pub(crate) fn remove(&self, names: &BTreeSet<String>) -> Result<()> {
         let known = self.known.values().flat_map(|known| &known.names);
-        let needed: BTreeSet<&String> = known.chain(in_use).chain(self.requests.held()).collect();
+        let needed: BTreeSet<&String> = known.chain(self.requests.held()).collect();
         names.iter().filter(|name| !needed.contains(name)).try_for_each(|name| self.store.delete(name))
     }
 
@@ -401,7 +398,7 @@ mod tests {
         let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
         let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
         let asked = Asked::ask(&store, "a".into(), 0).expect("asked");
-        assert!(journal.look_for_requests(Nanos(0), BTreeSet::new));
+        assert!(journal.look_for_requests(Nanos(0)));
         let (epoch, incarnation) = (Epoch(3), Incarnation(1));
         let checkpoint = Checkpoint { epoch, incarnation, version: PlanVersion(1), tasks: BTreeMap::new() };
         let stored = journal.write_manifest(1, checkpoint).expect("written");
@@ -413,7 +410,7 @@ mod tests {
         asked.withdraw().expect("withdrawn");
 
         let asked = Asked::ask(&store, "b".into(), 0).expect("asked");
-        assert!(journal.look_for_requests(Nanos(10_000_000_000), BTreeSet::new));
+        assert!(journal.look_for_requests(Nanos(10_000_000_000)));
         let begins = Stored::Begins { incarnation: Incarnation(2), owner: 5, origin: None };
         assert_eq!(Log::new(store).append(2, &begins).expect("appended"), Appended::Last);
         journal.ended(Incarnation(1));

@@ -11,7 +11,7 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Error, OperatorId, OperatorKind, Result};
 use anabranch_state::{Contents, Lineage, Manifest, Savepoint, Store, TaskState};
 
-use crate::durable::{JobState, add_tasks};
+use crate::job_state::{JobState, check};
 use crate::matching::{Matching, pair};
 use crate::outline::{Part, differ, fits, former, outline, read_outline};
 
@@ -185,10 +185,18 @@ impl Origin {
     }
 
     /// What the savepoint has of the parts of a plan that [carries](Origin::carry) its identities.
-    pub(crate) fn load(&self, plan: &Plan) -> Result<JobState> {
+    pub(crate) fn load(&self, plan: &Plan) -> JobState {
+        JobState::of(&self.store, plan.key_groups, self.of_plan(plan).iter())
+    }
+
+    /// Ensures that everything is undamaged that the savepoint has of the parts of a plan that carries its identities.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
+        check(&self.store, self.of_plan(plan).iter())
+    }
+
+    fn of_plan(&self, plan: &Plan) -> Vec<TaskState> {
         let parts: BTreeSet<OperatorId> = plan.parts().iter().map(|part| part.id).collect();
-        let tasks: Vec<TaskState> = self.manifest.tasks.iter().map(|task| of_parts(task, &parts)).collect();
-        add_tasks(&self.store, plan.key_groups, tasks.iter())
+        self.manifest.tasks.iter().map(|task| of_parts(task, &parts)).collect()
     }
 }
 

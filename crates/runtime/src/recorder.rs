@@ -1,44 +1,25 @@
-//! Writes snapshots and the job's log, on a separate thread while the tasks continue.
+//! Writes the snapshots of a worker's tasks, on a separate thread while the tasks continue.
 //!
 //! A task's snapshot becomes files: the changes of each operator, and what its sink has prepared. The list of an
-//! operator's files grows until a snapshot is complete, or until the panes of the oldest files are gone. When all tasks
-//! have acknowledged an epoch, the coordinator lets the recorder write the manifest and the entry in the job's log:
-//! with that entry the checkpoint exists.
+//! operator's files grows until a snapshot is complete, or until the panes of the oldest files are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
+use std::sync::mpsc::Receiver;
 
 use anabranch_dataflow::{Assignment, Identities, Plan};
-use anabranch_model::{Clock, Epoch, Error, Incarnation, OperatorId, Result, StageId, TaskId};
+use anabranch_model::{Epoch, Error, Incarnation, OperatorId, Result, StageId, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
-use anabranch_protocol::coordinator::{Answer, Command, Entry, Report};
+use anabranch_protocol::coordinator::Report;
 use anabranch_state::{
     Blob, OperatorState, Prepared, SinkState, SourceState, StateFile, Store, TaskState, encode_rows, pieces,
 };
 
-use crate::driver::Message;
-use crate::journal::Journal;
-use crate::mailbox::Mailbox;
 use crate::snapshot::{OperatorSnapshot, Snapshot};
+use crate::worker::{FromTask, Mail};
 
-/// Time between two checks for requests for savepoints while there is nothing to write.
-const LOOK: Duration = Duration::from_millis(200);
-
-/// Something to write. Snapshots wait here in memory: at most one of each task and pending checkpoint.
-pub(crate) enum Work {
-    Snapshot(Box<Snapshot>),
-    /// A command of the coordinator for the log.
-    Log(Box<Command<TaskState>>),
-    /// The tasks of this incarnation follow; those of earlier ones are gone.
-    Begin(Incarnation),
-}
-
-/// The writing side of a job's checkpoints.
+/// The writing side of the checkpoints of one incarnation at one worker.
 pub(crate) struct Recorder {
     store: Store,
-    journal: Journal,
     identities: Identities,
     assignment: Assignment,
     /// Stages of which no checkpoint has anything.
@@ -49,18 +30,8 @@ pub(crate) struct Recorder {
     prepared: BTreeMap<(TaskId, bool, Epoch), Blob>,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     dropped: Vec<(Epoch, String)>,
-    clock: Arc<dyn Clock>,
     /// Approximate largest size of a file of changes.
     file_bytes: usize,
-}
-
-/// Names of the objects to which the next checkpoint may refer.
-fn in_use(
-    files: &BTreeMap<(TaskId, OperatorId), OperatorFiles>,
-    prepared: &BTreeMap<(TaskId, bool, Epoch), Blob>,
-) -> BTreeSet<String> {
-    let files = files.values().flat_map(OperatorFiles::all).map(|file| &file.blob);
-    files.chain(prepared.values()).map(|blob| blob.name.clone()).collect()
 }
 
 /// State files of one operator in one task.
@@ -80,10 +51,9 @@ impl OperatorFiles {
 }
 
 impl Recorder {
-    pub(crate) fn new(journal: Journal, plan: &Plan, incarnation: Incarnation, clock: Arc<dyn Clock>) -> Recorder {
+    pub(crate) fn new(store: Store, plan: &Plan, incarnation: Incarnation) -> Recorder {
         Recorder {
-            store: journal.store.clone(),
-            journal,
+            store,
             identities: plan.identities.clone(),
             assignment: plan.assignment.clone(),
             static_stages: plan.static_stages(),
@@ -91,110 +61,35 @@ impl Recorder {
             files: BTreeMap::new(),
             prepared: BTreeMap::new(),
             dropped: Vec::new(),
-            clock,
             file_bytes: plan.options.thresholds.state_file_bytes,
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
-    }
-
-    /// Works until all senders of work are gone.
-    pub(crate) fn run(mut self, work: &Receiver<Work>, mailbox: &Mailbox) {
-        loop {
-            if let Some(message) = self.look() {
-                mailbox.send(message);
-            }
-            let work = match work.recv_timeout(LOOK) {
-                Ok(work) => work,
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => break,
-            };
-            if let Some(message) = self.work(work) {
-                mailbox.send(message);
-            }
+    /// Works until all senders of snapshots are gone. Snapshots wait in memory: at most one of each task and pending checkpoint.
+    pub(crate) fn run(mut self, snapshots: &Receiver<Snapshot>, mail: &dyn Mail) {
+        while let Ok(snapshot) = snapshots.recv() {
+            self.work(snapshot, |message| mail.send(message));
         }
-        self.journal.ended(self.incarnation);
-    }
-
-    /// Looks for a request for a savepoint, if it is time to, and requests the checkpoint that answers it.
-    pub(crate) fn look(&mut self) -> Option<Message> {
-        let found = self.journal.look_for_requests(self.clock.now(), || in_use(&self.files, &self.prepared));
-        // The checkpoint itself is the answer; this message has no receiver.
-        found.then(|| Message::Checkpoint(channel().0))
-    }
-
-    /// Does one piece of work, and returns the report of it.
-    pub(crate) fn work(&mut self, work: Work) -> Option<Message> {
-        match work {
-            // Writing takes time, and cancelling or ending a job waits for what is being written.
-            Work::Snapshot(snapshot) if snapshot.control.is_cancelled() => None,
-            Work::Snapshot(snapshot) => Some(self.take(*snapshot)),
-            Work::Log(command) => self.log(*command),
-            Work::Begin(incarnation) => {
-                self.begin(incarnation);
-                None
-            }
-        }
-    }
-
-    fn begin(&mut self, incarnation: Incarnation) {
-        self.incarnation = incarnation;
-        self.files.clear();
-        self.prepared.clear();
-        self.dropped.clear();
-        // Files that cannot be removed now only take space, and are removed at the next start.
-        let _ = self.journal.remove_strays(incarnation);
     }
 
     /// Stores a snapshot and acknowledges it. A file that cannot be written fails the task: its operators will not
     /// return the same change again.
-    fn take(&mut self, snapshot: Snapshot) -> Message {
-        let (task, epoch, finished) = (snapshot.task, snapshot.epoch, snapshot.finished);
-        match self.record(snapshot) {
-            Ok(snapshot) => Message::Task(self.incarnation, task, Report::Acknowledged { epoch, snapshot, finished }),
-            Err(error) => Message::Failed(self.incarnation, task, error.at("checkpoint")),
-        }
-    }
-
-    fn log(&mut self, command: Command<TaskState>) -> Option<Message> {
-        let asked = match &command {
-            Command::Append(sequence, _) | Command::Read(sequence) => Some(*sequence),
-            _ => None,
-        };
-        let in_use = match command {
-            Command::Forget(..) => in_use(&self.files, &self.prepared),
-            _ => BTreeSet::new(),
-        };
-        let committing = match &command {
-            Command::Append(_, Entry::Checkpoint(checkpoint)) => Some(checkpoint.epoch),
-            _ => None,
-        };
-        let carried_out = self.journal.carry_out(command, &in_use);
-        if let (Some(epoch), Ok(Some((_, Answer::Appended)))) = (committing, &carried_out) {
-            self.remove_dropped(epoch);
-        }
-        match (carried_out, asked) {
-            (Ok(answer), _) => answer.map(|(sequence, answer)| Message::Store(sequence, answer, None)),
-            (Err(error), _) if self.journal.is_broken() => Some(Message::Cancel(error)),
-            (Err(error), Some(sequence)) => Some(Message::Store(sequence, Answer::Unknown, Some(error))),
-            // Files that cannot be removed now only take space, and are removed at the next start.
-            (Err(_), None) => None,
-        }
-    }
-
-    /// Removes state files to which only abandoned checkpoints could have referred: a checkpoint of `epoch` is in the
-    /// log, so none of an earlier epoch will follow. Files of an older checkpoint are removed together with it.
-    fn remove_dropped(&mut self, epoch: Epoch) {
-        let decided: BTreeSet<String> =
-            self.dropped.extract_if(.., |(dropped, _)| *dropped <= epoch).map(|(_, name)| name).collect();
-        if decided.is_empty() {
+    pub(crate) fn work(&mut self, snapshot: Snapshot, mut report: impl FnMut(FromTask)) {
+        // Writing takes time, and cancelling or ending a job waits for what is being written.
+        if snapshot.control.is_cancelled() {
             return;
         }
-        // Files that cannot be removed now only take space, and are removed at the next start.
-        let _ = self.journal.remove(&decided, &in_use(&self.files, &self.prepared));
+        let (incarnation, task) = (self.incarnation, snapshot.task);
+        let (epoch, finished) = (snapshot.epoch, snapshot.finished);
+        match self.record(snapshot) {
+            Ok(snapshot) => {
+                if !self.dropped.is_empty() {
+                    report(FromTask::Dropped(incarnation, std::mem::take(&mut self.dropped)));
+                }
+                report(FromTask::Report(incarnation, task, Report::Acknowledged { epoch, snapshot, finished }));
+            }
+            Err(error) => report(FromTask::Failed(incarnation, task, error.at("checkpoint"))),
+        }
     }
 
     fn record(&mut self, snapshot: Snapshot) -> Result<TaskState> {
@@ -298,7 +193,9 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use anabranch_dataflow::JobOptions;
-    use anabranch_model::{EventTime, KeyGroups, ManualClock, OperatorKind};
+    use std::sync::Arc;
+
+    use anabranch_model::{EventTime, KeyGroups, OperatorKind};
     use anabranch_state::{Access, decode_rows};
     use arrow::array::{Int64Array, RecordBatch};
     use arrow::compute::concat_batches;
@@ -309,8 +206,7 @@ mod tests {
         let store = Store::open(folder.to_str().expect("text"), &Access::default()).expect("store");
         let mut plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
         plan.options.thresholds.state_file_bytes = file_bytes;
-        let journal = Journal::new(store, "ads".into(), &plan);
-        Recorder::new(journal, &plan, Incarnation(1), Arc::new(ManualClock::default()))
+        Recorder::new(store, &plan, Incarnation(1))
     }
 
     fn rows(keys: std::ops::Range<i64>) -> RecordBatch {
@@ -349,10 +245,8 @@ mod tests {
         let rows = rows(0..5);
         let shape = StateShape { schema: rows.schema(), keys: 0..1, pane: None };
         let change = StateChange { rows: vec![rows], complete: true, runs: Vec::new(), first_pane: EventTime::MIN };
-        let inboxes = Vec::new();
-        let (sender, _received) = channel();
-        let shared = crate::job::Shared::new(Arc::new(ManualClock::default()));
-        let control = crate::control::Control::new(Incarnation(1), Epoch(0), Mailbox::new(sender, shared), inboxes);
+        let control =
+            crate::control::Control::new(Incarnation(1), Epoch(0), Arc::new(crate::worker::Unheard), Vec::new(), 1);
         let snapshot = Snapshot {
             control,
             task: TaskId { stage: StageId(1), index: 0 },
@@ -364,34 +258,5 @@ mod tests {
         };
         let error = recorder.record(snapshot).expect_err("refused").to_string();
         assert!(error.contains("operator 0 of stage 1 has state that no checkpoint would contain"), "{error}");
-    }
-
-    /// After a restart operators number their runs from 1 again, and return all of their state.
-    #[test]
-    fn files_of_an_earlier_incarnation_are_not_mistaken_for_those_of_a_later_one() {
-        let folder = tempfile::tempdir().expect("folder");
-        let mut recorder = recorder(folder.path(), 1 << 20);
-        assert_eq!(record(&mut recorder, 1, &rows(0..5), true).len(), 1);
-        recorder.begin(Incarnation(2));
-        let files: Vec<String> =
-            record(&mut recorder, 1, &rows(5..9), false).into_iter().map(|file| file.blob.name).collect();
-        assert_eq!(files, ["state/2-1-1.0-0.arrow"]);
-    }
-
-    #[test]
-    fn files_of_an_abandoned_checkpoint_are_removed_with_the_next_committed_one() {
-        let folder = tempfile::tempdir().expect("folder");
-        let mut recorder = recorder(folder.path(), 1 << 20);
-        let store = recorder.store.clone();
-        let record = |recorder: &mut Recorder, epoch| {
-            record(recorder, epoch, &rows(7..8), true);
-            store.list("state").expect("list").len()
-        };
-        // Neither the first one nor the second is committed.
-        assert_eq!((record(&mut recorder, 1), record(&mut recorder, 2), record(&mut recorder, 3)), (1, 2, 3));
-        recorder.remove_dropped(Epoch(2));
-        assert_eq!(store.list("state").expect("list"), ["state/1-2-1.0-0.arrow", "state/1-3-1.0-0.arrow"]);
-        recorder.remove_dropped(Epoch(3));
-        assert_eq!(store.list("state").expect("list"), ["state/1-3-1.0-0.arrow"]);
     }
 }

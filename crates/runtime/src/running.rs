@@ -3,29 +3,42 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anabranch_model::{Error, Result, TaskId};
+use anabranch_model::{Error, Result, StageId, TaskId};
 use anabranch_protocol::coordinator::Report;
 
+use crate::assembly::Assembly;
 use crate::control::Control;
 use crate::job::TaskView;
+use crate::recorder::Recorder;
+use crate::snapshot::Snapshot;
 use crate::stepped::Stepped;
 use crate::streaming;
-use crate::task::Task;
+use crate::wiring::Wiring;
+use crate::worker::Mail;
 
 /// Time that cancelled tasks have to end. A task may be stuck in a call of a sink or source that does not return; the process
 /// must be able to end all the same.
 pub(crate) const END_MAX: Duration = Duration::from_secs(30);
 
+/// What a job may wait for at its end.
+pub(crate) const NO_ANSWER: &str = "an answer from the place of its checkpoints";
+
 /// Running tasks. Dropping them cancels them and waits until they have ended, but not forever.
 pub(crate) struct Running {
     pub(crate) control: Arc<Control>,
+    wiring: Arc<Wiring>,
     threads: Arc<Threads>,
     /// The tasks if they are stepped; `None` when a task has ended.
     pub(crate) stepped: Vec<Option<Stepped>>,
+    /// The recorder and its queue if it is stepped.
+    pub(crate) recorder: Option<(Recorder, Receiver<Snapshot>)>,
+    /// Closes when the recorder's thread ends.
+    recorder_ended: Option<Receiver<()>>,
 }
 
 /// What drives the tasks.
@@ -57,8 +70,8 @@ struct Thread {
 }
 
 impl Running {
-    /// No task runs yet: they are started by [`Threads::start`].
-    pub(crate) fn new(control: Arc<Control>) -> Running {
+    /// No task runs yet.
+    pub(crate) fn new(control: Arc<Control>, wiring: Arc<Wiring>) -> Running {
         let threads = Threads {
             control: Arc::clone(&control),
             handles: Mutex::default(),
@@ -66,31 +79,66 @@ impl Running {
             ending: Mutex::default(),
             changed: Condvar::new(),
         };
-        Running { control, threads: Arc::new(threads), stepped: Vec::new() }
+        let (threads, stepped) = (Arc::new(threads), Vec::new());
+        Running { control, wiring, threads, stepped, recorder: None, recorder_ended: None }
     }
 
-    /// Lets the tasks of an assembly run.
-    pub(crate) fn start(&mut self, views: &[TaskView], tasks: Vec<Task>, drive: Drive) -> Result<()> {
+    /// Creates the tasks of an assembly, which observers see as these `views`, and lets them run.
+    pub(crate) fn start(&mut self, views: &[TaskView], assembly: Assembly, drive: Drive) -> Result<()> {
         match drive {
-            Drive::Threads => self.threads.start(views, tasks),
+            Drive::Threads => self.threads.start(views, &Arc::new(assembly)),
             Drive::Steps => {
-                self.stepped = tasks.into_iter().map(|task| Some(Stepped::new(task))).collect();
+                for view in views {
+                    let task = assembly.create(view.id, Arc::clone(&view.counters))?;
+                    self.stepped.push(Some(Stepped::new(task)));
+                    self.control.opened();
+                }
                 Ok(())
             }
         }
     }
 
-    pub(crate) fn threads(&self) -> Arc<Threads> {
-        Arc::clone(&self.threads)
+    /// Lets the recorder write the snapshots of the tasks. Its thread ends after theirs.
+    pub(crate) fn record(
+        &mut self,
+        (recorder, snapshots): (Recorder, Receiver<Snapshot>),
+        mail: Arc<dyn Mail>,
+        drive: Drive,
+    ) -> Result<()> {
+        if drive == Drive::Steps {
+            self.recorder = Some((recorder, snapshots));
+            return Ok(());
+        }
+        let (control, (ends, ended)) = (Arc::clone(&self.control), channel());
+        let run = move || {
+            let _ends: Sender<()> = ends;
+            let ran = catch_unwind(AssertUnwindSafe(|| recorder.run(&snapshots, mail.as_ref())));
+            // Without the recorder there would be no further checkpoint, and no report of that.
+            if let Err(panic) = ran {
+                control.failed(TaskId { stage: StageId(0), index: 0 }, panicked(panic.as_ref()));
+            }
+        };
+        let thread = std::thread::Builder::new().name("snapshots".into()).spawn(run);
+        thread.map_err(|error| no_thread(&error))?;
+        self.recorder_ended = Some(ended);
+        Ok(())
     }
 
-    /// Cancels the tasks and waits for them. Returns those that do not end, if any: their threads are abandoned.
-    pub(crate) fn end(self) -> Option<String> {
+    /// Cancels the tasks; each ends at its next check.
+    pub(crate) fn cancel(&self) {
         self.control.cancel();
+        self.wiring.close();
+    }
+
+    /// Cancels the tasks and waits for them. Returns what does not end, if anything: its threads are abandoned.
+    pub(crate) fn end(mut self) -> Option<String> {
+        self.cancel();
         self.threads.join();
         let hung = self.unfinished();
         self.threads.handles.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        hung
+        let ended = self.recorder_ended.take().filter(|_| hung.is_none());
+        let records = ended.is_some_and(|ended| ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout));
+        hung.or_else(|| records.then(|| NO_ANSWER.to_owned()))
     }
 
     /// Tasks that have not ended.
@@ -103,10 +151,18 @@ impl Running {
 }
 
 impl Threads {
-    /// Starts the tasks: one thread each, named after its stage.
-    pub(crate) fn start(self: &Arc<Self>, views: &[TaskView], tasks: Vec<Task>) -> Result<()> {
-        let started = views.iter().zip(tasks).try_for_each(|(view, task)| {
-            self.spawn((view.id, &view.stage_name, view.place()), move || streaming::run(task))
+    /// Starts the tasks: one thread each, named after its stage, on which the task is created. None runs before all are.
+    fn start(self: &Arc<Self>, views: &[TaskView], assembly: &Arc<Assembly>) -> Result<()> {
+        let started = views.iter().try_for_each(|view| {
+            let (id, place, counters) = (view.id, view.place(), Arc::clone(&view.counters));
+            let (assembly, control, at) = (Arc::clone(assembly), Arc::clone(&self.control), place.clone());
+            self.spawn((id, &view.stage_name, place), move || {
+                let task = assembly.create(id, counters)?;
+                drop(assembly);
+                control.opened();
+                control.wait_opened();
+                streaming::run(task).map_err(|error| error.at(at))
+            })
         });
         if started.is_err() {
             self.control.cancel();
@@ -127,9 +183,10 @@ impl Threads {
         let has_ended = Arc::new(AtomicBool::new(false));
         let (ends, at) = (Arc::clone(&has_ended), place.clone());
         let run = move || {
-            let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+            let outcome = catch_unwind(AssertUnwindSafe(body));
+            let outcome = outcome.unwrap_or_else(|panic| Err(panicked(panic.as_ref()).at(at)));
             if let Err(error) = outcome {
-                control.failed(task, error.at(at));
+                control.failed(task, error);
             }
             control.report(task, Report::Gone);
             let ending = threads.ending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -164,7 +221,7 @@ impl Threads {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.control.cancel();
+        self.cancel();
         self.threads.join();
     }
 }
@@ -184,22 +241,19 @@ pub(crate) fn no_thread(error: &std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
-
-    use anabranch_model::{Epoch, Incarnation, ManualClock, StageId};
+    use anabranch_dataflow::{JobOptions, Plan};
+    use anabranch_model::{Epoch, Incarnation, KeyGroups};
 
     use super::*;
-    use crate::job::Shared;
-    use crate::mailbox::Mailbox;
+    use crate::worker::Unheard;
 
     /// A sink may be stuck in a call that does not return: the end of the job does not wait for it forever, and names
     /// it.
     #[test]
     fn a_task_that_does_not_end_is_named_and_left_behind() {
-        let (sender, _received) = channel();
-        let mailbox = Mailbox::new(sender, Shared::new(Arc::new(ManualClock::default())));
-        let control = Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new());
-        let mut running = Running::new(control);
+        let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
+        let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
+        let mut running = Running::new(control, Arc::new(Wiring::local(&plan).expect("no channels")));
         running.threads = Arc::new(Threads {
             control: Arc::clone(&running.control),
             handles: Mutex::default(),

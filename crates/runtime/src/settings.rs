@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anabranch_dataflow::{JobOptions, Plan, Stage};
-use anabranch_model::TaskId;
 use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Restart, Tasks};
 
 use crate::assembly::tasks_of;
@@ -34,11 +33,6 @@ pub(crate) fn tasks(plan: &Plan) -> Tasks {
         sources: of(|stage| stage.source.is_some()),
         sinks: of(|stage| stage.sink.is_some()),
     }
-}
-
-/// Every task, in the order of the plan.
-pub(crate) fn all_tasks(plan: &Plan) -> Vec<TaskId> {
-    plan.stages.iter().flat_map(tasks_of).collect()
 }
 
 /// The coordinator's settings. A job without checkpoints is not restarted: it would start over.

@@ -16,8 +16,8 @@ use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::chain::{ChainSnapshot, Progress, SinkTail};
-use crate::durable::RestoredSource;
 use crate::hold_back::HoldBack;
+use crate::job_state::RestoredSource;
 use crate::snapshot::SourceSnapshot;
 use crate::source_time::{Observed, SourceTime};
 use crate::task::{Advance, Input, SideEnd, TaskParts};

@@ -1,4 +1,4 @@
-//! A job on one thread: its tasks, its coordinator and its recorder do a step when the caller says so, and nothing
+//! A job on one thread: its tasks, its coordinator, its recorder and its scribe do a step when the caller says so, and nothing
 //! happens in between.
 //!
 //! This is how a simulation drives a job. All parts are those that threads drive; only the waiting is different: a task that
@@ -16,12 +16,12 @@ use anabranch_operators::{Connectors, StateChange};
 use anabranch_protocol::coordinator::Report;
 use anabranch_state::TaskState;
 
-use crate::assembly::Assembly;
-use crate::driver::{Driver, Message};
+use crate::coordinator::{Message, Shell};
 use crate::job::{Prepared, prepare};
-use crate::recorder::{Recorder, Work};
-use crate::running::Drive;
+use crate::running::{Drive, Running};
+use crate::scribe::{self, Scribe};
 use crate::task::{Advance, Input, Task};
+use crate::worker::FromTask;
 use crate::{Checkpointing, JobHandle, Origin};
 
 /// Sees what passes between the parts of a stepped job, and may change it: a simulation uses it to plant the bugs that
@@ -57,8 +57,8 @@ pub struct Parts<'a> {
 /// A job that is stepped.
 pub struct SteppedJob {
     handle: JobHandle,
-    driver: Driver,
-    recorder: Option<(Recorder, Receiver<Work>)>,
+    shell: Shell,
+    scribe: Option<(Scribe, Receiver<scribe::Task>)>,
     tap: Option<Box<dyn Tap>>,
 }
 
@@ -67,14 +67,13 @@ impl SteppedJob {
     pub fn start(parts: Parts<'_>) -> Result<Option<SteppedJob>> {
         let Parts { plan, connectors, clock, checkpointing, origin, tap } = parts;
         let (handle, prepared) = prepare(plan, connectors, clock, checkpointing, origin, Drive::Steps)?;
-        let Some(Prepared { assembly, mut driver, recorder }) = prepared else { return Ok(None) };
-        let Assembly { views, tasks, .. } = assembly;
-        if let Some(running) = &mut driver.running {
-            running.start(&views, tasks, Drive::Steps)?;
+        let Some(Prepared { mut shell, scribe }) = prepared else { return Ok(None) };
+        while !shell.was_open && shell.outcome.is_none() && shell.step() {}
+        if shell.outcome.as_ref().is_some_and(Result::is_err) {
+            shell.end()?;
+            return Ok(None);
         }
-        handle.shared.show(views.into());
-        driver.started();
-        Ok(Some(SteppedJob { handle, driver, recorder, tap }))
+        Ok(Some(SteppedJob { handle, shell, scribe, tap }))
     }
 
     /// The job for observers, who may also stop it.
@@ -83,17 +82,22 @@ impl SteppedJob {
         &self.handle
     }
 
+    /// Whether all tables were open in some incarnation of this process.
+    #[must_use]
+    pub fn was_open(&self) -> bool {
+        self.shell.was_open
+    }
+
     /// Number of current tasks, including those that have ended.
     #[must_use]
     pub fn tasks(&self) -> usize {
-        self.driver.running.as_ref().map_or(0, |running| running.stepped.len())
+        self.running().map_or(0, |running| running.stepped.len())
     }
 
     /// Number of channels into the main input of a task; 0 if it reads a source or has ended.
     #[must_use]
     pub fn channels(&self, task: usize) -> usize {
-        let running = self.driver.running.as_ref();
-        match running.and_then(|running| running.stepped.get(task)?.as_ref()) {
+        match self.running().and_then(|running| running.stepped.get(task)?.as_ref()) {
             Some(Stepped { task: Task::Inbox(task), .. }) => task.channels(),
             _ => 0,
         }
@@ -102,7 +106,7 @@ impl SteppedJob {
     /// One step of a task: it polls its source once, or takes the next envelope of this channel, and does what follows as far
     /// as there is room downstream. False if it did nothing, because it has ended or there was no room.
     pub fn step(&mut self, task: usize, channel: usize) -> bool {
-        let Some(running) = &mut self.driver.running else { return false };
+        let Some(running) = &mut self.shell.worker.running else { return false };
         let Some(place) = running.stepped.get_mut(task) else { return false };
         let Some(stepped) = place else { return false };
         let clock = &stepped.task.parts().clock.clone();
@@ -128,30 +132,37 @@ impl SteppedJob {
 
     /// The coordinator takes the next message, or handles the time. False if there was no message.
     pub fn coordinate(&mut self) -> bool {
-        self.driver.outcome.is_none() && self.driver.step()
+        self.shell.outcome.is_none() && self.shell.step()
     }
 
-    /// The recorder looks for requests, and does the next piece of work. False if there was nothing to write.
+    /// The scribe looks for requests. The recorder, or else the scribe, does its next piece of work. False if there was nothing to
+    /// write.
     pub fn record(&mut self) -> bool {
-        let Some((recorder, to_do)) = &mut self.recorder else { return false };
-        if let Some(message) = recorder.look() {
-            self.handle.mailbox.send(message);
+        let message = self.scribe.as_mut().and_then(|(scribe, _)| scribe.look());
+        message.into_iter().for_each(|message| self.handle.mailbox.send(message));
+        let running = self.shell.worker.running.as_mut();
+        if let Some((recorder, to_do)) = running.and_then(|running| running.recorder.as_mut())
+            && let Ok(mut snapshot) = to_do.try_recv()
+        {
+            if let Some(tap) = &mut self.tap {
+                snapshot.operators.iter_mut().for_each(|operator| tap.state_change(&mut operator.change));
+            }
+            let mut reports = Vec::new();
+            recorder.work(snapshot, |report| reports.push(report));
+            reports.into_iter().for_each(|report| self.deliver(report));
+            return true;
         }
-        let Ok(mut work) = to_do.try_recv() else { return false };
-        if let (Work::Snapshot(snapshot), Some(tap)) = (&mut work, &mut self.tap) {
-            snapshot.operators.iter_mut().for_each(|operator| tap.state_change(&mut operator.change));
-        }
-        if let Some(message) = recorder.work(work) {
-            self.deliver(message);
-        }
+        let Some((scribe, to_do)) = &mut self.scribe else { return false };
+        let Ok(task) = to_do.try_recv() else { return false };
+        scribe.work(task).into_iter().for_each(|message| self.handle.mailbox.send(message));
         true
     }
 
     /// How the job has ended, once it has and everything is written.
     pub fn outcome(&mut self) -> Option<Result<()>> {
-        self.driver.outcome.as_ref()?;
+        self.shell.outcome.as_ref()?;
         while self.record() {}
-        self.driver.outcome.take()
+        self.shell.outcome.take()
     }
 
     /// Rows that were late, of all tasks together.
@@ -160,8 +171,12 @@ impl SteppedJob {
         self.handle.shared.tasks().iter().map(|view| view.counters.late_rows.load(Relaxed)).sum()
     }
 
-    fn deliver(&mut self, message: Message) {
-        if let (Message::Task(incarnation, task, Report::Acknowledged { epoch, .. }), Some(tap)) =
+    fn running(&self) -> Option<&Running> {
+        self.shell.worker.running.as_ref()
+    }
+
+    fn deliver(&mut self, message: FromTask) {
+        if let (FromTask::Report(incarnation, task, Report::Acknowledged { epoch, .. }), Some(tap)) =
             (&message, &mut self.tap)
         {
             let all: Vec<TaskId> = self.handle.shared.tasks().iter().map(|view| view.id).collect();
@@ -169,10 +184,10 @@ impl SteppedJob {
                 let snapshot =
                     TaskState { task: other, finished: false, source: None, operators: Vec::new(), sink: None };
                 let report = Report::Acknowledged { epoch: *epoch, snapshot, finished: false };
-                self.handle.mailbox.send(Message::Task(*incarnation, other, report));
+                self.handle.mailbox.send(Message::Task(FromTask::Report(*incarnation, other, report)));
             }
         }
-        self.handle.mailbox.send(message);
+        self.handle.mailbox.send(Message::Task(message));
     }
 }
 

@@ -19,7 +19,6 @@ use crate::chain::{Chain, ChainSnapshot, Restore};
 use crate::control::Control;
 use crate::inbox::{Inbox, Received};
 use crate::inbox_task::InboxTask;
-use crate::recorder::Work;
 use crate::snapshot::{Snapshot, SourceSnapshot};
 use crate::source_task::SourceTask;
 
@@ -171,7 +170,7 @@ pub(crate) struct TaskParts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) control: Arc<Control>,
     /// The recorder's queue, if the job has checkpoints.
-    pub(crate) snapshots: Option<Sender<Work>>,
+    pub(crate) snapshots: Option<Sender<Snapshot>>,
     /// The epoch after which the job resumes.
     pub(crate) after: Epoch,
     /// The last granted epoch when a sink last reported an ended one.
@@ -260,7 +259,7 @@ impl TaskParts {
             let control = Arc::clone(&self.control);
             let snapshot = Snapshot { control, task, epoch, finished, source, operators, prepared };
             // The recorder ends before the task only if the job has failed.
-            let _ = snapshots.send(Work::Snapshot(Box::new(snapshot)));
+            let _ = snapshots.send(snapshot);
         }
         self.tell_ended(marker);
     }

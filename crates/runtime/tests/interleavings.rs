@@ -25,32 +25,50 @@ mod sync {
     pub(crate) use shuttle::thread;
 }
 
-mod driver {
-    use anabranch_model::{Error, Incarnation, Result, TaskId};
-    use anabranch_protocol::coordinator::Report;
-    use anabranch_state::TaskState;
+mod coordinator {
+    use anabranch_model::Result;
 
     use crate::sync::mpsc::{Receiver, Sender};
+    use crate::worker::FromTask;
 
     #[allow(dead_code, reason = "only their number counts")]
     pub(crate) enum Message {
-        Task(Incarnation, TaskId, Report<TaskState>),
-        Failed(Incarnation, TaskId, Error),
+        Task(FromTask),
         Checkpoint(Sender<()>),
         Stop,
     }
 
     /// Ends after this number of messages.
-    pub(crate) struct Driver {
+    pub(crate) struct Shell {
         pub(crate) messages: Receiver<Message>,
         pub(crate) expected: usize,
+        pub(crate) taken: u64,
     }
 
-    impl Driver {
+    impl Shell {
         pub(crate) fn run(self) -> Result<()> {
             (0..self.expected).for_each(|_| drop(self.messages.recv().unwrap()));
             Ok(())
         }
+    }
+}
+
+mod worker {
+    use anabranch_model::{Epoch, Error, Incarnation, TaskId};
+    use anabranch_protocol::coordinator::Report;
+    use anabranch_state::TaskState;
+
+    #[allow(dead_code, reason = "only their number counts")]
+    pub(crate) enum FromTask {
+        Report(Incarnation, TaskId, Report<TaskState>),
+        Failed(Incarnation, TaskId, Error),
+        Opened(Incarnation),
+        Dropped(Incarnation, Vec<(Epoch, String)>),
+        Checkpoint,
+    }
+
+    pub(crate) trait Mail: Send + Sync {
+        fn send(&self, message: FromTask);
     }
 }
 
@@ -60,13 +78,12 @@ mod hold_back {
 }
 
 mod job {
-    use anabranch_model::{Notices, Result};
+    use anabranch_model::Result;
 
-    use crate::sync::{Arc, Mutex};
+    use crate::sync::Mutex;
 
     #[derive(Default)]
     pub(crate) struct Shared {
-        pub(crate) notices: Arc<Notices>,
         pub(crate) ends: Mutex<Vec<Result<()>>>,
     }
 
@@ -97,7 +114,7 @@ use std::time::Duration;
 
 use anabranch_model::{Envelope, Epoch, Error, EventTime, Group, Incarnation, ManualClock, Nanos, Stamped};
 use control::Control;
-use driver::{Driver, Message};
+use coordinator::{Message, Shell};
 use inbox::{Inbox, Received};
 use job::Shared;
 use mailbox::Mailbox;
@@ -113,7 +130,7 @@ fn mailbox() -> (Arc<Mailbox>, Arc<Shared>, sync::mpsc::Receiver<Message>) {
 }
 
 fn control(inboxes: Vec<Arc<Inbox>>) -> Arc<Control> {
-    Control::new(Incarnation(1), Epoch(0), mailbox().0, inboxes)
+    Control::new(Incarnation(1), Epoch(0), mailbox().0, inboxes, 1)
 }
 
 fn watermark(ms: i64) -> Envelope {
@@ -284,10 +301,10 @@ fn a_task_that_waits_for_an_epoch_learns_of_it() {
 }
 
 #[test]
-fn the_driver_is_started_once_and_gets_every_message() {
+fn the_coordinator_is_started_once_and_gets_every_message() {
     let interleave = || {
         let (mailbox, shared, messages) = mailbox();
-        mailbox.set_driver(Driver { messages, expected: 4 });
+        mailbox.set_shell(Shell { messages, expected: 4, taken: 0 });
         let senders = [0, 1].map(|_| {
             let mailbox = Arc::clone(&mailbox);
             thread::spawn(move || (0..2).for_each(|_| mailbox.send(Message::Stop)))

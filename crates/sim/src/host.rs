@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anabranch_model::{Epoch, Incarnation, Nanos};
+use anabranch_protocol::Peers;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Coordinator, Entry, Input, Owner, Phase, Report};
 use anabranch_protocol::membership::{self, Member, Membership, Process};
 use anabranch_protocol::placement::{Former, place};
-use anabranch_protocol::worker::{Order, ToCoordinator};
+use anabranch_protocol::worker::ToCoordinator;
 
 use crate::Mutation;
 use crate::check::placed;
 use crate::event::{Event, Handle};
-use crate::gateway::Gateway;
 use crate::scenario::MS;
 use crate::worker::LEASE;
 use crate::world::World;
 
 /// After this time an order that a worker has not taken is repeated.
-const REPEAT: u64 = 40 * MS;
+const REPEAT: Duration = Duration::from_nanos(40 * MS);
 
 /// A coordinator's process.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) struct Host {
     pub(crate) up: bool,
     pub(crate) paused_until: Nanos,
     pub(crate) membership: Membership,
-    gateway: Gateway,
+    peers: Peers<Handle>,
     ticks_at: Option<Nanos>,
     request: Request,
     /// Checkpoints that were granted, and are neither committed nor aborted.
@@ -54,7 +54,7 @@ impl Host {
                 silence: Duration::from_nanos(LEASE),
                 forget_after: Duration::from_secs(3),
             }),
-            gateway: Gateway::new(),
+            peers: Peers::default(),
             ticks_at: None,
             request: Request::None,
             under_way: BTreeSet::new(),
@@ -71,7 +71,7 @@ impl Host {
     }
 
     pub(crate) fn refused(&self) -> u64 {
-        self.gateway.refused + self.coordinator.as_ref().map_or(0, Coordinator::refused)
+        self.peers.refused() + self.coordinator.as_ref().map_or(0, Coordinator::refused)
     }
 }
 
@@ -190,33 +190,21 @@ impl World {
             Command::Remove(sequence) => self.maybe_late(Event::LogRemove(sequence)),
             Command::Read(sequence) => self.after_store(Event::LogRead { host, sequence }),
             Command::Start { incarnation, from } => self.start_tasks(host, incarnation, from),
-            Command::Grant { incarnation, group, checkpoint } => {
-                self.truth.grants(incarnation, group, checkpoint);
-                self.hosts[host].gateway.grant(group, checkpoint);
-                self.tell_workers(host);
-            }
-            // Workers hear of it with the grant that follows.
-            Command::StopAfter(_, epoch) => self.hosts[host].gateway.stop_after(epoch),
-            Command::EpochDone(_, epoch) => {
-                self.hosts[host].gateway.epoch_done(epoch);
-                self.tell_workers(host);
-            }
-            Command::CheckpointDone(_, epoch) => {
-                self.hosts[host].gateway.checkpoint_done(epoch);
-                self.tell_workers(host);
-            }
-            Command::Cancel(_) => {
-                self.hosts[host].gateway.cancel();
-                self.tell_workers(host);
-            }
-            // This model drops no rows.
-            Command::NoneDone(_) => {}
-            Command::AbortCheckpoint(_, epoch) => {
-                self.seen.aborted += 1;
-                for process in self.hosts[host].gateway.processes() {
-                    let message = self.hosts[host].gateway.once(process, Order::AbortCheckpoint(epoch));
-                    message.into_iter().for_each(|message| self.post(Event::ToWorker { process, host, message }));
+            Command::Grant { .. }
+            | Command::EpochDone(..)
+            | Command::CheckpointDone(..)
+            | Command::Cancel(_)
+            | Command::NoneDone(_)
+            | Command::AbortCheckpoint(..) => {
+                match &command {
+                    Command::Grant { incarnation, group, checkpoint, .. } => {
+                        self.truth.grants(*incarnation, *group, *checkpoint);
+                    }
+                    Command::AbortCheckpoint(..) => self.seen.aborted += 1,
+                    _ => {}
                 }
+                self.hosts[host].peers.command(&command);
+                self.tell_workers(host);
             }
             Command::Forget(epoch, incarnation) => self.maybe_late(Event::Forget(epoch, incarnation)),
             Command::Finish(incarnation) => self.finished(incarnation),
@@ -229,12 +217,12 @@ impl World {
 
     /// Places all tasks at present workers and starts them there.
     fn start_tasks(&mut self, host: usize, incarnation: Incarnation, from: Option<Checkpoint<Handle>>) {
-        let Host { membership, gateway, .. } = &mut self.hosts[host];
+        let Host { membership, peers, .. } = &mut self.hosts[host];
         let members: Vec<Member> = membership.members().cloned().collect();
-        let former = Former { tasks: gateway.placement(), local: BTreeMap::new() };
+        let former = Former { tasks: peers.placement(), local: BTreeMap::new() };
         let placement = place(&members, &self.scenario.stages(), &former);
         let all = self.scenario.tasks();
-        gateway.start(incarnation, from, &all, placement.as_ref().unwrap_or(&BTreeMap::new()));
+        peers.start(incarnation, from, &all, placement.as_ref().unwrap_or(&BTreeMap::new()));
         match placement {
             Ok(placement) => {
                 let checked = placed(&self.scenario, &members, &placement);
@@ -258,15 +246,15 @@ impl World {
 
     /// Sends each worker the orders that it has not taken.
     fn tell_workers(&mut self, host: usize) {
-        for process in self.hosts[host].gateway.processes() {
-            self.tell(host, process, 0);
+        for process in self.hosts[host].peers.processes() {
+            self.tell(host, process, Duration::ZERO);
         }
     }
 
     /// Sends a worker the orders that it has not taken, if none were sent for some time, or only an answer.
-    fn tell(&mut self, host: usize, process: Process, repeat: u64) {
-        let Host { membership, gateway, .. } = &mut self.hosts[host];
-        for message in gateway.messages(process, membership.heard(process), self.now, repeat) {
+    fn tell(&mut self, host: usize, process: Process, repeat: Duration) {
+        let Host { membership, peers, .. } = &mut self.hosts[host];
+        for message in peers.messages(process, membership.heard(process), self.now, repeat) {
             self.post(Event::ToWorker { process, host, message });
         }
     }
@@ -278,7 +266,7 @@ impl World {
         }
         let Some(coordinator) = &self.hosts[host].coordinator else { return };
         let incarnation = coordinator.incarnation();
-        let mut reports = self.hosts[host].gateway.heard(process, message);
+        let mut reports = self.hosts[host].peers.heard(process, message);
         self.note(|| format!("coordinator {host} hears {process:?} of incarnation {}: {reports:?}", incarnation.0));
         if self.options.mutation == Some(Mutation::CommitBeforeAllAcknowledged) {
             let all = self.scenario.tasks().all;
@@ -322,9 +310,9 @@ impl World {
 
     fn lost(&mut self, host: usize, process: Process) {
         self.seen.lost_workers += 1;
-        let Host { coordinator: Some(coordinator), gateway, .. } = &self.hosts[host] else { return };
+        let Host { coordinator: Some(coordinator), peers, .. } = &self.hosts[host] else { return };
         let at_work = !matches!(coordinator.phase(), Phase::Starting | Phase::Pausing);
-        let (incarnation, tasks) = (coordinator.incarnation(), gateway.unfinished(process));
+        let (incarnation, tasks) = (coordinator.incarnation(), peers.unfinished(process));
         if at_work && !tasks.is_empty() {
             self.truth.loses(incarnation, process);
             let failed = tasks.into_iter().map(|task| (task, Report::Failed { retry: true }));
@@ -334,7 +322,7 @@ impl World {
 
     /// The tasks of a coordinator's workers get another process to report to.
     pub(crate) fn adopt(&mut self, host: usize) {
-        if self.hosts[host].is_active() && self.hosts[host].gateway.adopt() {
+        if self.hosts[host].is_active() && self.hosts[host].peers.adopt() {
             self.note(|| format!("coordinator {host} adopts its tasks"));
             self.seen.adoptions += 1;
             self.tell_workers(host);

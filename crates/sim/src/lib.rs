@@ -7,7 +7,7 @@
 //!
 //! * `world`: the queue of events, the processes, and their faults.
 //! * `scenario`: what a seed decides.
-//! * `host`: a process with a coordinator; `gateway`: its messages to workers.
+//! * `host`: a process with a coordinator.
 //! * `worker`: a process with tasks; `task`: what one task does.
 //! * `store`: the log with put-if-absent, and the objects; also the sink's external table.
 //! * `check`: the truth about a run, and the checks against it.
@@ -19,7 +19,6 @@
 mod check;
 pub mod engine;
 mod event;
-mod gateway;
 mod host;
 mod scenario;
 mod store;

@@ -163,9 +163,9 @@ pub enum Command<S> {
         group: Group,
         /// Whether the marker of the last one asks for a snapshot.
         checkpoint: bool,
+        /// Sources cut at once up to the end of the group, and end there.
+        stop: bool,
     },
-    /// Sources cut at once up to the end of this epoch, and end there. The command that follows grants it.
-    StopAfter(Incarnation, Epoch),
     /// Every sink has written or prepared everything up to the end of this epoch.
     EpochDone(Incarnation, Epoch),
     /// The checkpoint is committed: sinks make visible what they prepared, sources may release input.

@@ -146,7 +146,13 @@ impl Bench {
 
 fn grant(incarnation: u64, first: u64, last: u64, checkpoint: bool) -> Command<u32> {
     let group = Group { first: Epoch(first), last: Epoch(last) };
-    Command::Grant { incarnation: Incarnation(incarnation), group, checkpoint }
+    Command::Grant { incarnation: Incarnation(incarnation), group, checkpoint, stop: false }
+}
+
+/// The grant after which sources end, in the first incarnation.
+fn last_grant(first: u64, last: u64, checkpoint: bool) -> Command<u32> {
+    let group = Group { first: Epoch(first), last: Epoch(last) };
+    Command::Grant { incarnation: ONE, group, checkpoint, stop: true }
 }
 
 const ONE: Incarnation = Incarnation(1);
@@ -187,7 +193,7 @@ fn a_stop_grants_one_epoch_more_and_ends_when_its_checkpoint_is_done_and_all_tas
     let mut bench = Bench::running(config());
     bench.tell(Input::Stop);
     bench.tell(Input::Stop);
-    assert_eq!(bench.commands(), [Command::StopAfter(ONE, Epoch(5)), grant(1, 5, 5, true)]);
+    assert_eq!(bench.commands(), [last_grant(5, 5, true)]);
     (0..3).for_each(|index| bench.acknowledge(index, 5, true));
     assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(5))]);
     bench.all_report(&Report::Gone);
@@ -383,7 +389,7 @@ fn without_checkpoints_epochs_are_done_by_the_slowest_sink_and_a_job_ends_when_i
     bench.report(2, Report::EpochEnded(Epoch(1)));
     assert_eq!(bench.commands(), [Command::EpochDone(ONE, Epoch(1))]);
     bench.tell(Input::Stop);
-    assert_eq!(bench.commands(), [Command::StopAfter(ONE, Epoch(5)), grant(1, 5, 5, false)]);
+    assert_eq!(bench.commands(), [last_grant(5, 5, false)]);
     bench.all_report(&Report::Gone);
     assert_eq!(bench.commands(), [Command::Finish(ONE)]);
 }
@@ -455,7 +461,7 @@ fn a_task_that_drops_rows_lets_nothing_be_done_any_more_and_the_job_ends_without
     bench.tell(Input::Stop);
     bench.report(1, Report::Dropped);
     bench.report(1, Report::Dropped);
-    let stop = [Command::StopAfter(ONE, Epoch(5)), grant(1, 5, 5, true), Command::NoneDone(ONE)];
+    let stop = [last_grant(5, 5, true), Command::NoneDone(ONE)];
     assert_eq!(bench.commands(), stop);
     bench.acknowledge(0, 5, true);
     bench.acknowledge(2, 5, true);

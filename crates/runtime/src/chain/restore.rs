@@ -9,7 +9,7 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 
 use super::Chain;
-use crate::durable::RestoredOperator;
+use crate::job_state::RestoredOperator;
 
 /// What the operators of a task resume from.
 pub(crate) struct Restore {

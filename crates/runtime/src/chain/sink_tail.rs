@@ -50,9 +50,8 @@ impl SinkTail {
     }
 
     /// Makes visible this task's share of what earlier tasks prepared under a completed checkpoint.
-    pub(crate) fn restore(&mut self, prepared: &[Committable], index: u32, parallelism: u32) -> Result<()> {
-        let mut own = prepared.iter().filter(|c| c.task % parallelism == index);
-        own.try_for_each(|committable| self.sink.commit(committable))
+    pub(crate) fn restore(&mut self, mut own: impl Iterator<Item = Result<Committable>>) -> Result<()> {
+        own.try_for_each(|committable| self.sink.commit(&committable?))
     }
 
     pub(crate) fn finish(&mut self, done: Option<Epoch>) -> Result<()> {

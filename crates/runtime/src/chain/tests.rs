@@ -1,5 +1,5 @@
+use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
-use std::sync::mpsc::channel;
 
 use anabranch_dataflow::{ExchangeKind, JobOptions};
 use anabranch_model::{
@@ -10,11 +10,9 @@ use anabranch_protocol::coordinator::Report;
 use arrow::array::{ArrayRef, Int64Array};
 
 use super::*;
-use crate::driver::Message;
 use crate::exchange::LocalChannel;
 use crate::inbox::{Inbox, Received};
-use crate::job::Shared;
-use crate::mailbox::Mailbox;
+use crate::worker::{FromTask, Mail, Unheard};
 
 /// Number of batches of the window, and of batches after which the task is cancelled.
 const BATCHES: usize = 1000;
@@ -90,9 +88,14 @@ impl Operator for Ungrouped {
     }
 }
 
-fn control(clock: &Arc<dyn Clock>) -> Arc<Control> {
-    let mailbox = Mailbox::new(channel().0, Shared::new(Arc::clone(clock)));
-    Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new())
+fn control() -> Arc<Control> {
+    Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1)
+}
+
+impl Mail for Mutex<Vec<FromTask>> {
+    fn send(&self, message: FromTask) {
+        self.lock().expect("lock").push(message);
+    }
 }
 
 /// The queue of a receiver that is always behind is never empty.
@@ -115,7 +118,7 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
         idle: false,
         may_be_behind: false,
         counters: Arc::default(),
-        control: control(&clock),
+        control: control(),
         clock: Arc::clone(&clock),
     };
     let take = || match inbox.receive(&[false], None, clock.as_ref()) {
@@ -154,9 +157,9 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
 fn a_cancelled_task_abandons_the_window_that_it_emits() {
     for (at_once, pieces) in [(BATCHES, 0), (0, BATCHES)] {
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-        let (sender, messages) = channel();
-        let mailbox = Mailbox::new(sender, Shared::new(Arc::clone(&clock)));
-        let control = Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new());
+        let messages: Arc<Mutex<Vec<FromTask>>> = Arc::default();
+        let mail: Arc<dyn Mail> = Arc::<Mutex<Vec<FromTask>>>::clone(&messages);
+        let control = Control::new(Incarnation(1), Epoch(0), mail, Vec::new(), 1);
         let batches = Arc::default();
         let sink = Written { batches: Arc::clone(&batches), control: Arc::clone(&control) };
         let operator = Box::new(Window { at_once, pieces });
@@ -179,7 +182,7 @@ fn a_cancelled_task_abandons_the_window_that_it_emits() {
         let task = TaskId { stage: StageId(0), index: 0 };
         control.failed(task, error);
         control.report(task, Report::Gone);
-        assert!(matches!(messages.try_recv(), Ok(Message::Task(_, _, Report::Gone))));
+        assert!(matches!(messages.lock().expect("lock")[..], [FromTask::Report(_, _, Report::Gone)]));
     }
 }
 
@@ -201,7 +204,7 @@ fn a_chain_goes_on_where_its_tail_had_no_room() {
         idle: false,
         may_be_behind: false,
         counters: Arc::default(),
-        control: control(&clock),
+        control: control(),
         clock: Arc::clone(&clock),
     };
     let take = || match inbox.receive(&[false], Some(std::time::Duration::ZERO), clock.as_ref()) {

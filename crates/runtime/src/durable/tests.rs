@@ -3,10 +3,13 @@
 use std::path::Path;
 
 use anabranch_dataflow::JobOptions;
-use anabranch_model::{ManualClock, PlanVersion, StageId, TaskId};
-use anabranch_state::{Access, DiskFault, ModelDisk, SinkState};
+use anabranch_model::{KeyGroups, ManualClock, PlanVersion, StageId, TaskId};
+use anabranch_protocol::coordinator::Answer;
+use anabranch_state::{Access, DiskFault, ModelDisk, Prepared, SinkState};
 
 use super::*;
+use crate::coordinator::Message;
+use crate::scribe::Task;
 use crate::settings::{config, tasks};
 
 /// A plan without stages: taking a job over only reads its checkpoints.
@@ -31,12 +34,17 @@ fn take_over(store: &Store) -> Result<TakenOver> {
     Ok(taken.expect("the job has not ended"))
 }
 
-/// Commits a checkpoint, as the recorder does when all tasks have acknowledged.
+/// The epoch after which the job resumes.
+fn after(taken: &TakenOver) -> Epoch {
+    taken.from.as_ref().map_or(Epoch(0), |checkpoint| checkpoint.epoch)
+}
+
+/// Commits a checkpoint, as the scribe does when all tasks have acknowledged.
 fn commit(taken: &mut TakenOver, number: u64, epoch: u64) -> Result<()> {
     let command = to_commit(taken, number, epoch)?;
-    match taken.recorder.work(Work::Log(Box::new(command))) {
-        Some(crate::driver::Message::Store(_, Answer::Appended, None)) => Ok(()),
-        Some(crate::driver::Message::Store(_, _, Some(error)) | crate::driver::Message::Cancel(error)) => Err(error),
+    match taken.scribe.work(Task::Log(Box::new(command))) {
+        Some(Message::Store(_, Answer::Appended, None)) => Ok(()),
+        Some(Message::Store(_, _, Some(error)) | Message::Cancel(error)) => Err(error),
         _ => Err(Error::internal("no answer")),
     }
 }
@@ -46,7 +54,7 @@ fn to_commit(taken: &mut TakenOver, number: u64, epoch: u64) -> Result<Command<T
     let task = TaskId { stage: StageId(0), index: 0 };
     let content = format!("rows of epoch {epoch}").into_bytes();
     let name = format!("prepared/{}-{epoch}-0.0-rows.bin", taken.incarnation.0);
-    let blob = taken.recorder.store().put(&name, content.into())?;
+    let blob = taken.scribe.store().put(&name, content.into())?;
     let prepared = vec![Prepared { epoch: Epoch(epoch), task: 0, blob }];
     let sink = Some(SinkState { number: 0, prepared });
     let state = TaskState { task, finished: false, source: None, operators: Vec::new(), sink };
@@ -59,7 +67,7 @@ fn to_commit(taken: &mut TakenOver, number: u64, epoch: u64) -> Result<Command<T
 fn job(place: &Path) -> Store {
     let store = store(place);
     let mut taken = take_over(&store).expect("a new job");
-    assert_eq!((taken.incarnation, taken.after, taken.job.as_str()), (Incarnation(1), Epoch(0), "ads"));
+    assert_eq!((taken.incarnation, after(&taken), taken.job.as_str()), (Incarnation(1), Epoch(0), "ads"));
     assert_eq!(taken.notices, [""; 0]);
     for (number, epoch) in [(1, 3), (2, 5), (3, 8)] {
         commit(&mut taken, number, epoch).expect("committed");
@@ -88,7 +96,7 @@ fn a_damaged_last_entry_is_skipped_under_a_new_scope_and_reported() {
 
         let mut taken = take_over(&store).expect("an older checkpoint stands in");
         // The entry may have begun incarnation 2.
-        assert_eq!((taken.incarnation, taken.after), (Incarnation(3), Epoch(5)), "damage {damage}");
+        assert_eq!((taken.incarnation, after(&taken)), (Incarnation(3), Epoch(5)), "damage {damage}");
         assert_eq!(taken.job, "ads-3", "results of epochs 6 to 8 may be visible under the old name");
         let [passed_over, resumes] = taken.notices.as_slice() else { panic!("{:?}", taken.notices) };
         assert!(passed_over.contains("000000000003.json") && passed_over.contains("again"), "{passed_over}");
@@ -99,7 +107,7 @@ fn a_damaged_last_entry_is_skipped_under_a_new_scope_and_reported() {
         // As long as there is no newer checkpoint, the next start finds the same.
         let again = take_over(&store).expect("again");
         assert_eq!(again.former.behind(Incarnation(1)), ["ads", "ads-2", "ads-3"]);
-        assert_eq!((again.incarnation, again.after, again.job.as_str()), (Incarnation(4), Epoch(5), "ads-4"));
+        assert_eq!((again.incarnation, after(&again), again.job.as_str()), (Incarnation(4), Epoch(5), "ads-4"));
         // The older process is fenced: its number is taken.
         assert!(commit(&mut taken, 5, 6).is_err());
     }
@@ -114,7 +122,7 @@ fn a_damaged_entry_before_the_newest_checkpoint_changes_nothing() {
         let content = std::fs::read(&entry).expect("read");
         std::fs::write(&entry, &damages(&content)[damage]).expect("damaged");
         let taken = take_over(&store).expect("the newest checkpoint is undamaged");
-        assert_eq!((taken.after, taken.job.as_str()), (Epoch(8), "ads"), "entry {number}, damage {damage}");
+        assert_eq!((after(&taken), taken.job.as_str()), (Epoch(8), "ads"), "entry {number}, damage {damage}");
         assert_eq!(taken.notices, ["resumes from the checkpoint of epoch 8, incarnation 1"]);
     }
 }
@@ -130,7 +138,7 @@ fn a_damaged_newest_checkpoint_is_skipped_under_a_new_scope() {
             let content = std::fs::read(&path).expect("read");
             std::fs::write(&path, &damages(&content)[damage]).expect("damaged");
             let taken = take_over(&store).expect("an older checkpoint stands in");
-            assert_eq!(taken.after, Epoch(5), "{file}, damage {damage}");
+            assert_eq!(after(&taken), Epoch(5), "{file}, damage {damage}");
             assert_eq!(taken.job, format!("ads-{}", taken.incarnation.0));
             assert!(taken.notices[0].contains(file), "{:?}", taken.notices);
         }
@@ -146,7 +154,7 @@ fn the_new_scope_is_kept_by_the_next_checkpoint() {
     let mut taken = take_over(&store).expect("taken over");
     commit(&mut taken, 5, 9).expect("committed");
     let again = take_over(&store).expect("again");
-    assert_eq!((again.after, again.job.as_str()), (Epoch(9), "ads-3"));
+    assert_eq!((after(&again), again.job.as_str()), (Epoch(9), "ads-3"));
     assert_eq!(again.former.behind(Incarnation(3)), [""; 0]);
     // So does a restart within the process.
     assert_eq!(taken.former.behind(Incarnation(3)), [""; 0]);
@@ -200,8 +208,7 @@ fn a_starter_that_is_fenced_gives_way() {
     let now = anabranch_model::Nanos(0);
     let mut coordinator = Coordinator::new(now, config, Owner(random_seed()), entries, tasks(&plan));
     let other = take_over(&store).expect("the other one is faster");
-    let none = BTreeSet::new();
-    let begun = begin(&mut coordinator, &ManualClock::default(), |command| journal.carry_out(command, &none));
+    let begun = begin(&mut coordinator, &ManualClock::default(), |command| journal.carry_out(command));
     assert!(matches!(begun, Ok(Begun::Fenced)));
     assert!(!Journal::is_taken_over(&store, other.incarnation));
     assert!(Journal::is_taken_over(&store, Incarnation(1)));
@@ -218,16 +225,13 @@ fn a_log_whose_place_was_away_is_written_again() {
     std::fs::rename(&place, &away).expect("renamed");
     std::fs::write(&place, "").expect("a file");
     for _ in 0..2 {
-        let answer = taken.recorder.work(Work::Log(Box::new(command.clone())));
-        assert!(
-            matches!(answer, Some(crate::driver::Message::Store(2, Answer::Unknown, Some(_)))),
-            "the coordinator asks again"
-        );
+        let answer = taken.scribe.work(Task::Log(Box::new(command.clone())));
+        assert!(matches!(answer, Some(Message::Store(2, Answer::Unknown, Some(_)))), "the coordinator asks again");
     }
     std::fs::remove_file(&place).expect("removed");
     std::fs::rename(&away, &place).expect("renamed");
-    let answer = taken.recorder.work(Work::Log(Box::new(command)));
-    assert!(matches!(answer, Some(crate::driver::Message::Store(2, Answer::Appended, None))));
+    let answer = taken.scribe.work(Task::Log(Box::new(command)));
+    assert!(matches!(answer, Some(Message::Store(2, Answer::Appended, None))));
 }
 
 /// At every operation of a job's life, the disk loses what was not durable, or refuses the operation. The next start
@@ -243,7 +247,7 @@ fn no_power_failure_and_no_refused_operation_takes_a_committed_checkpoint_away()
             for first in [1, 20] {
                 let mut taken = take_over(&store)?;
                 // The sinks of a start may have made visible what it resumed from.
-                committed = taken.after.0.max(committed);
+                committed = after(&taken).0.max(committed);
                 for epoch in first..first + 3 {
                     commit(&mut taken, epoch, epoch)?;
                     committed = epoch;
@@ -268,9 +272,9 @@ fn no_power_failure_and_no_refused_operation_takes_a_committed_checkpoint_away()
             }
             let taken = take_over(&Store::on_disk(Arc::<ModelDisk>::clone(&disk), place));
             let taken = taken.unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert!(taken.after.0 >= committed, "{what}: {} of {committed}, start {again}", taken.after.0);
+            assert!(after(&taken).0 >= committed, "{what}: {} of {committed}, start {again}", after(&taken).0);
             assert_eq!(taken.job, "ads", "{what}");
-            committed = taken.after.0;
+            committed = after(&taken).0;
         }
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -24,12 +23,11 @@ use crate::exchange::ExchangeWriter;
 use crate::host::TaskHost;
 use crate::inbox::Received;
 use crate::inbox_task::InboxTask;
-use crate::job::Shared;
-use crate::mailbox::Mailbox;
 use crate::network::Patience;
 use crate::source_task::{SourceParts, SourceTask};
 use crate::streaming;
 use crate::task::{Task, TaskParts};
+use crate::worker::Unheard;
 use support::{Tables, plan, schema};
 
 mod failures;
@@ -98,9 +96,8 @@ struct Worker<'a> {
 impl<'a> Worker<'a> {
     /// All epochs are granted, and nobody waits until they are done.
     fn new(plan: &'a Plan, tables: &'a Tables, clock: &Arc<dyn Clock>) -> Worker<'a> {
-        let mailbox = Mailbox::new(channel().0, Shared::new(Arc::clone(clock)));
-        let notices = mailbox.notices();
-        let control = Control::new(Incarnation(1), Epoch(0), mailbox, Vec::new());
+        let notices = Arc::default();
+        let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
         control.grant(Group { first: Epoch(1), last: Epoch(1 << 40) }, false);
         control.set_none_done();
         let host = Arc::new(TaskHost {

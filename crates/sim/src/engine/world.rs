@@ -275,8 +275,12 @@ impl<'a> World<'a> {
         }
         match self.rng.below(16) {
             0..2 => {
+                let was_open = process.job.was_open();
                 for _ in 0..1 + self.rng.below(8) {
                     process.job.coordinate();
+                }
+                if !was_open && process.job.was_open() {
+                    self.check(self.truth.restored(&self.shared));
                 }
             }
             2..5 => {
@@ -321,9 +325,8 @@ impl<'a> World<'a> {
             Ok(Some(job)) if !self.shared.lock().is_dead(id) => {
                 self.seen.rescaled += u64::from(![0, parallelism].contains(&self.parallelism));
                 self.parallelism = parallelism;
-                if self.scenario.durable {
-                    let checked = self.truth.restored(&self.shared);
-                    self.check(checked);
+                if job.was_open() {
+                    self.check(self.truth.restored(&self.shared));
                 }
                 self.processes.push(Process { id, job, stopping: false });
                 if self.processes.len() > PROCESSES {

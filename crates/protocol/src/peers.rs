@@ -1,0 +1,309 @@
+//! The coordinator's side of the messages to workers: what each of them must still hear of what the coordinator has commanded, and
+//! what its tasks report with its summaries.
+//!
+//! A driver gives every command of the [`Coordinator`](crate::Coordinator) to [`Peers::command`], and every summary to
+//! [`Peers::heard`], whose reports are the coordinator's next input. Then it sends each worker its [`Peers::messages`]. Orders
+//! state facts that stay true. So a worker that may have missed some is sent them again, until its summary shows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
+
+use crate::coordinator::{Checkpoint, Command, Report, Tasks};
+use crate::membership::Process;
+use crate::worker::{Fence, FromCoordinator, Order, Orders, Summary, Term, ToCoordinator};
+
+/// Terms that a coordinator may take while it has one incarnation.
+const TERMS: u64 = 1_000;
+
+/// The workers with tasks of one incarnation.
+#[derive(Debug)]
+pub struct Peers<S> {
+    fence: Fence,
+    from: Option<Checkpoint<S>>,
+    peers: BTreeMap<Process, Peer<S>>,
+    /// Groups that some worker has not taken.
+    groups: Vec<Granted>,
+    done: Orders,
+    cancelled: bool,
+    refused: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    group: Group,
+    checkpoint: bool,
+    stop: bool,
+}
+
+/// A worker's process with tasks of the present incarnation.
+#[derive(Debug)]
+struct Peer<S> {
+    tasks: Tasks,
+    /// When it sent the newest heartbeat that has arrived, by its own clock.
+    heard: Nanos,
+    /// The newest summary of this term.
+    summary: Option<Summary<S>>,
+    /// Every task has finished, and its last snapshot has arrived.
+    finished: bool,
+    /// When orders were sent last.
+    sent: Nanos,
+    told: Told,
+    /// Orders that are sent once.
+    once: Vec<Epoch>,
+}
+
+/// What was sent to a worker, whether or not it has arrived.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    start: bool,
+    orders: Orders,
+    cancelled: bool,
+}
+
+const NONE: Orders = Orders { granted: Epoch(0), epoch_done: Epoch(0), checkpoint_done: Epoch(0), none_done: false };
+
+impl<S: Clone> Default for Peers<S> {
+    fn default() -> Self {
+        Peers {
+            fence: Fence::NONE,
+            from: None,
+            peers: BTreeMap::new(),
+            groups: Vec::new(),
+            done: NONE,
+            cancelled: false,
+            refused: 0,
+        }
+    }
+}
+
+impl<S: Clone> Peers<S> {
+    /// Where each task is.
+    #[must_use]
+    pub fn placement(&self) -> BTreeMap<TaskId, Process> {
+        let of_peer = |(process, peer): (&Process, &Peer<S>)| {
+            let process = *process;
+            peer.tasks.all.iter().map(move |task| (*task, process)).collect::<Vec<_>>()
+        };
+        self.peers.iter().flat_map(of_peer).collect()
+    }
+
+    /// The processes that have tasks.
+    #[must_use]
+    pub fn processes(&self) -> Vec<Process> {
+        self.peers.keys().copied().collect()
+    }
+
+    /// How many summaries were refused because they were old.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Tasks of a process that has not ended in order: if its last messages are missing, its tasks have not left.
+    #[must_use]
+    pub fn unfinished(&self, process: Process) -> Vec<TaskId> {
+        let peer = self.peers.get(&process);
+        let left = |peer: &&Peer<S>| peer.finished && peer.summary.as_ref().is_some_and(|summary| summary.gone);
+        peer.filter(|peer| !left(peer)).map(|peer| peer.tasks.all.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// The tasks of an incarnation start at these processes, `all` of them together from a checkpoint.
+    pub fn start(
+        &mut self,
+        incarnation: Incarnation,
+        from: Option<Checkpoint<S>>,
+        all: &Tasks,
+        placement: &BTreeMap<TaskId, Process>,
+    ) {
+        // The log gives each incarnation to one coordinator: terms that begin with it are never taken twice.
+        let first = self.fence.term == Term(0);
+        let term = if first { Term(incarnation.0 * TERMS) } else { self.fence.term };
+        let epoch = from.as_ref().map_or(Epoch(0), |checkpoint| checkpoint.epoch);
+        let fence = Fence { term, incarnation, version: all.version };
+        let done = Orders { granted: epoch, epoch_done: epoch, checkpoint_done: epoch, none_done: false };
+        let mut peers: BTreeMap<Process, Peer<S>> = BTreeMap::new();
+        for (task, process) in placement {
+            let none = || Tasks { version: all.version, all: [].into(), sources: [].into(), sinks: [].into() };
+            let heard = self.peers.get(process).map_or(Nanos(0), |peer| peer.heard);
+            let told = Told { start: false, orders: done, cancelled: false };
+            let new = || Peer {
+                tasks: none(),
+                heard,
+                summary: None,
+                finished: false,
+                sent: Nanos(0),
+                told,
+                once: Vec::new(),
+            };
+            let tasks = &mut peers.entry(*process).or_insert_with(new).tasks;
+            tasks.all.insert(*task);
+            tasks.sources.extend(all.sources.get(task));
+            tasks.sinks.extend(all.sinks.get(task));
+        }
+        *self = Peers { fence, from, peers, done, refused: self.refused, ..Peers::default() };
+    }
+
+    /// Takes a command of the coordinator. Returns whether workers must hear of it.
+    pub fn command(&mut self, command: &Command<S>) -> bool {
+        match command {
+            Command::Grant { group, checkpoint, stop, .. } => {
+                let taken = self.peers.values().map(|peer| peer.summary.as_ref().map(|summary| summary.taken.granted));
+                let taken = taken.min().flatten().unwrap_or(Epoch(0));
+                self.groups.retain(|granted| granted.group.last > taken);
+                self.groups.push(Granted { group: *group, checkpoint: *checkpoint, stop: *stop });
+                self.done.granted = group.last;
+            }
+            Command::EpochDone(_, epoch) => self.done.epoch_done = *epoch,
+            Command::CheckpointDone(_, epoch) => self.done.checkpoint_done = *epoch,
+            Command::NoneDone(_) => self.done.none_done = true,
+            Command::AbortCheckpoint(_, epoch) => self.peers.values_mut().for_each(|peer| peer.once.push(*epoch)),
+            Command::Cancel(_) => self.cancelled = true,
+            _ => return false,
+        }
+        true
+    }
+
+    /// The process that coordinates is another one from here on: it has received nothing, and adopts the tasks as they run. The
+    /// coordinator itself stays as it is, which a new process would read from its predecessor or the log. False if the
+    /// incarnation has no term left.
+    pub fn adopt(&mut self) -> bool {
+        let adopts = self.fence.term != Term(0) && self.fence.term.0 % TERMS < TERMS - 1;
+        if adopts {
+            self.fence.term = Term(self.fence.term.0 + 1);
+            for peer in self.peers.values_mut() {
+                (peer.summary, peer.finished) = (None, false);
+            }
+        }
+        adopts
+    }
+
+    /// The messages for a process: the orders that it was not sent yet, and after the time `repeat` those that no summary shows;
+    /// without any, only an answer. `heard` is when it sent the newest heartbeat that has arrived.
+    pub fn messages(
+        &mut self,
+        process: Process,
+        heard: Option<Nanos>,
+        now: Nanos,
+        repeat: Duration,
+    ) -> Vec<FromCoordinator<S>> {
+        let due = self.peers.get(&process).is_some_and(|peer| now >= peer.sent.plus(repeat));
+        let orders = self.orders(process, due);
+        let Some(peer) = self.peers.get_mut(&process) else { return Vec::new() };
+        peer.heard = heard.unwrap_or(peer.heard);
+        if !orders.is_empty() {
+            peer.sent = now;
+            peer.told = Told { start: true, orders: self.done, cancelled: self.cancelled };
+            peer.once.clear();
+        }
+        let received = peer.summary.as_ref().map_or(0, |summary| summary.number);
+        let (fence, heard) = (self.fence, peer.heard);
+        let message = |order| FromCoordinator { fence, heard, received, order };
+        match orders.is_empty() {
+            true => vec![message(None)],
+            false => orders.into_iter().map(|order| message(Some(order))).collect(),
+        }
+    }
+
+    /// Whether a process was not sent everything that the coordinator has commanded.
+    #[must_use]
+    pub fn has_news(&self, process: Process) -> bool {
+        !self.orders(process, false).is_empty()
+    }
+
+    fn orders(&self, process: Process, repeat: bool) -> Vec<Order<S>> {
+        let Some(peer) = self.peers.get(&process) else { return Vec::new() };
+        if peer.summary.as_ref().is_some_and(|summary| summary.gone) {
+            return Vec::new();
+        }
+        let epoch = self.from.as_ref().map_or(Epoch(0), |from| from.epoch);
+        let begun = Orders { granted: epoch, epoch_done: epoch, checkpoint_done: epoch, none_done: false };
+        let known = match repeat {
+            true => peer.summary.as_ref().map_or(begun, |summary| summary.taken),
+            false => peer.told.orders,
+        };
+        if self.cancelled {
+            return if repeat || !peer.told.cancelled { vec![Order::Cancel] } else { Vec::new() };
+        }
+        let mut orders = Vec::new();
+        if (repeat || !peer.told.start) && peer.summary.is_none() {
+            orders.push(Order::Start { tasks: peer.tasks.clone(), from: self.from.clone() });
+        }
+        let missing = self.groups.iter().filter(|granted| granted.group.last > known.granted);
+        orders.extend(missing.map(|Granted { group, checkpoint, stop }| Order::Grant {
+            group: *group,
+            checkpoint: *checkpoint,
+            stop: *stop,
+        }));
+        orders.extend((self.done.epoch_done > known.epoch_done).then_some(Order::EpochDone(self.done.epoch_done)));
+        let committed = self.done.checkpoint_done;
+        orders.extend((committed > known.checkpoint_done).then_some(Order::CheckpointDone(committed)));
+        orders.extend((self.done.none_done && !known.none_done).then_some(Order::NoneDone));
+        orders.extend(peer.once.iter().map(|epoch| Order::AbortCheckpoint(*epoch)));
+        orders
+    }
+
+    /// A summary has arrived: what the tasks of the process report with it. A summary that is old reports nothing.
+    pub fn heard(&mut self, process: Process, message: ToCoordinator<S>) -> Vec<(TaskId, Report<S>)> {
+        let ToCoordinator { fence, summary } = message;
+        let Some(peer) = self.peers.get_mut(&process).filter(|_| fence == self.fence) else {
+            self.refused += 1;
+            return Vec::new();
+        };
+        if peer.summary.as_ref().is_some_and(|known| known.number >= summary.number) {
+            return Vec::new();
+        }
+        let reports = reports(&peer.tasks, peer.summary.as_ref(), &summary);
+        peer.finished |= !summary.last.is_empty();
+        peer.summary = Some(summary);
+        reports
+    }
+}
+
+/// What tasks have reported between two summaries.
+fn reports<S: Clone>(tasks: &Tasks, known: Option<&Summary<S>>, summary: &Summary<S>) -> Vec<(TaskId, Report<S>)> {
+    let Tasks { all, sources, sinks, .. } = tasks;
+    let mut reports = Vec::new();
+    let of = |tasks: &BTreeSet<TaskId>, report: Report<S>| {
+        tasks.iter().map(|task| (*task, report.clone())).collect::<Vec<_>>()
+    };
+    if summary.restoring > known.map_or(0, |known| known.restoring) {
+        reports.extend(all.first().map(|task| (*task, Report::Restoring)));
+    }
+    if summary.started && !known.is_some_and(|known| known.started) {
+        reports.extend(of(all, Report::Started));
+    }
+    if known.is_none_or(|known| known.cut < summary.cut) {
+        reports.extend(of(sources, Report::EpochCut(summary.cut)));
+    }
+    if summary.sources_finished && !known.is_some_and(|known| known.sources_finished) {
+        reports.extend(of(sources, Report::SourceFinished));
+    }
+    if known.is_none_or(|known| known.ended < summary.ended) {
+        reports.extend(of(sinks, Report::EpochEnded(summary.ended)));
+    }
+    if summary.sinks_finished && !known.is_some_and(|known| known.sinks_finished) {
+        reports.extend(of(sinks, Report::SinkFinished));
+    }
+    for snapshots in &summary.checkpoints {
+        let epoch = snapshots.epoch;
+        match &snapshots.tasks {
+            Some(tasks) => reports.extend(tasks.iter().map(|(task, snapshot)| {
+                (*task, Report::Acknowledged { epoch, snapshot: snapshot.clone(), finished: false })
+            })),
+            None => reports.extend(all.first().map(|task| (*task, Report::Declined(epoch)))),
+        }
+    }
+    reports.extend(summary.last.iter().map(|(task, epoch, snapshot)| {
+        (*task, Report::Acknowledged { epoch: *epoch, snapshot: snapshot.clone(), finished: true })
+    }));
+    if summary.dropped {
+        reports.extend(all.first().map(|task| (*task, Report::Dropped)));
+    }
+    reports.extend(summary.failed.map(|(task, retry)| (task, Report::Failed { retry })));
+    if summary.gone {
+        reports.extend(of(all, Report::Gone));
+    }
+    reports
+}

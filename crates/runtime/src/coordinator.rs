@@ -1,0 +1,466 @@
+//! Drives a job's coordinator: gives it what workers, the scribe and users say, and carries out its commands.
+//!
+//! It runs on a separate thread, which sleeps unless there is something to decide. No task waits for it: it grants the
+//! next group while sources are in the middle of the last one. The cost of coordination is its work for a group, plus
+//! the time that a source waited for a grant nevertheless. The coordinator enlarges groups if that is too much.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, TaskId};
+use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Tasks};
+use anabranch_protocol::membership::{Process, WorkerId};
+use anabranch_protocol::{Coordinator, Peers};
+use anabranch_state::{Store, TaskState};
+
+use crate::durable::resumes;
+use crate::job::{Committed, Shared};
+use crate::journal::{Journal, in_memory};
+use crate::running::{END_MAX, NO_ANSWER};
+use crate::scribe;
+use crate::watch::{Awaited, SLOW, Watch};
+use crate::worker::{FromTask, FromWorker, Summary, WorkerShell};
+
+/// The worker in the coordinator's process.
+const HERE: Process = Process { worker: WorkerId(0), life: 1 };
+
+/// Messages to the coordinator. Tasks send a few per granted epoch, which bounds the number of waiting messages.
+pub(crate) enum Message {
+    /// From the tasks in this process.
+    Task(FromTask),
+    /// The reason is given for an answer that does not decide anything.
+    Store(u64, Answer<TaskState>, Option<Error>),
+    /// A caller waits for a checkpoint that begins from now on.
+    Checkpoint(Sender<Committed>),
+    Stop,
+    /// Ends the job at once, as a crash would, for this reason.
+    Cancel(Error),
+}
+
+/// The log of a job with checkpoints, from which it can restart.
+pub(crate) struct Durable {
+    pub(crate) store: Store,
+    pub(crate) scribe: Sender<scribe::Task>,
+    pub(crate) epoch_interval: Duration,
+}
+
+/// A caller that waits for a checkpoint, and the epoch of the one that was granted for it.
+struct Waiting {
+    answer: Sender<Committed>,
+    epoch: Option<Epoch>,
+}
+
+/// The coordinator of one job, and the worker in its process.
+pub(crate) struct Shell {
+    coordinator: Coordinator<TaskState>,
+    peers: Peers<TaskState>,
+    pub(crate) worker: WorkerShell,
+    tasks: Tasks,
+    messages: Receiver<Message>,
+    /// How many messages were taken.
+    pub(crate) taken: u64,
+    clock: Arc<dyn Clock>,
+    shared: Arc<Shared>,
+    durable: Option<Durable>,
+    /// The scribe's thread, and a channel that closes at its end.
+    scribe: Option<(JoinHandle<()>, Receiver<()>)>,
+    /// Inputs that follow from commands, to be given to the coordinator next.
+    inputs: VecDeque<Input<TaskState>>,
+    /// Why the incarnation failed: its first failure, or the first that the user must resolve.
+    failure: Option<(TaskId, Error)>,
+    store_failure: Option<Error>,
+    waiting: Vec<Waiting>,
+    stopping: bool,
+    /// The tables of an incarnation were open.
+    pub(crate) was_open: bool,
+    pub(crate) outcome: Option<Result<()>>,
+    /// Time spent on the current group.
+    busy_ns: u64,
+    last_grant: Option<Nanos>,
+    /// The longest time that a source waited for a grant since the last one.
+    grant_wait_ns: u64,
+    watch: Watch,
+}
+
+impl Shell {
+    /// For a coordinator that has begun an incarnation, and a worker without tasks.
+    pub(crate) fn new(
+        coordinator: Coordinator<TaskState>,
+        tasks: Tasks,
+        worker: WorkerShell,
+        messages: Receiver<Message>,
+        shared: Arc<Shared>,
+        durable: Option<Durable>,
+    ) -> Shell {
+        Shell {
+            coordinator,
+            peers: Peers::default(),
+            worker,
+            tasks,
+            messages,
+            taken: 0,
+            clock: shared.clock(),
+            shared,
+            durable,
+            scribe: None,
+            inputs: VecDeque::new(),
+            failure: None,
+            store_failure: None,
+            waiting: Vec::new(),
+            stopping: false,
+            was_open: false,
+            outcome: None,
+            busy_ns: 0,
+            last_grant: None,
+            grant_wait_ns: 0,
+            watch: Watch::default(),
+        }
+    }
+
+    /// The scribe has a thread, which ends after this one and then drops the other end of `ended`.
+    pub(crate) fn wait_for(&mut self, scribe: JoinHandle<()>, ended: Receiver<()>) {
+        self.scribe = Some((scribe, ended));
+    }
+
+    /// The tasks of the first incarnation start.
+    pub(crate) fn begin(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
+        self.place(incarnation, from);
+        self.settle();
+    }
+
+    /// Every task goes to the worker in this process.
+    fn place(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
+        let placement: BTreeMap<TaskId, Process> = self.tasks.all.iter().map(|task| (*task, HERE)).collect();
+        self.peers.start(incarnation, from, &self.tasks, &placement);
+    }
+
+    /// Waits until the tables of an incarnation are open, or the job has ended.
+    pub(crate) fn wait_open(&mut self) {
+        while !self.was_open && self.outcome.is_none() {
+            self.receive();
+        }
+    }
+
+    /// Drives the job to its end.
+    pub(crate) fn run(mut self) -> Result<()> {
+        while self.outcome.is_none() {
+            self.receive();
+        }
+        self.end()
+    }
+
+    /// Waits for the next message, and takes it.
+    fn receive(&mut self) {
+        let deadlines = [self.coordinator.next_deadline(), self.worker.next_deadline(), self.watch.deadline()];
+        let received = match deadlines.into_iter().flatten().min() {
+            Some(at) => self.messages.recv_timeout(at.after(self.clock.now())),
+            None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        self.take(received.ok());
+    }
+
+    /// Ends the threads of a job that has an outcome, and returns that.
+    pub(crate) fn end(mut self) -> Result<()> {
+        let outcome = self.outcome.take().unwrap_or_else(|| Err(Error::cancelled()));
+        if let Some(hung) = self.worker.end() {
+            self.shared.notify(format!("the job no longer waits for {hung}, and ends"));
+        }
+        // This drops the last sender of the scribe's queue.
+        self.durable = None;
+        if let Some((scribe, ended)) = self.scribe.take() {
+            if ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout) {
+                self.shared.notify(format!("the job no longer waits for {NO_ANSWER}, and ends"));
+                return outcome;
+            }
+            scribe.join().map_err(|panic| crate::running::panicked(panic.as_ref()))?;
+        }
+        outcome
+    }
+
+    /// Takes the next message without waiting, or handles the time if there is none. Returns whether there was one.
+    pub(crate) fn step(&mut self) -> bool {
+        let received = self.messages.try_recv().ok();
+        let had_message = received.is_some();
+        let deadlines = [self.coordinator.next_deadline(), self.worker.next_deadline()];
+        if had_message || deadlines.into_iter().flatten().any(|at| at <= self.clock.now()) {
+            self.take(received);
+        }
+        had_message
+    }
+
+    fn take(&mut self, received: Option<Message>) {
+        let start = self.clock.now();
+        match received {
+            Some(message) => {
+                self.taken += 1;
+                self.message(message);
+            }
+            None => {
+                self.worker.tick();
+                self.inputs.push_back(Input::Tick);
+            }
+        }
+        self.settle();
+        self.watch();
+        self.busy_ns += self.clock.now().since(start);
+    }
+
+    /// Notifies the user of what takes long.
+    fn watch(&mut self) {
+        for what in self.watch.due(self.clock.now()) {
+            let what = match (what, self.worker.unfinished()) {
+                (Awaited::Tasks, Some(tasks)) => format!("the job waits for {tasks}"),
+                (Awaited::Tasks, None) => continue,
+                (what, _) => format!("{what} takes more than {} s", SLOW.as_secs()),
+            };
+            self.shared.notify(what);
+        }
+    }
+
+    fn message(&mut self, message: Message) {
+        match message {
+            Message::Task(message) => self.worker.task(message),
+            Message::Store(sequence, answer, error) => {
+                let was_slow = self.watch.done(Awaited::Log);
+                match &error {
+                    Some(error) => {
+                        self.shared.notify(format!("a request to the job's log failed and is retried: {error}"));
+                    }
+                    None if was_slow || self.store_failure.is_some() => {
+                        self.shared.notify("the place of the job's checkpoints answers again");
+                    }
+                    None => {}
+                }
+                self.store_failure = error;
+                self.inputs.push_back(Input::Store(sequence, answer));
+            }
+            Message::Checkpoint(answer) => {
+                self.waiting.push(Waiting { answer, epoch: None });
+                self.inputs.push_back(Input::Checkpoint);
+            }
+            Message::Stop => {
+                self.stopping = true;
+                self.inputs.push_back(Input::Stop);
+            }
+            Message::Cancel(why) => self.outcome = Some(Err(why)),
+        }
+    }
+
+    fn heard(&mut self, process: Process, message: FromWorker) {
+        match message {
+            FromWorker::Summary(Summary { message, grant_wait_ns, dropped }) => {
+                self.grant_wait_ns = self.grant_wait_ns.max(grant_wait_ns);
+                if let Some(durable) = self.durable.as_ref().filter(|_| !dropped.is_empty()) {
+                    // The scribe ends only after this.
+                    let _ = durable.scribe.send(scribe::Task::Dropped(dropped));
+                }
+                let incarnation = message.fence.incarnation;
+                let reports = self.peers.heard(process, message);
+                self.inputs.push_back(Input::Tasks(incarnation, reports));
+            }
+            FromWorker::Failed(incarnation, task, error) => self.failed(incarnation, task, error),
+            FromWorker::Opened(incarnation, restoring) if incarnation == self.coordinator.incarnation() => {
+                self.was_open = true;
+                if !restoring.is_empty() {
+                    self.watch.begin(Awaited::Restore, self.clock.now());
+                }
+            }
+            FromWorker::Opened(..) => {}
+            // The sink sees its commit.
+            FromWorker::Checkpoint => self.inputs.push_back(Input::Checkpoint),
+        }
+    }
+
+    fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error) {
+        if incarnation != self.coordinator.incarnation() {
+            return;
+        }
+        let retry = !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
+        let counts = match &self.failure {
+            None => true,
+            // Tables are opened at the same time: which of several errors comes first must not depend on chance.
+            Some((first, known)) if !self.was_open => known.kind() == error.kind() && task < *first,
+            Some((_, known)) => !retry && known.kind() != ErrorKind::User,
+        };
+        if counts {
+            self.failure = Some((task, error));
+        }
+    }
+
+    /// Gives the coordinator all inputs, and carries out the resulting commands.
+    fn settle(&mut self) {
+        loop {
+            if self.peers.has_news(HERE) {
+                self.tell(HERE);
+            }
+            while let Some(message) = self.worker.poll() {
+                self.heard(HERE, message);
+                self.tell(HERE);
+            }
+            let Some(input) = self.inputs.pop_front() else { break };
+            self.coordinator.handle(self.clock.now(), input);
+            while let Some(command) = self.coordinator.poll() {
+                self.peers.command(&command);
+                self.carry_out(command);
+            }
+        }
+        if self.coordinator.phase() == Phase::Running && self.watch.done(Awaited::Restore) {
+            self.shared.notify("the state of the job is restored");
+        }
+        // Stopping a job during a restart ends it at once. The next start resumes from the newest checkpoint.
+        let coming_back = matches!(self.coordinator.phase(), Phase::Pausing | Phase::Starting);
+        if self.stopping && self.outcome.is_none() && coming_back {
+            self.outcome = Some(Err(self.take_failure()));
+        }
+    }
+
+    /// Sends a worker what it must hear.
+    fn tell(&mut self, process: Process) {
+        // Between two values of one process no message is lost.
+        let messages = self.peers.messages(process, None, self.clock.now(), Duration::MAX);
+        messages.into_iter().for_each(|message| self.worker.message(message));
+    }
+
+    fn carry_out(&mut self, command: Command<TaskState>) {
+        match command {
+            command @ (Command::Append(..) | Command::Read(_) | Command::Remove(_) | Command::Forget(..)) => {
+                self.log(command);
+            }
+            Command::Start { incarnation, from } => self.restart(incarnation, from),
+            Command::Grant { group, checkpoint, .. } => {
+                if checkpoint {
+                    let epochs = u32::try_from(group.len()).unwrap_or(u32::MAX);
+                    let interval = self.durable.as_ref().map(|durable| durable.epoch_interval);
+                    let group_time = interval.unwrap_or_default().saturating_mul(epochs);
+                    self.watch.begin(Awaited::Checkpoint(group.last), self.clock.now().plus(group_time));
+                    self.waiting.iter_mut().for_each(|w| w.epoch = w.epoch.or(Some(group.last)));
+                }
+                self.granted();
+            }
+            Command::CheckpointDone(incarnation, epoch) => {
+                if self.watch.done(Awaited::Checkpoint(epoch)) {
+                    self.shared.notify(format!("the checkpoint of epoch {} is complete", epoch.0));
+                }
+                self.committed(Committed { incarnation, epoch });
+            }
+            Command::Cancel(_) => self.watch.begin(Awaited::Tasks, self.clock.now()),
+            Command::Finish(_) => self.finish(),
+            Command::Fail(_, cause) => {
+                let store = self.durable.as_ref().map(|durable| &durable.store);
+                let own = self.coordinator.incarnation();
+                let error = match (cause, store) {
+                    (Cause::Store, store) => self.store_failure.take().or_else(|| store.map(Journal::no_answer)),
+                    // The next owner removes files and fences transactions: the resulting errors of tasks are not the
+                    // cause.
+                    (_, Some(store)) if Journal::is_taken_over(store, own) => Some(Journal::lost(store)),
+                    _ => None,
+                };
+                self.outcome = Some(Err(error.unwrap_or_else(|| self.take_failure())));
+            }
+            Command::Fenced(_) => {
+                let place = self.durable.as_ref().map(|durable| &durable.store);
+                let error = place.map_or_else(|| Error::internal("a job without a log was fenced"), Journal::lost);
+                self.outcome = Some(Err(error));
+            }
+            // A request for a checkpoint that is abandoned waits for the next checkpoint.
+            Command::AbortCheckpoint(_, epoch) => {
+                self.watch.done(Awaited::Checkpoint(epoch));
+                self.shared
+                    .notify(format!("the checkpoint of epoch {} was abandoned; the job takes the next one", epoch.0));
+            }
+            // Only workers need to hear of these.
+            Command::EpochDone(..) | Command::NoneDone(_) => {}
+        }
+    }
+
+    fn log(&mut self, command: Command<TaskState>) {
+        match &self.durable {
+            Some(durable) => {
+                if matches!(command, Command::Append(..) | Command::Read(_)) {
+                    self.watch.begin(Awaited::Log, self.clock.now());
+                }
+                // The scribe ends only after this.
+                let _ = durable.scribe.send(scribe::Task::Log(Box::new(command)));
+            }
+            None => self.inputs.extend(in_memory(&command).map(|(sequence, answer)| Input::Store(sequence, answer))),
+        }
+    }
+
+    /// A group was granted: reports the cost of the group before it.
+    fn granted(&mut self) {
+        let now = self.clock.now();
+        let spent_ns = std::mem::take(&mut self.busy_ns) + std::mem::take(&mut self.grant_wait_ns);
+        if let Some(last) = self.last_grant.replace(now) {
+            let coordinating = Duration::from_nanos(spent_ns);
+            self.inputs.push_back(Input::Overhead { coordinating, group: now.after(last) });
+        }
+        let (group_epochs, overhead) = (self.coordinator.group_epochs(), self.coordinator.overhead());
+        self.shared.granted(group_epochs, overhead);
+    }
+
+    /// Starts the tasks again, from the newest checkpoint.
+    fn restart(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
+        let error = self.take_failure();
+        self.watch = Watch::default();
+        if let Some(hung) = self.worker.unfinished() {
+            let message = format!(
+                "the job cannot restart in this process because it still waits for {hung}; the failure before: {error}"
+            );
+            self.outcome =
+                Some(Err(Error::outside(message).remedy("start the job again: it resumes from its newest checkpoint")));
+            return;
+        }
+        let Some(durable) = &self.durable else {
+            self.outcome = Some(Err(error));
+            return;
+        };
+        // The scribe ends only after this.
+        let _ = durable.scribe.send(scribe::Task::Begin(incarnation));
+        self.shared.restarted(error.to_string());
+        if let Some(Checkpoint { epoch, incarnation, .. }) = &from {
+            self.shared.notify(resumes(*incarnation, *epoch));
+        }
+        self.last_grant = None;
+        self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
+        self.worker.retries_opening();
+        self.place(incarnation, from);
+    }
+
+    fn committed(&mut self, committed: Committed) {
+        self.waiting.retain(|waiting| {
+            let fulfilled = waiting.epoch.is_some_and(|epoch| epoch <= committed.epoch);
+            // A caller that has stopped waiting needs no answer.
+            let sent = fulfilled.then(|| waiting.answer.send(committed));
+            sent.is_none()
+        });
+    }
+
+    /// The job has ended. If it takes checkpoints, the last one covers everything.
+    fn finish(&mut self) {
+        if let Some(last) = self.coordinator.newest_checkpoint() {
+            let committed = Committed { incarnation: last.incarnation, epoch: last.epoch };
+            for waiting in self.waiting.drain(..).filter(|_| committed.incarnation == self.coordinator.incarnation()) {
+                let _ = waiting.answer.send(committed);
+            }
+        }
+        self.outcome = Some(Ok(()));
+    }
+
+    /// Why the incarnation has failed. A failure that no task reported was found by the coordinator: a restore without
+    /// progress, or checkpoints that do not complete.
+    fn take_failure(&mut self) -> Error {
+        if let Some((_, failure)) = self.failure.take() {
+            return failure;
+        }
+        let restoring = self.worker.restoring();
+        if !restoring.is_empty() {
+            return Error::outside(format!("restoring state makes no progress in {}", restoring.join(", ")))
+                .remedy("check the place of the checkpoints, or allow more time ('checkpoint-timeout')");
+        }
+        Error::outside("several checkpoints in a row failed or took too long")
+            .remedy("check the place where they are kept, or allow more time ('checkpoint-timeout')")
+    }
+}

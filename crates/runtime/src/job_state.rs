@@ -1,0 +1,147 @@
+//! A checkpoint as the tasks of a worker look it up when they resume from it. Files are read by the tasks that need them.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{EventTime, KeyGroupRange, KeyGroups, OperatorId, OperatorKind, Result, StageId};
+use anabranch_operators::{Committable, Positions};
+use anabranch_state::{Blob, Prepared, Store, TaskState, read_rows};
+use arrow::array::RecordBatch;
+
+/// A checkpoint, by the identities of a plan's parts.
+#[derive(Debug, Default)]
+pub(crate) struct JobState {
+    /// Largest number of tasks that a stage had.
+    pub(crate) parallelism: u32,
+    pub(crate) sources: BTreeMap<OperatorId, RestoredSource>,
+    pub(crate) operators: BTreeMap<OperatorId, RestoredOperator>,
+    /// What sinks have prepared, oldest first.
+    pub(crate) sinks: BTreeMap<OperatorId, RestoredSink>,
+}
+
+/// The positions of a table's readers, of all tasks together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RestoredSource {
+    pub(crate) positions: Positions,
+    pub(crate) watermarks: BTreeMap<String, EventTime>,
+    pub(crate) dead_letters: RestoredSink,
+}
+
+/// What a sink has prepared, of all its tasks together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RestoredSink {
+    store: Option<Store>,
+    /// Oldest first.
+    prepared: Vec<Prepared>,
+}
+
+impl RestoredSink {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.prepared.is_empty()
+    }
+
+    /// The share of a task, oldest first.
+    pub(crate) fn of_task(&self, index: u32, parallelism: u32) -> impl Iterator<Item = Result<Committable>> {
+        let own = self.prepared.iter().filter(move |prepared| prepared.task % parallelism == index);
+        own.zip(self.store.iter().cycle()).map(|(prepared, store)| {
+            let content = store.get_blob(&prepared.blob)?;
+            Ok(Committable { epoch: prepared.epoch, task: prepared.task, content })
+        })
+    }
+
+    fn add(&mut self, store: &Store, prepared: &[Prepared]) {
+        self.store.get_or_insert_with(|| store.clone());
+        self.prepared.extend_from_slice(prepared);
+        self.prepared.sort_by_key(|prepared| prepared.epoch);
+    }
+}
+
+/// State of an operator, of all its tasks together.
+#[derive(Clone, Debug)]
+pub(crate) struct RestoredOperator {
+    /// Event time that every task had reached.
+    pub(crate) watermark: EventTime,
+    store: Store,
+    files: Vec<RestoredFile>,
+}
+
+/// A file of state, and the key groups that it may have rows of.
+#[derive(Clone, Debug)]
+struct RestoredFile {
+    blob: Blob,
+    key_groups: KeyGroupRange,
+}
+
+impl RestoredOperator {
+    /// Its rows that may belong to these key groups, a batch at a time: all of them may not fit into memory.
+    pub(crate) fn rows(&self, own: KeyGroupRange) -> impl Iterator<Item = Result<RecordBatch>> {
+        let files = self.files.iter().filter(move |file| file.key_groups.overlaps(own));
+        files.flat_map(|file| self.read(file).unwrap_or_else(|error| Box::new(std::iter::once(Err(error)))))
+    }
+
+    fn read(&self, file: &RestoredFile) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> {
+        let content = self.store.get_blob(&file.blob)?;
+        let at = |error: anabranch_model::Error| error.at(format!("{}/{}", self.store.place(), file.blob.name));
+        Ok(Box::new(read_rows(content).map_err(at)?))
+    }
+}
+
+impl JobState {
+    /// The snapshots of all tasks together.
+    pub(crate) fn of<'a>(
+        store: &Store,
+        groups: KeyGroups,
+        tasks: impl Iterator<Item = &'a TaskState> + Clone,
+    ) -> JobState {
+        let mut parallelism: BTreeMap<StageId, u32> = BTreeMap::new();
+        for task in tasks.clone() {
+            let tasks = parallelism.entry(task.task.stage).or_default();
+            *tasks = (*tasks).max(task.task.index + 1);
+        }
+        let mut state =
+            JobState { parallelism: parallelism.values().copied().max().unwrap_or(0), ..JobState::default() };
+        for task in tasks {
+            // What formats 1 to 3 do not say of each file.
+            let share = groups.share(task.task.index, parallelism[&task.task.stage]);
+            state.add(store, task, share);
+        }
+        state
+    }
+
+    /// Adds what a task has saved.
+    fn add(&mut self, store: &Store, task: &TaskState, share: KeyGroupRange) {
+        let id = |kind, number| OperatorId { kind, number };
+        if let Some(source) = &task.source {
+            let restored = self.sources.entry(id(OperatorKind::Source, source.number)).or_default();
+            restored.positions.extend(source.positions.clone());
+            let watermarks = source.watermarks_ms.iter();
+            restored.watermarks.extend(watermarks.map(|(name, ms)| (name.clone(), EventTime(*ms))));
+            restored.dead_letters.add(store, &source.dead_letters);
+        }
+        for operator in &task.operators {
+            let watermark = EventTime(operator.watermark_ms);
+            let none = RestoredOperator { watermark, store: store.clone(), files: Vec::new() };
+            let restored = self.operators.entry(id(OperatorKind::State, operator.number)).or_insert(none);
+            restored.watermark = restored.watermark.min(watermark);
+            for file in &operator.files {
+                let key_groups = file.key_groups.unwrap_or(share);
+                restored.files.push(RestoredFile { blob: file.blob.clone(), key_groups });
+            }
+        }
+        if let Some(sink) = &task.sink {
+            self.sinks.entry(id(OperatorKind::Sink, sink.number)).or_default().add(store, &sink.prepared);
+        }
+    }
+}
+
+/// Reads everything that these snapshots refer to. An error if something is damaged.
+pub(crate) fn check<'a>(store: &Store, tasks: impl Iterator<Item = &'a TaskState>) -> Result<()> {
+    for task in tasks {
+        let files = task.operators.iter().flat_map(|operator| &operator.files).map(|file| &file.blob);
+        let dead_letters = task.source.iter().flat_map(|source| &source.dead_letters);
+        let prepared = task.sink.iter().flat_map(|sink| &sink.prepared).chain(dead_letters);
+        for blob in files.chain(prepared.map(|prepared| &prepared.blob)) {
+            store.get_blob(blob)?;
+        }
+    }
+    Ok(())
+}

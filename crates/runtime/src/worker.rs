@@ -1,0 +1,339 @@
+//! The tasks of one job in this process: carries out what the protocol's [`Worker`] commands, and gives it what the tasks report.
+//!
+//! It has no thread of its own. In an embedded job the coordinator's thread drives it, and the messages between the two are
+//! values that it hands over.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, TaskId};
+use anabranch_operators::Connectors;
+use anabranch_protocol::Worker;
+use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks};
+use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase, ToCoordinator};
+use anabranch_state::{Log, Store, TaskState};
+
+use crate::assembly::{Assembly, DurableParts, Life};
+use crate::durable::FormerNames;
+use crate::job::{Shared, TaskView};
+use crate::job_state::JobState;
+use crate::origin::Origin;
+use crate::recorder::Recorder;
+use crate::running::{Drive, Running};
+use crate::wiring::Wiring;
+
+/// What tasks and the recorder report.
+pub(crate) enum FromTask {
+    Report(Incarnation, TaskId, Report<TaskState>),
+    Failed(Incarnation, TaskId, Error),
+    /// The tables of all tasks of this worker are open.
+    Opened(Incarnation),
+    /// State files, each with the epoch of the first snapshot that no longer refers to it.
+    Dropped(Incarnation, Vec<(Epoch, String)>),
+    /// A sink requests a checkpoint.
+    Checkpoint,
+}
+
+/// Where tasks send what they report: a few messages per granted epoch.
+pub(crate) trait Mail: Send + Sync {
+    fn send(&self, message: FromTask);
+}
+
+/// Drops all messages.
+#[cfg(test)]
+pub(crate) struct Unheard;
+
+#[cfg(test)]
+impl Mail for Unheard {
+    fn send(&self, _message: FromTask) {}
+}
+
+/// What a worker tells the coordinator.
+pub(crate) enum FromWorker {
+    Summary(Summary),
+    /// Why a task has failed, before the summary that says that it has.
+    Failed(Incarnation, TaskId, Error),
+    /// The tables of all its tasks are open, and these tasks restore their state.
+    Opened(Incarnation, Vec<String>),
+    /// A sink requests a checkpoint.
+    Checkpoint,
+}
+
+/// A summary, and what has accumulated since the one before.
+pub(crate) struct Summary {
+    pub(crate) message: ToCoordinator<TaskState>,
+    /// The longest time that a source waited for a grant.
+    pub(crate) grant_wait_ns: u64,
+    /// See [`FromTask::Dropped`].
+    pub(crate) dropped: Vec<(Epoch, String)>,
+}
+
+/// What a worker must know of a job to start tasks of it.
+#[derive(Clone)]
+pub(crate) struct Deployment {
+    pub(crate) plan: Arc<Plan>,
+    /// What the job starts from while it has no checkpoint.
+    pub(crate) origin: Option<Origin>,
+    pub(crate) checkpoints: Option<Checkpoints>,
+    /// Whether a retry may help if a table cannot be opened.
+    pub(crate) retries_opening: bool,
+}
+
+/// What a worker must know of a job that takes checkpoints.
+#[derive(Clone)]
+pub(crate) struct Checkpoints {
+    pub(crate) store: Store,
+    /// Name of the job.
+    pub(crate) job: String,
+    pub(crate) former: FormerNames,
+    /// How often a task reports that it gets further with restoring its state.
+    pub(crate) progress_interval: Duration,
+}
+
+/// The tasks of one job in this process.
+pub(crate) struct WorkerShell {
+    protocol: Worker<TaskState>,
+    deployment: Deployment,
+    connectors: Connectors,
+    clock: Arc<dyn Clock>,
+    shared: Arc<Shared>,
+    mail: Arc<dyn Mail>,
+    drive: Drive,
+    pub(crate) running: Option<Running>,
+    /// The tables of the tasks are open.
+    is_open: bool,
+    /// Tasks that restore their state, with their names for messages.
+    restoring: BTreeMap<TaskId, String>,
+    dropped: Vec<(Epoch, String)>,
+    inputs: VecDeque<Input<TaskState>>,
+    outbox: VecDeque<FromWorker>,
+}
+
+impl WorkerShell {
+    /// A worker without tasks. Their reports go to `mail`, and observers see them in `shared`.
+    pub(crate) fn new(
+        config: Config,
+        deployment: Deployment,
+        connectors: Connectors,
+        (shared, mail): (Arc<Shared>, Arc<dyn Mail>),
+        drive: Drive,
+    ) -> WorkerShell {
+        WorkerShell {
+            protocol: Worker::new(config),
+            deployment,
+            connectors,
+            clock: shared.clock(),
+            shared,
+            mail,
+            drive,
+            running: None,
+            is_open: false,
+            restoring: BTreeMap::new(),
+            dropped: Vec::new(),
+            inputs: VecDeque::new(),
+            outbox: VecDeque::new(),
+        }
+    }
+
+    /// Tables of a later incarnation were open before: a retry may help if one cannot be opened.
+    pub(crate) fn retries_opening(&mut self) {
+        self.deployment.retries_opening = true;
+    }
+
+    /// A message of the coordinator has arrived.
+    pub(crate) fn message(&mut self, message: FromCoordinator<TaskState>) {
+        self.input(Input::Message(message));
+    }
+
+    /// Only time has passed.
+    pub(crate) fn tick(&mut self) {
+        self.input(Input::Tick);
+    }
+
+    /// A task or the recorder reports.
+    pub(crate) fn task(&mut self, message: FromTask) {
+        match message {
+            FromTask::Report(incarnation, task, report) => {
+                // A task that was cancelled has not restored its state.
+                if report == Report::Started && self.protocol.phase() == Phase::Running {
+                    self.restoring.remove(&task);
+                }
+                self.input(Input::Task(incarnation, task, report));
+            }
+            FromTask::Failed(incarnation, task, error) => self.failed(incarnation, task, error),
+            FromTask::Opened(incarnation) => self.opened(incarnation),
+            FromTask::Dropped(incarnation, dropped) => {
+                if incarnation == self.protocol.fence().incarnation {
+                    self.dropped.extend(dropped);
+                }
+            }
+            FromTask::Checkpoint => self.outbox.push_back(FromWorker::Checkpoint),
+        }
+    }
+
+    /// The next message for the coordinator.
+    pub(crate) fn poll(&mut self) -> Option<FromWorker> {
+        self.outbox.pop_front()
+    }
+
+    /// When [`WorkerShell::tick`] must be called at the latest.
+    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
+        self.protocol.next_deadline()
+    }
+
+    /// Tasks that restore their state.
+    pub(crate) fn restoring(&self) -> Vec<&str> {
+        self.restoring.values().map(String::as_str).collect()
+    }
+
+    /// Tasks that were cancelled and have not ended, if any.
+    pub(crate) fn unfinished(&self) -> Option<String> {
+        let ends = self.protocol.phase() == Phase::Ending;
+        self.running.as_ref().filter(|_| ends).and_then(Running::unfinished)
+    }
+
+    /// Cancels the tasks and waits for them. Returns what does not end, if anything.
+    pub(crate) fn end(&mut self) -> Option<String> {
+        self.running.take().and_then(Running::end)
+    }
+
+    fn input(&mut self, input: Input<TaskState>) {
+        self.inputs.push_back(input);
+        while let Some(input) = self.inputs.pop_front() {
+            self.protocol.handle(self.clock.now(), input);
+            while let Some(command) = self.protocol.poll() {
+                match command {
+                    Command::Tasks(incarnation, order) => self.order(incarnation, order),
+                    Command::Send(message) => {
+                        let control = self.running.as_ref().map(|running| &running.control);
+                        let grant_wait_ns = control.map_or(0, |control| control.take_grant_wait_ns());
+                        let dropped = std::mem::take(&mut self.dropped);
+                        self.outbox.push_back(FromWorker::Summary(Summary { message, grant_wait_ns, dropped }));
+                    }
+                }
+            }
+        }
+    }
+
+    fn order(&mut self, incarnation: Incarnation, order: Order<TaskState>) {
+        let by_checkpoint = self.deployment.checkpoints.is_some();
+        let control = self.running.as_ref().map(|running| &running.control);
+        match (order, control) {
+            (Order::Start { tasks, from }, _) => self.start(incarnation, &tasks, from.as_ref()),
+            (Order::Grant { group, checkpoint, stop }, Some(control)) => {
+                if stop {
+                    // A source that takes the grant then knows that this epoch is its last one.
+                    control.stop(group.last);
+                }
+                control.grant(group, checkpoint);
+            }
+            (Order::EpochDone(epoch), Some(control)) if !by_checkpoint => control.set_done(epoch),
+            (Order::CheckpointDone(epoch), Some(control)) => {
+                control.set_done(epoch);
+                control.wake();
+            }
+            (Order::AbortCheckpoint(epoch), Some(control)) => control.checkpoint_aborted(epoch),
+            (Order::NoneDone, Some(control)) => control.set_none_done(),
+            (Order::Cancel, Some(_)) => self.running.iter().for_each(Running::cancel),
+            // With checkpoints, these decide what is done. Tasks that could not be started need no order.
+            (Order::EpochDone(_), _) | (_, None) => {}
+        }
+    }
+
+    /// Starts tasks. If that is impossible, one of them has failed, and all are gone.
+    fn start(&mut self, incarnation: Incarnation, tasks: &Tasks, from: Option<&Checkpoint<TaskState>>) {
+        // Those of the incarnation before have ended.
+        self.running = None;
+        self.is_open = false;
+        self.restoring.clear();
+        self.dropped.clear();
+        let Err(error) = self.try_start(incarnation, tasks, from) else { return };
+        if let Some(running) = &self.running {
+            running.cancel();
+        }
+        if let Some(first) = tasks.all.first() {
+            self.failed(incarnation, *first, error);
+        }
+        self.inputs.extend(tasks.all.iter().map(|task| Input::Task(incarnation, *task, Report::Gone)));
+    }
+
+    fn try_start(
+        &mut self,
+        incarnation: Incarnation,
+        tasks: &Tasks,
+        from: Option<&Checkpoint<TaskState>>,
+    ) -> Result<()> {
+        let Deployment { plan, origin, checkpoints, .. } = &self.deployment;
+        let state = match (from, checkpoints, origin) {
+            (Some(from), Some(checkpoints), _) => {
+                JobState::of(&checkpoints.store, plan.key_groups, from.tasks.values())
+            }
+            (_, _, Some(origin)) => origin.load(plan),
+            _ => JobState::default(),
+        };
+        let (snapshots, recorder) = match checkpoints {
+            Some(checkpoints) => {
+                let (sender, snapshots) = channel();
+                let recorder = Recorder::new(checkpoints.store.clone(), plan, incarnation);
+                (Some(sender), Some((recorder, snapshots)))
+            }
+            None => (None, None),
+        };
+        let durable = (checkpoints.is_some() || origin.is_some()).then(|| {
+            let of = checkpoints.as_ref();
+            let former = from.zip(of).map_or(&[][..], |(from, of)| of.former.behind(from.incarnation));
+            DurableParts {
+                scope: of.map_or(String::new(), |of| of.job.clone()),
+                former: former.to_vec(),
+                state,
+                // Without a timeout nobody waits for its progress.
+                progress_interval: of.map_or(Duration::MAX, |of| of.progress_interval),
+                snapshots,
+                log: of.map(|of| Log::new(of.store.clone())),
+            }
+        });
+        let after = from.map_or(Epoch(0), |from| from.epoch);
+        let life = Life { incarnation, after, tasks: &tasks.all };
+        let reporting = (Arc::clone(&self.clock), Arc::clone(&self.shared.notices), Arc::clone(&self.mail));
+        let wiring = Arc::new(Wiring::local(plan)?);
+        let channels = (Arc::clone(plan), Arc::clone(&wiring));
+        let assembly = Assembly::new(channels, self.connectors.clone(), reporting, &life, durable);
+        let views: Arc<[TaskView]> = tasks.all.iter().map(|task| assembly.view(*task)).collect();
+        let restoring = views.iter().filter(|view| view.restores).map(|view| (view.id, view.place()));
+        self.restoring = restoring.collect();
+        self.shared.show(Arc::clone(&views));
+        let running = self.running.insert(Running::new(assembly.control(), wiring));
+        if let Some(recorder) = recorder {
+            running.record(recorder, Arc::clone(&self.mail), self.drive)?;
+        }
+        running.start(&views, assembly, self.drive)
+    }
+
+    /// Tasks without state have started when all tables are open. Others report it when they have restored their state. The
+    /// time to start begins here: each table limits by itself how long opening it may take.
+    fn opened(&mut self, incarnation: Incarnation) {
+        if incarnation != self.protocol.fence().incarnation {
+            return;
+        }
+        self.is_open = true;
+        let restoring = self.restoring.values().cloned().collect();
+        self.outbox.push_back(FromWorker::Opened(incarnation, restoring));
+        let tasks = self.shared.tasks();
+        let opened = tasks.first().map(|task| Input::Task(incarnation, task.id, Report::Restoring));
+        let ready = tasks.iter().filter(|task| !task.restores).map(|task| task.id);
+        self.inputs.extend(opened);
+        self.inputs.extend(ready.map(|task| Input::Task(incarnation, task, Report::Started)));
+        self.tick();
+    }
+
+    fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error) {
+        // Damage does not go away. The next start resumes from an older checkpoint.
+        let may_help = !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
+        let retry = may_help && (self.is_open || self.deployment.retries_opening);
+        self.outbox.push_back(FromWorker::Failed(incarnation, task, error));
+        self.input(Input::Task(incarnation, task, Report::Failed { retry }));
+    }
+}
