@@ -1,7 +1,7 @@
 //! Per-task counters: written by the running task, read by any thread at any time, without a lock on the hot path.
 //! The live view, the group-size tuner and the scheduling policies all read these.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hdrhistogram::Histogram;
@@ -11,6 +11,10 @@ use crate::{EventTime, Nanos, SourceProgress, TaskId};
 /// Counters of one task. Each is written by one thread.
 #[derive(Debug)]
 pub struct TaskCounters {
+    /// The operating system's identifier of the thread that runs the task; 0 before it starts and after it ends.
+    pub thread: AtomicU32,
+    /// Whether the task has restored its state and read its static tables.
+    pub is_prepared: AtomicBool,
     /// Rows that entered the task: read by its source or received from its exchanges.
     pub rows_in: AtomicU64,
     /// Bytes of the rows that entered.
@@ -59,6 +63,8 @@ impl Default for Latencies {
 impl Default for TaskCounters {
     fn default() -> Self {
         TaskCounters {
+            thread: AtomicU32::new(0),
+            is_prepared: AtomicBool::new(false),
             rows_in: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
             rows_out: AtomicU64::new(0),
@@ -162,6 +168,10 @@ pub struct TaskMetrics {
     pub is_sink: bool,
     /// Whether the task holds rows back until their windows end.
     pub keeps_windows: bool,
+    /// The operating system's identifier of its thread (Linux); `None` before it starts and after it ends.
+    pub thread: Option<u32>,
+    /// Whether the task has restored its state and read its static tables.
+    pub is_prepared: bool,
     /// Rows in.
     pub rows_in: u64,
     /// Bytes in.

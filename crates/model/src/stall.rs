@@ -250,6 +250,8 @@ mod tests {
             is_source: stage == 0,
             is_sink: stage == 2,
             keeps_windows: stage == 1,
+            thread: None,
+            is_prepared: true,
             rows_in: if stage == 2 { 0 } else { 100 },
             bytes_in: 0,
             rows_out: if stage == 2 { 0 } else { 100 },

@@ -403,6 +403,8 @@ impl TaskView {
             is_source: self.is_source,
             is_sink: self.is_sink,
             keeps_windows: self.keeps_windows,
+            thread: Some(counters.thread.load(Relaxed)).filter(|thread| *thread != 0),
+            is_prepared: counters.is_prepared.load(Relaxed),
             rows_in: counters.rows_in.load(Relaxed),
             bytes_in: counters.bytes_in.load(Relaxed),
             rows_out: counters.rows_out.load(Relaxed),

@@ -1,14 +1,37 @@
 //! Drives a task on a thread of its own: waits for what the task needs.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anabranch_model::{Result, TaskCounters};
 
 use crate::task::{Advance, Input, Task};
 
+/// The thread of a task, as observers and the operating system's tools name it.
+struct Thread(Arc<TaskCounters>);
+
+impl Thread {
+    /// The thread that calls. Linux names it by a link; other systems have none.
+    fn enter(counters: Arc<TaskCounters>) -> Thread {
+        let link = std::fs::read_link("/proc/thread-self").ok();
+        let id = link.as_deref().and_then(|link| link.file_name()?.to_str()?.parse().ok());
+        counters.thread.store(id.unwrap_or(0), Relaxed);
+        Thread(counters)
+    }
+}
+
+/// The system may give the identifier to another thread from here on.
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.0.thread.store(0, Relaxed);
+    }
+}
+
 /// Runs a task to its end. Counts the time that it works, that it waits for input, and that it waits for room downstream.
 pub(crate) fn run(mut task: Task) -> Result<()> {
     let (clock, counters) = (task.parts().clock.clone(), task.parts().counters.clone());
+    let _thread = Thread::enter(Arc::clone(&counters));
     let mut input = None;
     let mut now = clock.now();
     loop {

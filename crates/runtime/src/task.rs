@@ -5,6 +5,7 @@
 //! it what it needs; there is no other copy of a task's rules.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -87,6 +88,7 @@ impl Task {
             if !parts.is_prepared() {
                 return Ok(Advance::Input(None));
             }
+            parts.counters.is_prepared.store(true, Relaxed);
             // Restoring state may have taken long.
             let now = parts.clock.now();
             if let Task::Source(task) = self {

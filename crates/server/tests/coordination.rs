@@ -198,3 +198,22 @@ fn a_failing_job_that_is_stopped_does_not_wait_for_its_next_attempt() {
     assert!(error.contains("the disk is full"), "{error}");
     assert!(broken.tried.load(SeqCst) < 10, "pauses grow");
 }
+
+/// A scheduler finds each task by the identifier of its thread.
+#[test]
+#[cfg(target_os = "linux")]
+fn each_task_shows_its_thread_while_it_runs() {
+    let job = start(&events(None), &[]);
+    wait_for(&job, "prepared tasks", |job| job.metrics().iter().all(|task| task.thread.is_some() && task.is_prepared));
+    let tasks = job.metrics();
+    for task in &tasks {
+        let thread = task.thread.expect("a thread");
+        let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).expect("a thread of this process");
+        let place = format!("{}.{} ", task.task.stage.0, task.task.index);
+        assert!(name.starts_with(&place), "{name:?} is {place}");
+    }
+    assert_eq!(tasks.len(), 2);
+    job.stop();
+    let ended = job.wait().expect("stopped").tasks;
+    assert!(ended.iter().all(|task| task.thread.is_none()), "identifiers are used again: {ended:?}");
+}

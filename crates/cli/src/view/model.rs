@@ -214,6 +214,8 @@ pub(crate) mod tests {
             is_source: stage == 0,
             is_sink: stage == 1,
             keeps_windows: false,
+            thread: None,
+            is_prepared: true,
             rows_in: 0,
             bytes_in: 0,
             rows_out: 0,
