@@ -310,6 +310,7 @@ impl Shell {
         if self.coordinator.phase() == Phase::Running && self.watch.done(Awaited::Restore) {
             self.shared.notify("the state of the job is restored");
         }
+        self.shared.life.entered(self.coordinator.phase(), self.coordinator.incarnation(), self.stopping);
         // Stopping a job during a restart ends it at once. The next start resumes from the newest checkpoint.
         let coming_back = matches!(self.coordinator.phase(), Phase::Pausing | Phase::Starting);
         if self.stopping && self.outcome.is_none() && coming_back {
@@ -337,6 +338,7 @@ impl Shell {
                     let group_time = interval.unwrap_or_default().saturating_mul(epochs);
                     self.watch.begin(Awaited::Checkpoint(group.last), self.clock.now().plus(group_time));
                     self.waiting.iter_mut().for_each(|w| w.epoch = w.epoch.or(Some(group.last)));
+                    self.shared.life.checkpoint_requested(group.last, self.clock.now());
                 }
                 self.granted();
             }
@@ -344,6 +346,7 @@ impl Shell {
                 if self.watch.done(Awaited::Checkpoint(epoch)) {
                     self.shared.notify(format!("the checkpoint of epoch {} is complete", epoch.0));
                 }
+                self.shared.life.checkpoint_completed(self.coordinator.newest_checkpoint(), self.clock.now());
                 self.committed(Committed { incarnation, epoch });
             }
             Command::Cancel(_) => self.watch.begin(Awaited::Tasks, self.clock.now()),
@@ -368,6 +371,7 @@ impl Shell {
             // A request for a checkpoint that is abandoned waits for the next checkpoint.
             Command::AbortCheckpoint(_, epoch) => {
                 self.watch.done(Awaited::Checkpoint(epoch));
+                self.shared.life.checkpoint_abandoned();
                 self.shared
                     .notify(format!("the checkpoint of epoch {} was abandoned; the job takes the next one", epoch.0));
             }

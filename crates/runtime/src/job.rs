@@ -24,6 +24,7 @@ use crate::origin::Origin;
 use crate::running::{Drive, no_thread, panicked};
 use crate::scribe::{self, Scribe};
 use crate::settings::{config, progress_interval, tasks};
+use crate::status::{Life, Status};
 use crate::worker::{Checkpoints, Deployment, Mail, WorkerShell};
 
 /// How many failures with a restart are kept for the user: the newest ones.
@@ -83,6 +84,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     pub(crate) notices: Arc<Notices>,
+    pub(crate) life: Life,
 }
 
 struct State {
@@ -113,7 +115,7 @@ impl Shared {
         let (tasks, coordination) = (Arc::from([]), Coordination::default());
         let state = State { tasks, restarts: Vec::new(), coordination, ended: None, outcome: None };
         let (state, changed, notices) = (Mutex::new(state), Condvar::new(), Arc::default());
-        Arc::new(Shared { started: clock.now(), clock, state, changed, notices })
+        Arc::new(Shared { started: clock.now(), clock, state, changed, notices, life: Life::default() })
     }
 
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
@@ -147,6 +149,7 @@ impl Shared {
     /// The tasks are restarted after this failure.
     pub(crate) fn restarted(&self, failure: String) {
         self.notify(format!("the job restarted after: {failure}"));
+        self.life.restarted();
         let mut state = self.lock();
         if state.restarts.len() == RESTARTS_TOLD {
             state.restarts.remove(0);
@@ -156,6 +159,7 @@ impl Shared {
 
     /// The job has ended: no task runs any more.
     pub(crate) fn end(&self, outcome: Result<()>) {
+        self.life.ended(&outcome);
         let mut state = self.lock();
         state.ended = Some(self.clock.now());
         state.outcome = Some(outcome);
@@ -346,6 +350,12 @@ impl JobHandle {
     pub fn metrics(&self) -> Vec<TaskMetrics> {
         let (now, tasks) = (self.shared.clock.now(), self.shared.tasks());
         tasks.iter().map(|task| task.metrics(now)).collect()
+    }
+
+    /// Where the job is in its life, and its checkpoints in numbers.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.shared.life.status()
     }
 
     /// The coordination so far.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_model::{Notices, Result, TaskMetrics};
-use anabranch_runtime::{Committed, Coordination, JobHandle, Summary};
+use anabranch_runtime::{Committed, Coordination, JobHandle, Status, Summary};
 
 /// A job.
 pub struct Job {
@@ -47,6 +47,12 @@ impl Job {
     #[must_use]
     pub fn metrics(&self) -> Vec<TaskMetrics> {
         self.handle.metrics()
+    }
+
+    /// Where the job is in its life, and its checkpoints in numbers.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.handle.status()
     }
 
     /// The coordination so far: groups granted, their current size, their cost.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Epoch, Error, Result};
 use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
-use anabranch_server::{Engine, Job, Settings, Summary};
+use anabranch_server::{Engine, Job, Phase, Settings, Summary};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -136,6 +136,11 @@ fn a_checkpoint_is_taken_on_request() {
         let manifest = format!("manifests/{}-{}.txt", committed.incarnation.0, committed.epoch.0);
         assert!(folder.path().join(&manifest).exists(), "{manifest}");
     }
+    let status = job.status();
+    assert_eq!((status.phase, status.incarnation, status.restarts), (Phase::Running, second.incarnation, 0));
+    assert_eq!((status.checkpoints_completed, status.checkpoints_abandoned), (2, 0));
+    let last = status.last_checkpoint.expect("the second one");
+    assert!(last.committed == second && !last.took.is_zero(), "{last:?}");
     job.stop();
     finish(job).expect("a stop is not a failure");
     let job = start(&events(None), &[]);

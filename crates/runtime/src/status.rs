@@ -1,0 +1,162 @@
+//! Where a job is in its life, and its checkpoints in numbers, for observers.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anabranch_model::{Epoch, Incarnation, Nanos, Result};
+use anabranch_protocol::coordinator::{Checkpoint, Phase};
+use anabranch_state::TaskState;
+
+use crate::job::Committed;
+
+/// A job at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// Whether it was asked to stop.
+    pub stopping: bool,
+    /// Whether it has ended, with or without a failure.
+    pub ended: bool,
+    /// Why it has failed, if it has.
+    pub failure: Option<String>,
+    /// The present life of its tasks.
+    pub incarnation: Incarnation,
+    /// How often its tasks were started again since this process runs it.
+    pub restarts: u64,
+    /// Checkpoints that this process has committed.
+    pub checkpoints_completed: u64,
+    /// Checkpoints that this process has begun and abandoned.
+    pub checkpoints_abandoned: u64,
+    /// The newest checkpoint that this process has committed.
+    pub last_checkpoint: Option<Completed>,
+}
+
+/// A committed checkpoint in numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// Which one.
+    pub committed: Committed,
+    /// When it was committed, by the job's clock.
+    pub at: Nanos,
+    /// From its request until it was committed.
+    pub took: Duration,
+    /// Size of the files that it refers to. Files that an earlier checkpoint has written too are included.
+    pub bytes: u64,
+}
+
+/// What the driver shows of a job's life.
+#[derive(Debug)]
+pub(crate) struct Life(Mutex<Shown>);
+
+#[derive(Debug)]
+struct Shown {
+    status: Status,
+    /// The last checkpoint that was requested, and when.
+    requested: Option<(Epoch, Nanos)>,
+}
+
+impl Default for Life {
+    fn default() -> Life {
+        let status = Status {
+            phase: Phase::Starting,
+            stopping: false,
+            ended: false,
+            failure: None,
+            incarnation: Incarnation(0),
+            restarts: 0,
+            checkpoints_completed: 0,
+            checkpoints_abandoned: 0,
+            last_checkpoint: None,
+        };
+        Life(Mutex::new(Shown { status, requested: None }))
+    }
+}
+
+impl Life {
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.lock().status.clone()
+    }
+
+    pub(crate) fn entered(&self, phase: Phase, incarnation: Incarnation, stopping: bool) {
+        let status = &mut self.lock().status;
+        (status.phase, status.incarnation, status.stopping) = (phase, incarnation, stopping);
+    }
+
+    pub(crate) fn ended(&self, outcome: &Result<()>) {
+        let status = &mut self.lock().status;
+        (status.ended, status.failure) = (true, outcome.as_ref().err().map(ToString::to_string));
+    }
+
+    pub(crate) fn restarted(&self) {
+        self.lock().status.restarts += 1;
+    }
+
+    /// The group that ends with this epoch was granted, and a checkpoint with it.
+    pub(crate) fn checkpoint_requested(&self, epoch: Epoch, now: Nanos) {
+        self.lock().requested = Some((epoch, now));
+    }
+
+    pub(crate) fn checkpoint_completed(&self, newest: Option<&Checkpoint<TaskState>>, now: Nanos) {
+        let Some(newest) = newest else { return };
+        let shown = &mut *self.lock();
+        let since = shown.requested.take_if(|(epoch, _)| *epoch <= newest.epoch);
+        // The checkpoint at the end of a job is not requested.
+        let took = now.after(since.map_or(now, |(_, since)| since));
+        let committed = Committed { incarnation: newest.incarnation, epoch: newest.epoch };
+        shown.status.checkpoints_completed += 1;
+        shown.status.last_checkpoint = Some(Completed { committed, at: now, took, bytes: bytes(newest) });
+    }
+
+    pub(crate) fn checkpoint_abandoned(&self) {
+        self.lock().status.checkpoints_abandoned += 1;
+    }
+}
+
+/// Bytes of the files that a checkpoint refers to.
+fn bytes(checkpoint: &Checkpoint<TaskState>) -> u64 {
+    let of_task = |task: &TaskState| {
+        let files = task.operators.iter().flat_map(|operator| &operator.files).map(|file| file.blob.bytes);
+        let prepared = task.sink.iter().flat_map(|sink| &sink.prepared);
+        let dead_letters = task.source.iter().flat_map(|source| &source.dead_letters);
+        files.sum::<u64>() + prepared.chain(dead_letters).map(|prepared| prepared.blob.bytes).sum::<u64>()
+    };
+    checkpoint.tasks.values().map(of_task).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use anabranch_model::PlanVersion;
+
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_takes_from_its_request_to_its_commit() {
+        let life = Life::default();
+        let checkpoint = |epoch| Checkpoint {
+            epoch: Epoch(epoch),
+            incarnation: Incarnation(2),
+            version: PlanVersion(1),
+            tasks: BTreeMap::new(),
+        };
+        life.checkpoint_requested(Epoch(4), Nanos(1_000));
+        life.checkpoint_abandoned();
+        life.checkpoint_requested(Epoch(7), Nanos(5_000));
+        life.checkpoint_completed(Some(&checkpoint(7)), Nanos(9_000));
+        let first = life.status();
+        assert_eq!((first.checkpoints_completed, first.checkpoints_abandoned), (1, 1));
+        let committed = Committed { incarnation: Incarnation(2), epoch: Epoch(7) };
+        let last = Completed { committed, at: Nanos(9_000), took: Duration::from_nanos(4_000), bytes: 0 };
+        assert_eq!(first.last_checkpoint, Some(last));
+        life.checkpoint_completed(Some(&checkpoint(9)), Nanos(20_000));
+        assert_eq!(life.status().last_checkpoint.map(|last| (last.committed.epoch, last.took)), {
+            Some((Epoch(9), Duration::ZERO))
+        });
+    }
+}
