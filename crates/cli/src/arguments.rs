@@ -52,6 +52,26 @@ pub(crate) struct Run {
     /// Print only results and errors
     #[arg(long)]
     pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) http: Http,
+}
+
+/// The HTTP interface of a running job.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Http {
+    /// Serve metrics and the REST API at HOST:PORT while the job runs; port 0 takes any free one. An address that other machines can
+    /// reach needs a token and TLS
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen: Option<String>,
+    /// File with the token that every request needs: at least 16 characters
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// File with the certificate for TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// File with the certificate's private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) tls_key: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -213,6 +233,7 @@ mod tests {
             "anabranch run a.sql --option rate=5",
             "anabranch run a.sql --option .rate=5",
             "anabranch run a.sql --allow-lost-state",
+            "anabranch run a.sql --token-file t",
             "anabranch state",
             "anabranch state d --key a=1",
             "anabranch state d --operator 0 --key a",

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Result, SystemClock};
-use anabranch_server::{Engine, Job, Plan};
+use anabranch_server::http::{Listen, Listener, Server};
+use anabranch_server::{Engine, Job, Plan, process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::arguments::Run;
+use crate::arguments::{Http, Run};
 use crate::console::Console;
 use crate::engine::{engine, read, settings};
 use crate::failure::Failure;
-use crate::process;
 use crate::results::Results;
 use crate::signals::Signals;
 use crate::summary::{self, Summary};
@@ -68,6 +68,8 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
             Ok(())
         };
     };
+    // Before the job starts: an address that is in use must not end it.
+    let listener = listen(&arguments.http)?;
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     let clock = SystemClock::new();
     let (started, cpu_before) = (clock.now(), process::cpu_time());
@@ -78,6 +80,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     if job.had_ended() {
         return Ok(progress.line(HAD_ENDED)?);
     }
+    let _server = listener.map(|listener| serve(&job, listener, &mut progress)).transpose()?;
     let limit = arguments.duration;
     let watch = Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output };
     let watched = match display {
@@ -97,6 +100,18 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let progress = (display != Display::Nothing).then_some(progress);
     finish(job, shown, output.clone(), progress, &Ended { view, elapsed, cpu_before })?;
     watched.map_err(Failure::from)
+}
+
+fn listen(http: &Http) -> Result<Option<Listener>, Failure> {
+    let Http { listen, token_file, tls_cert, tls_key } = http.clone();
+    let listen = listen.map(|address| Listen { address, token_file, tls_cert, tls_key });
+    listen.map(|listen| Listener::bind(&listen)).transpose().map_err(|error| Failure::planning(&error, ""))
+}
+
+/// Serves the job until it ends. The address is shown even with `--quiet`: it may have been chosen by the system.
+fn serve(job: &Job, listener: Listener, progress: &mut Console) -> Result<Server> {
+    progress.line(&format!("listening at {}", listener.url()))?;
+    job.serve(listener)
 }
 
 /// Starts a new job from a savepoint, after printing what is kept, new and lost.

@@ -1,6 +1,7 @@
 //! The binary as a process: what it prints where, and the exit codes that scripts see.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -305,4 +306,36 @@ fn rows_that_are_dropped_for_null_are_counted() {
     let said = text(&output.stderr);
     assert_eq!(text(&output.stdout), "required> 1\nrequired> 4\n", "{said}");
     assert!(said.contains("0 malformed, 2 with NULL for a NOT NULL column"), "{said}");
+}
+
+#[test]
+fn a_job_is_served_over_http_while_it_runs() {
+    let file = file(ENDLESS);
+    let path = file.path().to_str().expect("path");
+    let mut child = anabranch(&["run", path, "--quiet", "--listen", "127.0.0.1:0"]).spawn().expect("runs");
+    let stderr = lines(child.stderr.take().expect("stderr"));
+    let _rows = lines(child.stdout.take().expect("stdout"));
+    let first = stderr.recv_timeout(LIMIT).expect("the address");
+    let address = first.strip_prefix("listening at http://").expect("the address").to_owned();
+    let request = |request: &str| {
+        let mut stream = TcpStream::connect(&address).expect("connected");
+        stream.set_read_timeout(Some(LIMIT)).expect("a limit");
+        write!(stream, "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    let jobs = request("GET /api/v1/jobs");
+    assert!(jobs.starts_with("HTTP/1.1 200 ") && jobs.contains("\"name\":\"job\""), "{jobs}");
+    let second = run(ENDLESS, &["--listen", &address]);
+    let said = text(&second.stderr);
+    assert_eq!((second.status.code(), text(&second.stdout).as_str()), (Some(1), ""), "no job has started: {said}");
+    assert!(
+        said.contains(&format!("option --listen {address}: ")) && said.contains("help: choose another port"),
+        "{said}"
+    );
+    let stopped = request("POST /api/v1/jobs/job/stop");
+    assert!(stopped.starts_with("HTTP/1.1 202 "), "{stopped}");
+    let (status, said) = wait(child, &stderr);
+    assert_eq!(status.code(), Some(0), "{said:#?}");
 }

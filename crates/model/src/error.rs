@@ -98,6 +98,19 @@ impl Error {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// Where it happened, outermost first, if that is known.
+    #[must_use]
+    pub fn place(&self) -> Option<String> {
+        let places: Vec<&str> = self.places.iter().rev().map(String::as_str).collect();
+        (!places.is_empty()).then(|| places.join(": "))
+    }
+
+    /// What would be right, if that is known.
+    #[must_use]
+    pub fn help(&self) -> Option<&str> {
+        self.remedy.as_deref()
+    }
 }
 
 /// Safe to print: control characters are escaped, and what is very long is cut.
@@ -133,6 +146,8 @@ mod tests {
     fn a_place_is_named_once_and_nothing_steers_the_terminal() {
         let error = Error::user("bad value '\u{1b}[31m'").at("table t").at("table t").remedy("correct it");
         assert_eq!(error.to_string(), "table t: bad value '\\u{1b}[31m'\n  help: correct it");
+        let error = error.at("stage 1");
+        assert_eq!((error.place().as_deref(), error.help()), (Some("stage 1: table t"), Some("correct it")));
     }
 
     #[test]

@@ -323,7 +323,12 @@ impl JobHandle {
 
     /// Ends the job at once, as a crash would.
     pub fn cancel(&self) {
-        self.mailbox.send(Message::Cancel(Error::user("the job was dropped")));
+        self.abort(Error::user("the job was dropped"));
+    }
+
+    /// Ends the job at once, as a crash would. It fails with `why`.
+    pub fn abort(&self, why: Error) {
+        self.mailbox.send(Message::Cancel(why));
     }
 
     /// Takes a checkpoint now, whatever the interval: the next group of epochs ends with one. Waits until it is

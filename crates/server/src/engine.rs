@@ -11,6 +11,7 @@ use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
 
 use crate::Job;
+use crate::http::Running;
 
 /// Plans and runs SQL in this process.
 #[derive(Clone)]
@@ -122,7 +123,15 @@ impl Engine {
         let options = plan.options.checkpoints.as_ref();
         let checkpointing = options.map(|options| self.checkpointing(plan, options)).transpose()?;
         let clock = Arc::clone(&self.clock);
-        anabranch_runtime::Job::start(plan, &self.connectors, clock, checkpointing.as_ref(), origin).map(Job::new)
+        let job = anabranch_runtime::Job::start(plan, &self.connectors, clock, checkpointing.as_ref(), origin)?;
+        let running = Running {
+            plan: Arc::new(plan.clone()),
+            clock: Arc::clone(&self.clock),
+            store: checkpointing.map(|checkpointing| checkpointing.store),
+            access: self.access.clone(),
+            started_ms: self.clock.wall_ms(),
+        };
+        Ok(Job::new(job, running))
     }
 
     fn store(&self, plan: &Plan, options: &CheckpointOptions) -> Result<Store> {

@@ -1,19 +1,30 @@
 //! A running job as its user sees it, across restarts of its tasks.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Notices, Result, TaskMetrics};
 use anabranch_runtime::{Committed, Coordination, JobHandle, Status, Summary};
 
+use crate::http::{Embedded, EmbeddedJob, Listener, Running, Server};
+
 /// A job.
 pub struct Job {
     job: anabranch_runtime::Job,
     handle: JobHandle,
+    running: Arc<Running>,
 }
 
 impl Job {
-    pub(crate) fn new(job: anabranch_runtime::Job) -> Job {
-        Job { handle: job.handle(), job }
+    pub(crate) fn new(job: anabranch_runtime::Job, running: Running) -> Job {
+        Job { handle: job.handle(), job, running: Arc::new(running) }
+    }
+
+    /// Serves the job over HTTP until the server is dropped.
+    pub fn serve(&self, listener: Listener) -> Result<Server> {
+        let job = Arc::new(EmbeddedJob { running: Arc::clone(&self.running), handle: self.handle.clone() });
+        let address = listener.address();
+        listener.serve(Arc::new(Embedded { job, address }))
     }
 
     /// Whether the job had ended before it was started this time, according to its checkpoints: then it does nothing.

@@ -1,7 +1,10 @@
-//! The embedded engine: SQL text in, running jobs out, in one process without servers.
+//! The embedded engine: SQL text in, running jobs out, in one process without servers. A job may be served over HTTP.
 
 mod engine;
+pub mod http;
 mod job;
+pub mod process;
+mod savepoint;
 mod session;
 
 pub use anabranch_dataflow::Plan;
@@ -13,4 +16,5 @@ pub use anabranch_runtime::{Change, Committed, Completed, Coordination, Fate, Or
 pub use anabranch_state::Access;
 pub use engine::{Engine, Settings, TableOption};
 pub use job::Job;
+pub use savepoint::SavepointRequest;
 pub use session::{Query, Reply, Session, Vocabulary};

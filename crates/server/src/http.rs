@@ -1,0 +1,107 @@
+//! The HTTP interface: health, metrics in the format of Prometheus, and a REST API for jobs and workers.
+//!
+//! The server runs on one thread named `http` with a runtime of its own. It reads counters and sends requests to jobs; no
+//! task ever waits for it. Limits of sizes, connections and times keep slow or hostile clients from holding its memory.
+//!
+//! The routes are over the small traits [`Jobs`] and [`ServedJob`], so that a process with many jobs and workers can serve
+//! the same API. `docs/http.md` is the guide for users, `http/openapi.json` the description for programs.
+
+mod answers;
+mod connection;
+mod documents;
+mod embedded;
+mod exposition;
+mod jobs;
+mod rates;
+mod routes;
+mod security;
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch_model::{Error, Result};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use answers::Api;
+pub use connection::Limits;
+pub use documents::Worker;
+pub(crate) use embedded::{Embedded, EmbeddedJob, Running};
+pub use jobs::{Jobs, Placed, Reading, ServedJob};
+pub use security::Listen;
+use security::{Protection, bind};
+
+/// Time for a savepoint that is being taken to be given up.
+const GIVE_UP_MAX: Duration = Duration::from_secs(5);
+
+/// A socket that listens, before there is anything to serve: clients wait in its queue meanwhile.
+pub struct Listener {
+    socket: TcpListener,
+    address: SocketAddr,
+    protection: Protection,
+    limits: Limits,
+    runtime: Runtime,
+}
+
+/// A running server. Dropping it ends it.
+pub struct Server {
+    api: Arc<Api>,
+    closing: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listener {
+    /// Checks the options, reads their files, and listens.
+    pub fn bind(listen: &Listen) -> Result<Listener> {
+        let (socket, address, protection) = bind(listen)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        let runtime = runtime.map_err(|error| Error::outside(format!("cannot prepare the HTTP server: {error}")))?;
+        Ok(Listener { socket, address, protection, limits: Limits::default(), runtime })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it listens, for clients.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http{}://{}", if self.protection.tls.is_some() { "s" } else { "" }, self.address)
+    }
+
+    /// Replaces the limits.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Listener {
+        Listener { limits, ..self }
+    }
+
+    /// Serves jobs and workers until the server is dropped.
+    pub fn serve(self, jobs: Arc<dyn Jobs>) -> Result<Server> {
+        let Listener { socket, protection: Protection { token, tls }, limits, runtime, .. } = self;
+        let api = Arc::new(Api::new(jobs, token, limits.body));
+        let (closing, closes) = watch::channel(false);
+        let served = Arc::clone(&api);
+        let run = move || runtime.block_on(connection::serve(socket, served, tls, limits, closes));
+        let thread = std::thread::Builder::new().name("http".into()).spawn(run).map_err(|error| {
+            Error::outside(format!("cannot start a thread: {error}")).remedy("raise the limit of threads (ulimit -u)")
+        })?;
+        Ok(Server { api, closing, thread: Some(thread) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let savepoint = self.api.close();
+        let _ = self.closing.send(true);
+        // A panic of the thread has ended the server already.
+        let _ = self.thread.take().map(JoinHandle::join);
+        if let Some(ended) = savepoint {
+            // Nothing is ever sent: the channel closes when the savepoint has been given up, or is complete.
+            let _ = ended.recv_timeout(GIVE_UP_MAX);
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! The documents of the API, as they are serialized. `openapi.json` describes them; a test compares both, field by field.
+
+use anabranch_dataflow::{Exchange, Plan, Port, Stage};
+use anabranch_model::{Error, EventTime, LatencySummary, Notice};
+use anabranch_state::Savepoint;
+use serde::{Deserialize, Serialize};
+
+use super::jobs::{Placed, Reading, ServedJob};
+use super::rates::{Rates, Shares};
+
+/// An error.
+#[derive(Debug, Serialize)]
+pub(super) struct ErrorDocument {
+    error: String,
+    place: Option<String>,
+    remedy: Option<String>,
+}
+
+/// Whether the job runs.
+#[derive(Debug, Serialize)]
+pub(super) struct Readiness {
+    ready: bool,
+    jobs: Vec<JobSummary>,
+}
+
+/// All jobs.
+#[derive(Debug, Serialize)]
+pub(super) struct JobList {
+    jobs: Vec<JobSummary>,
+}
+
+/// A job in a list.
+#[derive(Debug, Serialize)]
+pub(super) struct JobSummary {
+    name: String,
+    state: &'static str,
+    ready: bool,
+    started_at_ms: i64,
+}
+
+/// A job.
+#[derive(Debug, Serialize)]
+pub(super) struct JobDocument {
+    name: String,
+    state: &'static str,
+    ready: bool,
+    failure: Option<String>,
+    started_at_ms: i64,
+    plan_version: u32,
+    incarnation: u64,
+    restarts: u64,
+    stages: usize,
+    tasks: usize,
+    epoch: u64,
+    watermark_ms: Option<i64>,
+    watermark_lag_ms: Option<i64>,
+    rows_read: u64,
+    bytes_read: u64,
+    rows_written: u64,
+    rows_read_per_second: f64,
+    bytes_read_per_second: f64,
+    rows_written_per_second: f64,
+    late_rows: u64,
+    malformed_rows: u64,
+    rows_without_event_time: u64,
+    rows_with_null: u64,
+    no_results_because: Option<String>,
+    group_epochs: u64,
+    coordination_share: Option<f64>,
+}
+
+/// What was requested of a job, which may not have happened yet.
+#[derive(Debug, Serialize)]
+pub(super) struct Requested {
+    pub(super) name: String,
+    pub(super) requested: &'static str,
+}
+
+/// A job's plan.
+#[derive(Debug, Serialize)]
+pub(super) struct PlanDocument {
+    version: u32,
+    stages: Vec<StageDocument>,
+    exchanges: Vec<ExchangeDocument>,
+    text: String,
+}
+
+/// A stage.
+#[derive(Debug, Serialize)]
+struct StageDocument {
+    stage: u32,
+    name: String,
+    parallelism: u32,
+    source: Option<String>,
+    operators: Vec<String>,
+    sink: Option<String>,
+}
+
+/// An exchange.
+#[derive(Debug, Serialize)]
+struct ExchangeDocument {
+    from: u32,
+    to: u32,
+    kind: String,
+    /// The operator that reads it to its end first, by its index in its stage.
+    static_side_of: Option<usize>,
+}
+
+/// All tasks.
+#[derive(Debug, Serialize)]
+pub(super) struct TaskList {
+    tasks: Vec<TaskDocument>,
+}
+
+/// A task.
+#[derive(Debug, Serialize)]
+struct TaskDocument {
+    stage: u32,
+    stage_name: String,
+    task: u32,
+    worker: String,
+    thread: Option<u32>,
+    prepared: bool,
+    reads_table: bool,
+    writes_table: bool,
+    rows_in: u64,
+    bytes_in: u64,
+    rows_out: u64,
+    bytes_out: u64,
+    rows_in_per_second: f64,
+    rows_out_per_second: f64,
+    busy_share: Option<f64>,
+    idle_share: Option<f64>,
+    backpressured_share: Option<f64>,
+    queue_batches: u64,
+    queue_bytes: u64,
+    oldest_queued_ms: f64,
+    watermark_ms: Option<i64>,
+    epoch: u64,
+    late_rows: u64,
+    malformed_rows: u64,
+    rows_without_event_time: u64,
+    rows_with_null: u64,
+    latency: LatencyDocument,
+    result_latency: LatencyDocument,
+}
+
+/// Percentiles of a latency.
+#[derive(Debug, Serialize)]
+struct LatencyDocument {
+    rows: u64,
+    p50_ms: f64,
+    p99_ms: f64,
+    p999_ms: f64,
+    max_ms: f64,
+}
+
+/// A job's checkpoints and restarts.
+#[derive(Debug, Serialize)]
+pub(super) struct CheckpointsDocument {
+    place: Option<String>,
+    completed: u64,
+    abandoned: u64,
+    last: Option<CheckpointDocument>,
+    restarts: u64,
+    failures: Vec<String>,
+}
+
+/// A checkpoint.
+#[derive(Debug, Serialize)]
+struct CheckpointDocument {
+    incarnation: u64,
+    epoch: u64,
+    completed_at_ms: i64,
+    took_ms: f64,
+    bytes: u64,
+}
+
+/// A job's notices.
+#[derive(Debug, Serialize)]
+pub(super) struct NoticeList {
+    notices: Vec<NoticeDocument>,
+}
+
+/// A notice.
+#[derive(Debug, Serialize)]
+struct NoticeDocument {
+    number: u64,
+    at_ms: i64,
+    times: u64,
+    text: String,
+}
+
+/// All workers.
+#[derive(Debug, Serialize)]
+pub(super) struct WorkerList {
+    pub(super) workers: Vec<Worker>,
+}
+
+/// A worker: a process that runs tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Worker {
+    /// Its name.
+    pub name: String,
+    /// Identifier of its process.
+    pub pid: u32,
+    /// How many tasks it can run at the same time: its cores.
+    pub slots: usize,
+    /// Where it listens: host and port.
+    pub address: String,
+}
+
+/// The request for a savepoint.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavepointOrder {
+    pub(super) place: String,
+}
+
+/// A savepoint that was taken.
+#[derive(Debug, Serialize)]
+pub(super) struct SavepointDocument {
+    place: String,
+    job: String,
+    epoch: u64,
+    files: u64,
+    rows: u64,
+    bytes: u64,
+}
+
+impl From<&Error> for ErrorDocument {
+    fn from(error: &Error) -> Self {
+        let remedy = error.help().map(str::to_owned);
+        ErrorDocument { error: error.message().to_owned(), place: error.place(), remedy }
+    }
+}
+
+impl Readiness {
+    pub(super) fn of(jobs: &[(String, Reading)]) -> Self {
+        let jobs = JobList::of(jobs).jobs;
+        Readiness { ready: !jobs.is_empty() && jobs.iter().all(|job| job.ready), jobs }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready
+    }
+}
+
+impl JobList {
+    pub(super) fn of(jobs: &[(String, Reading)]) -> Self {
+        JobList { jobs: jobs.iter().map(|(name, reading)| JobSummary::of(name, reading)).collect() }
+    }
+}
+
+impl JobSummary {
+    fn of(name: &str, reading: &Reading) -> Self {
+        let (state, ready) = (reading.state(), reading.is_ready());
+        JobSummary { name: name.to_owned(), state, ready, started_at_ms: reading.started_ms }
+    }
+}
+
+impl JobDocument {
+    pub(super) fn of(job: &dyn ServedJob, reading: &Reading, rates: &Rates) -> Self {
+        let plan = job.plan();
+        let tasks: Vec<_> = reading.tasks.iter().map(|task| &task.metrics).collect();
+        let sum = |of: fn(&anabranch_model::TaskMetrics) -> u64| tasks.iter().map(|task| of(task)).sum();
+        let sources = || tasks.iter().filter(|task| task.is_source);
+        let sinks = || tasks.iter().filter(|task| task.is_sink);
+        let watermark_ms = sinks().map(|task| task.watermark).min().and_then(known_ms);
+        let all: Vec<_> = tasks.iter().map(|task| (*task).clone()).collect();
+        JobDocument {
+            name: job.name().to_owned(),
+            state: reading.state(),
+            ready: reading.is_ready(),
+            failure: reading.status.failure.clone(),
+            started_at_ms: reading.started_ms,
+            plan_version: plan.version.0,
+            incarnation: reading.status.incarnation.0,
+            restarts: reading.status.restarts,
+            stages: plan.stages.len(),
+            tasks: tasks.len(),
+            epoch: sinks().map(|task| task.epoch).min().unwrap_or(0),
+            watermark_ms,
+            watermark_lag_ms: watermark_ms.map(|ms| reading.wall_ms.saturating_sub(ms)),
+            rows_read: sources().map(|task| task.rows_in).sum(),
+            bytes_read: sources().map(|task| task.bytes_in).sum(),
+            rows_written: sinks().map(|task| task.rows_out).sum(),
+            rows_read_per_second: sources().map(|task| rates.of(task).rows_in).sum(),
+            bytes_read_per_second: sources().map(|task| rates.of(task).bytes_in).sum(),
+            rows_written_per_second: sinks().map(|task| rates.of(task).rows_out).sum(),
+            late_rows: sum(|task| task.late_rows),
+            malformed_rows: sum(|task| task.malformed_rows),
+            rows_without_event_time: sum(|task| task.rows_without_event_time),
+            rows_with_null: sum(|task| task.rows_with_null),
+            no_results_because: anabranch_model::explain_stall(&all),
+            group_epochs: reading.coordination.group_epochs,
+            coordination_share: reading.coordination.overhead,
+        }
+    }
+}
+
+impl From<&Plan> for PlanDocument {
+    fn from(plan: &Plan) -> Self {
+        let stages = plan.stages.iter().map(StageDocument::from).collect();
+        let exchanges = plan.exchanges.iter().map(ExchangeDocument::from).collect();
+        PlanDocument { version: plan.version.0, stages, exchanges, text: plan.to_string() }
+    }
+}
+
+impl From<&Stage> for StageDocument {
+    fn from(stage: &Stage) -> Self {
+        StageDocument {
+            stage: stage.id.0,
+            name: stage.name.clone(),
+            parallelism: stage.parallelism,
+            source: stage.source.as_ref().map(ToString::to_string),
+            operators: stage.operators.iter().map(ToString::to_string).collect(),
+            sink: stage.sink.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+impl From<&Exchange> for ExchangeDocument {
+    fn from(exchange: &Exchange) -> Self {
+        let static_side_of = match exchange.port {
+            Port::Main => None,
+            Port::Side(operator) => Some(operator),
+        };
+        let kind = exchange.kind.to_string();
+        ExchangeDocument { from: exchange.from.0, to: exchange.to.0, kind, static_side_of }
+    }
+}
+
+impl TaskList {
+    pub(super) fn of(reading: &Reading, rates: &Rates) -> Self {
+        TaskList { tasks: reading.tasks.iter().map(|task| TaskDocument::of(task, rates)).collect() }
+    }
+}
+
+impl TaskDocument {
+    fn of(placed: &Placed, rates: &Rates) -> Self {
+        let Placed { worker, metrics: task } = placed;
+        let rate = rates.of(task);
+        let share = |of: fn(&Shares) -> f64| rate.shares.as_ref().map(of);
+        TaskDocument {
+            stage: task.task.stage.0,
+            stage_name: task.stage_name.clone(),
+            task: task.task.index,
+            worker: worker.clone(),
+            thread: task.thread,
+            prepared: task.is_prepared,
+            reads_table: task.is_source,
+            writes_table: task.is_sink,
+            rows_in: task.rows_in,
+            bytes_in: task.bytes_in,
+            rows_out: task.rows_out,
+            bytes_out: task.bytes_out,
+            rows_in_per_second: rate.rows_in,
+            rows_out_per_second: rate.rows_out,
+            busy_share: share(|shares| shares.busy),
+            idle_share: share(|shares| shares.idle),
+            backpressured_share: share(|shares| shares.backpressured),
+            queue_batches: task.queue_batches,
+            queue_bytes: task.queue_bytes,
+            oldest_queued_ms: task.oldest_queued_ns as f64 / 1e6,
+            watermark_ms: known_ms(task.watermark),
+            epoch: task.epoch,
+            late_rows: task.late_rows,
+            malformed_rows: task.malformed_rows,
+            rows_without_event_time: task.rows_without_event_time,
+            rows_with_null: task.rows_with_null,
+            latency: LatencyDocument::from(&task.latency),
+            result_latency: LatencyDocument::from(&task.result_latency),
+        }
+    }
+}
+
+impl From<&LatencySummary> for LatencyDocument {
+    fn from(latency: &LatencySummary) -> Self {
+        let ms = |us: u64| us as f64 / 1e3;
+        let LatencySummary { rows, p50_us, p99_us, p999_us, max_us } = *latency;
+        LatencyDocument { rows, p50_ms: ms(p50_us), p99_ms: ms(p99_us), p999_ms: ms(p999_us), max_ms: ms(max_us) }
+    }
+}
+
+impl From<&Reading> for CheckpointsDocument {
+    fn from(reading: &Reading) -> Self {
+        let status = &reading.status;
+        let last = status.last_checkpoint.map(|last| CheckpointDocument {
+            incarnation: last.committed.incarnation.0,
+            epoch: last.committed.epoch.0,
+            completed_at_ms: reading.wall_ms_of(last.at),
+            took_ms: last.took.as_secs_f64() * 1e3,
+            bytes: last.bytes,
+        });
+        CheckpointsDocument {
+            place: reading.checkpoints.clone(),
+            completed: status.checkpoints_completed,
+            abandoned: status.checkpoints_abandoned,
+            last,
+            restarts: status.restarts,
+            failures: reading.failures.clone(),
+        }
+    }
+}
+
+impl NoticeList {
+    pub(super) fn of(notices: Vec<Notice>, reading: &Reading) -> Self {
+        let document = |notice: Notice| {
+            let Notice { number, at, times, text } = notice;
+            NoticeDocument { number, at_ms: reading.wall_ms_of(at), times, text }
+        };
+        NoticeList { notices: notices.into_iter().map(document).collect() }
+    }
+}
+
+impl SavepointDocument {
+    pub(super) fn of(savepoint: &Savepoint, place: &str) -> Self {
+        let manifest = &savepoint.manifest;
+        let files = || manifest.tasks.iter().flat_map(|task| &task.operators).flat_map(|operator| &operator.files);
+        SavepointDocument {
+            place: place.to_owned(),
+            job: manifest.job.clone(),
+            epoch: manifest.epoch.0,
+            files: files().count() as u64,
+            rows: files().map(|file| file.rows).sum(),
+            bytes: files().map(|file| file.blob.bytes).sum(),
+        }
+    }
+}
+
+/// Event time, unless there is none yet or it has ended.
+pub(super) fn known_ms(watermark: EventTime) -> Option<i64> {
+    Some(watermark.0).filter(|_| watermark != EventTime::MIN && watermark != EventTime::MAX)
+}

@@ -1,0 +1,141 @@
+//! What the API serves: the jobs and the workers that one process knows. The embedded engine has one of each; a coordinator
+//! may have many.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Nanos, Notice, Result, TaskMetrics};
+use anabranch_runtime::{Coordination, Status};
+use anabranch_state::Savepoint;
+
+use super::documents::Worker;
+
+/// The jobs and the workers that a process knows.
+pub trait Jobs: Send + Sync {
+    /// All jobs, in the order in which they are listed.
+    fn jobs(&self) -> Vec<Arc<dyn ServedJob>>;
+    /// All workers.
+    fn workers(&self) -> Vec<Worker>;
+}
+
+/// A job as the API serves it. No method but [`ServedJob::savepoint`] waits.
+pub trait ServedJob: Send + Sync {
+    /// Its name, unique among the jobs of the process.
+    fn name(&self) -> &str;
+    /// The plan that it runs.
+    fn plan(&self) -> Arc<Plan>;
+    /// Everything that is measured.
+    fn reading(&self) -> Reading;
+    /// Notices for its user that are kept, oldest first.
+    fn notices(&self) -> Vec<Notice>;
+    /// Stops it at the end of an epoch.
+    fn stop(&self);
+    /// Ends it at once, as a crash would.
+    fn cancel(&self);
+    /// Why no savepoint can be taken, if none can.
+    fn refuses_savepoint(&self) -> Option<anabranch_model::Error>;
+    /// Takes a savepoint to this place, and waits for it. Gives up when `closing` returns true.
+    fn savepoint(&self, place: &str, closing: &dyn Fn() -> bool) -> Result<Savepoint>;
+}
+
+/// A job at one moment.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// When, by the job's clock.
+    pub at: Nanos,
+    /// When, in milliseconds since 1970.
+    pub wall_ms: i64,
+    /// When the job started in this process, in milliseconds since 1970.
+    pub started_ms: i64,
+    /// Where it is in its life.
+    pub status: Status,
+    /// Its coordination in numbers.
+    pub coordination: Coordination,
+    /// Failures after which its tasks were started again: the newest ones.
+    pub failures: Vec<String>,
+    /// The place of its checkpoints, if it takes any.
+    pub checkpoints: Option<String>,
+    /// Its tasks, in the order of their stages.
+    pub tasks: Vec<Placed>,
+}
+
+/// A task and its worker.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Name of the worker that runs it.
+    pub worker: String,
+    /// The task.
+    pub metrics: TaskMetrics,
+}
+
+impl Reading {
+    /// Whether every task runs: state is restored, static tables are read.
+    pub(super) fn is_ready(&self) -> bool {
+        let tasks = || self.tasks.iter().map(|task| &task.metrics);
+        self.state() == "running" && tasks().all(|task| task.is_prepared) && tasks().any(|task| task.thread.is_some())
+    }
+
+    /// The state for users.
+    pub(super) fn state(&self) -> &'static str {
+        use anabranch_protocol::coordinator::Phase;
+        let Status { phase, stopping, ended, failure, .. } = &self.status;
+        match phase {
+            _ if failure.is_some() => "failed",
+            _ if *ended => "ended",
+            _ if *stopping => "stopping",
+            Phase::Restoring => "restoring",
+            Phase::Running => "running",
+            Phase::Starting if self.status.restarts == 0 => "starting",
+            Phase::Starting | Phase::Cancelling | Phase::Pausing => "restarting",
+            Phase::Stopping | Phase::Ending | Phase::Finished | Phase::Failed | Phase::Fenced => "stopping",
+        }
+    }
+
+    /// A moment of the job's clock, in milliseconds since 1970.
+    pub(super) fn wall_ms_of(&self, at: Nanos) -> i64 {
+        self.wall_ms - i64::try_from(self.at.since(at) / 1_000_000).unwrap_or(i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::Incarnation;
+    use anabranch_protocol::coordinator::Phase;
+
+    use super::*;
+
+    #[test]
+    fn the_state_follows_the_phase_and_what_was_requested() {
+        let state = |phase, change: fn(&mut Status)| {
+            let mut status = Status {
+                phase,
+                stopping: false,
+                ended: false,
+                failure: None,
+                incarnation: Incarnation(1),
+                restarts: 0,
+                checkpoints_completed: 0,
+                checkpoints_abandoned: 0,
+                last_checkpoint: None,
+            };
+            change(&mut status);
+            let (coordination, failures, tasks) = (Coordination::default(), Vec::new(), Vec::new());
+            let (at, wall_ms, started_ms, checkpoints) = (Nanos(0), 0, 0, None);
+            let reading = Reading { at, wall_ms, started_ms, status, coordination, failures, checkpoints, tasks };
+            assert!(!reading.is_ready(), "without a task");
+            reading.state()
+        };
+        let none: fn(&mut Status) = |_| {};
+        assert_eq!(state(Phase::Starting, none), "starting");
+        assert_eq!(state(Phase::Restoring, none), "restoring");
+        assert_eq!(state(Phase::Running, none), "running");
+        assert_eq!(state(Phase::Starting, |status| status.restarts = 1), "restarting");
+        assert_eq!(state(Phase::Pausing, none), "restarting");
+        assert_eq!(state(Phase::Ending, none), "stopping");
+        assert_eq!(state(Phase::Running, |status| status.stopping = true), "stopping");
+        assert_eq!(state(Phase::Finished, |status| status.ended = true), "ended");
+        // A job that is cancelled stays in its phase.
+        let cancelled: fn(&mut Status) = |status| (status.ended, status.failure) = (true, Some("cancelled".into()));
+        assert_eq!(state(Phase::Running, cancelled), "failed");
+    }
+}

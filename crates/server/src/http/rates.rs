@@ -1,0 +1,149 @@
+//! Rates over the last seconds, from readings that the server takes by itself, so that they do not depend on how often
+//! anybody asks.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use anabranch_model::{Nanos, TaskId, TaskMetrics};
+
+use super::jobs::Reading;
+
+/// Time over which rates are taken.
+const SPAN: Duration = Duration::from_secs(5);
+/// Time between two samples.
+pub(super) const SAMPLE: Duration = Duration::from_secs(1);
+
+/// Counters of one task at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    rows_in: u64,
+    bytes_in: u64,
+    rows_out: u64,
+    busy_ns: u64,
+    idle_ns: u64,
+    backpressured_ns: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Sample {
+    at: Nanos,
+    tasks: BTreeMap<TaskId, Counted>,
+}
+
+/// The samples of one job.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History(VecDeque<Sample>);
+
+/// What changed at each task, and in which time.
+#[derive(Debug, Default)]
+pub(super) struct Rates(BTreeMap<TaskId, Rate>);
+
+/// Rates of one task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Rate {
+    /// Rows per second.
+    pub(super) rows_in: f64,
+    /// Bytes per second.
+    pub(super) bytes_in: f64,
+    /// Rows per second.
+    pub(super) rows_out: f64,
+    /// Where the time went; `None` if no time has passed.
+    pub(super) shares: Option<Shares>,
+}
+
+/// Parts of the time that passed, each from 0 to 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Shares {
+    pub(super) busy: f64,
+    pub(super) idle: f64,
+    pub(super) backpressured: f64,
+}
+
+impl From<&TaskMetrics> for Counted {
+    fn from(task: &TaskMetrics) -> Self {
+        let TaskMetrics { rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns, .. } = *task;
+        Counted { rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns }
+    }
+}
+
+impl Sample {
+    fn of(reading: &Reading) -> Self {
+        let tasks = reading.tasks.iter().map(|task| (task.metrics.task, Counted::from(&task.metrics)));
+        Sample { at: reading.at, tasks: tasks.collect() }
+    }
+}
+
+impl History {
+    /// Keeps a sample, and forgets those that are no longer needed.
+    pub(super) fn push(&mut self, reading: &Reading) {
+        // One sample at or beyond the span stays: the other end of the rate.
+        while self.0.get(1).is_some_and(|second| second.at.plus(SPAN) <= reading.at) {
+            self.0.pop_front();
+        }
+        self.0.push_back(Sample::of(reading));
+    }
+
+    /// Rates since the oldest sample within the span.
+    pub(super) fn rates(&self, reading: &Reading) -> Rates {
+        let now = Sample::of(reading);
+        let within = |sample: &&Sample| sample.at.plus(SPAN) >= now.at;
+        let Some(before) = self.0.iter().find(within).or(self.0.back()) else { return Rates::default() };
+        let elapsed_ns = now.at.since(before.at);
+        let rate = |(task, counted): (TaskId, Counted)| {
+            // Counters begin again after a restart, and with a task that is new.
+            let earlier = before.tasks.get(&task).filter(|earlier| earlier.rows_in <= counted.rows_in);
+            (task, rate(counted, earlier.copied().unwrap_or_default(), elapsed_ns))
+        };
+        Rates(if elapsed_ns == 0 { BTreeMap::new() } else { now.tasks.into_iter().map(rate).collect() })
+    }
+}
+
+fn rate(now: Counted, before: Counted, elapsed_ns: u64) -> Rate {
+    let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 * 1e9 / elapsed_ns as f64;
+    let parts = [
+        now.busy_ns.saturating_sub(before.busy_ns),
+        now.idle_ns.saturating_sub(before.idle_ns),
+        now.backpressured_ns.saturating_sub(before.backpressured_ns),
+    ];
+    // A wait is counted when it is over: then it may be longer than the time that passed.
+    let all = parts.iter().sum::<u64>().max(elapsed_ns) as f64;
+    let [busy, idle, backpressured] = parts.map(|part| part as f64 / all);
+    Rate {
+        rows_in: per_second(now.rows_in, before.rows_in),
+        bytes_in: per_second(now.bytes_in, before.bytes_in),
+        rows_out: per_second(now.rows_out, before.rows_out),
+        shares: Some(Shares { busy, idle, backpressured }),
+    }
+}
+
+impl Rates {
+    /// Those of a task; zero if it is new.
+    pub(super) fn of(&self, task: &TaskMetrics) -> Rate {
+        self.0.get(&task.task).cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_a_difference_over_time_and_shares_are_parts_of_it() {
+        let second = 1_000_000_000;
+        let before = Counted { rows_in: 100, bytes_in: 1000, busy_ns: second, ..Counted::default() };
+        let now = Counted {
+            rows_in: 500,
+            bytes_in: 3000,
+            rows_out: 50,
+            busy_ns: 2 * second,
+            backpressured_ns: second / 2,
+            ..before
+        };
+        let shares = Some(Shares { busy: 0.5, idle: 0.0, backpressured: 0.25 });
+        let expected = Rate { rows_in: 200.0, bytes_in: 1000.0, rows_out: 25.0, shares };
+        assert_eq!(rate(now, before, 2 * second), expected);
+        // A wait of eight seconds has just ended.
+        let after_wait = rate(Counted { idle_ns: 8 * second, ..before }, before, 2 * second);
+        assert_eq!(after_wait.shares, Some(Shares { busy: 0.0, idle: 1.0, backpressured: 0.0 }));
+    }
+}

@@ -1,0 +1,142 @@
+//! The routes: which request goes where.
+
+use hyper::Method;
+
+/// What a route does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Health,
+    Readiness,
+    Metrics,
+    Description,
+    Jobs,
+    Job,
+    Plan,
+    Tasks,
+    Checkpoints,
+    Notices,
+    Workers,
+    Stop,
+    Cancel,
+    Savepoint,
+}
+
+/// A route. A segment `{name}` of its path takes any value.
+pub(super) struct Route {
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    pub(super) target: Target,
+}
+
+const fn get(path: &'static str, target: Target) -> Route {
+    Route { method: Method::GET, path, target }
+}
+
+const fn post(path: &'static str, target: Target) -> Route {
+    Route { method: Method::POST, path, target }
+}
+
+pub(super) static ROUTES: [Route; 14] = [
+    get("/healthz", Target::Health),
+    get("/readyz", Target::Readiness),
+    get("/metrics", Target::Metrics),
+    get("/api/v1/openapi.json", Target::Description),
+    get("/api/v1/jobs", Target::Jobs),
+    get("/api/v1/jobs/{name}", Target::Job),
+    get("/api/v1/jobs/{name}/plan", Target::Plan),
+    get("/api/v1/jobs/{name}/tasks", Target::Tasks),
+    get("/api/v1/jobs/{name}/checkpoints", Target::Checkpoints),
+    get("/api/v1/jobs/{name}/notices", Target::Notices),
+    get("/api/v1/workers", Target::Workers),
+    post("/api/v1/jobs/{name}/stop", Target::Stop),
+    post("/api/v1/jobs/{name}/cancel", Target::Cancel),
+    post("/api/v1/jobs/{name}/savepoint", Target::Savepoint),
+];
+
+/// Where a request goes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// To this target, with the value of `{name}`, which is empty for paths without one.
+    Target(Target, String),
+    /// The path exists for other methods.
+    OtherMethod(Vec<String>),
+    /// No route has this path.
+    Nothing,
+}
+
+/// Finds the route of a request. HEAD is answered as GET, without a body.
+pub(super) fn find(method: &Method, path: &str) -> Found {
+    let matching = |route: &'static Route| Some((route, name_in(route.path, path)?));
+    let matching: Vec<_> = ROUTES.iter().filter_map(matching).collect();
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    if let Some((route, name)) = matching.iter().find(|(route, _)| route.method == *method) {
+        return Found::Target(route.target, name.clone());
+    }
+    match matching.is_empty() {
+        true => Found::Nothing,
+        false => Found::OtherMethod(matching.into_iter().map(|(route, _)| route.method.to_string()).collect()),
+    }
+}
+
+/// The value of `{name}` if the path fits to the route's.
+fn name_in(route: &str, path: &str) -> Option<String> {
+    let (mut route, mut path) = (route.split('/'), path.split('/'));
+    let mut name = String::new();
+    loop {
+        match (route.next(), path.next()) {
+            (None, None) => return Some(name),
+            (Some("{name}"), Some(value)) if !value.is_empty() => name = decoded(value)?,
+            (Some(expected), Some(given)) if expected == given => {}
+            _ => return None,
+        }
+    }
+}
+
+/// A segment without percent-encoding; `None` if it is not valid.
+fn decoded(segment: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::new(), segment.as_bytes());
+    while let Some((first, others)) = rest.split_first() {
+        rest = others;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, others) = rest.split_at_checked(2)?;
+        let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = others;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_has_every_route_and_no_other() {
+        let description: serde_json::Value = serde_json::from_str(include_str!("openapi.json")).expect("JSON");
+        let paths = description["paths"].as_object().expect("paths");
+        let methods = |path: &str| paths[path].as_object().expect("methods").keys().map(|name| name.to_uppercase());
+        let mut described: Vec<_> = paths.keys().flat_map(|path| methods(path).map(|m| (path.clone(), m))).collect();
+        let mut routes: Vec<_> = ROUTES.iter().map(|route| (route.path.to_owned(), route.method.to_string())).collect();
+        described.sort();
+        routes.sort();
+        assert_eq!(routes, described);
+    }
+
+    #[test]
+    fn requests_find_their_routes() {
+        let found = |method: Method, path: &str| find(&method, path);
+        let job = |name: &str| Found::Target(Target::Job, name.into());
+        assert_eq!(found(Method::GET, "/api/v1/jobs/ads"), job("ads"));
+        assert_eq!(found(Method::HEAD, "/api/v1/jobs/a%20b%2fc%C3%A4"), job("a b/cä"));
+        assert_eq!(found(Method::POST, "/api/v1/jobs/ads"), Found::OtherMethod(vec!["GET".into()]));
+        assert_eq!(found(Method::GET, "/api/v1/jobs/ads/stop"), Found::OtherMethod(vec!["POST".into()]));
+        assert_eq!(found(Method::GET, "/api/v1/jobs"), Found::Target(Target::Jobs, String::new()));
+        for path in ["/", "/api/v1/jobs/", "/api/v1/jobs/a/b", "/api/v1/jobs/%", "/api/v1/jobs/%+1", "/api/v1/jobs/%ff"]
+        {
+            assert_eq!(found(Method::GET, path), Found::Nothing, "{path}");
+        }
+    }
+}
