@@ -85,6 +85,13 @@ fn every_route_answers_as_it_is_described() {
         assert_eq!(wrong, Vec::<String>::new(), "{method} {path}");
     };
     let paths = description.0["paths"].as_object().expect("paths");
+    let guide = include_str!("../../../../docs/http.md");
+    for path in paths.keys() {
+        assert!(
+            guide.contains(&format!(" {}` |", path.replace("{name}", "NAME"))),
+            "docs/http.md does not list {path}"
+        );
+    }
     for path in paths.keys().filter(|path| paths[*path]["get"].is_object()) {
         let answer = get(address, &path.replace("/api/v1/jobs/{name}", JOB));
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
@@ -155,6 +162,7 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_a_remedy() {
     let refused = |answer: &Answer, status: u16, error: &str, remedy: &str| {
         let document = answer.json();
         let text = |field: &str| document[field].as_str().unwrap_or_default().to_owned();
+        assert_eq!(document.as_object().map(|fields| fields.len()), Some(3), "{document}");
         let right = answer.status == status && text("error").contains(error) && text("remedy").contains(remedy);
         assert!(right, "{status} {error} {remedy}: {answer:?}");
     };
@@ -182,6 +190,22 @@ fn what_cannot_be_done_is_refused_with_a_reason_and_a_remedy() {
     assert_eq!(received(&mut garbage).status, 400);
     job.stop();
     job.wait().expect("no request has harmed the job");
+}
+
+#[test]
+fn the_guide_explains_every_metric_and_no_other() {
+    let folder = tempfile::tempdir().expect("folder");
+    let job = start(None, Some(folder.path()));
+    let (_server, address) = serve(&job);
+    let guide = include_str!("../../../../docs/http.md");
+    let explained: BTreeSet<&str> = guide.split('`').filter(|word| word.starts_with("anabranch_")).collect();
+    // Some exist only after the first checkpoint, the first watermark, or the second group.
+    wait_for(&job, "every metric that is explained", || {
+        let metrics = exposition::parse(&get(address, "/metrics").body);
+        let unknown: Vec<_> = metrics.keys().filter(|name| !explained.contains(name.as_str())).collect();
+        assert!(unknown.is_empty(), "docs/http.md does not explain {unknown:?}");
+        explained.iter().all(|name| metrics.contains_key(*name))
+    });
 }
 
 #[test]
