@@ -52,8 +52,30 @@ pub(crate) struct Run {
     /// Print only results and errors
     #[arg(long)]
     pub(crate) quiet: bool,
+    /// Append the job's events to this file: one JSON object in each line
+    #[arg(long, value_name = "FILE", conflicts_with = "log_format")]
+    pub(crate) log_file: Option<PathBuf>,
+    /// What standard error has while the job runs: lines for people, or the job's events as JSON
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "plain")]
+    pub(crate) log_format: Option<LogFormat>,
     #[command(flatten)]
     pub(crate) http: Http,
+}
+
+impl Run {
+    /// Whether standard error has lines for people.
+    pub(crate) fn is_for_people(&self) -> bool {
+        self.log_format != Some(LogFormat::Json)
+    }
+}
+
+/// Formats of what standard error has while a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Progress, notices and a summary, for people
+    Text,
+    /// The job's events for programs: one JSON object in each line
+    Json,
 }
 
 /// The HTTP interface of a running job.

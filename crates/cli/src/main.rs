@@ -9,6 +9,7 @@ mod console;
 mod engine;
 mod explain;
 mod failure;
+mod log;
 mod process;
 mod report;
 mod results;

@@ -4,14 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Result, SystemClock};
-use anabranch_server::http::{Listen, Listener, Server};
+use anabranch_server::http::{Listen, Listener};
 use anabranch_server::{Engine, Job, Plan, process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::arguments::{Http, Run};
+use crate::arguments::{Http, LogFormat, Run};
 use crate::console::Console;
 use crate::engine::{engine, read, settings};
 use crate::failure::Failure;
+use crate::log::{EventLog, Logged};
 use crate::results::Results;
 use crate::signals::Signals;
 use crate::summary::{self, Summary};
@@ -37,7 +38,7 @@ enum Display {
 impl Display {
     fn choose(arguments: &Run) -> Self {
         match arguments {
-            Run { quiet: true, .. } => Display::Nothing,
+            Run { quiet: true, .. } | Run { log_format: Some(LogFormat::Json), .. } => Display::Nothing,
             Run { plain: false, .. } if terminal::is_interactive() => Display::Live,
             _ => Display::Lines,
         }
@@ -70,6 +71,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     };
     // Before the job starts: an address that is in use must not end it.
     let listener = listen(&arguments.http)?;
+    let mut log = log(arguments, &plan.options.job_name)?;
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     let clock = SystemClock::new();
     let (started, cpu_before) = (clock.now(), process::cpu_time());
@@ -78,11 +80,22 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         None => engine.start(&plan)?,
     };
     if job.had_ended() {
-        return Ok(progress.line(HAD_ENDED)?);
+        log.iter_mut().for_each(EventLog::had_ended);
+        if arguments.is_for_people() {
+            progress.line(HAD_ENDED)?;
+        }
+        return Ok(());
     }
-    let _server = listener.map(|listener| serve(&job, listener, &mut progress)).transpose()?;
+    let url = listener.as_ref().map(Listener::url);
+    if let Some(url) = url.as_ref().filter(|_| arguments.is_for_people()) {
+        // Even with --quiet: the system may have chosen the port.
+        progress.line(&format!("listening at {url}"))?;
+    }
+    log.iter_mut().for_each(|log| log.started(url.as_deref()));
+    let _server = listener.map(|listener| job.serve(listener)).transpose()?;
     let limit = arguments.duration;
-    let watch = Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output };
+    let logged = Logged::new(&job, log);
+    let watch = Watch { job: &logged, clock: &clock, started, limit, signals: &signals, output: &output };
     let watched = match display {
         Display::Live => watch.live(&title(&arguments.file), &results),
         Display::Lines => watch.with_lines(&mut progress),
@@ -96,9 +109,10 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     if watched.is_err() {
         job.stop();
     }
+    let log = logged.into_log();
     let shown = (display == Display::Live).then_some(&results);
     let progress = (display != Display::Nothing).then_some(progress);
-    finish(job, shown, output.clone(), progress, &Ended { view, elapsed, cpu_before })?;
+    finish(job, shown, output.clone(), progress, Ended { view, elapsed, cpu_before, log })?;
     watched.map_err(Failure::from)
 }
 
@@ -108,10 +122,10 @@ fn listen(http: &Http) -> Result<Option<Listener>, Failure> {
     listen.map(|listen| Listener::bind(&listen)).transpose().map_err(|error| Failure::planning(&error, ""))
 }
 
-/// Serves the job until it ends. The address is shown even with `--quiet`: it may have been chosen by the system.
-fn serve(job: &Job, listener: Listener, progress: &mut Console) -> Result<Server> {
-    progress.line(&format!("listening at {}", listener.url()))?;
-    job.serve(listener)
+fn log(arguments: &Run, job: &str) -> Result<Option<EventLog>, Failure> {
+    let file = arguments.log_file.as_deref().map(|path| EventLog::to_file(path, job)).transpose();
+    let file = file.map_err(|error| Failure::planning(&error, ""))?;
+    Ok(file.or_else(|| (!arguments.is_for_people()).then(|| EventLog::to_standard_error(job))))
 }
 
 /// Starts a new job from a savepoint, after printing what is kept, new and lost.
@@ -124,9 +138,9 @@ fn begin_with(
 ) -> Result<Job, Failure> {
     let wrong = |error: Error| Failure::planning(&error, "");
     let savepoint = engine.savepoint(place).map_err(wrong)?;
-    if engine.goes_on_behind(plan, &savepoint).map_err(wrong)? {
+    if engine.goes_on_behind(plan, &savepoint).map_err(wrong)? && arguments.is_for_people() {
         progress.line("the job has started from this savepoint before: it resumes from its own checkpoints")?;
-    } else if !arguments.quiet {
+    } else if !arguments.quiet && arguments.is_for_people() {
         for change in savepoint.compare(plan).map_err(wrong)? {
             progress.line(&change.to_string())?;
         }
@@ -149,6 +163,7 @@ struct Ended {
     view: JobView,
     elapsed: Duration,
     cpu_before: Option<Duration>,
+    log: Option<EventLog>,
 }
 
 /// Waits for the job's end. `results` were shown on a screen that is gone now; `progress` takes the summary.
@@ -157,7 +172,7 @@ fn finish(
     results: Option<&Results>,
     mut output: Console,
     progress: Option<Console>,
-    ended: &Ended,
+    ended: Ended,
 ) -> Result<(), Failure> {
     let coordination = job.coordination();
     let outcome = job.wait();
@@ -165,9 +180,12 @@ fn finish(
     for line in results.map(|results| results.latest(LEFT_LINES)).unwrap_or_default() {
         output.line(&line)?;
     }
+    let Ended { view, elapsed, log, .. } = ended;
+    if let Some(error) = log.and_then(|log| log.ended(&outcome)) {
+        Console::error().line(&format!("notice: {error}"))?;
+    }
     if let Some(mut progress) = progress {
-        let Ended { view, elapsed, .. } = ended;
-        let summary = Summary { view, elapsed: *elapsed, cpu, peak_bytes: process::peak_resident_bytes() };
+        let summary = Summary { view: &view, elapsed, cpu, peak_bytes: process::peak_resident_bytes() };
         for line in summary::lines(&summary) {
             progress.line(&line)?;
         }

@@ -339,3 +339,37 @@ fn a_job_is_served_over_http_while_it_runs() {
     let (status, said) = wait(child, &stderr);
     assert_eq!(status.code(), Some(0), "{said:#?}");
 }
+
+#[test]
+fn events_of_a_job_are_logged_as_json() {
+    let folder = tempfile::tempdir().expect("folder");
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let checkpoints = format!("checkpoint-directory={}", place("checkpoints"));
+    let events = |text: &str| -> Vec<serde_json::Value> {
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")));
+        lines.collect()
+    };
+    let names = |events: &[serde_json::Value]| -> Vec<String> {
+        let names = events.iter().map(|event| event["event"].as_str().expect("a name").to_owned());
+        names.collect()
+    };
+    let output = run(COUNTED, &["--log-format", "json", "--set", &checkpoints]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "counts> 1000\n"));
+    let said = events(&text(&output.stderr));
+    assert_eq!(said.first().map(|event| &event["event"]), Some(&"job started".into()), "{said:#?}");
+    assert_eq!(said.last().map(|event| &event["event"]), Some(&"job ended".into()), "{said:#?}");
+    assert!(said.iter().all(|event| event["job"] == "job" && event["time"].is_string()), "{said:#?}");
+    let checkpoint = said.iter().find(|event| event["event"] == "checkpoint completed").expect("a checkpoint");
+    assert!(checkpoint["epoch"].as_u64() > Some(0) && checkpoint["took_ms"].is_number(), "{said:#?}");
+    let again = run(COUNTED, &["--log-format", "json", "--set", &checkpoints]);
+    assert_eq!(names(&events(&text(&again.stderr))), ["job had ended before"]);
+
+    let failing = COUNTED.replace("'ad_events',", "'ad_events', 'format' = 'json', 'malformed-every' = '10',");
+    let log = place("log");
+    let output = run(&failing, &["--quiet", "--log-file", &log]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).starts_with("error: "), "{}", text(&output.stderr));
+    let logged = events(&std::fs::read_to_string(&log).expect("a log"));
+    assert_eq!(names(&logged), ["job started", "job failed"], "{logged:#?}");
+    assert!(logged[1]["level"] == "error" && logged[1]["place"].is_string(), "{logged:#?}");
+}
