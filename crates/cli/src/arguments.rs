@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub(crate) enum Command {
     State(State),
     /// Copy the state of a running job to a separate place, from which other jobs can start
     Savepoint(Savepoint),
+    /// Run tasks for a coordinator in another process, until that ends
+    Worker(Worker),
 }
 
 #[derive(Debug, Args)]
@@ -43,6 +46,9 @@ pub(crate) struct Run {
     /// Start even if the query has no place for parts of the savepoint
     #[arg(long, requires = "from")]
     pub(crate) allow_lost_state: bool,
+    /// Run the tasks in this number of further processes of this machine; tables of this process, such as print tables, stay here
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_WORKERS))]
+    pub(crate) workers: Option<u32>,
     /// Stop after this time: 30s, 5min, 500ms; without a unit, seconds
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
@@ -94,6 +100,28 @@ pub(crate) struct Http {
     /// File with the certificate's private key, in PEM
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub(crate) tls_key: Option<PathBuf>,
+}
+
+/// Processes of one machine beyond these only cost memory.
+const MAX_WORKERS: i64 = 256;
+
+#[derive(Debug, Args)]
+pub(crate) struct Worker {
+    /// Where the coordinator listens: HOST:PORT
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) coordinator: String,
+    /// How many tasks of one stage the worker may have; one per core unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) slots: Option<u32>,
+    /// The worker's name, which no other worker of the coordinator has; the machine's name unless given
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// What distinguishes the worker, such as zone=a; may be repeated
+    #[arg(long = "label", value_name = "LABEL")]
+    pub(crate) labels: Vec<String>,
+    /// The address of this machine at which other workers reach it
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) listen: IpAddr,
 }
 
 #[derive(Debug, Args)]

@@ -22,6 +22,7 @@ mod summary;
 mod terminal;
 mod view;
 mod watch;
+mod worker;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Sql(sql) => shell::run(&sql),
         Command::State(arguments) => state::state(&arguments),
         Command::Savepoint(arguments) => savepoint::savepoint(&arguments),
+        Command::Worker(arguments) => worker::worker(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

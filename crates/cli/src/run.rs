@@ -51,10 +51,13 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let display = Display::choose(arguments);
     let results = Results::default();
     let (mut output, mut progress) = (Console::output(), Console::error());
-    let engine = match display {
+    let mut engine = match display {
         Display::Live => engine(results.clone()),
         _ => engine(output.clone()),
     };
+    if let Some(workers) = arguments.workers {
+        engine.set_workers(workers);
+    }
     let planned = engine
         .plan(&sql, &settings(&arguments.settings, &arguments.tables))
         .map_err(|e| Failure::planning(&e, &sql))?;

@@ -30,6 +30,10 @@ impl PrintToConnector {
 }
 
 impl Connector for PrintToConnector {
+    fn is_of_process(&self) -> bool {
+        true
+    }
+
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
         PrintConnector.describe(spec, columns)
     }
@@ -52,6 +56,10 @@ fn identifier(spec: &ConnectorSpec) -> Result<Option<&str>> {
 }
 
 impl Connector for PrintConnector {
+    fn is_of_process(&self) -> bool {
+        true
+    }
+
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         identifier(spec)?;
         Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema: None })

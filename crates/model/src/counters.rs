@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::R
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 use crate::{EventTime, Nanos, SourceProgress, TaskId};
 
@@ -127,7 +128,7 @@ impl TaskCounters {
 }
 
 /// Percentiles of a latency histogram, in microseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Rows recorded.
     pub rows: u64,
@@ -154,7 +155,7 @@ impl LatencySummary {
 }
 
 /// A reading of one task's counters and of its input queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskMetrics {
     /// When the counters were read, by the job's clock.
     pub at: Nanos,

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::display::{shortened, visible};
 
 /// Characters of a message, a place or a remedy that are shown. They may quote data and SQL of any length.
 const SHOWN_CHARS_MAX: usize = 2000;
 
 /// Whose fault an error is, which decides what can be done about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// The user's query, option or data: correct it.
     User,
@@ -23,7 +25,7 @@ pub enum ErrorKind {
 }
 
 /// An error with its place and its remedy. Built up on the way out: the raiser knows what went wrong, its callers know where.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Error {
     kind: ErrorKind,
     message: String,

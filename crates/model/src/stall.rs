@@ -5,13 +5,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{EventTime, Nanos, StageId, TaskMetrics};
 
 /// A partition that stands still for this time while others advance causes a notice.
 pub const HELD_BACK_AFTER: Duration = Duration::from_secs(10);
 
 /// Event time of the partitions that one source task reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceProgress {
     /// The table.
     pub table: String,
@@ -20,7 +22,7 @@ pub struct SourceProgress {
 }
 
 /// Event time of one partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionProgress {
     /// Name of the partition.
     pub name: Arc<str>,

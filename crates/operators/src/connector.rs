@@ -26,6 +26,11 @@ pub trait Connector: Send + Sync {
 
     /// Opens the writer of one task.
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>>;
+
+    /// Whether its tables exist only in the process that starts the job, such as its standard output: their tasks run there.
+    fn is_of_process(&self) -> bool {
+        false
+    }
 }
 
 /// The positions of a table's partitions: from partition to position, both readable text in the connector's notation,

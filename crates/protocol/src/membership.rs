@@ -14,10 +14,12 @@
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::Nanos;
+use serde::{Deserialize, Serialize};
 
 use crate::table::{Machine, Taken, Transition, row};
 
@@ -64,11 +66,17 @@ which stage, and with which label.
 ";
 
 /// A worker by its name, as a number that the driver has given to the name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WorkerId(pub u32);
 
+impl fmt::Display for WorkerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {}", self.0)
+    }
+}
+
 /// One life of a worker: a process that restarts under the same name is another one, with a higher number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Process {
     /// The worker.
     pub worker: WorkerId,

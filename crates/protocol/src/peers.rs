@@ -206,10 +206,18 @@ impl<S: Clone> Peers<S> {
         }
     }
 
-    /// Whether a process was not sent everything that the coordinator has commanded.
+    /// The processes that were not sent everything that the coordinator has commanded.
     #[must_use]
-    pub fn has_news(&self, process: Process) -> bool {
-        !self.orders(process, false).is_empty()
+    pub fn with_news(&self) -> Vec<Process> {
+        let has_news = |(_, peer): &(&Process, &Peer<S>)| {
+            let is_gone = peer.summary.as_ref().is_some_and(|summary| summary.gone);
+            let untold = match self.cancelled {
+                true => !peer.told.cancelled,
+                false => !peer.told.start || peer.told.orders != self.done || !peer.once.is_empty(),
+            };
+            !is_gone && untold
+        };
+        self.peers.iter().filter(has_news).map(|(process, _)| *process).collect()
     }
 
     fn orders(&self, process: Process, repeat: bool) -> Vec<Order<S>> {

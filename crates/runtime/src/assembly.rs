@@ -60,6 +60,8 @@ pub(crate) struct Life<'a> {
     pub(crate) after: Epoch,
     /// The tasks of this worker.
     pub(crate) tasks: &'a BTreeSet<TaskId>,
+    /// There are tasks at other workers, which must agree with these.
+    pub(crate) asks: bool,
 }
 
 /// The tasks of a stage.
@@ -99,6 +101,7 @@ impl Assembly {
             notices,
             clock: Arc::clone(&clock),
             agreed: Mutex::default(),
+            asks: life.asks,
             outages: Mutex::default(),
         });
         let functions = Functions::default();

@@ -3,9 +3,10 @@
 //! Tasks report by messages, at most a few per epoch. The coordinator's commands for all tasks are numbers that tasks
 //! read without a lock.
 
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use anabranch_model::{Epoch, Error, ErrorKind, Group, Incarnation, Nanos, TaskId};
+use anabranch_model::{Epoch, Error, ErrorKind, Group, Incarnation, Nanos, Result, TaskId};
 use anabranch_protocol::coordinator::{Report, turn};
 use anabranch_state::TaskState;
 
@@ -38,6 +39,8 @@ pub(crate) struct Control {
     cancelled: AtomicBool,
     /// Number of sinks that cannot take more rows before a checkpoint covers those that they hold.
     full_sinks: AtomicUsize,
+    /// Sinks at other workers are full.
+    held_by_others: AtomicBool,
     /// A sink has requested a checkpoint, and none has been granted since.
     requested: AtomicBool,
     /// The longest time that a source waited for a grant since the last reading.
@@ -73,6 +76,7 @@ impl Control {
             none_done: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             full_sinks: AtomicUsize::new(0),
+            held_by_others: AtomicBool::new(false),
             requested: AtomicBool::new(false),
             grant_wait_ns: AtomicU64::new(0),
             waiting: Mutex::new(()),
@@ -141,15 +145,33 @@ impl Control {
 
     /// A sink is full, or has room again. While a sink is full, sources are held back.
     pub(crate) fn set_full(&self, full: bool) {
-        self.change(|| match full {
+        let before = self.change(|| match full {
             true => self.full_sinks.fetch_add(1, SeqCst),
             false => self.full_sinks.fetch_sub(1, SeqCst),
         });
+        if before == usize::from(!full) {
+            self.mail.send(FromTask::Full(self.incarnation, full));
+        }
+    }
+
+    /// Sinks at other workers are full and request a checkpoint, or none is full any more.
+    pub(crate) fn hold(&self, held: bool) {
+        self.change(|| {
+            self.requested.fetch_or(held, SeqCst);
+            self.held_by_others.store(held, SeqCst);
+        });
+    }
+
+    /// The list of the first task of the job that has found one. Waits for the coordinator's answer.
+    pub(crate) fn agree(&self, key: &str, list: Vec<String>) -> Result<Vec<String>> {
+        let (answer, answered) = channel();
+        self.mail.send(FromTask::Agree(self.incarnation, key.to_owned(), list, answer));
+        answered.recv().map_err(|_| Error::cancelled())
     }
 
     /// Whether sources are held back.
     pub(crate) fn is_held(&self) -> bool {
-        self.full_sinks.load(SeqCst) > 0
+        self.full_sinks.load(SeqCst) > 0 || self.held_by_others.load(SeqCst)
     }
 
     /// The checkpoint at the end of this epoch is given up. A sink that waits for it waits for the next one.

@@ -4,14 +4,14 @@
 //! next group while sources are in the middle of the last one. The cost of coordination is its work for a group, plus
 //! the time that a source waited for a grant nevertheless. The coordinator enlarges groups if that is too much.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, TaskId};
-use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Tasks};
+use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Report, Tasks};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::{Coordinator, Peers};
 use anabranch_state::{Store, TaskState};
@@ -19,13 +19,17 @@ use anabranch_state::{Store, TaskState};
 use crate::durable::resumes;
 use crate::job::{Committed, Shared};
 use crate::journal::{Journal, in_memory};
+use crate::messages::{FromWorker, Summary};
+use crate::remote::{RemoteWorker, Remotes};
 use crate::running::{END_MAX, NO_ANSWER};
 use crate::scribe;
 use crate::watch::{Awaited, SLOW, Watch};
-use crate::worker::{FromTask, FromWorker, Summary, WorkerShell};
+use crate::worker::{FromTask, WorkerShell};
 
 /// The worker in the coordinator's process.
-const HERE: Process = Process { worker: WorkerId(0), life: 1 };
+pub(crate) const HERE: Process = Process { worker: WorkerId(0), life: 1 };
+/// Orders that a worker in another process has not taken are sent again after this time.
+const REPEAT: Duration = Duration::from_secs(1);
 
 /// Messages to the coordinator. Tasks send a few per granted epoch, which bounds the number of waiting messages.
 pub(crate) enum Message {
@@ -38,6 +42,14 @@ pub(crate) enum Message {
     Stop,
     /// Ends the job at once, as a crash would, for this reason.
     Cancel(Error),
+    /// From a worker in another process.
+    Worker(Process, FromWorker),
+    /// Tasks can be placed at a worker in another process.
+    Joined(Box<RemoteWorker>),
+    /// A worker is silent, or its connection is broken: its tasks have failed.
+    Lost(Process, Error),
+    /// A worker sent its newest heartbeat then, by its clock.
+    Heard(Process, Nanos),
 }
 
 /// The log of a job with checkpoints, from which it can restart.
@@ -58,6 +70,10 @@ pub(crate) struct Shell {
     coordinator: Coordinator<TaskState>,
     peers: Peers<TaskState>,
     pub(crate) worker: WorkerShell,
+    /// Workers in other processes. `None`: all tasks are here.
+    remotes: Option<Remotes>,
+    /// An incarnation that waits for workers.
+    unplaced: Option<(Incarnation, Option<Checkpoint<TaskState>>)>,
     tasks: Tasks,
     messages: Receiver<Message>,
     /// How many messages were taken.
@@ -83,6 +99,8 @@ pub(crate) struct Shell {
     /// The longest time that a source waited for a grant since the last one.
     grant_wait_ns: u64,
     watch: Watch,
+    /// Tasks that had state to restore when their tables were open.
+    restoring: Vec<String>,
 }
 
 impl Shell {
@@ -90,7 +108,7 @@ impl Shell {
     pub(crate) fn new(
         coordinator: Coordinator<TaskState>,
         tasks: Tasks,
-        worker: WorkerShell,
+        (worker, remotes): (WorkerShell, Option<Remotes>),
         messages: Receiver<Message>,
         shared: Arc<Shared>,
         durable: Option<Durable>,
@@ -99,6 +117,8 @@ impl Shell {
             coordinator,
             peers: Peers::default(),
             worker,
+            remotes,
+            unplaced: None,
             tasks,
             messages,
             taken: 0,
@@ -117,6 +137,7 @@ impl Shell {
             last_grant: None,
             grant_wait_ns: 0,
             watch: Watch::default(),
+            restoring: Vec::new(),
         }
     }
 
@@ -131,10 +152,46 @@ impl Shell {
         self.settle();
     }
 
-    /// Every task goes to the worker in this process.
+    /// Chooses a worker for every task, which starts them; or waits for workers.
     fn place(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
-        let placement: BTreeMap<TaskId, Process> = self.tasks.all.iter().map(|task| (*task, HERE)).collect();
+        let placement = match &mut self.remotes {
+            None => self.tasks.all.iter().map(|task| (*task, HERE)).collect(),
+            Some(remotes) => match remotes.place(incarnation, &self.peers.placement(), &mut self.worker) {
+                Ok(placement) => placement,
+                Err(missing) => {
+                    if self.unplaced.replace((incarnation, from)).is_none() {
+                        self.shared.notify(missing);
+                    }
+                    return;
+                }
+            },
+        };
+        self.unplaced = None;
         self.peers.start(incarnation, from, &self.tasks, &placement);
+    }
+
+    /// Another worker is there: an incarnation that waits for one may begin.
+    fn joined(&mut self, worker: RemoteWorker) {
+        if let Some(remotes) = &mut self.remotes {
+            remotes.join(worker);
+        }
+        if let Some((incarnation, from)) = self.unplaced.clone() {
+            self.place(incarnation, from);
+        }
+    }
+
+    /// The tasks of a worker have failed, unless they had left.
+    fn lost(&mut self, process: Process, why: Error) {
+        let Some(remotes) = &mut self.remotes else { return };
+        remotes.leave(process);
+        self.shared.show_remote(process, None);
+        let incarnation = self.coordinator.incarnation();
+        let tasks = self.peers.unfinished(process);
+        let Some(first) = tasks.first().copied() else { return };
+        self.failed(incarnation, first, why);
+        let failed = [(first, Report::Failed { retry: true })];
+        let gone = tasks.into_iter().map(|task| (task, Report::Gone));
+        self.inputs.push_back(Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
     }
 
     /// Waits until the tables of an incarnation are open, or the job has ended.
@@ -223,6 +280,19 @@ impl Shell {
     fn message(&mut self, message: Message) {
         match message {
             Message::Task(message) => self.worker.task(message),
+            Message::Worker(process, message) => {
+                let awaits_answer = matches!(message, FromWorker::Summary(_));
+                self.heard(process, message);
+                if awaits_answer {
+                    self.tell(process);
+                }
+            }
+            Message::Joined(worker) => self.joined(*worker),
+            Message::Lost(process, why) => self.lost(process, why),
+            Message::Heard(process, sent) => {
+                self.remotes.iter_mut().for_each(|remotes| remotes.heard(process, sent));
+                self.tell(process);
+            }
             Message::Store(sequence, answer, error) => {
                 let was_slow = self.watch.done(Awaited::Log);
                 match &error {
@@ -250,8 +320,10 @@ impl Shell {
     }
 
     fn heard(&mut self, process: Process, message: FromWorker) {
+        let present = self.coordinator.incarnation();
         match message {
-            FromWorker::Summary(Summary { message, grant_wait_ns, dropped }) => {
+            FromWorker::Summary(summary) => {
+                let Summary { message, grant_wait_ns, dropped } = *summary;
                 self.grant_wait_ns = self.grant_wait_ns.max(grant_wait_ns);
                 if let Some(durable) = self.durable.as_ref().filter(|_| !dropped.is_empty()) {
                     // The scribe ends only after this.
@@ -261,16 +333,31 @@ impl Shell {
                 let reports = self.peers.heard(process, message);
                 self.inputs.push_back(Input::Tasks(incarnation, reports));
             }
-            FromWorker::Failed(incarnation, task, error) => self.failed(incarnation, task, error),
-            FromWorker::Opened(incarnation, restoring) if incarnation == self.coordinator.incarnation() => {
-                self.was_open = true;
+            FromWorker::Failed { incarnation, task, error } => self.failed(incarnation, task, error),
+            FromWorker::Opened { incarnation, restoring } if incarnation == present => {
+                let workers = self.peers.processes().len();
+                let opened = self.remotes.as_mut().map_or(1, |remotes| remotes.opened(process));
+                self.was_open |= opened == workers;
                 if !restoring.is_empty() {
                     self.watch.begin(Awaited::Restore, self.clock.now());
                 }
+                self.restoring.extend(restoring);
             }
-            FromWorker::Opened(..) => {}
             // The sink sees its commit.
             FromWorker::Checkpoint => self.inputs.push_back(Input::Checkpoint),
+            FromWorker::Full { incarnation, full } if incarnation == present => {
+                if let Some(remotes) = &mut self.remotes {
+                    remotes.full(process, full, &mut self.worker);
+                }
+            }
+            FromWorker::Agree { incarnation, key, list } if incarnation == present => {
+                if let Some(remotes) = &mut self.remotes {
+                    remotes.agree(process, key, list, &mut self.worker);
+                }
+            }
+            FromWorker::Notices(notices) => notices.into_iter().for_each(|notice| self.shared.notify(notice)),
+            FromWorker::Metrics(metrics) => self.shared.show_remote(process, Some(metrics)),
+            FromWorker::Opened { .. } | FromWorker::Full { .. } | FromWorker::Agree { .. } => {}
         }
     }
 
@@ -293,8 +380,8 @@ impl Shell {
     /// Gives the coordinator all inputs, and carries out the resulting commands.
     fn settle(&mut self) {
         loop {
-            if self.peers.has_news(HERE) {
-                self.tell(HERE);
+            for process in self.peers.with_news() {
+                self.tell(process);
             }
             while let Some(message) = self.worker.poll() {
                 self.heard(HERE, message);
@@ -308,11 +395,13 @@ impl Shell {
             }
         }
         if self.coordinator.phase() == Phase::Running && self.watch.done(Awaited::Restore) {
+            self.restoring.clear();
             self.shared.notify("the state of the job is restored");
         }
         self.shared.life.entered(self.coordinator.phase(), self.coordinator.incarnation(), self.stopping);
         // Stopping a job during a restart ends it at once. The next start resumes from the newest checkpoint.
-        let coming_back = matches!(self.coordinator.phase(), Phase::Pausing | Phase::Starting);
+        let phase = self.coordinator.phase();
+        let coming_back = matches!(phase, Phase::Pausing | Phase::Starting) || self.unplaced.is_some();
         if self.stopping && self.outcome.is_none() && coming_back {
             self.outcome = Some(Err(self.take_failure()));
         }
@@ -321,8 +410,14 @@ impl Shell {
     /// Sends a worker what it must hear.
     fn tell(&mut self, process: Process) {
         // Between two values of one process no message is lost.
-        let messages = self.peers.messages(process, None, self.clock.now(), Duration::MAX);
-        messages.into_iter().for_each(|message| self.worker.message(message));
+        let repeat = if process == HERE { Duration::MAX } else { REPEAT };
+        let heard = self.remotes.as_ref().and_then(|remotes| remotes.heard_at(process));
+        let messages = self.peers.messages(process, heard, self.clock.now(), repeat);
+        match &mut self.remotes {
+            _ if process == HERE => messages.into_iter().for_each(|message| self.worker.message(message)),
+            Some(remotes) => remotes.send(process, messages),
+            None => {}
+        }
     }
 
     fn carry_out(&mut self, command: Command<TaskState>) {
@@ -429,6 +524,7 @@ impl Shell {
         }
         self.last_grant = None;
         self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
+        self.restoring.clear();
         self.worker.retries_opening();
         self.place(incarnation, from);
     }
@@ -459,7 +555,9 @@ impl Shell {
         if let Some((_, failure)) = self.failure.take() {
             return failure;
         }
-        let restoring = self.worker.restoring();
+        let mut restoring = std::mem::take(&mut self.restoring);
+        // Of the tasks here it is known which have restored theirs.
+        restoring.retain(|task| self.remotes.is_some() || self.worker.restoring().contains(&task.as_str()));
         if !restoring.is_empty() {
             return Error::outside(format!("restoring state makes no progress in {}", restoring.join(", ")))
                 .remedy("check the place of the checkpoints, or allow more time ('checkpoint-timeout')");

@@ -9,6 +9,7 @@ use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Result, Rng};
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Config, Entry, Input, Owner, Tasks};
 use anabranch_state::{Savepoint, Store, TaskState};
+use serde::{Deserialize, Serialize};
 
 use crate::job_state::check;
 use crate::journal::{CheckpointId, Journal};
@@ -253,8 +254,8 @@ impl Checkpointing {
 const FORMER_NAMES_MAX: u64 = 8;
 
 /// The names that a job had before damaged checkpoints were skipped.
-#[derive(Clone, Debug)]
-pub(crate) struct FormerNames {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FormerNames {
     /// The first incarnation under the current name.
     since: Incarnation,
     /// The name in the checkpoint that the job resumes from, then the names that later incarnations may have had: their

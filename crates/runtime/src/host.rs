@@ -20,6 +20,8 @@ pub(crate) struct TaskHost {
     pub(crate) notices: Arc<Notices>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) agreed: Mutex<BTreeMap<String, Vec<String>>>,
+    /// There are tasks at other workers: the coordinator knows which list was found first.
+    pub(crate) asks: bool,
     /// Systems that do not answer.
     pub(crate) outages: Mutex<BTreeMap<String, Outage>>,
 }
@@ -55,7 +57,10 @@ impl Host for TaskHost {
         if let Some(list) = agreed.get(key) {
             return Ok(list.clone());
         }
-        let list = list()?;
+        let mut list = list()?;
+        if self.asks {
+            list = self.control.agree(key, list)?;
+        }
         agreed.insert(key.to_owned(), list.clone());
         Ok(list)
     }
@@ -110,6 +115,7 @@ mod tests {
             control: Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1),
             clock,
             agreed: Mutex::default(),
+            asks: false,
             outages: Mutex::default(),
         };
         for _ in 0..2 {

@@ -1,5 +1,6 @@
 //! A job as observers see it: started, watched, stopped, waited for.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,11 +9,12 @@ use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{
-    Clock, Epoch, Error, EventTime, Incarnation, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics,
+    Clock, Epoch, Error, EventTime, Incarnation, Nanos, Notices, Result, StageId, TaskCounters, TaskId, TaskMetrics,
 };
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::Owner;
+use anabranch_protocol::membership::Process;
 use anabranch_protocol::worker;
 
 use crate::coordinator::{Durable, Message, Shell};
@@ -20,7 +22,10 @@ use crate::durable::{Begun, Checkpointing, TakenOver, begin, begin_with};
 use crate::inbox::{Inbox, QueueStats};
 use crate::journal::in_memory;
 use crate::mailbox::Mailbox;
+use crate::messages::FromWorker;
+use crate::network::Endpoint;
 use crate::origin::Origin;
+use crate::remote::{RemoteWorker, Remotes};
 use crate::running::{Drive, no_thread, panicked};
 use crate::scribe::{self, Scribe};
 use crate::settings::{config, progress_interval, tasks};
@@ -42,6 +47,16 @@ pub struct JobHandle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) mailbox: Arc<Mailbox>,
     keeps_checkpoints: bool,
+}
+
+/// How a job uses workers in other processes.
+pub struct Workers {
+    /// Number of the job among all that these workers have.
+    pub job: u64,
+    /// Where the worker in this process listens to the others.
+    pub endpoint: Arc<Endpoint>,
+    /// Gets the job before its tasks are placed: from then on it must hear of workers and of what they say.
+    pub register: Box<dyn FnOnce(JobHandle)>,
 }
 
 /// What a finished job did.
@@ -89,6 +104,8 @@ pub(crate) struct Shared {
 
 struct State {
     tasks: Arc<[TaskView]>,
+    /// The last readings of tasks in other processes.
+    remote: BTreeMap<Process, Vec<TaskMetrics>>,
     restarts: Vec<String>,
     coordination: Coordination,
     /// Since when.
@@ -113,7 +130,8 @@ pub(crate) struct TaskView {
 impl Shared {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Shared> {
         let (tasks, coordination) = (Arc::from([]), Coordination::default());
-        let state = State { tasks, restarts: Vec::new(), coordination, ended: None, outcome: None };
+        let (remote, restarts) = (BTreeMap::new(), Vec::new());
+        let state = State { tasks, remote, restarts, coordination, ended: None, outcome: None };
         let (state, changed, notices) = (Mutex::new(state), Condvar::new(), Arc::default());
         Arc::new(Shared { started: clock.now(), clock, state, changed, notices, life: Life::default() })
     }
@@ -129,6 +147,24 @@ impl Shared {
     /// Replaces the tasks that observers see.
     pub(crate) fn show(&self, tasks: Arc<[TaskView]>) {
         self.lock().tasks = tasks;
+    }
+
+    /// Replaces what observers see of the tasks in another process. `None`: the process is lost.
+    pub(crate) fn show_remote(&self, process: Process, metrics: Option<Vec<TaskMetrics>>) {
+        let remote = &mut self.lock().remote;
+        match metrics {
+            Some(metrics) => remote.insert(process, metrics),
+            None => remote.remove(&process),
+        };
+    }
+
+    /// A reading of every task, in order of stages.
+    pub(crate) fn metrics(&self) -> Vec<TaskMetrics> {
+        let (now, tasks) = (self.clock.now(), self.tasks());
+        let mut metrics: Vec<TaskMetrics> = tasks.iter().map(|task| task.metrics(now)).collect();
+        metrics.extend(self.lock().remote.values().flatten().cloned());
+        metrics.sort_by_key(|metrics| metrics.task);
+        metrics
     }
 
     pub(crate) fn tasks(&self) -> Arc<[TaskView]> {
@@ -184,7 +220,6 @@ impl Job {
     /// newest checkpoint, takes checkpoints, and restarts its tasks from them after failures that may be temporary.
     /// Without, it starts from the beginning, leaves nothing, and ends with its first failure. A job without a
     /// checkpoint starts from `origin`, if there is one.
-    #[expect(clippy::needless_pass_by_value, reason = "callers have no further use for their handle of the clock")]
     pub fn start(
         plan: &Plan,
         connectors: &Connectors,
@@ -192,7 +227,21 @@ impl Job {
         checkpointing: Option<&Checkpointing>,
         origin: Option<&Origin>,
     ) -> Result<Job> {
-        let (handle, prepared) = prepare(plan, connectors, &clock, checkpointing, origin, Drive::Threads)?;
+        Job::start_at(plan, connectors, clock, checkpointing, origin, None)
+    }
+
+    /// Starts a plan as [`Job::start`] does, with its tasks at workers in other processes. Waits for them.
+    #[expect(clippy::needless_pass_by_value, reason = "callers have no further use for their handle of the clock")]
+    pub fn start_at(
+        plan: &Plan,
+        connectors: &Connectors,
+        clock: Arc<dyn Clock>,
+        checkpointing: Option<&Checkpointing>,
+        origin: Option<&Origin>,
+        workers: Option<Workers>,
+    ) -> Result<Job> {
+        let places = (checkpointing, origin);
+        let (handle, prepared) = prepare(plan, connectors, &clock, places, workers, Drive::Threads)?;
         let Some(Prepared { mut shell, scribe }) = prepared else {
             handle.shared.end(Ok(()));
             return Ok(Job { handle, had_ended: true });
@@ -257,8 +306,8 @@ pub(crate) fn prepare(
     plan: &Plan,
     connectors: &Connectors,
     clock: &Arc<dyn Clock>,
-    checkpointing: Option<&Checkpointing>,
-    origin: Option<&Origin>,
+    (checkpointing, origin): (Option<&Checkpointing>, Option<&Origin>),
+    workers: Option<Workers>,
     drive: Drive,
 ) -> Result<(JobHandle, Option<Prepared>)> {
     plan.check()?;
@@ -274,7 +323,7 @@ pub(crate) fn prepare(
         },
         None => None,
     };
-    let origin = origin.cloned();
+    let (origin, placement, peers) = (origin.cloned(), BTreeMap::new(), BTreeMap::new());
     let (coordinator, incarnation, from, deployment, log) = match taken {
         Some((checkpointing, taken)) => {
             let TakenOver { plan, coordinator, incarnation, from, commits, scribe, job, former, notices } = taken;
@@ -283,7 +332,8 @@ pub(crate) fn prepare(
             let store = checkpointing.store.clone();
             let checkpoints = Some(Checkpoints { store: store.clone(), job, former, progress_interval });
             // A process that has lost the job may disturb this one's commit while both open their sinks.
-            let deployment = Deployment { plan: Arc::new(plan), origin, checkpoints, retries_opening: commits };
+            let deployment =
+                Deployment { plan: Arc::new(plan), origin, checkpoints, retries_opening: commits, placement, peers };
             (coordinator, incarnation, from, deployment, Some((store, scribe)))
         }
         None => {
@@ -293,7 +343,7 @@ pub(crate) fn prepare(
                 return Err(Error::internal("a job without a log does not begin"));
             };
             let plan = Arc::new(begin_with(origin.as_ref(), plan)?);
-            let deployment = Deployment { plan, origin, checkpoints: None, retries_opening: false };
+            let deployment = Deployment { plan, origin, checkpoints: None, retries_opening: false, placement, peers };
             (coordinator, incarnation, from, deployment, None)
         }
     };
@@ -309,10 +359,33 @@ pub(crate) fn prepare(
     // The coordinator in the same process is never silent.
     let config = worker::Config { lease: Duration::MAX, ..worker::Config::default() };
     let seen = (Arc::clone(&handle.shared), mail);
-    let worker = WorkerShell::new(config, deployment, connectors.clone(), seen, drive);
-    let mut shell = Shell::new(coordinator, all, worker, received, Arc::clone(&handle.shared), durable);
+    let (mut remotes, mut network) = (None, None);
+    if let Some(Workers { job, endpoint, register }) = workers {
+        let here = stages_here(&deployment.plan, connectors)?;
+        remotes = Some(Remotes::new(Arc::clone(&deployment.plan), endpoint.address(), here));
+        network = Some((endpoint, job));
+        register(handle.clone());
+    }
+    let worker = WorkerShell::new(config, deployment, connectors.clone(), seen, network, drive);
+    let here = (worker, remotes);
+    let mut shell = Shell::new(coordinator, all, here, received, Arc::clone(&handle.shared), durable);
     shell.begin(incarnation, from);
     Ok((handle, Some(Prepared { shell, scribe })))
+}
+
+/// The stages whose tables are only in this process.
+fn stages_here(plan: &Plan, connectors: &Connectors) -> Result<BTreeSet<StageId>> {
+    let mut here = BTreeSet::new();
+    for stage in &plan.stages {
+        let source = stage.source.as_ref().map(|source| &source.connector);
+        let sink = stage.sink.as_ref().map(|sink| &sink.connector);
+        for spec in source.into_iter().chain(sink) {
+            if connectors.get(&spec.connector)?.is_of_process() {
+                here.insert(stage.id);
+            }
+        }
+    }
+    Ok(here)
 }
 
 impl JobHandle {
@@ -343,6 +416,26 @@ impl JobHandle {
         committed.recv().map_err(|_| Error::outside("the job ended before the checkpoint was complete"))
     }
 
+    /// A worker in another process has joined: tasks can be placed there.
+    pub fn joined(&self, worker: RemoteWorker) {
+        self.mailbox.send(Message::Joined(Box::new(worker)));
+    }
+
+    /// A worker is silent, has left, or its connection is broken.
+    pub fn lost(&self, process: Process, why: Error) {
+        self.mailbox.send(Message::Lost(process, why));
+    }
+
+    /// A worker sent its newest heartbeat then, by its clock.
+    pub fn heard(&self, process: Process, sent: Nanos) {
+        self.mailbox.send(Message::Heard(process, sent));
+    }
+
+    /// A worker's message has arrived.
+    pub fn from_worker(&self, process: Process, message: FromWorker) {
+        self.mailbox.send(Message::Worker(process, message));
+    }
+
     /// Waits until the job has ended, at most for `timeout`. Returns whether it has.
     #[must_use]
     pub fn wait_timeout(&self, timeout: Duration) -> bool {
@@ -353,8 +446,7 @@ impl JobHandle {
     /// A reading of every task, in order of stages.
     #[must_use]
     pub fn metrics(&self) -> Vec<TaskMetrics> {
-        let (now, tasks) = (self.shared.clock.now(), self.shared.tasks());
-        tasks.iter().map(|task| task.metrics(now)).collect()
+        self.shared.metrics()
     }
 
     /// Where the job is in its life, and its checkpoints in numbers.

@@ -23,11 +23,12 @@ mod outgoing;
 mod pool;
 mod returns;
 
+pub use anabranch_protocol::membership::WorkerId;
 pub use connection::Patience;
 pub use endpoint::Endpoint;
 pub(crate) use endpoint::Registration;
 pub use frame::{Encoded, FRAME_BYTES_MAX, Frame, HEADER_BYTES, decode, encode};
-pub use hello::{Greeting, Hello, WorkerId};
+pub use hello::{Greeting, Hello};
 pub use incoming::{Deliver, Incoming, IncomingChannel};
 pub(crate) use links::{Expected, Links};
 pub use outgoing::{Outgoing, OutgoingChannel};

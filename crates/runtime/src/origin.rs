@@ -68,6 +68,11 @@ impl Origin {
         }
     }
 
+    /// Where it is.
+    pub(crate) fn place(&self) -> &str {
+        self.store.place()
+    }
+
     /// The savepoint's unique identifier.
     pub(crate) fn id(&self) -> &str {
         &self.id

@@ -66,7 +66,7 @@ impl SteppedJob {
     /// Takes a job over and creates its tasks, as `Job::start` does. `None`: the job has ended before.
     pub fn start(parts: Parts<'_>) -> Result<Option<SteppedJob>> {
         let Parts { plan, connectors, clock, checkpointing, origin, tap } = parts;
-        let (handle, prepared) = prepare(plan, connectors, clock, checkpointing, origin, Drive::Steps)?;
+        let (handle, prepared) = prepare(plan, connectors, clock, (checkpointing, origin), None, Drive::Steps)?;
         let Some(Prepared { mut shell, scribe }) = prepared else { return Ok(None) };
         while !shell.was_open && shell.outcome.is_none() && shell.step() {}
         if shell.outcome.as_ref().is_some_and(Result::is_err) {

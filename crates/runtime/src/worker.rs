@@ -4,8 +4,9 @@
 //! values that it hands over.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
@@ -13,19 +14,22 @@ use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result
 use anabranch_operators::Connectors;
 use anabranch_protocol::Worker;
 use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks};
-use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase, ToCoordinator};
+use anabranch_protocol::membership::WorkerId;
+use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase};
 use anabranch_state::{Log, Store, TaskState};
 
 use crate::assembly::{Assembly, DurableParts, Life};
 use crate::durable::FormerNames;
 use crate::job::{Shared, TaskView};
 use crate::job_state::JobState;
+use crate::messages::{FromWorker, Summary};
+use crate::network::Endpoint;
 use crate::origin::Origin;
 use crate::recorder::Recorder;
-use crate::running::{Drive, Running};
+use crate::running::{Drive, Running, no_thread};
 use crate::wiring::Wiring;
 
-/// What tasks and the recorder report.
+/// What tasks, the recorder and the thread that connects report.
 pub(crate) enum FromTask {
     Report(Incarnation, TaskId, Report<TaskState>),
     Failed(Incarnation, TaskId, Error),
@@ -35,6 +39,12 @@ pub(crate) enum FromTask {
     Dropped(Incarnation, Vec<(Epoch, String)>),
     /// A sink requests a checkpoint.
     Checkpoint,
+    /// A sink is full, or none is any more.
+    Full(Incarnation, bool),
+    /// A task uses the list that the first task of the job has found, and waits for it.
+    Agree(Incarnation, String, Vec<String>, Sender<Vec<String>>),
+    /// The channels to other workers are there.
+    Connected(Incarnation, Result<Wiring>),
 }
 
 /// Where tasks send what they report: a few messages per granted epoch.
@@ -51,26 +61,6 @@ impl Mail for Unheard {
     fn send(&self, _message: FromTask) {}
 }
 
-/// What a worker tells the coordinator.
-pub(crate) enum FromWorker {
-    Summary(Summary),
-    /// Why a task has failed, before the summary that says that it has.
-    Failed(Incarnation, TaskId, Error),
-    /// The tables of all its tasks are open, and these tasks restore their state.
-    Opened(Incarnation, Vec<String>),
-    /// A sink requests a checkpoint.
-    Checkpoint,
-}
-
-/// A summary, and what has accumulated since the one before.
-pub(crate) struct Summary {
-    pub(crate) message: ToCoordinator<TaskState>,
-    /// The longest time that a source waited for a grant.
-    pub(crate) grant_wait_ns: u64,
-    /// See [`FromTask::Dropped`].
-    pub(crate) dropped: Vec<(Epoch, String)>,
-}
-
 /// What a worker must know of a job to start tasks of it.
 #[derive(Clone)]
 pub(crate) struct Deployment {
@@ -80,6 +70,9 @@ pub(crate) struct Deployment {
     pub(crate) checkpoints: Option<Checkpoints>,
     /// Whether a retry may help if a table cannot be opened.
     pub(crate) retries_opening: bool,
+    /// Which worker has which task, and where the workers listen. Empty: all tasks are here.
+    pub(crate) placement: BTreeMap<TaskId, WorkerId>,
+    pub(crate) peers: BTreeMap<WorkerId, SocketAddr>,
 }
 
 /// What a worker must know of a job that takes checkpoints.
@@ -102,7 +95,15 @@ pub(crate) struct WorkerShell {
     shared: Arc<Shared>,
     mail: Arc<dyn Mail>,
     drive: Drive,
+    /// Where other workers connect, and the number of the job there.
+    network: Option<(Arc<Endpoint>, u64)>,
+    /// Why the tasks that start next cannot be started.
+    refused: Option<Error>,
+    /// Tasks that start when the channels to other workers are there.
+    connecting: Option<Starting>,
     pub(crate) running: Option<Running>,
+    /// Tasks that wait for a list, by what it is of.
+    asking: BTreeMap<String, Vec<Sender<Vec<String>>>>,
     /// The tables of the tasks are open.
     is_open: bool,
     /// Tasks that restore their state, with their names for messages.
@@ -112,6 +113,13 @@ pub(crate) struct WorkerShell {
     outbox: VecDeque<FromWorker>,
 }
 
+/// An incarnation that starts.
+struct Starting {
+    incarnation: Incarnation,
+    tasks: Tasks,
+    from: Option<Checkpoint<TaskState>>,
+}
+
 impl WorkerShell {
     /// A worker without tasks. Their reports go to `mail`, and observers see them in `shared`.
     pub(crate) fn new(
@@ -119,6 +127,7 @@ impl WorkerShell {
         deployment: Deployment,
         connectors: Connectors,
         (shared, mail): (Arc<Shared>, Arc<dyn Mail>),
+        network: Option<(Arc<Endpoint>, u64)>,
         drive: Drive,
     ) -> WorkerShell {
         WorkerShell {
@@ -129,7 +138,11 @@ impl WorkerShell {
             shared,
             mail,
             drive,
+            network,
+            refused: None,
+            connecting: None,
             running: None,
+            asking: BTreeMap::new(),
             is_open: false,
             restoring: BTreeMap::new(),
             dropped: Vec::new(),
@@ -138,9 +151,44 @@ impl WorkerShell {
         }
     }
 
+    /// The tasks that start from now on are those of this deployment.
+    pub(crate) fn deploy(&mut self, deployment: Deployment) {
+        self.deployment = deployment;
+    }
+
+    /// The tasks that start next cannot be started, for this reason, if there is one.
+    pub(crate) fn refuse(&mut self, why: Option<Error>) {
+        self.refused = why;
+    }
+
     /// Tables of a later incarnation were open before: a retry may help if one cannot be opened.
     pub(crate) fn retries_opening(&mut self) {
         self.deployment.retries_opening = true;
+    }
+
+    /// What the tasks that start next are to know.
+    pub(crate) fn deployment(&self) -> &Deployment {
+        &self.deployment
+    }
+
+    /// A sink at another worker is full, or none is any more.
+    pub(crate) fn hold(&mut self, incarnation: Incarnation, held: bool) {
+        if let Some(running) = self.running.as_ref().filter(|_| incarnation == self.incarnation()) {
+            running.control.hold(held);
+        }
+    }
+
+    /// The list that the first task of the job has found.
+    pub(crate) fn agreed(&mut self, incarnation: Incarnation, key: &str, list: &[String]) {
+        if incarnation == self.incarnation() {
+            // A task that has ended meanwhile needs no answer.
+            let asking = self.asking.remove(key).unwrap_or_default();
+            asking.into_iter().for_each(|answer| drop(answer.send(list.to_vec())));
+        }
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.protocol.fence().incarnation
     }
 
     /// A message of the coordinator has arrived.
@@ -165,12 +213,18 @@ impl WorkerShell {
             }
             FromTask::Failed(incarnation, task, error) => self.failed(incarnation, task, error),
             FromTask::Opened(incarnation) => self.opened(incarnation),
-            FromTask::Dropped(incarnation, dropped) => {
-                if incarnation == self.protocol.fence().incarnation {
-                    self.dropped.extend(dropped);
-                }
+            FromTask::Dropped(incarnation, dropped) if incarnation == self.incarnation() => {
+                self.dropped.extend(dropped);
             }
+            FromTask::Dropped(..) => {}
             FromTask::Checkpoint => self.outbox.push_back(FromWorker::Checkpoint),
+            FromTask::Full(incarnation, full) => self.outbox.push_back(FromWorker::Full { incarnation, full }),
+            FromTask::Agree(incarnation, key, list, answer) if incarnation == self.incarnation() => {
+                self.asking.entry(key.clone()).or_default().push(answer);
+                self.outbox.push_back(FromWorker::Agree { incarnation, key, list });
+            }
+            FromTask::Agree(..) => {}
+            FromTask::Connected(incarnation, wiring) => self.connected(incarnation, wiring),
         }
     }
 
@@ -211,7 +265,8 @@ impl WorkerShell {
                         let control = self.running.as_ref().map(|running| &running.control);
                         let grant_wait_ns = control.map_or(0, |control| control.take_grant_wait_ns());
                         let dropped = std::mem::take(&mut self.dropped);
-                        self.outbox.push_back(FromWorker::Summary(Summary { message, grant_wait_ns, dropped }));
+                        let summary = Summary { message, grant_wait_ns, dropped };
+                        self.outbox.push_back(FromWorker::Summary(Box::new(summary)));
                     }
                 }
             }
@@ -222,7 +277,7 @@ impl WorkerShell {
         let by_checkpoint = self.deployment.checkpoints.is_some();
         let control = self.running.as_ref().map(|running| &running.control);
         match (order, control) {
-            (Order::Start { tasks, from }, _) => self.start(incarnation, &tasks, from.as_ref()),
+            (Order::Start { tasks, from }, _) => self.start(Starting { incarnation, tasks, from }),
             (Order::Grant { group, checkpoint, stop }, Some(control)) => {
                 if stop {
                     // A source that takes the grant then knows that this epoch is its last one.
@@ -237,35 +292,68 @@ impl WorkerShell {
             }
             (Order::AbortCheckpoint(epoch), Some(control)) => control.checkpoint_aborted(epoch),
             (Order::NoneDone, Some(control)) => control.set_none_done(),
-            (Order::Cancel, Some(_)) => self.running.iter().for_each(Running::cancel),
+            (Order::Cancel, _) => {
+                self.asking.clear();
+                self.running.iter().for_each(Running::cancel);
+                if let Some((endpoint, job)) = &self.network {
+                    endpoint.cancel(*job, incarnation);
+                }
+            }
             // With checkpoints, these decide what is done. Tasks that could not be started need no order.
             (Order::EpochDone(_), _) | (_, None) => {}
         }
     }
 
-    /// Starts tasks. If that is impossible, one of them has failed, and all are gone.
-    fn start(&mut self, incarnation: Incarnation, tasks: &Tasks, from: Option<&Checkpoint<TaskState>>) {
+    /// Starts tasks, once the channels to other workers are there.
+    fn start(&mut self, starting: Starting) {
         // Those of the incarnation before have ended.
         self.running = None;
         self.is_open = false;
+        self.asking.clear();
         self.restoring.clear();
         self.dropped.clear();
-        let Err(error) = self.try_start(incarnation, tasks, from) else { return };
-        if let Some(running) = &self.running {
-            running.cancel();
+        let incarnation = starting.incarnation;
+        if let Some(why) = self.refused.take() {
+            return self.start_with(&starting, Err(why));
         }
-        if let Some(first) = tasks.all.first() {
-            self.failed(incarnation, *first, error);
+        let Some((endpoint, job)) = self.network.clone().filter(|_| !self.deployment.placement.is_empty()) else {
+            let wiring = Wiring::local(&self.deployment.plan);
+            return self.start_with(&starting, wiring);
+        };
+        self.connecting = Some(starting);
+        let Deployment { plan, placement, peers, .. } = self.deployment.clone();
+        let mail = Arc::clone(&self.mail);
+        let connect = move || {
+            let wiring = Wiring::connect(&plan, (job, incarnation), &placement, &peers, &endpoint);
+            mail.send(FromTask::Connected(incarnation, wiring));
+        };
+        let thread = std::thread::Builder::new().name("connect".into()).spawn(connect);
+        if let Err(error) = thread {
+            self.connected(incarnation, Err(no_thread(&error)));
         }
-        self.inputs.extend(tasks.all.iter().map(|task| Input::Task(incarnation, *task, Report::Gone)));
     }
 
-    fn try_start(
-        &mut self,
-        incarnation: Incarnation,
-        tasks: &Tasks,
-        from: Option<&Checkpoint<TaskState>>,
-    ) -> Result<()> {
+    fn connected(&mut self, incarnation: Incarnation, wiring: Result<Wiring>) {
+        if let Some(starting) = self.connecting.take_if(|starting| starting.incarnation == incarnation) {
+            let is_wanted = self.protocol.phase() == Phase::Running;
+            self.start_with(&starting, if is_wanted { wiring } else { Err(Error::cancelled()) });
+        }
+    }
+
+    /// Starts tasks. If that is impossible, one of them has failed, and all are gone.
+    fn start_with(&mut self, starting: &Starting, wiring: Result<Wiring>) {
+        let Starting { incarnation, tasks, .. } = starting;
+        let Err(error) = wiring.and_then(|wiring| self.try_start(starting, wiring)) else { return };
+        self.running.iter().for_each(Running::cancel);
+        if let Some(first) = tasks.all.first().filter(|_| error.kind() != ErrorKind::Cancelled) {
+            self.failed(*incarnation, *first, error);
+        }
+        tasks.all.iter().for_each(|task| self.input(Input::Task(*incarnation, *task, Report::Gone)));
+    }
+
+    fn try_start(&mut self, starting: &Starting, wiring: Wiring) -> Result<()> {
+        let Starting { incarnation, tasks, from } = starting;
+        let (incarnation, from) = (*incarnation, from.as_ref());
         let Deployment { plan, origin, checkpoints, .. } = &self.deployment;
         let state = match (from, checkpoints, origin) {
             (Some(from), Some(checkpoints), _) => {
@@ -296,9 +384,10 @@ impl WorkerShell {
             }
         });
         let after = from.map_or(Epoch(0), |from| from.epoch);
-        let life = Life { incarnation, after, tasks: &tasks.all };
+        let asks = self.network.is_some();
+        let life = Life { incarnation, after, tasks: &tasks.all, asks };
         let reporting = (Arc::clone(&self.clock), Arc::clone(&self.shared.notices), Arc::clone(&self.mail));
-        let wiring = Arc::new(Wiring::local(plan)?);
+        let wiring = Arc::new(wiring);
         let channels = (Arc::clone(plan), Arc::clone(&wiring));
         let assembly = Assembly::new(channels, self.connectors.clone(), reporting, &life, durable);
         let views: Arc<[TaskView]> = tasks.all.iter().map(|task| assembly.view(*task)).collect();
@@ -320,7 +409,7 @@ impl WorkerShell {
         }
         self.is_open = true;
         let restoring = self.restoring.values().cloned().collect();
-        self.outbox.push_back(FromWorker::Opened(incarnation, restoring));
+        self.outbox.push_back(FromWorker::Opened { incarnation, restoring });
         let tasks = self.shared.tasks();
         let opened = tasks.first().map(|task| Input::Task(incarnation, task.id, Report::Restoring));
         let ready = tasks.iter().filter(|task| !task.restores).map(|task| task.id);
@@ -333,7 +422,7 @@ impl WorkerShell {
         // Damage does not go away. The next start resumes from an older checkpoint.
         let may_help = !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
         let retry = may_help && (self.is_open || self.deployment.retries_opening);
-        self.outbox.push_back(FromWorker::Failed(incarnation, task, error));
+        self.outbox.push_back(FromWorker::Failed { incarnation, task, error });
         self.input(Input::Task(incarnation, task, Report::Failed { retry }));
     }
 }

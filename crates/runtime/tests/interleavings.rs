@@ -65,6 +65,8 @@ mod worker {
         Opened(Incarnation),
         Dropped(Incarnation, Vec<(Epoch, String)>),
         Checkpoint,
+        Full(Incarnation, bool),
+        Agree(Incarnation, String, Vec<String>, std::sync::mpsc::Sender<Vec<String>>),
     }
 
     pub(crate) trait Mail: Send + Sync {

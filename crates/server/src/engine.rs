@@ -11,6 +11,7 @@ use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
 
 use crate::Job;
+use crate::cluster::LocalWorkers;
 use crate::http::Running;
 
 /// Plans and runs SQL in this process.
@@ -19,6 +20,8 @@ pub struct Engine {
     connectors: Connectors,
     clock: Arc<dyn Clock>,
     access: Access,
+    /// `None`: jobs run in this process.
+    workers: Option<u32>,
 }
 
 /// The caller's settings for a script, in addition to the script's own SET statements.
@@ -61,7 +64,8 @@ impl Engine {
     /// [`Engine::default`] has the standard connectors.
     #[must_use]
     pub fn new(connectors: Connectors) -> Self {
-        Engine { connectors, clock: Arc::new(SystemClock::new()), access: Access::from_environment() }
+        let (clock, access) = (Arc::new(SystemClock::new()), Access::from_environment());
+        Engine { connectors, clock, access, workers: None }
     }
 
     /// Replaces the access to object stores that the environment configures.
@@ -123,7 +127,10 @@ impl Engine {
         let options = plan.options.checkpoints.as_ref();
         let checkpointing = options.map(|options| self.checkpointing(plan, options)).transpose()?;
         let clock = Arc::clone(&self.clock);
-        let job = anabranch_runtime::Job::start(plan, &self.connectors, clock, checkpointing.as_ref(), origin)?;
+        let local = self.workers.map(|count| self.local_workers(plan, count)).transpose()?;
+        let workers = local.as_ref().and_then(LocalWorkers::workers);
+        let connectors = &self.connectors;
+        let job = anabranch_runtime::Job::start_at(plan, connectors, clock, checkpointing.as_ref(), origin, workers)?;
         let running = Running {
             plan: Arc::new(plan.clone()),
             clock: Arc::clone(&self.clock),
@@ -131,10 +138,27 @@ impl Engine {
             access: self.access.clone(),
             started_ms: self.clock.wall_ms(),
         };
-        Ok(Job::new(job, running))
+        Ok(Job::new(job, running, local))
     }
 
-    fn store(&self, plan: &Plan, options: &CheckpointOptions) -> Result<Store> {
+    /// Processes with a slot for each task of the widest stage.
+    fn local_workers(&self, plan: &Plan, count: u32) -> Result<LocalWorkers> {
+        let widest = plan.stages.iter().map(|stage| stage.parallelism).max().unwrap_or(1);
+        let program = std::env::current_exe();
+        let program = program.map_err(|error| Error::outside(format!("cannot find the own program: {error}")))?;
+        LocalWorkers::start(program, count, widest.div_ceil(count), Arc::clone(&self.clock))
+    }
+
+    /// Jobs run in this number of worker processes of this machine, which this program starts as its command `worker`.
+    pub fn set_workers(&mut self, count: u32) {
+        self.workers = Some(count);
+    }
+
+    pub(crate) fn connectors(&self) -> &Connectors {
+        &self.connectors
+    }
+
+    pub(crate) fn store(&self, plan: &Plan, options: &CheckpointOptions) -> Result<Store> {
         let store = Store::open(&options.directory, &self.access).map_err(|e| e.at("option 'checkpoint-directory'"))?;
         match &plan.options.state_directory {
             Some(directory) => store.with_copies(directory).map_err(|e| e.at("option 'state-directory'")),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anabranch_model::{Notices, Result, TaskMetrics};
 use anabranch_runtime::{Committed, Coordination, JobHandle, Status, Summary};
 
+use crate::cluster::LocalWorkers;
 use crate::http::{Embedded, EmbeddedJob, Listener, Running, Server};
 
 /// A job.
@@ -13,11 +14,13 @@ pub struct Job {
     job: anabranch_runtime::Job,
     handle: JobHandle,
     running: Arc<Running>,
+    /// They end after the job.
+    workers: Option<LocalWorkers>,
 }
 
 impl Job {
-    pub(crate) fn new(job: anabranch_runtime::Job, running: Running) -> Job {
-        Job { handle: job.handle(), job, running: Arc::new(running) }
+    pub(crate) fn new(job: anabranch_runtime::Job, running: Running, workers: Option<LocalWorkers>) -> Job {
+        Job { handle: job.handle(), job, running: Arc::new(running), workers }
     }
 
     /// Serves the job over HTTP until the server is dropped.
@@ -51,7 +54,9 @@ impl Job {
 
     /// Waits for the end of the job: all sources exhausted, the stop carried out, or a failure without restart.
     pub fn wait(self) -> Result<Summary> {
-        self.job.wait()
+        let outcome = self.job.wait();
+        drop(self.workers);
+        outcome
     }
 
     /// A reading of every task, in order of stages.

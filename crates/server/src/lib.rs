@@ -1,5 +1,6 @@
 //! The embedded engine: SQL text in, running jobs out, in one process without servers. A job may be served over HTTP.
 
+pub mod cluster;
 mod engine;
 pub mod http;
 mod job;

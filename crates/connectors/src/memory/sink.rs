@@ -45,6 +45,10 @@ impl MemorySink {
 }
 
 impl Connector for MemorySink {
+    fn is_of_process(&self) -> bool {
+        true
+    }
+
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         Options::new(spec).finish()?;
         Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema: None })

@@ -85,6 +85,10 @@ impl MemorySource {
 }
 
 impl Connector for MemorySource {
+    fn is_of_process(&self) -> bool {
+        true
+    }
+
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
         let schema = self.own_schema();
         if let Some(format) = self.format(spec)? {

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anabranch_model::{Epoch, Group, Incarnation, PlanVersion, TaskId};
+use serde::{Deserialize, Serialize};
 
 /// The tasks of a plan version.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tasks {
     /// Which version.
     pub version: PlanVersion,
@@ -22,7 +23,7 @@ pub struct Tasks {
 }
 
 /// A committed checkpoint: every task's snapshot at the end of one epoch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint<S> {
     /// The epoch that ended.
     pub epoch: Epoch,
@@ -31,7 +32,28 @@ pub struct Checkpoint<S> {
     /// The plan version whose tasks these are.
     pub version: PlanVersion,
     /// What each task acknowledged the checkpoint with.
+    #[serde(with = "pairs", bound(serialize = "S: Serialize", deserialize = "S: Deserialize<'de>"))]
     pub tasks: BTreeMap<TaskId, S>,
+}
+
+/// A map whose keys are not text, as a list of pairs.
+mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<K: Serialize, V: Serialize, T: Serializer>(
+        map: &BTreeMap<K, V>,
+        to: T,
+    ) -> Result<T::Ok, T::Error> {
+        to.collect_seq(map)
+    }
+
+    pub(super) fn deserialize<'a, K: Deserialize<'a> + Ord, V: Deserialize<'a>, D: Deserializer<'a>>(
+        from: D,
+    ) -> Result<BTreeMap<K, V>, D::Error> {
+        Ok(Vec::<(K, V)>::deserialize(from)?.into_iter().collect())
+    }
 }
 
 /// Identifies one coordinator process among all that ever serve the job: a number that the driver draws at random. It

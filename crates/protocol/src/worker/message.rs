@@ -4,15 +4,16 @@
 use std::time::Duration;
 
 use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
+use serde::{Deserialize, Serialize};
 
 use crate::coordinator::{Checkpoint, Report, Tasks};
 
 /// One reign of a coordinator over a job. A new term may adopt a running incarnation, or begin a newer one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Term(pub u64);
 
 /// What every message carries, so that its receiver can refuse older ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fence {
     /// The coordinator's term.
     pub term: Term,
@@ -72,7 +73,7 @@ pub enum Command<S> {
 }
 
 /// A message of a coordinator to one process of a worker.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FromCoordinator<S> {
     /// Who sends it, and for which tasks.
     pub fence: Fence,
@@ -86,7 +87,7 @@ pub struct FromCoordinator<S> {
 
 /// What the tasks must do. Each order states a fact that stays true, so repetitions change nothing. The coordinator repeats an
 /// order until a summary shows its effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order<S> {
     /// Start these tasks, each from its snapshot; sinks first make visible what the checkpoint holds.
     Start {
@@ -117,7 +118,7 @@ pub enum Order<S> {
 }
 
 /// A message of a worker to its coordinator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToCoordinator<S> {
     /// To whom, and of which tasks.
     pub fence: Fence,
@@ -126,7 +127,7 @@ pub struct ToCoordinator<S> {
 }
 
 /// What all tasks of a worker together have done. It replaces every summary with a lower number.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary<S> {
     /// Grows with each summary; a repetition has the number of what it repeats.
     pub number: u64,
@@ -158,7 +159,7 @@ pub struct Summary<S> {
 }
 
 /// The orders that a worker has taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orders {
     /// The last epoch of the last group that was passed on to tasks.
     pub granted: Epoch,
@@ -171,7 +172,7 @@ pub struct Orders {
 }
 
 /// The snapshots of a worker's tasks for one checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshots<S> {
     /// The epoch that ended.
     pub epoch: Epoch,

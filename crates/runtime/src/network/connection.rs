@@ -10,7 +10,9 @@ use std::time::Duration;
 use anabranch_model::{Error, Result};
 
 use super::frame::HEADER_BYTES;
-use super::hello::{WorkerId, broken, place_of};
+use anabranch_protocol::membership::WorkerId;
+
+use super::hello::{broken, place_of};
 use crate::running::no_thread;
 
 /// How long workers wait for each other.

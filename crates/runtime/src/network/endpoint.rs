@@ -9,7 +9,9 @@ use std::time::Duration;
 use anabranch_model::{Clock, Error, Incarnation, Nanos, Notices, Result};
 
 use super::connection::Patience;
-use super::hello::{Greeting, Hello, WorkerId};
+use anabranch_protocol::membership::WorkerId;
+
+use super::hello::{Greeting, Hello};
 use super::links::{Expected, Links};
 use crate::running::no_thread;
 

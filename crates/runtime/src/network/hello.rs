@@ -8,12 +8,12 @@
 //!         56  checksum of all before, then the token
 //! ```
 
-use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use anabranch_model::{Error, Incarnation, Result};
+use anabranch_protocol::membership::WorkerId;
 
 use super::frame::{HEADER_BYTES, is_sealed, seal};
 
@@ -26,16 +26,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const REASON_MAX: usize = 1024;
 /// Bytes of a token, at most.
 const TOKEN_MAX: usize = 256;
-
-/// A process that runs tasks of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct WorkerId(pub u32);
-
-impl fmt::Display for WorkerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "worker {}", self.0)
-    }
-}
 
 /// What the sender says first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,9 @@ use std::time::Duration;
 use anabranch_model::{Clock, Error, Nanos, Result};
 
 use super::connection::Patience;
-use super::hello::{Greeting, Hello, WorkerId};
+use anabranch_protocol::membership::WorkerId;
+
+use super::hello::{Greeting, Hello};
 use super::incoming::{Deliver, Incoming, IncomingChannel};
 use super::outgoing::{Outgoing, OutgoingChannel};
 

@@ -104,6 +104,7 @@ impl<'a> Worker<'a> {
             incarnation: Incarnation(1),
             after: Epoch(0),
             log: None,
+            asks: false,
             control: Arc::clone(&control),
             notices,
             clock: Arc::clone(clock),

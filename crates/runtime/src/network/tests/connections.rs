@@ -15,10 +15,11 @@ use arrow::array::{ArrayRef, AsArray as _, Int64Array, RecordBatch, StringArray}
 use arrow::datatypes::{Int64Type, SchemaRef};
 
 use super::super::frame::{Content, FRAME_BYTES_MAX, Frame, HEADER_BYTES, encode};
-use super::super::hello::{Greeting, Hello, WorkerId};
+use super::super::hello::{Greeting, Hello};
 use super::super::{Deliver, Incoming, IncomingChannel, Outgoing, Patience, Permit, Question};
 use super::greetings::{TOKEN, WAIT, in_thread, sockets};
 use super::{INCARNATION, bytes_of_frame, rows};
+use crate::network::WorkerId;
 
 /// Receives what a connection delivers.
 type Deliveries = Receiver<(usize, Envelope, Permit)>;

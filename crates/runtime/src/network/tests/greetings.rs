@@ -8,8 +8,9 @@ use std::time::Duration;
 use anabranch_model::Result;
 
 use super::super::frame::{HEADER_BYTES, seal};
-use super::super::hello::{Greeting, Hello, WorkerId};
+use super::super::hello::{Greeting, Hello};
 use super::INCARNATION;
+use crate::network::WorkerId;
 
 const HELLO: Hello = Hello { job: 9, incarnation: INCARNATION, from: WorkerId(1), to: WorkerId(2), channels: 3 };
 

@@ -1,0 +1,193 @@
+//! The tasks of one job at a worker whose coordinator is in another process: a thread that drives the worker's shell.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Error, Nanos, Result};
+use anabranch_operators::Connectors;
+use anabranch_protocol::worker::Config;
+use anabranch_state::Store;
+
+use crate::job::Shared;
+use crate::messages::{Deploy, DeployCheckpoints, FromWorker, ToWorker};
+use crate::network::Endpoint;
+use crate::origin::Origin;
+use crate::running::{Drive, no_thread};
+use crate::worker::{Checkpoints, Deployment, FromTask, Mail, WorkerShell};
+
+/// How often the coordinator gets a reading of the tasks.
+const METRICS: Duration = Duration::from_millis(500);
+
+/// What a worker's process provides for the tasks of all jobs.
+pub trait Premises: Send + Sync {
+    /// The place of a job's checkpoints.
+    fn checkpoints(&self, plan: &Plan) -> Result<Store>;
+
+    /// A savepoint.
+    fn savepoint(&self, place: &str) -> Result<Origin>;
+
+    /// Sends a message to the coordinator of a job. It never waits.
+    fn send(&self, job: u64, message: FromWorker);
+}
+
+enum Message {
+    Task(FromTask),
+    Coordinator(ToWorker),
+    End,
+}
+
+/// A job at this worker. Dropping it ends its tasks.
+pub struct HostedJob {
+    messages: Sender<Message>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Post(Sender<Message>);
+
+impl Mail for Post {
+    fn send(&self, message: FromTask) {
+        // The receiver is gone only when the job is over.
+        let _ = self.0.send(Message::Task(message));
+    }
+}
+
+struct Host {
+    job: u64,
+    config: Config,
+    connectors: Connectors,
+    shared: Arc<Shared>,
+    mail: Arc<dyn Mail>,
+    endpoint: Arc<Endpoint>,
+    premises: Arc<dyn Premises>,
+    messages: Receiver<Message>,
+    /// `None` until the first deployment.
+    shell: Option<WorkerShell>,
+    /// Number of the last notice that was sent.
+    noticed: u64,
+    /// When the tasks are read next.
+    read_at: Nanos,
+}
+
+impl HostedJob {
+    /// Waits for the tasks of a job. `lease` is how long they may run without a coordinator.
+    pub fn start(
+        job: u64,
+        lease: Duration,
+        connectors: Connectors,
+        endpoint: Arc<Endpoint>,
+        premises: Arc<dyn Premises>,
+    ) -> Result<HostedJob> {
+        let (sender, messages) = channel();
+        let shared = Shared::new(Arc::clone(endpoint.clock()));
+        let mail = Arc::new(Post(sender.clone()));
+        let config = Config { lease, ..Config::default() };
+        let read_at = endpoint.clock().now();
+        let (shell, noticed) = (None, 0);
+        let host =
+            Host { job, config, connectors, shared, mail, endpoint, premises, messages, shell, noticed, read_at };
+        let thread = std::thread::Builder::new().name("worker".into()).spawn(move || host.run());
+        Ok(HostedJob { messages: sender, thread: Some(thread.map_err(|error| no_thread(&error))?) })
+    }
+
+    /// A message of the job's coordinator has arrived.
+    pub fn send(&self, message: ToWorker) {
+        // The receiver is gone only after a panic, which has ended the tasks.
+        let _ = self.messages.send(Message::Coordinator(message));
+    }
+}
+
+impl Drop for HostedJob {
+    fn drop(&mut self) {
+        let _ = self.messages.send(Message::End);
+        // A panic has ended the tasks.
+        self.thread.take().map(JoinHandle::join).unwrap_or(Ok(())).unwrap_or_default();
+    }
+}
+
+impl Host {
+    fn run(mut self) {
+        let clock = self.shared.clock();
+        loop {
+            let deadline = self.shell.as_ref().and_then(WorkerShell::next_deadline);
+            let until = deadline.map_or(self.read_at, |deadline| deadline.min(self.read_at));
+            let received = self.messages.recv_timeout(until.after(clock.now()));
+            match (received, &mut self.shell) {
+                (Ok(Message::Task(message)), Some(shell)) => shell.task(message),
+                (Ok(Message::Coordinator(message)), _) => self.coordinator(message),
+                (Ok(Message::End) | Err(RecvTimeoutError::Disconnected), _) => break,
+                (Err(RecvTimeoutError::Timeout), Some(shell)) => shell.tick(),
+                (_, None) => {}
+            }
+            while let Some(message) = self.shell.as_mut().and_then(WorkerShell::poll) {
+                self.premises.send(self.job, message);
+            }
+            if clock.now() >= self.read_at {
+                self.read_at = clock.now().plus(METRICS);
+                self.read();
+            }
+        }
+        if let Some(mut shell) = self.shell.take() {
+            // The process may end, whatever its tasks wait for.
+            let _ = shell.end();
+        }
+    }
+
+    fn coordinator(&mut self, message: ToWorker) {
+        match (message, &mut self.shell) {
+            (ToWorker::Deploy(deploy), _) => self.deploy(*deploy),
+            (ToWorker::Protocol(message), Some(shell)) => shell.message(*message),
+            (ToWorker::Hold { incarnation, held }, Some(shell)) => shell.hold(incarnation, held),
+            (ToWorker::Agreed { incarnation, key, list }, Some(shell)) => shell.agreed(incarnation, &key, &list),
+            // Messages follow a deployment.
+            (_, None) => {}
+        }
+    }
+
+    fn deploy(&mut self, deploy: Deploy) {
+        let refused = deploy.plan.check().err();
+        let (deployment, error) = self.deployment(deploy);
+        let refused = refused.or(error);
+        let shell = self.shell.get_or_insert_with(|| {
+            let seen = (Arc::clone(&self.shared), Arc::clone(&self.mail));
+            let network = Some((Arc::clone(&self.endpoint), self.job));
+            let (config, connectors) = (self.config.clone(), self.connectors.clone());
+            WorkerShell::new(config, deployment.clone(), connectors, seen, network, Drive::Threads)
+        });
+        shell.deploy(deployment);
+        shell.refuse(refused);
+    }
+
+    /// What tasks are started with, and why they cannot be.
+    fn deployment(&self, deploy: Deploy) -> (Deployment, Option<Error>) {
+        let Deploy { plan, origin, checkpoints, retries_opening, placement, peers, .. } = deploy;
+        let mut refused = None;
+        let checkpoints = checkpoints.and_then(|of| {
+            let DeployCheckpoints { job, former, progress_interval } = of;
+            let store = self.premises.checkpoints(&plan).map_err(|error| refused = Some(error)).ok()?;
+            Some(Checkpoints { store, job, former, progress_interval })
+        });
+        let origin = origin.and_then(|place| {
+            let opened = self.premises.savepoint(&place);
+            opened.map_err(|error| refused = Some(error)).ok()
+        });
+        let (plan, placement) = (Arc::new(plan), placement.into_iter().collect());
+        (Deployment { plan, origin, checkpoints, retries_opening, placement, peers }, refused)
+    }
+
+    /// Sends what the coordinator shows to users.
+    fn read(&mut self) {
+        let notices = self.shared.notices.after(self.noticed);
+        if let Some(last) = notices.last() {
+            self.noticed = last.number;
+            let texts = notices.into_iter().map(|notice| notice.text).collect();
+            self.premises.send(self.job, FromWorker::Notices(texts));
+        }
+        let metrics = self.shared.metrics();
+        if !metrics.is_empty() {
+            self.premises.send(self.job, FromWorker::Metrics(metrics));
+        }
+    }
+}

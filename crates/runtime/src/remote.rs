@@ -1,0 +1,181 @@
+//! Workers in other processes as the coordinator of one job sees them: where its tasks are placed, and what it sends there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Incarnation, Nanos, StageId, TaskId};
+use anabranch_protocol::membership::{Member, Process, WorkerId};
+use anabranch_protocol::placement::{Former, Stage, place};
+use anabranch_protocol::worker::FromCoordinator;
+use anabranch_state::TaskState;
+
+use crate::coordinator::HERE;
+use crate::messages::{Deploy, DeployCheckpoints, ToWorker};
+use crate::worker::WorkerShell;
+
+/// Sends messages of one job to a worker in another process, in their order. It never waits.
+pub trait Link: Send + Sync {
+    /// Sends a message. If the connection is broken the message is dropped, and the worker is reported as lost.
+    fn send(&self, message: ToWorker);
+}
+
+/// A worker in another process.
+pub struct RemoteWorker {
+    /// The process and its slots.
+    pub member: Member,
+    /// Where it listens to other workers.
+    pub exchange: SocketAddr,
+    /// When it sent its newest heartbeat, by its clock.
+    pub heard: Nanos,
+    /// Sends to it.
+    pub link: Arc<dyn Link>,
+}
+
+/// The workers of one job.
+pub(crate) struct Remotes {
+    plan: Arc<Plan>,
+    /// Where the worker in this process listens to others.
+    exchange: SocketAddr,
+    /// Stages whose tables are only in this process.
+    here: BTreeSet<StageId>,
+    workers: BTreeMap<Process, RemoteWorker>,
+    incarnation: Incarnation,
+    /// Workers whose tasks have opened their tables.
+    opened: BTreeSet<Process>,
+    /// Workers with a sink that is full.
+    full: BTreeSet<Process>,
+    /// What the first tasks have found that asked.
+    agreed: BTreeMap<String, Vec<String>>,
+}
+
+impl Remotes {
+    /// No worker has joined yet. `here` are the stages that must run in this process.
+    pub(crate) fn new(plan: Arc<Plan>, exchange: SocketAddr, here: BTreeSet<StageId>) -> Remotes {
+        Remotes {
+            plan,
+            exchange,
+            here,
+            workers: BTreeMap::new(),
+            incarnation: Incarnation(0),
+            opened: BTreeSet::new(),
+            full: BTreeSet::new(),
+            agreed: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn join(&mut self, worker: RemoteWorker) {
+        self.workers.insert(worker.member.process, worker);
+    }
+
+    /// A worker sent its newest heartbeat then, by its clock.
+    pub(crate) fn heard(&mut self, process: Process, sent: Nanos) {
+        self.workers.get_mut(&process).into_iter().for_each(|worker| worker.heard = sent);
+    }
+
+    pub(crate) fn heard_at(&self, process: Process) -> Option<Nanos> {
+        self.workers.get(&process).map(|worker| worker.heard)
+    }
+
+    pub(crate) fn leave(&mut self, process: Process) {
+        self.workers.remove(&process);
+    }
+
+    /// Chooses a process for every task of an incarnation, and tells all of them what they must know before it starts. `Err`: what
+    /// is missing.
+    pub(crate) fn place(
+        &mut self,
+        incarnation: Incarnation,
+        former: &BTreeMap<TaskId, Process>,
+        here: &mut WorkerShell,
+    ) -> Result<BTreeMap<TaskId, Process>, String> {
+        let stages = self.plan.stages.iter().filter(|stage| !self.here.contains(&stage.id));
+        let stages: Vec<Stage> =
+            stages.map(|stage| Stage { id: stage.id, parallelism: stage.parallelism, label: None }).collect();
+        let former = Former { tasks: former.clone(), local: BTreeMap::new() };
+        let members = self.workers.values().map(|worker| &worker.member);
+        let mut placement = place(members, &stages, &former).map_err(|missing| {
+            let stage = &self.plan.stage(missing.stage).name;
+            format!(
+                "the job waits for workers: {} more slots are needed for {stage} ({})",
+                missing.slots, missing.stage
+            )
+        })?;
+        let of_stage = |stage: &StageId| {
+            let stage = *stage;
+            (0..self.plan.stage(stage).parallelism).map(move |index| (TaskId { stage, index }, HERE))
+        };
+        placement.extend(self.here.iter().flat_map(of_stage));
+        (self.incarnation, self.opened, self.full, self.agreed) = (incarnation, [].into(), [].into(), [].into());
+        self.deploy(&placement, here);
+        Ok(placement)
+    }
+
+    fn deploy(&self, placement: &BTreeMap<TaskId, Process>, here: &mut WorkerShell) {
+        let used: BTreeSet<Process> = placement.values().copied().collect();
+        let address = |process: &Process| match *process == HERE {
+            true => Some((HERE.worker, self.exchange)),
+            false => self.workers.get(process).map(|worker| (process.worker, worker.exchange)),
+        };
+        let peers: BTreeMap<WorkerId, SocketAddr> = used.iter().filter_map(address).collect();
+        let placement: BTreeMap<TaskId, WorkerId> =
+            placement.iter().map(|(task, process)| (*task, process.worker)).collect();
+        let mut deployment = here.deployment().clone();
+        deployment.placement.clone_from(&placement);
+        deployment.peers.clone_from(&peers);
+        let checkpoints = deployment.checkpoints.as_ref().map(|of| DeployCheckpoints {
+            job: of.job.clone(),
+            former: of.former.clone(),
+            progress_interval: of.progress_interval,
+        });
+        let deploy = Deploy {
+            incarnation: self.incarnation,
+            plan: (*deployment.plan).clone(),
+            origin: deployment.origin.as_ref().map(|origin| origin.place().to_owned()),
+            checkpoints,
+            retries_opening: deployment.retries_opening,
+            placement: placement.into_iter().collect(),
+            peers,
+        };
+        for worker in used.iter().filter_map(|process| self.workers.get(process)) {
+            worker.link.send(ToWorker::Deploy(Box::new(deploy.clone())));
+        }
+        here.deploy(deployment);
+    }
+
+    pub(crate) fn send(&self, process: Process, messages: Vec<FromCoordinator<TaskState>>) {
+        let Some(worker) = self.workers.get(&process) else { return };
+        messages.into_iter().for_each(|message| worker.link.send(ToWorker::Protocol(Box::new(message))));
+    }
+
+    /// The tables of a worker's tasks are open. Returns of how many workers they are.
+    pub(crate) fn opened(&mut self, process: Process) -> usize {
+        self.opened.insert(process);
+        self.opened.len()
+    }
+
+    /// A worker has a sink that is full, or none any more: the sources of the others are held back, or no longer.
+    pub(crate) fn full(&mut self, process: Process, full: bool, here: &mut WorkerShell) {
+        match full {
+            true => self.full.insert(process),
+            false => self.full.remove(&process),
+        };
+        let incarnation = self.incarnation;
+        let held = |other: Process| self.full.iter().any(|full| *full != other);
+        here.hold(incarnation, held(HERE));
+        for (other, worker) in &self.workers {
+            worker.link.send(ToWorker::Hold { incarnation, held: held(*other) });
+        }
+    }
+
+    /// A task has found a list: all tasks that ask use the one of the first.
+    pub(crate) fn agree(&mut self, process: Process, key: String, list: Vec<String>, here: &mut WorkerShell) {
+        let incarnation = self.incarnation;
+        let list = self.agreed.entry(key.clone()).or_insert(list).clone();
+        match self.workers.get(&process) {
+            Some(worker) => worker.link.send(ToWorker::Agreed { incarnation, key, list }),
+            None => here.agreed(incarnation, &key, &list),
+        }
+    }
+}

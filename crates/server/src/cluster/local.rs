@@ -1,0 +1,92 @@
+//! Workers as processes of this machine, for a job that is started here. A process that ends is started again.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, Result};
+use anabranch_runtime::{Workers, random_seed};
+
+use super::members::Cluster;
+
+/// How often ended processes are looked for.
+const LOOK: Duration = Duration::from_millis(100);
+/// Time that processes have to end.
+const END: Duration = Duration::from_secs(5);
+/// The environment of a worker's process has the secret of the cluster under this name.
+pub const TOKEN: &str = "ANABRANCH_TOKEN";
+
+/// Worker processes of this machine. Dropping it ends them.
+pub struct LocalWorkers {
+    cluster: Option<Cluster>,
+    ends: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LocalWorkers {
+    /// Starts this number of processes of the program, each with so many slots.
+    pub fn start(program: PathBuf, count: u32, slots: u32, clock: Arc<dyn Clock>) -> Result<LocalWorkers> {
+        let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        let token = format!("{:016x}{:016x}", random_seed(), random_seed());
+        let cluster = Cluster::listen(any, any, token.as_bytes(), clock)?;
+        let address = cluster.address().ok_or_else(|| Error::internal("a cluster does not listen"))?;
+        let start = move |number: u32| {
+            let mut command = Command::new(&program);
+            command.args(["worker", "--coordinator", &address.to_string(), "--slots", &slots.to_string()]);
+            command.args(["--name", &format!("local-{number}")]).env(TOKEN, &token);
+            // An interrupt of the terminal is for the coordinator, which lets the tasks end in order.
+            command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
+            let place =
+                |error| Error::outside(format!("cannot start a worker: {error}")).at(program.display().to_string());
+            command.spawn().map_err(place)
+        };
+        let children = (1..=count).map(&start).collect::<Result<Vec<Child>>>()?;
+        let (ends, ended) = channel();
+        let thread = std::thread::Builder::new().name("workers".into()).spawn(move || watch(children, &start, &ended));
+        let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
+        Ok(LocalWorkers { cluster: Some(cluster), ends: Some(ends), thread: Some(thread) })
+    }
+
+    /// For the job whose tasks run there.
+    #[must_use]
+    pub fn workers(&self) -> Option<Workers> {
+        self.cluster.as_ref().map(Cluster::workers)
+    }
+}
+
+impl Drop for LocalWorkers {
+    fn drop(&mut self) {
+        // First nobody starts processes again, then they are told to end.
+        self.ends = None;
+        self.cluster = None;
+        self.thread.take().map(JoinHandle::join).unwrap_or(Ok(())).unwrap_or_default();
+    }
+}
+
+/// Starts processes again until the sender of `ended` is gone, then waits for them, but not forever.
+fn watch(mut children: Vec<Child>, start: &dyn Fn(u32) -> Result<Child>, ended: &Receiver<()>) {
+    while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+        for (number, child) in (1..).zip(&mut children) {
+            if matches!(child.try_wait(), Ok(Some(_)))
+                && let Ok(next) = start(number)
+            {
+                *child = next;
+            }
+        }
+    }
+    let mut left = END;
+    while children.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) && !left.is_zero() {
+        std::thread::sleep(LOOK);
+        left = left.saturating_sub(LOOK);
+    }
+    for child in &mut children {
+        // It may have ended by itself.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}

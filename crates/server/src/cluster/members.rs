@@ -1,0 +1,237 @@
+//! The coordinator's process: which workers there are, and the messages between them and the jobs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, Nanos, Result};
+use anabranch_protocol::Membership;
+use anabranch_protocol::membership::{Config, Event as Change, Input, Member, Process, WorkerId};
+use anabranch_runtime::messages::{MESSAGES_VERSION, ToWorker};
+use anabranch_runtime::network::Endpoint;
+use anabranch_runtime::{JobHandle, Link, RemoteWorker, Workers, random_seed};
+
+use super::messages::{FromCluster, FromProcess};
+use crate::control::{Connection, Event, Incoming, Listener, Security};
+
+/// A worker that is silent for so long is lost.
+const SILENCE: Duration = Duration::from_secs(2);
+/// How often silence is looked for.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The workers of a coordinator's process. Dropping it ends them.
+pub struct Cluster {
+    shared: Arc<Shared>,
+    listener: Option<Listener>,
+    endpoint: Arc<Endpoint>,
+    ends: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+struct State {
+    membership: Membership,
+    /// The number of each name.
+    names: BTreeMap<String, WorkerId>,
+    workers: BTreeMap<Process, Known>,
+    jobs: BTreeMap<u64, JobHandle>,
+}
+
+/// A process that has introduced itself.
+struct Known {
+    name: String,
+    connection: Connection<FromCluster>,
+    member: Member,
+    /// Where it listens to other workers, once it does.
+    exchange: Option<SocketAddr>,
+    heard: Nanos,
+}
+
+struct JobLink {
+    job: u64,
+    connection: Connection<FromCluster>,
+}
+
+impl Link for JobLink {
+    fn send(&self, message: ToWorker) {
+        self.connection.send(&FromCluster::Job { job: self.job, message });
+    }
+}
+
+impl Cluster {
+    /// Listens for workers, which must know the token. Jobs of this process use `exchange` to reach them.
+    pub fn listen(address: SocketAddr, exchange: SocketAddr, token: &[u8], clock: Arc<dyn Clock>) -> Result<Cluster> {
+        let endpoint = Arc::new(Endpoint::listen(exchange, WorkerId(0), token, Arc::clone(&clock))?);
+        let config = Config { silence: SILENCE, ..Config::default() };
+        let state = State {
+            membership: Membership::new(config),
+            names: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+        };
+        let shared = Arc::new(Shared { clock, state: Mutex::new(state) });
+        let accepting = Arc::clone(&shared);
+        let security = Security::Plain { token: token.to_vec() };
+        let listener = Listener::bind(address, security, move |incoming| accepting.accept(incoming))?;
+        let (ends, ended) = channel();
+        let looking = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("members".into()).spawn(move || looking.look(&ended));
+        let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
+        Ok(Cluster { shared, listener: Some(listener), endpoint, ends: Some(ends), thread: Some(thread) })
+    }
+
+    /// Where workers connect.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.as_ref().map(Listener::address)
+    }
+
+    /// For a job whose tasks run at these workers.
+    #[must_use]
+    pub fn workers(&self) -> Workers {
+        let (job, shared) = (random_seed(), Arc::clone(&self.shared));
+        let register = Box::new(move |handle: JobHandle| {
+            let mut state = shared.lock();
+            state.workers.values().filter_map(|known| known.remote(job)).for_each(|worker| handle.joined(worker));
+            state.jobs.insert(job, handle);
+        });
+        Workers { job, endpoint: Arc::clone(&self.endpoint), register }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.listener = None;
+        for known in self.shared.lock().workers.values() {
+            known.connection.send(&FromCluster::End);
+        }
+        self.ends = None;
+        self.thread.take().map(JoinHandle::join).unwrap_or(Ok(())).unwrap_or_default();
+    }
+}
+
+impl Known {
+    /// The worker for a job, if tasks can be placed there.
+    fn remote(&self, job: u64) -> Option<RemoteWorker> {
+        let link = Arc::new(JobLink { job, connection: self.connection.clone() });
+        Some(RemoteWorker { member: self.member.clone(), exchange: self.exchange?, heard: self.heard, link })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self, ended: &Receiver<()>) {
+        while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            self.lock().member(self.clock.now(), Input::Tick, "is silent");
+        }
+    }
+
+    /// A process has connected. Its first message says which worker it is.
+    fn accept(self: &Arc<Self>, incoming: Incoming) {
+        let (shared, (sender, connection)) = (Arc::clone(self), channel::<Connection<FromCluster>>());
+        let mut known: Option<(Connection<FromCluster>, Process)> = None;
+        let started = incoming.start(move |event: Event<FromProcess>| match (event, &known) {
+            (Event::Message(FromProcess::Hello { version, release, name, life, slots, labels, pid: _ }), None) => {
+                let Ok(connection) = connection.recv() else { return };
+                if version != MESSAGES_VERSION {
+                    let own = env!("CARGO_PKG_VERSION");
+                    let why = format!("it is release {release}, the coordinator {own}: run the same on every machine");
+                    connection.send(&FromCluster::Refused { why });
+                    return;
+                }
+                let process = shared.lock().introduce(name, life, (slots, labels), &connection);
+                known = Some((connection, process));
+            }
+            (Event::Message(message), Some((_, process))) => {
+                shared.lock().message(shared.clock.now(), *process, message);
+            }
+            (Event::Message(_), None) => {}
+            (Event::Closed(why), Some((_, process))) => {
+                let why = why.map_or_else(|| "has closed its connection".to_owned(), |why| why.to_string());
+                shared.lock().member(shared.clock.now(), Input::Leave(*process), &why);
+            }
+            (Event::Closed(_), None) => {}
+        });
+        let _ = sender.send(started);
+    }
+}
+
+impl State {
+    fn introduce(
+        &mut self,
+        name: String,
+        life: u64,
+        (slots, labels): (u32, Vec<String>),
+        connection: &Connection<FromCluster>,
+    ) -> Process {
+        let next = WorkerId(self.names.len() as u32 + 1);
+        let worker = *self.names.entry(name.clone()).or_insert(next);
+        let process = Process { worker, life };
+        let labels: Arc<BTreeSet<String>> = Arc::new(labels.into_iter().collect());
+        let member = Member { process, slots, labels };
+        let known = Known { name, connection: connection.clone(), member, exchange: None, heard: Nanos(0) };
+        self.workers.insert(process, known);
+        connection.send(&FromCluster::Welcome { worker, silence: SILENCE });
+        process
+    }
+
+    fn message(&mut self, now: Nanos, process: Process, message: FromProcess) {
+        match message {
+            FromProcess::Hello { .. } => {}
+            FromProcess::Ready { exchange, sent } => {
+                if let Some(known) = self.workers.get_mut(&process) {
+                    known.exchange = Some(exchange);
+                }
+                self.beat(now, process, sent);
+            }
+            FromProcess::Beat { sent } => self.beat(now, process, sent),
+            FromProcess::Job { job, message } => {
+                if let Some(job) = self.jobs.get(&job) {
+                    job.from_worker(process, message);
+                }
+            }
+            FromProcess::Leave => self.member(now, Input::Leave(process), "has left"),
+        }
+    }
+
+    fn beat(&mut self, now: Nanos, process: Process, sent: Nanos) {
+        let Some(known) = self.workers.get_mut(&process).filter(|known| known.exchange.is_some()) else { return };
+        known.heard = sent;
+        let member = known.member.clone();
+        self.member(now, Input::Heartbeat { member, sent }, "was replaced");
+        self.jobs.values().for_each(|job| job.heard(process, sent));
+    }
+
+    /// Gives an input to the membership, and tells the jobs what follows. `why` is the reason if a worker is lost.
+    fn member(&mut self, now: Nanos, input: Input, why: &str) {
+        self.membership.handle(now, input);
+        while let Some(change) = self.membership.poll() {
+            match change {
+                Change::Joined(process) => {
+                    let Some(known) = self.workers.get(&process) else { continue };
+                    for (number, job) in &self.jobs {
+                        known.remote(*number).into_iter().for_each(|worker| job.joined(worker));
+                    }
+                }
+                Change::Lost(process) => {
+                    let Some(known) = self.workers.remove(&process) else { continue };
+                    known.connection.close();
+                    for job in self.jobs.values() {
+                        job.lost(process, Error::outside(format!("worker {} is lost: it {why}", known.name)));
+                    }
+                }
+                Change::Drained(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a worker's process and the coordinator's tell each other.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anabranch_model::Nanos;
+use anabranch_protocol::membership::WorkerId;
+use anabranch_runtime::messages::{FromWorker, ToWorker};
+use serde::{Deserialize, Serialize};
+
+/// From a worker's process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FromProcess {
+    /// The first message.
+    Hello {
+        /// [`MESSAGES_VERSION`](anabranch_runtime::messages::MESSAGES_VERSION) of the process.
+        version: u32,
+        /// The release of the process.
+        release: String,
+        /// The worker's name.
+        name: String,
+        /// When the process began, in nanoseconds since 1970: a later process under the same name has a higher number.
+        life: u64,
+        /// How many tasks of one stage it may have.
+        slots: u32,
+        /// What distinguishes it.
+        labels: Vec<String>,
+        /// Number of the process in its operating system.
+        pid: u32,
+    },
+    /// The process listens to other workers here: tasks can be placed at it.
+    Ready {
+        /// Where.
+        exchange: SocketAddr,
+        /// When this was sent, by the clock of the process.
+        sent: Nanos,
+    },
+    /// The process lives.
+    Beat {
+        /// When this was sent, by the clock of the process.
+        sent: Nanos,
+    },
+    /// Of a job's tasks.
+    Job {
+        /// Its number.
+        job: u64,
+        /// The message.
+        message: FromWorker,
+    },
+    /// The process ends in order.
+    Leave,
+}
+
+/// From the coordinator's process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum FromCluster {
+    /// The worker is known.
+    Welcome {
+        /// Under this number.
+        worker: WorkerId,
+        /// A worker that is silent for so long is lost. Its tasks end when the coordinator is.
+        silence: Duration,
+    },
+    /// The worker cannot join, for this reason.
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// For a job's tasks.
+    Job {
+        /// Its number.
+        job: u64,
+        /// The message.
+        message: ToWorker,
+    },
+    /// A job is over.
+    Forget {
+        /// Its number.
+        job: u64,
+    },
+    /// The process is not needed any more.
+    End,
+}
