@@ -55,9 +55,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         Display::Live => engine(results.clone()),
         _ => engine(output.clone()),
     };
-    if let Some(workers) = arguments.workers {
-        engine.set_workers(workers);
-    }
+    arguments.workers.into_iter().for_each(|workers| engine.set_workers(workers));
     let planned = engine
         .plan(&sql, &settings(&arguments.settings, &arguments.tables))
         .map_err(|e| Failure::planning(&e, &sql))?;

@@ -4,6 +4,8 @@
 //! next group while sources are in the middle of the last one. The cost of coordination is its work for a group, plus
 //! the time that a source waited for a grant nevertheless. The coordinator enlarges groups if that is too much.
 
+mod workers;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -11,18 +13,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, TaskId};
-use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Report, Tasks};
+use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Tasks};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::{Coordinator, Peers};
 use anabranch_state::{Store, TaskState};
 
 use crate::durable::resumes;
-use crate::job::{Committed, Shared};
+use crate::job::Committed;
 use crate::journal::{Journal, in_memory};
-use crate::messages::{FromWorker, Summary};
+use crate::messages::FromWorker;
 use crate::remote::{RemoteWorker, Remotes};
 use crate::running::{END_MAX, NO_ANSWER};
 use crate::scribe;
+use crate::shared::Shared;
 use crate::watch::{Awaited, SLOW, Watch};
 use crate::worker::{FromTask, WorkerShell};
 
@@ -152,48 +155,6 @@ impl Shell {
         self.settle();
     }
 
-    /// Chooses a worker for every task, which starts them; or waits for workers.
-    fn place(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
-        let placement = match &mut self.remotes {
-            None => self.tasks.all.iter().map(|task| (*task, HERE)).collect(),
-            Some(remotes) => match remotes.place(incarnation, &self.peers.placement(), &mut self.worker) {
-                Ok(placement) => placement,
-                Err(missing) => {
-                    if self.unplaced.replace((incarnation, from)).is_none() {
-                        self.shared.notify(missing);
-                    }
-                    return;
-                }
-            },
-        };
-        self.unplaced = None;
-        self.peers.start(incarnation, from, &self.tasks, &placement);
-    }
-
-    /// Another worker is there: an incarnation that waits for one may begin.
-    fn joined(&mut self, worker: RemoteWorker) {
-        if let Some(remotes) = &mut self.remotes {
-            remotes.join(worker);
-        }
-        if let Some((incarnation, from)) = self.unplaced.clone() {
-            self.place(incarnation, from);
-        }
-    }
-
-    /// The tasks of a worker have failed, unless they had left.
-    fn lost(&mut self, process: Process, why: Error) {
-        let Some(remotes) = &mut self.remotes else { return };
-        remotes.leave(process);
-        self.shared.show_remote(process, None);
-        let incarnation = self.coordinator.incarnation();
-        let tasks = self.peers.unfinished(process);
-        let Some(first) = tasks.first().copied() else { return };
-        self.failed(incarnation, first, why);
-        let failed = [(first, Report::Failed { retry: true })];
-        let gone = tasks.into_iter().map(|task| (task, Report::Gone));
-        self.inputs.push_back(Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
-    }
-
     /// Waits until the tables of an incarnation are open, or the job has ended.
     pub(crate) fn wait_open(&mut self) {
         while !self.was_open && self.outcome.is_none() {
@@ -319,48 +280,6 @@ impl Shell {
         }
     }
 
-    fn heard(&mut self, process: Process, message: FromWorker) {
-        let present = self.coordinator.incarnation();
-        match message {
-            FromWorker::Summary(summary) => {
-                let Summary { message, grant_wait_ns, dropped } = *summary;
-                self.grant_wait_ns = self.grant_wait_ns.max(grant_wait_ns);
-                if let Some(durable) = self.durable.as_ref().filter(|_| !dropped.is_empty()) {
-                    // The scribe ends only after this.
-                    let _ = durable.scribe.send(scribe::Task::Dropped(dropped));
-                }
-                let incarnation = message.fence.incarnation;
-                let reports = self.peers.heard(process, message);
-                self.inputs.push_back(Input::Tasks(incarnation, reports));
-            }
-            FromWorker::Failed { incarnation, task, error } => self.failed(incarnation, task, error),
-            FromWorker::Opened { incarnation, restoring } if incarnation == present => {
-                let workers = self.peers.processes().len();
-                let opened = self.remotes.as_mut().map_or(1, |remotes| remotes.opened(process));
-                self.was_open |= opened == workers;
-                if !restoring.is_empty() {
-                    self.watch.begin(Awaited::Restore, self.clock.now());
-                }
-                self.restoring.extend(restoring);
-            }
-            // The sink sees its commit.
-            FromWorker::Checkpoint => self.inputs.push_back(Input::Checkpoint),
-            FromWorker::Full { incarnation, full } if incarnation == present => {
-                if let Some(remotes) = &mut self.remotes {
-                    remotes.full(process, full, &mut self.worker);
-                }
-            }
-            FromWorker::Agree { incarnation, key, list } if incarnation == present => {
-                if let Some(remotes) = &mut self.remotes {
-                    remotes.agree(process, key, list, &mut self.worker);
-                }
-            }
-            FromWorker::Notices(notices) => notices.into_iter().for_each(|notice| self.shared.notify(notice)),
-            FromWorker::Metrics(metrics) => self.shared.show_remote(process, Some(metrics)),
-            FromWorker::Opened { .. } | FromWorker::Full { .. } | FromWorker::Agree { .. } => {}
-        }
-    }
-
     fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error) {
         if incarnation != self.coordinator.incarnation() {
             return;
@@ -404,19 +323,6 @@ impl Shell {
         let coming_back = matches!(phase, Phase::Pausing | Phase::Starting) || self.unplaced.is_some();
         if self.stopping && self.outcome.is_none() && coming_back {
             self.outcome = Some(Err(self.take_failure()));
-        }
-    }
-
-    /// Sends a worker what it must hear.
-    fn tell(&mut self, process: Process) {
-        // Between two values of one process no message is lost.
-        let repeat = if process == HERE { Duration::MAX } else { REPEAT };
-        let heard = self.remotes.as_ref().and_then(|remotes| remotes.heard_at(process));
-        let messages = self.peers.messages(process, heard, self.clock.now(), repeat);
-        match &mut self.remotes {
-            _ if process == HERE => messages.into_iter().for_each(|message| self.worker.message(message)),
-            Some(remotes) => remotes.send(process, messages),
-            None => {}
         }
     }
 

@@ -11,11 +11,11 @@ use anabranch_operators::Connectors;
 use anabranch_protocol::worker::Config;
 use anabranch_state::Store;
 
-use crate::job::Shared;
 use crate::messages::{Deploy, DeployCheckpoints, FromWorker, ToWorker};
 use crate::network::Endpoint;
 use crate::origin::Origin;
 use crate::running::{Drive, no_thread};
+use crate::shared::Shared;
 use crate::worker::{Checkpoints, Deployment, FromTask, Mail, WorkerShell};
 
 /// How often the coordinator gets a reading of the tasks.

@@ -35,6 +35,7 @@ mod requests;
 mod running;
 mod scribe;
 mod settings;
+mod shared;
 mod snapshot;
 mod source_task;
 mod source_time;

@@ -5,8 +5,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::coordinator::{Message, Shell};
-use crate::job::Shared;
 use crate::running::{no_thread, panicked};
+use crate::shared::Shared;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use crate::sync::mpsc::Sender;
 use crate::sync::thread::{Builder, JoinHandle};

@@ -13,8 +13,8 @@ use anabranch_protocol::coordinator::Report;
 
 use crate::assembly::Assembly;
 use crate::control::Control;
-use crate::job::TaskView;
 use crate::recorder::Recorder;
+use crate::shared::TaskView;
 use crate::snapshot::Snapshot;
 use crate::stepped::Stepped;
 use crate::streaming;

@@ -19,14 +19,15 @@ use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order,
 use anabranch_state::{Log, Store, TaskState};
 
 use crate::assembly::{Assembly, DurableParts, Life};
+use crate::coordinator::HERE;
 use crate::durable::FormerNames;
-use crate::job::{Shared, TaskView};
 use crate::job_state::JobState;
 use crate::messages::{FromWorker, Summary};
 use crate::network::Endpoint;
 use crate::origin::Origin;
 use crate::recorder::Recorder;
 use crate::running::{Drive, Running, no_thread};
+use crate::shared::{Shared, TaskView};
 use crate::wiring::Wiring;
 
 /// What tasks, the recorder and the thread that connects report.
@@ -187,6 +188,11 @@ impl WorkerShell {
         }
     }
 
+    /// Whether the coordinator is in another process.
+    fn is_remote(&self) -> bool {
+        self.network.as_ref().is_some_and(|(endpoint, _)| endpoint.worker() != HERE.worker)
+    }
+
     fn incarnation(&self) -> Incarnation {
         self.protocol.fence().incarnation
     }
@@ -262,6 +268,10 @@ impl WorkerShell {
                 match command {
                     Command::Tasks(incarnation, order) => self.order(incarnation, order),
                     Command::Send(message) => {
+                        if message.summary.gone && self.is_remote() {
+                            // The last reading of the tasks is not missing at the end.
+                            self.outbox.push_back(FromWorker::Metrics(self.shared.metrics()));
+                        }
                         let control = self.running.as_ref().map(|running| &running.control);
                         let grant_wait_ns = control.map_or(0, |control| control.take_grant_wait_ns());
                         let dropped = std::mem::take(&mut self.dropped);

@@ -79,7 +79,7 @@ mod hold_back {
     pub(crate) struct Foremost(());
 }
 
-mod job {
+mod shared {
     use anabranch_model::Result;
 
     use crate::sync::Mutex;
@@ -118,8 +118,8 @@ use anabranch_model::{Envelope, Epoch, Error, EventTime, Group, Incarnation, Man
 use control::Control;
 use coordinator::{Message, Shell};
 use inbox::{Inbox, Received};
-use job::Shared;
 use mailbox::Mailbox;
+use shared::Shared;
 use sync::{Arc, thread};
 
 /// Schedules of each test. Some tens are enough to find the bugs that the tests are for.

@@ -1,0 +1,194 @@
+//! What observers see of a job: its tasks, notices and restarts, and how it has ended.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anabranch_model::{Clock, EventTime, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics};
+use anabranch_protocol::membership::Process;
+
+use crate::inbox::{Inbox, QueueStats};
+use crate::job::Coordination;
+use crate::status::Life;
+
+/// How many failures with a restart are kept for the user: the newest ones.
+const RESTARTS_TOLD: usize = 100;
+
+/// What the parts of a job show of it.
+pub(crate) struct Shared {
+    clock: Arc<dyn Clock>,
+    started: Nanos,
+    state: Mutex<State>,
+    changed: Condvar,
+    pub(crate) notices: Arc<Notices>,
+    pub(crate) life: Life,
+}
+
+struct State {
+    tasks: Arc<[TaskView]>,
+    /// The last readings of tasks in other processes.
+    remote: BTreeMap<Process, Vec<TaskMetrics>>,
+    restarts: Vec<String>,
+    coordination: Coordination,
+    /// Since when.
+    ended: Option<Nanos>,
+    /// How the job has ended, until the result is taken.
+    outcome: Option<Result<()>>,
+}
+
+/// A task as observers see it.
+pub(crate) struct TaskView {
+    pub(crate) id: TaskId,
+    pub(crate) stage_name: String,
+    pub(crate) is_source: bool,
+    pub(crate) is_sink: bool,
+    /// It has state to restore before it has started.
+    pub(crate) restores: bool,
+    pub(crate) keeps_windows: bool,
+    pub(crate) counters: Arc<TaskCounters>,
+    pub(crate) inbox: Option<Arc<Inbox>>,
+}
+
+impl Shared {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Shared> {
+        let (tasks, coordination) = (Arc::from([]), Coordination::default());
+        let (remote, restarts) = (BTreeMap::new(), Vec::new());
+        let state = State { tasks, remote, restarts, coordination, ended: None, outcome: None };
+        let (state, changed, notices) = (Mutex::new(state), Condvar::new(), Arc::default());
+        Arc::new(Shared { started: clock.now(), clock, state, changed, notices, life: Life::default() })
+    }
+
+    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the tasks that observers see.
+    pub(crate) fn show(&self, tasks: Arc<[TaskView]>) {
+        self.lock().tasks = tasks;
+    }
+
+    /// Replaces what observers see of the tasks in another process. `None`: the process is lost.
+    pub(crate) fn show_remote(&self, process: Process, metrics: Option<Vec<TaskMetrics>>) {
+        let remote = &mut self.lock().remote;
+        match metrics {
+            Some(metrics) => remote.insert(process, metrics),
+            None => remote.remove(&process),
+        };
+    }
+
+    /// A reading of every task, in order of stages.
+    pub(crate) fn metrics(&self) -> Vec<TaskMetrics> {
+        let (now, tasks) = (self.clock.now(), self.tasks());
+        let mut metrics: Vec<TaskMetrics> = tasks.iter().map(|task| task.metrics(now)).collect();
+        metrics.extend(self.lock().remote.values().flatten().cloned());
+        metrics.sort_by_key(|metrics| metrics.task);
+        metrics
+    }
+
+    pub(crate) fn tasks(&self) -> Arc<[TaskView]> {
+        Arc::clone(&self.lock().tasks)
+    }
+
+    /// A group was granted.
+    pub(crate) fn granted(&self, group_epochs: u64, overhead: Option<f64>) {
+        let coordination = &mut self.lock().coordination;
+        *coordination = Coordination { groups: coordination.groups + 1, group_epochs, overhead };
+    }
+
+    /// Notifies the user while the job runs.
+    pub(crate) fn notify(&self, text: impl Into<String>) {
+        self.notices.report(self.clock.now(), text);
+    }
+
+    /// The tasks are restarted after this failure.
+    pub(crate) fn restarted(&self, failure: String) {
+        self.notify(format!("the job restarted after: {failure}"));
+        self.life.restarted();
+        let mut state = self.lock();
+        if state.restarts.len() == RESTARTS_TOLD {
+            state.restarts.remove(0);
+        }
+        state.restarts.push(failure);
+    }
+
+    /// The job has ended: no task runs any more.
+    pub(crate) fn end(&self, outcome: Result<()>) {
+        self.life.ended(&outcome);
+        let mut state = self.lock();
+        state.ended = Some(self.clock.now());
+        state.outcome = Some(outcome);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Waits until the job has ended, at most for `timeout`. Returns whether it has.
+    pub(crate) fn wait_timeout(&self, timeout: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout, |state| state.ended.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.ended.is_some()
+    }
+
+    pub(crate) fn coordination(&self) -> Coordination {
+        self.lock().coordination
+    }
+
+    pub(crate) fn restarts(&self) -> Vec<String> {
+        self.lock().restarts.clone()
+    }
+
+    /// Waits for the end. Returns how long the job ran, and how it ended, unless the result was taken before.
+    pub(crate) fn wait(&self) -> (Duration, Option<Result<()>>) {
+        let mut state = self.lock();
+        loop {
+            match state.ended {
+                Some(ended) => return (ended.after(self.started), state.outcome.take()),
+                None => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+impl TaskView {
+    /// The task's name in messages.
+    pub(crate) fn place(&self) -> String {
+        format!("{} task {} ({})", self.id.stage, self.id.index, self.stage_name)
+    }
+
+    fn metrics(&self, now: Nanos) -> TaskMetrics {
+        let queue = self.inbox.as_ref().map_or(QueueStats::default(), |inbox| inbox.stats(now));
+        let counters = &self.counters;
+        TaskMetrics {
+            at: now,
+            task: self.id,
+            stage_name: self.stage_name.clone(),
+            is_source: self.is_source,
+            is_sink: self.is_sink,
+            keeps_windows: self.keeps_windows,
+            thread: Some(counters.thread.load(Relaxed)).filter(|thread| *thread != 0),
+            is_prepared: counters.is_prepared.load(Relaxed),
+            rows_in: counters.rows_in.load(Relaxed),
+            bytes_in: counters.bytes_in.load(Relaxed),
+            rows_out: counters.rows_out.load(Relaxed),
+            bytes_out: counters.bytes_out.load(Relaxed),
+            busy_ns: counters.busy_ns.load(Relaxed),
+            idle_ns: counters.idle_ns.load(Relaxed),
+            backpressured_ns: counters.backpressured_ns.load(Relaxed),
+            late_rows: counters.late_rows.load(Relaxed),
+            rows_without_event_time: counters.rows_without_event_time.load(Relaxed),
+            rows_with_null: counters.rows_with_null.load(Relaxed),
+            malformed_rows: counters.malformed_rows.load(Relaxed),
+            watermark: EventTime(counters.watermark_ms.load(Relaxed)),
+            epoch: counters.epoch.load(Relaxed),
+            queue_batches: queue.batches,
+            queue_bytes: queue.bytes,
+            oldest_queued_ns: queue.oldest_ns,
+            progress: counters.progress(),
+            latency: counters.latency.summary(),
+            result_latency: counters.result_latency.summary(),
+        }
+    }
+}
