@@ -67,7 +67,7 @@ fn check_package(name: &str, dependencies: &[&str], allowed: &Arrows, problems: 
             Some(_) => {}
             None => {
                 // Its messages have a form in which they are written.
-                if own == Some("protocol") && dependency != "serde" {
+                if own == Some("protocol") && *dependency != "serde" {
                     report(format!("depends on '{dependency}'; 'protocol' decides by itself and uses only 'model'"));
                 }
                 let rule = RESERVED.iter().find(|(start, ..)| dependency.starts_with(start));
