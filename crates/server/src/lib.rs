@@ -1,6 +1,7 @@
 //! The embedded engine: SQL text in, running jobs out, in one process without servers. A job may be served over HTTP.
 
 pub mod cluster;
+pub mod control;
 mod engine;
 pub mod http;
 mod job;

@@ -69,7 +69,7 @@ pub fn run_worker(engine: &Engine, options: &WorkerOptions) -> Result<()> {
         // The receiver is gone only when the process ends.
         let _ = sender.send(event);
     };
-    let connection = connect(options.coordinator, security, CONNECT, on_event)?;
+    let connection = connect(options.coordinator, &security, CONNECT, on_event)?;
     let life = UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64);
     connection.send(&FromProcess::Hello {
         version: MESSAGES_VERSION,
