@@ -122,6 +122,9 @@ pub(crate) struct Worker {
     /// The address of this machine at which other workers reach it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) listen: IpAddr,
+    /// End with the connection to the coordinator, instead of connecting again
+    #[arg(long)]
+    pub(crate) once: bool,
 }
 
 #[derive(Debug, Args)]

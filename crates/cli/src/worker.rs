@@ -7,6 +7,7 @@ use anabranch_server::Engine;
 use anabranch_server::cluster::{TOKEN, WorkerOptions, run_worker};
 
 use crate::arguments::Worker;
+use crate::console::Console;
 use crate::failure::Failure;
 
 /// Runs the command.
@@ -19,8 +20,14 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
         slots: arguments.slots.unwrap_or_else(cores),
         labels: arguments.labels.clone(),
         listen: arguments.listen,
+        once: arguments.once,
     };
-    run_worker(&Engine::default(), &options).map_err(Failure::from)
+    let mut progress = Console::error();
+    let notify = |error: &Error| {
+        // Without a place for notices the worker goes on.
+        let _ = progress.line(&format!("notice: {error}; the worker connects again"));
+    };
+    run_worker(&Engine::default(), &options, notify).map_err(Failure::from)
 }
 
 fn address(text: &str) -> Result<SocketAddr> {

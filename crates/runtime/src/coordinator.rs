@@ -68,6 +68,14 @@ struct Waiting {
     epoch: Option<Epoch>,
 }
 
+/// An incarnation that waits for workers.
+struct Unplaced {
+    incarnation: Incarnation,
+    from: Option<Checkpoint<TaskState>>,
+    /// What is missing, for messages.
+    missing: String,
+}
+
 /// The coordinator of one job, and the worker in its process.
 pub(crate) struct Shell {
     coordinator: Coordinator<TaskState>,
@@ -76,7 +84,7 @@ pub(crate) struct Shell {
     /// Workers in other processes. `None`: all tasks are here.
     remotes: Option<Remotes>,
     /// An incarnation that waits for workers.
-    unplaced: Option<(Incarnation, Option<Checkpoint<TaskState>>)>,
+    unplaced: Option<Unplaced>,
     tasks: Tasks,
     messages: Receiver<Message>,
     /// How many messages were taken.
@@ -232,6 +240,10 @@ impl Shell {
             let what = match (what, self.worker.unfinished()) {
                 (Awaited::Tasks, Some(tasks)) => format!("the job waits for {tasks}"),
                 (Awaited::Tasks, None) => continue,
+                (Awaited::Workers, _) => match &self.unplaced {
+                    Some(unplaced) => unplaced.missing.clone(),
+                    None => continue,
+                },
                 (what, _) => format!("{what} takes more than {} s", SLOW.as_secs()),
             };
             self.shared.notify(what);

@@ -9,6 +9,9 @@ use anabranch_model::{Epoch, Nanos};
 /// The user is notified of a wait that takes longer.
 pub(crate) const SLOW: Duration = Duration::from_secs(10);
 
+/// The same for workers, which may have to be started by hand.
+const SLOW_WORKERS: Duration = Duration::from_secs(2);
+
 /// Something that the job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Awaited {
@@ -20,6 +23,8 @@ pub(crate) enum Awaited {
     Restore,
     /// The end of tasks that were cancelled.
     Tasks,
+    /// Workers with enough slots.
+    Workers,
 }
 
 impl fmt::Display for Awaited {
@@ -29,6 +34,7 @@ impl fmt::Display for Awaited {
             Awaited::Checkpoint(epoch) => write!(f, "the checkpoint of epoch {}", epoch.0),
             Awaited::Restore => write!(f, "restoring the state of the job"),
             Awaited::Tasks => write!(f, "the end of the job's tasks"),
+            Awaited::Workers => write!(f, "waiting for workers"),
         }
     }
 }
@@ -40,7 +46,8 @@ pub(crate) struct Watch(BTreeMap<Awaited, Option<Nanos>>);
 impl Watch {
     /// Something is awaited from this time on, or already was.
     pub(crate) fn begin(&mut self, what: Awaited, from: Nanos) {
-        self.0.entry(what).or_insert(Some(from.plus(SLOW)));
+        let slow = if what == Awaited::Workers { SLOW_WORKERS } else { SLOW };
+        self.0.entry(what).or_insert(Some(from.plus(slow)));
     }
 
     /// It has come, and with a checkpoint all earlier ones. Returns whether the user was notified of the wait.

@@ -7,7 +7,7 @@ use anabranch_protocol::coordinator::{Checkpoint, Input, Report};
 use anabranch_protocol::membership::Process;
 use anabranch_state::TaskState;
 
-use super::{HERE, REPEAT, Shell};
+use super::{HERE, REPEAT, Shell, Unplaced};
 use crate::messages::{FromWorker, Summary};
 use crate::remote::RemoteWorker;
 use crate::scribe;
@@ -21,14 +21,16 @@ impl Shell {
             Some(remotes) => match remotes.place(incarnation, &self.peers.placement(), &mut self.worker) {
                 Ok(placement) => placement,
                 Err(missing) => {
-                    if self.unplaced.replace((incarnation, from)).is_none() {
-                        self.shared.notify(missing);
-                    }
+                    self.watch.begin(Awaited::Workers, self.clock.now());
+                    self.unplaced = Some(Unplaced { incarnation, from, missing });
                     return;
                 }
             },
         };
         self.unplaced = None;
+        if self.watch.done(Awaited::Workers) {
+            self.shared.notify("there are enough workers");
+        }
         self.peers.start(incarnation, from, &self.tasks, &placement);
     }
 
@@ -37,7 +39,7 @@ impl Shell {
         if let Some(remotes) = &mut self.remotes {
             remotes.join(worker);
         }
-        if let Some((incarnation, from)) = self.unplaced.clone() {
+        if let Some(Unplaced { incarnation, from, .. }) = self.unplaced.take() {
             self.place(incarnation, from);
         }
     }

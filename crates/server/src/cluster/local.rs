@@ -38,7 +38,7 @@ impl LocalWorkers {
         let start = move |number: u32| {
             let mut command = Command::new(&program);
             command.args(["worker", "--coordinator", &address.to_string(), "--slots", &slots.to_string()]);
-            command.args(["--name", &format!("local-{number}")]).env(TOKEN, &token);
+            command.args(["--once", "--name", &format!("local-{number}")]).env(TOKEN, &token);
             // An interrupt of the terminal is for the coordinator, which lets the tasks end in order.
             command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
             let place =
@@ -79,9 +79,10 @@ fn watch(mut children: Vec<Child>, start: &dyn Fn(u32) -> Result<Child>, ended: 
             }
         }
     }
+    let (_nobody, never) = channel::<()>();
     let mut left = END;
     while children.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) && !left.is_zero() {
-        std::thread::sleep(LOOK);
+        let _ = never.recv_timeout(LOOK);
         left = left.saturating_sub(LOOK);
     }
     for child in &mut children {

@@ -132,7 +132,7 @@ impl Shared {
 
     fn look(&self, ended: &Receiver<()>) {
         while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-            self.lock().member(self.clock.now(), Input::Tick, "is silent");
+            self.lock().member(self.clock.now(), Input::Tick, "");
         }
     }
 
@@ -157,7 +157,8 @@ impl Shared {
             }
             (Event::Message(_), None) => {}
             (Event::Closed(why), Some((_, process))) => {
-                let why = why.map_or_else(|| "has closed its connection".to_owned(), |why| why.to_string());
+                let ended = |why: Error| format!("has ended its connection ({})", why.message());
+                let why = why.map_or_else(|| "has closed its connection".to_owned(), ended);
                 shared.lock().member(shared.clock.now(), Input::Leave(*process), &why);
             }
             (Event::Closed(_), None) => {}
@@ -212,8 +213,13 @@ impl State {
         self.jobs.values().for_each(|job| job.heard(process, sent));
     }
 
-    /// Gives an input to the membership, and tells the jobs what follows. `why` is the reason if a worker is lost.
+    /// Gives an input to the membership, and tells the jobs what follows. `why` is the reason if its worker is lost.
     fn member(&mut self, now: Nanos, input: Input, why: &str) {
+        let of = match &input {
+            Input::Heartbeat { member, .. } => Some(member.process.worker),
+            Input::Leave(process) => Some(process.worker),
+            Input::Drain(_) | Input::Tick => None,
+        };
         self.membership.handle(now, input);
         while let Some(change) = self.membership.poll() {
             match change {
@@ -226,6 +232,8 @@ impl State {
                 Change::Lost(process) => {
                     let Some(known) = self.workers.remove(&process) else { continue };
                     known.connection.close();
+                    let silent = || format!("has been silent for {} s", SILENCE.as_secs());
+                    let why = if of == Some(process.worker) { why.to_owned() } else { silent() };
                     for job in self.jobs.values() {
                         job.lost(process, Error::outside(format!("worker {} is lost: it {why}", known.name)));
                     }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, UNIX_EPOCH};
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Error, Nanos, Result, SystemClock};
+use anabranch_model::{Clock, Error, ErrorKind, Nanos, Result, SystemClock};
 use anabranch_runtime::messages::{FromWorker, MESSAGES_VERSION, ToWorker};
 use anabranch_runtime::network::Endpoint;
 use anabranch_runtime::{HostedJob, Origin, Premises};
@@ -19,6 +19,8 @@ use crate::control::{Connection, Event, Security, connect};
 
 /// Time to connect to the coordinator.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Pause before another attempt to connect.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Heartbeats within the time after which a silent worker is lost.
 const BEATS: u32 = 4;
 
@@ -37,6 +39,8 @@ pub struct WorkerOptions {
     pub labels: Vec<String>,
     /// The address of this machine at which other workers reach it.
     pub listen: IpAddr,
+    /// It is for one run of its coordinator, and ends with the connection.
+    pub once: bool,
 }
 
 /// What this process provides for all jobs.
@@ -61,8 +65,23 @@ impl Premises for Here {
     }
 }
 
-/// Runs a worker until its coordinator ends it, or does not answer any more.
-pub fn run_worker(engine: &Engine, options: &WorkerOptions) -> Result<()> {
+/// Runs a worker until its coordinator ends it. If the connection breaks, its tasks end, and it connects again: `notify` gets the
+/// reason each time.
+pub fn run_worker(engine: &Engine, options: &WorkerOptions, mut notify: impl FnMut(&Error)) -> Result<()> {
+    let (_nobody, never) = channel::<()>();
+    let mut known = false;
+    loop {
+        match connect_once(engine, options, &mut known) {
+            Err(error) if error.kind() == ErrorKind::Outside && known && !options.once => notify(&error),
+            Err(_) if known && options.once => return Ok(()),
+            outcome => return outcome,
+        }
+        let _ = never.recv_timeout(AGAIN);
+    }
+}
+
+/// Runs a worker until its connection ends. `known`: a coordinator has accepted it.
+fn connect_once(engine: &Engine, options: &WorkerOptions, known: &mut bool) -> Result<()> {
     let (sender, events) = channel();
     let security = Security::Plain { token: options.token.clone() };
     let on_event = move |event: Event<FromCluster>| {
@@ -86,6 +105,7 @@ pub fn run_worker(engine: &Engine, options: &WorkerOptions) -> Result<()> {
         Ok(Event::Message(FromCluster::Welcome { worker, silence })) => {
             let listen = SocketAddr::new(options.listen, 0);
             let endpoint = Endpoint::listen(listen, worker, &options.token, Arc::clone(&clock))?;
+            *known = true;
             (Arc::new(endpoint), silence)
         }
         Ok(Event::Message(FromCluster::Refused { why })) => return Err(place(Error::user(why))),

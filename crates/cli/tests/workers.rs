@@ -1,0 +1,164 @@
+//! `run --workers N` with real processes, some of which are killed or stopped.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// A test that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Counts of finite events by second: `rate` events per second, `rows` of them.
+fn script(folder: &Path, rows: u64, rate: &str, sink: &str, checkpoints: bool) -> String {
+    let place = folder.display();
+    let durable = match checkpoints {
+        true => format!("SET 'checkpoint-directory' = '{place}/checkpoints';\nSET 'checkpoint-interval' = '200 ms';\n"),
+        false => String::new(),
+    };
+    format!(
+        "{durable}CREATE TABLE events (ad_id STRING, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3),
+             WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+         WITH ('connector' = 'ad_events', 'seed' = '1', 'start-time' = '2024-01-01T00:00:00Z', 'partitions' = '4',
+               'number-of-rows' = '{rows}', 'rows-per-second' = '{rate}');
+         CREATE TABLE counts (ad_id STRING, n BIGINT) WITH ({sink});
+         INSERT INTO counts SELECT ad_id, COUNT(*)
+         FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' SECOND))
+         GROUP BY ad_id, window_start, window_end;"
+    )
+}
+
+fn into_files(folder: &Path) -> String {
+    format!("'connector' = 'filesystem', 'path' = '{}/out', 'format' = 'json'", folder.display())
+}
+
+/// The results, in an order that does not depend on tasks.
+fn results(folder: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    for file in std::fs::read_dir(folder.join("out")).expect("results").flatten() {
+        if file.path().extension().is_some_and(|extension| extension == "json") {
+            lines.extend(std::fs::read_to_string(file.path()).expect("text").lines().map(str::to_owned));
+        }
+    }
+    lines.sort_unstable();
+    lines
+}
+
+fn start(sql: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.arg("run").arg(sql).args(["--plain", "-p", "4"]).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+/// Waits for the end. Returns whether it succeeded, its output, and its messages.
+fn finish(mut child: Child) -> (bool, String, String) {
+    let (mut stdout, mut stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+    let (said, heard) = channel();
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        // Bytes that are no text fail the test's assertions.
+        let _ = stdout.read_to_string(&mut text);
+        text
+    });
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = stderr.read_to_string(&mut text);
+        let _ = said.send(text);
+    });
+    let messages = heard.recv_timeout(LIMIT);
+    if messages.is_err() {
+        let _ = child.kill();
+    }
+    let status = child.wait().expect("it ends");
+    (status.success(), reader.join().expect("text"), messages.expect("it hangs"))
+}
+
+/// The processes of the workers of a job.
+fn workers(job: &Child) -> Vec<u32> {
+    // Children belong to the thread that started them.
+    let threads = std::fs::read_dir(format!("/proc/{}/task", job.id())).expect("it runs").flatten();
+    let of_thread = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children"));
+    let all: String = threads.filter_map(|thread| of_thread(thread).ok()).collect();
+    all.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
+fn signal(process: u32, name: &str) {
+    let sent = Command::new("kill").args([name, &process.to_string()]).status().expect("kill");
+    assert!(sent.success(), "{name} {process}");
+}
+
+/// Waits until a checkpoint is there that differs from the last one.
+fn await_checkpoints(folder: &Path, count: usize) {
+    let (began, (_nobody, never)) = (Instant::now(), channel::<()>());
+    loop {
+        let manifests = std::fs::read_dir(folder.join("checkpoints/log")).map_or(0, |entries| entries.count());
+        if manifests >= count {
+            return;
+        }
+        assert!(began.elapsed() < LIMIT, "no checkpoints");
+        let _ = never.recv_timeout(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn tasks_in_several_processes_give_the_results_of_one() {
+    let folder = tempfile::tempdir().expect("folder");
+    let sql = folder.path().join("job.sql");
+    std::fs::write(&sql, script(folder.path(), 100_000, "unlimited", &into_files(folder.path()), false)).expect("file");
+    let (succeeded, _, said) = finish(start(&sql, &[]));
+    assert!(succeeded, "{said}");
+    let expected = results(folder.path());
+    assert!(!expected.is_empty());
+    std::fs::remove_dir_all(folder.path().join("out")).expect("removed");
+    let (succeeded, _, said) = finish(start(&sql, &["--workers", "3"]));
+    assert!(succeeded && said.contains("100,000 events"), "{said}");
+    assert_eq!(results(folder.path()), expected);
+    // A print table is written by the process at the terminal.
+    let print = script(folder.path(), 100_000, "unlimited", "'connector' = 'print'", false);
+    std::fs::write(&sql, print).expect("file");
+    let (succeeded, printed, said) = finish(start(&sql, &["--workers", "2"]));
+    assert!(succeeded && printed.lines().count() == expected.len(), "{said}");
+}
+
+#[test]
+fn a_worker_that_is_killed_or_stands_still_costs_no_result_and_doubles_none() {
+    let folder = tempfile::tempdir().expect("folder");
+    let sql = folder.path().join("job.sql");
+    let text = script(folder.path(), 300_000, "60000", &into_files(folder.path()), true);
+    std::fs::write(&sql, &text).expect("file");
+    let (succeeded, _, said) = finish(start(&sql, &[]));
+    assert!(succeeded, "{said}");
+    let expected = results(folder.path());
+    for place in ["out", "checkpoints"] {
+        std::fs::remove_dir_all(folder.path().join(place)).expect("removed");
+    }
+    let job = start(&sql, &["--workers", "3"]);
+    await_checkpoints(folder.path(), 3);
+    signal(workers(&job)[1], "-KILL");
+    await_checkpoints(folder.path(), 3);
+    let stopped = workers(&job)[0];
+    signal(stopped, "-STOP");
+    let (_nobody, never) = channel::<()>();
+    let _ = never.recv_timeout(Duration::from_secs(3));
+    signal(stopped, "-CONT");
+    let (succeeded, _, said) = finish(job);
+    assert!(succeeded && said.contains("worker local-") && said.contains("is lost"), "{said}");
+    assert_eq!(results(folder.path()), expected, "{said}");
+}
+
+#[test]
+fn without_checkpoints_a_lost_worker_ends_the_job_with_its_name() {
+    let folder = tempfile::tempdir().expect("folder");
+    let sql = folder.path().join("job.sql");
+    let text = script(folder.path(), 100_000_000, "1000", &into_files(folder.path()), false);
+    std::fs::write(&sql, text).expect("file");
+    let job = start(&sql, &["--workers", "2"]);
+    let (began, (_nobody, never)) = (Instant::now(), channel::<()>());
+    while !folder.path().join("out").exists() {
+        assert!(began.elapsed() < LIMIT, "the job does not start");
+        let _ = never.recv_timeout(Duration::from_millis(20));
+    }
+    signal(workers(&job)[0], "-KILL");
+    let (succeeded, _, said) = finish(job);
+    assert!(!succeeded && said.contains("error: worker local-") && said.contains("is lost"), "{said}");
+}
