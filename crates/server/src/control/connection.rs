@@ -124,7 +124,10 @@ impl<Out: Serialize> Connection<Out> {
     /// Queues a message. Never waits. Whatever goes wrong ends the connection, and [`Event::Closed`] has the error. A connection
     /// that is over drops messages.
     pub fn send(&self, message: &Out) {
-        self.handle.0.send(frame::message(message));
+        let link = &self.handle.0;
+        if link.is_open() {
+            link.send(frame::message(message));
+        }
     }
 }
 
@@ -173,6 +176,10 @@ impl Link {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.lock().phase, Phase::Open)
     }
 
     fn send(&self, frame: Result<Vec<u8>>) {
@@ -244,8 +251,7 @@ impl Link {
     fn read(&self, mut input: Input) {
         match self.receive(&mut input) {
             Ok(outcome) => {
-                let is_open = matches!(self.lock().phase, Phase::Open);
-                if is_open {
+                if self.is_open() {
                     self.end(outcome);
                 }
             }
@@ -278,9 +284,8 @@ impl Link {
 
     fn deliver(&self, body: &[u8]) -> Result<()> {
         let mut handler = self.handler.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_open = matches!(self.lock().phase, Phase::Open);
         match &mut *handler {
-            Some(handler) if is_open => catch_unwind(AssertUnwindSafe(|| handler(Arrival::Message(body))))
+            Some(handler) if self.is_open() => catch_unwind(AssertUnwindSafe(|| handler(Arrival::Message(body))))
                 .unwrap_or_else(|_| Err(Error::internal("the receiver of a message has panicked"))),
             // A connection that is closed here drops what still comes.
             _ => Ok(()),
@@ -303,8 +308,7 @@ impl Link {
             }
         }
         self.wire.finish();
-        let is_open = matches!(self.lock().phase, Phase::Open);
-        if !is_open {
+        if !self.is_open() {
             self.announce();
         }
         // The thread that reads may find the peer's reason, or what the peer had sent before.

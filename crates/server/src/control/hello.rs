@@ -7,6 +7,8 @@
 //! ```
 
 use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_model::{Error, Result};
 
@@ -16,14 +18,15 @@ use super::wire::{Deadline, Input, Wire, broken};
 pub(super) const MAGIC: [u8; 8] = *b"anabctrl";
 /// Of the greeting and of frames. Processes of different versions refuse each other.
 pub(super) const VERSION: u32 = 1;
+/// What a refused peer has for taking the answer.
+const ANSWER: Duration = Duration::from_secs(1);
 const HEAD_BYTES: usize = 16;
 /// Bytes of a reason, at most.
 const REASON_MAX: usize = 1024;
 /// Bytes of a refused peer that are read and dropped, at most.
 const DISCARDED_MAX: u64 = 1 << 20;
-/// How the message of a peer begins that wants TLS, and the one of a peer whose TLS has failed.
-const TLS_HELLO: [u8; 2] = [22, 3];
-const TLS_ALERT: [u8; 2] = [21, 3];
+/// How the message of a peer begins that wants TLS.
+const TLS_HELLO: u8 = 22;
 /// How the requests of browsers and of tools begin.
 const HTTP: [&[u8]; 6] = [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"OPTIONS ", b"DELETE "];
 const HTTP_ANSWER: &str = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
@@ -36,25 +39,22 @@ fn message(text: &[u8]) -> Vec<u8> {
 }
 
 /// Waits for the hello. The peer learns why it is refused; `explain` knows a better reason than what came.
-pub(super) fn receive(
-    input: &mut Input,
-    wire: &Wire,
-    token: &[u8],
-    deadline: &Deadline,
-    explain: impl Fn(Error) -> Error,
-) -> Result<()> {
+pub(super) fn receive(input: &mut Input, wire: &Wire, token: &[u8], explain: impl Fn(Error) -> Error) -> Result<()> {
     check(input, token).map_err(|(error, answer)| {
         let error = explain(error);
-        refuse(input, wire, &answer.map_or_else(|| refusal(error.message()), Vec::from), deadline);
+        refuse(input, wire, &answer.map_or_else(|| refusal(error.message()), Vec::from));
         error
     })
 }
 
 /// Answers a peer that is refused. The connection is of no use whether or not it gets this.
-fn refuse(input: &mut Input, wire: &Wire, answer: &[u8], deadline: &Deadline) {
-    if wire.write_within(answer, deadline).is_ok() {
+fn refuse(input: &mut Input, wire: &Wire, answer: &[u8]) {
+    // The time for the greeting may be over.
+    let deadline = Arc::new(Deadline::after(ANSWER));
+    if wire.write_within(answer, &deadline).is_ok() {
         wire.finish();
         // A socket that is closed before it has been read to its end may lose the answer.
+        input.get_mut().set_deadline(&deadline);
         let _ = io::copy(&mut input.take(DISCARDED_MAX), &mut io::sink());
     }
 }
@@ -65,23 +65,32 @@ pub(super) fn accept(wire: &Wire, deadline: &Deadline) -> Result<()> {
 }
 
 /// Refuses a peer for a reason that is not in its hello.
-pub(super) fn reject(input: &mut Input, wire: &Wire, reason: &str, deadline: &Deadline) {
-    refuse(input, wire, &refusal(reason), deadline);
+pub(super) fn reject(input: &mut Input, wire: &Wire, reason: &str) {
+    refuse(input, wire, &refusal(reason));
 }
 
 fn refusal(reason: &str) -> Vec<u8> {
     message(&reason.as_bytes()[..reason.floor_char_boundary(REASON_MAX)])
 }
 
+/// Refuses a peer that does not begin with TLS where it must.
+pub(super) fn refuse_without_tls(input: &mut Input, wire: &Wire) -> Error {
+    let mut magic = [0; MAGIC.len()];
+    let (error, answer) = match read_magic(input, &mut magic) {
+        Err((error, answer)) => (error, answer),
+        Ok(()) => {
+            (Error::outside("it does not begin with TLS, and this address needs it").remedy("give --tls-ca"), None)
+        }
+    };
+    refuse(input, wire, &answer.map_or_else(|| refusal(error.message()), Vec::from));
+    error
+}
+
 /// What is wrong with a hello, and what a peer is told that does not understand answers.
 fn check(input: &mut Input, token: &[u8]) -> Result<(), (Error, Option<&'static str>)> {
     let mut magic = [0; MAGIC.len()];
-    input.read_exact(&mut magic).map_err(|error| (unfinished(&error), None))?;
-    if HTTP.iter().any(|method| magic.starts_with(method)) {
-        let error = "it speaks HTTP, and this address has Anabranch's control protocol";
-        return Err((Error::outside(error), Some(HTTP_ANSWER)));
-    }
-    if magic.starts_with(&TLS_HELLO) {
+    read_magic(input, &mut magic)?;
+    if is_tls(magic[0]) {
         let error = Error::outside("it begins with TLS, and this address has none");
         return Err((error.remedy("give --tls-cert and --tls-key here, or leave --tls-ca out there"), None));
     }
@@ -89,6 +98,15 @@ fn check(input: &mut Input, token: &[u8]) -> Result<(), (Error, Option<&'static 
         return Err((Error::outside("it does not speak the control protocol"), None));
     }
     check_token(input, token).map_err(|error| (error, None))
+}
+
+fn read_magic(input: &mut Input, magic: &mut [u8; MAGIC.len()]) -> Result<(), (Error, Option<&'static str>)> {
+    input.read_exact(magic).map_err(|error| (unfinished(&error), None))?;
+    if HTTP.iter().any(|method| magic.starts_with(method)) {
+        let error = "it speaks HTTP, and this address has Anabranch's control protocol";
+        return Err((Error::outside(error), Some(HTTP_ANSWER)));
+    }
+    Ok(())
 }
 
 fn check_token(input: &mut Input, token: &[u8]) -> Result<()> {
@@ -114,9 +132,6 @@ pub(super) fn introduce(input: &mut Input, wire: &Wire, token: &[u8], deadline: 
     // A listener that refuses may have closed the connection before all was written: its answer says why.
     let mut magic = [0; MAGIC.len()];
     input.read_exact(&mut magic).map_err(|error| broken(sent.as_ref().err().unwrap_or(&error)))?;
-    if magic.starts_with(&TLS_ALERT) {
-        return Err(Error::outside("it uses TLS, and this process does not").remedy("give --tls-ca"));
-    }
     if magic != MAGIC {
         return Err(Error::outside("it does not speak the control protocol").remedy("check the address"));
     }
@@ -132,13 +147,18 @@ pub(super) fn introduce(input: &mut Input, wire: &Wire, token: &[u8], deadline: 
     Err(Error::outside(format!("the connection was refused: {}", String::from_utf8_lossy(&reason))))
 }
 
+/// Whether a connection whose first byte is this wants TLS.
+pub(super) fn is_tls(first: u8) -> bool {
+    first == TLS_HELLO
+}
+
 fn rest_of_head(input: &mut Input) -> io::Result<[u32; 2]> {
     let mut rest = [[0; 4]; (HEAD_BYTES - MAGIC.len()) / 4];
     input.read_exact(rest.as_flattened_mut())?;
     Ok(rest.map(u32::from_le_bytes))
 }
 
-fn unfinished(error: &io::Error) -> Error {
+pub(super) fn unfinished(error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => Error::outside("it has closed the connection before the end of its hello"),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::outside("it has not sent its hello in time"),

@@ -203,13 +203,20 @@ impl Greeting {
     fn greet(self, stream: Arc<TcpStream>, peer: SocketAddr) -> Result<Incoming> {
         let shared = &self.shared;
         let deadline = Arc::new(Deadline::after(shared.greeting));
+        if shared.encryption.is_some() {
+            let first = Wire::first_byte(&stream, &deadline).map_err(|error| self.reason(hello::unfinished(&error)))?;
+            if !first.is_some_and(hello::is_tls) {
+                let (wire, mut input) = Wire::open(stream, None, &deadline)?;
+                return Err(self.reason(hello::refuse_without_tls(&mut input, &wire)));
+            }
+        }
         let (wire, mut input) =
             Wire::open(stream, shared.encryption.as_ref(), &deadline).map_err(|error| self.reason(error))?;
         let explain = |error| self.reason(error);
-        hello::receive(&mut input, &wire, shared.security.token(), &deadline, explain)?;
+        hello::receive(&mut input, &wire, shared.security.token(), explain)?;
         if !self.is_accepted() {
             let error = self.reason(Error::cancelled());
-            hello::reject(&mut input, &wire, error.message(), &deadline);
+            hello::reject(&mut input, &wire, error.message());
             return Err(error);
         }
         hello::accept(&wire, &deadline)?;

@@ -74,6 +74,13 @@ impl Wire {
         Ok((wire, BufReader::with_capacity(CHUNK_BYTES, input)))
     }
 
+    /// The first byte that the peer sends. It stays to be read. There is none if the peer sends nothing.
+    pub(super) fn first_byte(stream: &TcpStream, deadline: &Deadline) -> io::Result<Option<u8>> {
+        let mut first = [0];
+        stream.set_read_timeout(Some(deadline.left()?))?;
+        Ok((stream.peek(&mut first)? == 1).then_some(first[0]))
+    }
+
     /// Writes all bytes. Only one thread may do so at a time. It asks `gives_up` before each step, with whether the peer has taken nothing
     /// for the write timeout of the socket.
     pub(super) fn write_all(&self, bytes: &[u8], gives_up: &dyn Fn(bool) -> bool) -> io::Result<()> {
@@ -139,6 +146,11 @@ impl Wire {
 }
 
 impl Decrypting {
+    /// Reading ends at another deadline.
+    pub(super) fn set_deadline(&mut self, deadline: &Arc<Deadline>) {
+        self.deadline = Some(Arc::clone(deadline));
+    }
+
     fn receive(stream: &TcpStream, deadline: Option<&Deadline>, into: &mut [u8]) -> io::Result<usize> {
         match deadline {
             Some(deadline) => Limited { stream, deadline }.read(into),
