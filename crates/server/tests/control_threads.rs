@@ -1,6 +1,7 @@
 //! Control connections leave no thread behind. This needs a process of its own, whose threads are counted.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -45,7 +46,7 @@ fn no_thread_is_left_when_connections_and_listeners_are_dropped() {
     let stranger = std::net::TcpStream::connect(address).unwrap();
     let unused: Connection<u64> = connect(address, &security, LIMIT, |_: Event<u64>| {}).unwrap();
     let not_started = incoming.recv_timeout(LIMIT).unwrap();
-    assert!(threads().len() >= 8 * 2 * 2 + 1, "{:?}", threads());
+    assert!(threads().len() > 8 * 2 * 2, "{:?}", threads());
     // Both ends, the client's end, the listener's end; the other end follows.
     for (index, (client, server)) in held.into_iter().enumerate() {
         match index % 3 {

@@ -74,7 +74,7 @@ fn refusal(reason: &str) -> Vec<u8> {
 }
 
 /// Refuses a peer that does not begin with TLS where it must.
-pub(super) fn refuse_without_tls(input: &mut Input, wire: &Wire) -> Error {
+pub(super) fn refuse_without_tls(input: &mut Input, wire: &Wire, explain: impl Fn(Error) -> Error) -> Error {
     let mut magic = [0; MAGIC.len()];
     let (error, answer) = match read_magic(input, &mut magic) {
         Err((error, answer)) => (error, answer),
@@ -82,6 +82,7 @@ pub(super) fn refuse_without_tls(input: &mut Input, wire: &Wire) -> Error {
             (Error::outside("it does not begin with TLS, and this address needs it").remedy("give --tls-ca"), None)
         }
     };
+    let error = explain(error);
     refuse(input, wire, &answer.map_or_else(|| refusal(error.message()), Vec::from));
     error
 }

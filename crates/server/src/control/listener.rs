@@ -207,7 +207,7 @@ impl Greeting {
             let first = Wire::first_byte(&stream, &deadline).map_err(|error| self.reason(hello::unfinished(&error)))?;
             if !first.is_some_and(hello::is_tls) {
                 let (wire, mut input) = Wire::open(stream, None, &deadline)?;
-                return Err(self.reason(hello::refuse_without_tls(&mut input, &wire)));
+                return Err(hello::refuse_without_tls(&mut input, &wire, |error| self.reason(error)));
             }
         }
         let (wire, mut input) =

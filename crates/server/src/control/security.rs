@@ -35,7 +35,8 @@ pub enum Security {
     TlsClient {
         /// The secret of the cluster.
         token: Vec<u8>,
-        /// The certificates of the authorities that are trusted, as PEM.
+        /// The certificates of the authorities that are trusted, as PEM. A listener's self-signed certificate may stand here
+        /// itself, unless it is marked as that of an authority.
         authority: Vec<u8>,
     },
 }

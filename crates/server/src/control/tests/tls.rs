@@ -98,6 +98,16 @@ fn a_certificate_of_another_authority_or_for_another_address_is_refused() {
 }
 
 #[test]
+fn a_self_signed_certificate_is_its_own_authority() {
+    let own = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let (certificate, key) = (own.cert.pem().into_bytes(), own.signing_key.serialize_pem().into_bytes());
+    let client = Security::TlsClient { token: TOKEN.to_vec(), authority: certificate.clone() };
+    let (client, server) = pair(Security::TlsServer { token: TOKEN.to_vec(), certificate, key }, &client);
+    client.connection.send(&note(1));
+    assert_eq!(server.message(), note(1));
+}
+
+#[test]
 fn ends_that_do_not_agree_about_tls_say_so() {
     let authority = Authority::new();
     let (listener, _incoming) = listen(authority.server("127.0.0.1"), LIMIT);
