@@ -124,7 +124,7 @@ fn tasks_in_several_processes_give_the_results_of_one() {
 fn a_worker_that_is_killed_or_stands_still_costs_no_result_and_doubles_none() {
     let folder = tempfile::tempdir().expect("folder");
     let sql = folder.path().join("job.sql");
-    let text = script(folder.path(), 300_000, "60000", &into_files(folder.path()), true);
+    let text = script(folder.path(), 600_000, "60000", &into_files(folder.path()), true);
     std::fs::write(&sql, &text).expect("file");
     let (succeeded, _, said) = finish(start(&sql, &[]));
     assert!(succeeded, "{said}");

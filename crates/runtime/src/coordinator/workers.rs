@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_model::{Error, Incarnation};
+use anabranch_model::{Error, ErrorKind, Incarnation};
 use anabranch_protocol::coordinator::{Checkpoint, Input, Report};
 use anabranch_protocol::membership::Process;
 use anabranch_state::TaskState;
@@ -52,6 +52,8 @@ impl Shell {
         let incarnation = self.coordinator.incarnation();
         let tasks = self.peers.unfinished(process);
         let Some(first) = tasks.first().copied() else { return };
+        // What its peers have seen of it follows from that.
+        self.failure.take_if(|(_, seen)| seen.kind() == ErrorKind::Outside);
         self.failed(incarnation, first, why);
         let failed = [(first, Report::Failed { retry: true })];
         let gone = tasks.into_iter().map(|task| (task, Report::Gone));
