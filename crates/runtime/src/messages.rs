@@ -129,3 +129,6 @@ pub struct Summary {
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     pub dropped: Vec<(Epoch, String)>,
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,10 +142,15 @@ pub(crate) struct Job {
 impl Job {
     /// Starts a script with checkpoints in this folder.
     pub(crate) fn start(sql: &str, checkpoints: &Path, settings: &[&str]) -> Job {
+        Job::start_with(sql, checkpoints, settings, &[])
+    }
+
+    /// Starts a script with checkpoints in this folder, and with these further arguments.
+    pub(crate) fn start_with(sql: &str, checkpoints: &Path, settings: &[&str], arguments: &[&str]) -> Job {
         let script = checkpoints.with_extension("sql");
         std::fs::File::create(&script).expect("file").write_all(sql.as_bytes()).expect("written");
         let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
-        command.arg("run").arg(script).args(["--plain", "--parallelism", "2"]);
+        command.arg("run").arg(script).args(["--plain", "--parallelism", "2"]).args(arguments);
         let directory = format!("checkpoint-directory={}", checkpoints.display());
         for setting in settings.iter().copied().chain([directory.as_str()]) {
             command.args(["--set", setting]);
@@ -207,6 +212,16 @@ impl Job {
         let lines = self.told.0.lock().expect("lines").clone();
         assert!(status.success(), "{lines:#?}");
         (lines, memory_max)
+    }
+
+    /// Kills one of the processes of its workers.
+    pub(crate) fn kill_worker(&self, which: usize) {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs").flatten();
+        let children = |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("children")).ok();
+        let all: String = threads.filter_map(children).collect();
+        let workers: Vec<&str> = all.split_whitespace().collect();
+        let status = Command::new("kill").args(["-KILL", workers[which % workers.len()]]).status();
+        assert!(status.expect("kill runs").success());
     }
 
     /// Requests the end after the current epoch.

@@ -104,6 +104,15 @@ impl Cluster {
         });
         Workers { job, endpoint: Arc::clone(&self.endpoint), register }
     }
+
+    /// A job is over: its workers keep nothing of it.
+    pub fn forget(&self, job: u64) {
+        let mut state = self.shared.lock();
+        state.jobs.remove(&job);
+        for known in state.workers.values() {
+            known.connection.send(&FromCluster::Forget { job });
+        }
+    }
 }
 
 impl Drop for Cluster {

@@ -69,6 +69,13 @@ impl Premises for Here {
 /// reason each time.
 pub fn run_worker(engine: &Engine, options: &WorkerOptions, mut notify: impl FnMut(&Error)) -> Result<()> {
     let (_nobody, never) = channel::<()>();
+    if !options.listen.is_loopback() {
+        return Err(Error::user(
+            "rows that workers send each other are not encrypted yet, so they stay on one machine",
+        )
+        .at(format!("--listen {}", options.listen))
+        .remedy("give a loopback address, such as 127.0.0.1"));
+    }
     let mut known = false;
     loop {
         match connect_once(engine, options, &mut known) {

@@ -1,0 +1,118 @@
+//! The form of messages on the wire is frozen: `tests/fixtures/messages.jsonl` has one line of each kind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_dataflow::JobOptions;
+use anabranch_model::{Group, KeyGroups, Nanos, PlanVersion, StageId};
+use anabranch_protocol::coordinator::{Checkpoint, Tasks};
+use anabranch_protocol::worker::{self, Fence, Order, Orders, Snapshots, Term};
+use serde::de::DeserializeOwned;
+
+use super::*;
+
+const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/messages.jsonl");
+const ONE: Incarnation = Incarnation(1);
+
+fn task(index: u32) -> TaskId {
+    TaskId { stage: StageId(0), index }
+}
+
+fn state(index: u32) -> TaskState {
+    TaskState { task: task(index), finished: false, source: None, operators: Vec::new(), sink: None }
+}
+
+fn to_worker() -> Vec<ToWorker> {
+    let fence = Fence { term: Term(1000), incarnation: ONE, version: PlanVersion(1) };
+    let order = |order| {
+        let message = FromCoordinator { fence, heard: Nanos(5), received: 2, order };
+        ToWorker::Protocol(Box::new(message))
+    };
+    let all = BTreeSet::from([task(0), task(1)]);
+    let tasks = Tasks { version: PlanVersion(1), all: all.clone(), sources: all, sinks: BTreeSet::new() };
+    let tasks_then = BTreeMap::from([(task(0), state(0))]);
+    let from = Checkpoint { epoch: Epoch(8), incarnation: ONE, version: PlanVersion(1), tasks: tasks_then };
+    let group = Group { first: Epoch(9), last: Epoch(12) };
+    let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
+    let peers = BTreeMap::from([(WorkerId(1), "127.0.0.1:7070".parse().expect("an address"))]);
+    vec![
+        ToWorker::Deploy(Box::new(Deploy {
+            incarnation: ONE,
+            plan,
+            origin: Some("/savepoints/a".into()),
+            checkpoints: Some(DeployCheckpoints {
+                job: "ads-1".into(),
+                former: serde_json::from_str(r#"{"since":1,"names":["ads"]}"#).expect("names"),
+                progress_interval: Duration::from_secs(1),
+            }),
+            retries_opening: true,
+            placement: vec![(task(0), WorkerId(1))],
+            peers,
+        })),
+        order(None),
+        order(Some(Order::Start { tasks, from: Some(from) })),
+        order(Some(Order::Grant { group, checkpoint: true, stop: false })),
+        order(Some(Order::EpochDone(Epoch(3)))),
+        order(Some(Order::CheckpointDone(Epoch(4)))),
+        order(Some(Order::AbortCheckpoint(Epoch(5)))),
+        order(Some(Order::NoneDone)),
+        order(Some(Order::Cancel)),
+        ToWorker::Hold { incarnation: ONE, held: true },
+        ToWorker::Agreed { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] },
+    ]
+}
+
+fn from_worker() -> Vec<FromWorker> {
+    let fence = Fence { term: Term(1000), incarnation: ONE, version: PlanVersion(1) };
+    let taken = Orders { granted: Epoch(4), epoch_done: Epoch(2), checkpoint_done: Epoch(1), none_done: false };
+    let summary = worker::Summary {
+        number: 3,
+        taken,
+        restoring: 1,
+        started: true,
+        cut: Epoch(3),
+        sources_finished: false,
+        ended: Epoch(2),
+        sinks_finished: false,
+        checkpoints: vec![Snapshots { epoch: Epoch(2), tasks: Some(vec![(task(0), state(0))]) }],
+        last: vec![(task(1), Epoch(1), state(1))],
+        dropped: false,
+        failed: Some((task(1), true)),
+        gone: false,
+    };
+    let message = ToCoordinator { fence, summary };
+    let dropped = vec![(Epoch(2), "state/1-1-0.0-0.arrow".into())];
+    let error = Error::outside("no answer").at("table clicks").remedy("look at it");
+    vec![
+        FromWorker::Summary(Box::new(Summary { message, grant_wait_ns: 7, dropped })),
+        FromWorker::Failed { incarnation: ONE, task: task(0), error },
+        FromWorker::Opened { incarnation: ONE, restoring: vec!["stage 0 task 1 (count)".into()] },
+        FromWorker::Checkpoint,
+        FromWorker::Full { incarnation: ONE, full: true },
+        FromWorker::Agree { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] },
+        FromWorker::Notices(vec!["a notice".into()]),
+        FromWorker::Metrics(Vec::new()),
+    ]
+}
+
+/// Reads a line and writes it again.
+fn again<T: Serialize + DeserializeOwned>(line: &str) -> String {
+    let message: T = serde_json::from_str(line).expect("it can be read");
+    serde_json::to_string(&message).expect("it can be written")
+}
+
+#[test]
+fn messages_have_the_form_that_other_processes_read() {
+    let lines = |line: serde_json::Result<String>| line.expect("it can be written");
+    let down: Vec<String> = to_worker().iter().map(serde_json::to_string).map(lines).collect();
+    let up: Vec<String> = from_worker().iter().map(serde_json::to_string).map(lines).collect();
+    let written = format!("{}\n{}\n", down.join("\n"), up.join("\n"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(FIXTURES, &written).expect("written");
+    }
+    let frozen = std::fs::read_to_string(FIXTURES).expect("fixtures");
+    assert_eq!(written, frozen, "the form has changed: MESSAGES_VERSION must rise");
+    for (number, line) in frozen.lines().enumerate() {
+        let read = if number < down.len() { again::<ToWorker>(line) } else { again::<FromWorker>(line) };
+        assert_eq!(read, line);
+    }
+}
