@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+use std::io::Write as _;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -46,6 +47,10 @@ fn no_thread_is_left_when_connections_and_listeners_are_dropped() {
     let stranger = std::net::TcpStream::connect(address).unwrap();
     let unused: Connection<u64> = connect(address, &security, LIMIT, |_: Event<u64>| {}).unwrap();
     let not_started = incoming.recv_timeout(LIMIT).unwrap();
+    // A peer that neither sends nor closes, at a connection that is closed here.
+    let mut frozen = std::net::TcpStream::connect(address).unwrap();
+    frozen.write_all(b"anabctrl\x01\0\0\0\0\0\0\0").unwrap();
+    let left: Connection<u64> = incoming.recv_timeout(LIMIT).unwrap().start(|_: Event<u64>| {});
     assert!(threads().len() > 8 * 2 * 2, "{:?}", threads());
     // Both ends, the client's end, the listener's end; the other end follows.
     for (index, (client, server)) in held.into_iter().enumerate() {
@@ -56,7 +61,7 @@ fn no_thread_is_left_when_connections_and_listeners_are_dropped() {
         }
     }
     drop(listener);
-    drop((unused, not_started));
+    drop((unused, not_started, left));
     wait_until_none_is_left();
-    drop(stranger);
+    drop((stranger, frozen));
 }
