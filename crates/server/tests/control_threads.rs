@@ -20,10 +20,11 @@ fn threads() -> Vec<String> {
     names.filter(|name| name.starts_with("control-")).collect()
 }
 
-fn wait_until_none_is_left() {
+/// A thread gets its name when it begins to run.
+fn wait_for(number: usize) {
     let clock = SystemClock::new();
     let (_open, tick) = channel::<()>();
-    while !threads().is_empty() {
+    while threads().len() != number {
         assert!(clock.now().0 < LIMIT.as_nanos() as u64, "{:?}", threads());
         let _ = tick.recv_timeout(Duration::from_millis(5));
     }
@@ -51,7 +52,8 @@ fn no_thread_is_left_when_connections_and_listeners_are_dropped() {
     let mut frozen = std::net::TcpStream::connect(address).unwrap();
     frozen.write_all(b"anabctrl\x01\0\0\0\0\0\0\0").unwrap();
     let left: Connection<u64> = incoming.recv_timeout(LIMIT).unwrap().start(|_: Event<u64>| {});
-    assert!(threads().len() > 8 * 2 * 2, "{:?}", threads());
+    // The listener's thread, the stranger's, and two for each end of a connection.
+    wait_for(1 + 1 + 2 * (8 * 2 + 1 + 1));
     // Both ends, the client's end, the listener's end; the other end follows.
     for (index, (client, server)) in held.into_iter().enumerate() {
         match index % 3 {
@@ -62,6 +64,6 @@ fn no_thread_is_left_when_connections_and_listeners_are_dropped() {
     }
     drop(listener);
     drop((unused, not_started, left));
-    wait_until_none_is_left();
+    wait_for(0);
     drop((stranger, frozen));
 }
