@@ -131,17 +131,19 @@ fn the_oldest_of_too_many_strangers_gives_way() {
 #[test]
 fn a_connection_callback_that_waits_delays_nobody() {
     let (sender, incoming) = channel();
-    let (release, wait) = channel::<()>();
+    let ((release, wait), (began, has_begun)) = (channel::<()>(), channel());
     let wait = std::sync::Mutex::new(Some(wait));
     let on_connection = move |connection| {
         let first = wait.lock().unwrap().take();
         if let Some(wait) = first {
+            began.send(()).unwrap();
             let _ = wait.recv_timeout(LIMIT * 10);
         }
         sender.send(connection).unwrap();
     };
     let listener = Listener::bind(loopback(), plain(), on_connection).unwrap();
     let first = open(listener.address(), &plain()).unwrap();
+    has_begun.recv_timeout(LIMIT).unwrap();
     let second = open(listener.address(), &plain()).unwrap();
     let end = start(&incoming);
     second.connection.send(&note(2));
