@@ -3,11 +3,13 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 /// A test that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(120);
+/// Pause between two looks at what is awaited.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Counts of finite events by second: `rate` events per second, `rows` of them.
 fn script(folder: &Path, rows: u64, rate: &str, sink: &str, checkpoints: bool) -> String {
@@ -50,27 +52,38 @@ fn start(sql: &Path, arguments: &[&str]) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
-/// Waits for the end. Returns whether it succeeded, its output, and its messages.
-fn finish(mut child: Child) -> (bool, String, String) {
-    let (mut stdout, mut stderr) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
+/// Reads to the end on a thread of its own.
+fn read(name: &str, mut from: impl Read + Send + 'static) -> Receiver<String> {
     let (said, heard) = channel();
-    let reader = std::thread::spawn(move || {
+    let read = move || {
         let mut text = String::new();
         // Bytes that are no text fail the test's assertions.
-        let _ = stdout.read_to_string(&mut text);
-        text
-    });
-    std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = stderr.read_to_string(&mut text);
+        let _ = from.read_to_string(&mut text);
         let _ = said.send(text);
-    });
-    let messages = heard.recv_timeout(LIMIT);
+    };
+    std::thread::Builder::new().name(name.into()).spawn(read).expect("a thread");
+    heard
+}
+
+/// Waits for the end. Returns whether it succeeded, its output, and its messages.
+fn finish(mut child: Child) -> (bool, String, String) {
+    let output = read("output", child.stdout.take().expect("piped"));
+    let messages = read("messages", child.stderr.take().expect("piped")).recv_timeout(LIMIT);
     if messages.is_err() {
         let _ = child.kill();
     }
     let status = child.wait().expect("it ends");
-    (status.success(), reader.join().expect("text"), messages.expect("it hangs"))
+    (status.success(), output.recv_timeout(LIMIT).expect("output"), messages.expect("it hangs"))
+}
+
+/// Waits until something has come.
+fn wait_for(what: &str, mut has_come: impl FnMut() -> bool) {
+    let mut looks = 0;
+    while !has_come() {
+        looks += 1;
+        assert!(LOOK * looks < LIMIT, "{what} does not come");
+        std::thread::park_timeout(LOOK);
+    }
 }
 
 /// The processes of the workers of a job.
@@ -87,17 +100,10 @@ fn signal(process: u32, name: &str) {
     assert!(sent.success(), "{name} {process}");
 }
 
-/// Waits until a checkpoint is there that differs from the last one.
-fn await_checkpoints(folder: &Path, count: usize) {
-    let (began, (_nobody, never)) = (Instant::now(), channel::<()>());
-    loop {
-        let manifests = std::fs::read_dir(folder.join("checkpoints/log")).map_or(0, |entries| entries.count());
-        if manifests >= count {
-            return;
-        }
-        assert!(began.elapsed() < LIMIT, "no checkpoints");
-        let _ = never.recv_timeout(Duration::from_millis(20));
-    }
+/// Waits until the job's log has this number of entries.
+fn await_checkpoints(folder: &Path, entries: usize) {
+    let log = folder.join("checkpoints/log");
+    wait_for("a checkpoint", || std::fs::read_dir(&log).map_or(0, |found| found.count()) >= entries);
 }
 
 #[test]
@@ -138,8 +144,7 @@ fn a_worker_that_is_killed_or_stands_still_costs_no_result_and_doubles_none() {
     await_checkpoints(folder.path(), 3);
     let stopped = workers(&job)[0];
     signal(stopped, "-STOP");
-    let (_nobody, never) = channel::<()>();
-    let _ = never.recv_timeout(Duration::from_secs(3));
+    std::thread::park_timeout(Duration::from_secs(3));
     signal(stopped, "-CONT");
     let (succeeded, _, said) = finish(job);
     assert!(succeeded && said.contains("worker local-") && said.contains("is lost"), "{said}");
@@ -153,11 +158,7 @@ fn without_checkpoints_a_lost_worker_ends_the_job_with_its_name() {
     let text = script(folder.path(), 100_000_000, "1000", &into_files(folder.path()), false);
     std::fs::write(&sql, text).expect("file");
     let job = start(&sql, &["--workers", "2"]);
-    let (began, (_nobody, never)) = (Instant::now(), channel::<()>());
-    while !folder.path().join("out").exists() {
-        assert!(began.elapsed() < LIMIT, "the job does not start");
-        let _ = never.recv_timeout(Duration::from_millis(20));
-    }
+    wait_for("the job's folder", || folder.path().join("out").exists());
     signal(workers(&job)[0], "-KILL");
     let (succeeded, _, said) = finish(job);
     assert!(!succeeded && said.contains("error: worker local-") && said.contains("is lost"), "{said}");
