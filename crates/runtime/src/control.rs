@@ -106,8 +106,8 @@ impl Control {
 
     /// A task's tables are open. The last one of the worker reports that: no row is read or written before.
     pub(crate) fn opened(&self) {
-        let left = self.change(|| self.unopened.fetch_sub(1, SeqCst));
-        if left == 1 {
+        if self.unopened.fetch_sub(1, SeqCst) == 1 {
+            self.change(|| ());
             self.mail.send(FromTask::Opened(self.incarnation));
         }
     }

@@ -151,9 +151,10 @@ impl Running {
 }
 
 impl Threads {
-    /// Starts the tasks: one thread each, named after its stage, on which the task is created. None runs before all are.
+    /// Starts the tasks: one thread each, named after its stage, on which the task is created. None runs before all are. So
+    /// sources come last: they need not be woken to read.
     fn start(self: &Arc<Self>, views: &[TaskView], assembly: &Arc<Assembly>) -> Result<()> {
-        let started = views.iter().try_for_each(|view| {
+        let started = views.iter().rev().try_for_each(|view| {
             let (id, place, counters) = (view.id, view.place(), Arc::clone(&view.counters));
             let (assembly, control, at) = (Arc::clone(assembly), Arc::clone(&self.control), place.clone());
             self.spawn((id, &view.stage_name, place), move || {
