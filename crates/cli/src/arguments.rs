@@ -7,6 +7,10 @@ use std::time::Duration;
 use anabranch_server::TableOption;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::cluster::{Client, Coordinator, Job, Jobs, Logs, Submit};
+
+mod cluster;
+
 /// SQL over streams that do not end.
 #[derive(Debug, Parser)]
 #[command(name = "anabranch", version, about, arg_required_else_help = true)]
@@ -29,6 +33,22 @@ pub(crate) enum Command {
     Savepoint(Savepoint),
     /// Run tasks for a coordinator in another process, until that ends
     Worker(Worker),
+    /// Take jobs and run them at workers, until it is stopped
+    Coordinator(Coordinator),
+    /// Send the INSERT INTO statements of a file to a coordinator, as one job
+    Submit(Submit),
+    /// List the jobs and the workers of a coordinator
+    Jobs(Jobs),
+    /// Show a job: its stages, tasks, workers, checkpoints and failures
+    Show(Job),
+    /// Stop a job at the end of an epoch
+    Stop(Job),
+    /// End a job at once, as a crash would
+    Cancel(Job),
+    /// Print what a job notified its user of
+    Logs(Logs),
+    /// Watch a job on the whole terminal
+    Top(Job),
 }
 
 #[derive(Debug, Args)]
@@ -122,6 +142,9 @@ pub(crate) struct Worker {
     /// The address of this machine at which other workers reach it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) listen: IpAddr,
+    /// File with the coordinator's token; else the environment has it (ANABRANCH_TOKEN)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// End with the connection to the coordinator, instead of connecting again
     #[arg(long)]
     pub(crate) once: bool,
@@ -174,7 +197,7 @@ pub(crate) enum Format {
 
 #[derive(Debug, Args)]
 pub(crate) struct Savepoint {
-    /// Location of the job's checkpoints
+    /// A job of a coordinator by its name, or the location of a job's checkpoints: a path with a slash, or a URL
     pub(crate) job: String,
     /// Location of the new savepoint: an empty or new directory, or such a place in an object store
     pub(crate) path: String,
@@ -184,6 +207,8 @@ pub(crate) struct Savepoint {
     /// Longest time to wait for the job's checkpoint; without a unit, seconds
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10min")]
     pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) client: Client,
 }
 
 /// Options that change a plan without changing its text.

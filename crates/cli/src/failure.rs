@@ -2,7 +2,7 @@
 
 use anabranch_model::{Error, ErrorKind};
 
-use crate::report::render;
+use anabranch_server::render;
 
 /// The job failed, or the surroundings did.
 const FAILED: u8 = 1;

@@ -5,21 +5,27 @@
 //! before its last statement.
 
 mod arguments;
+mod client;
 mod console;
+mod coordinator;
 mod engine;
 mod explain;
 mod failure;
+mod jobs;
 mod log;
+mod logs;
 mod process;
-mod report;
 mod results;
 mod run;
 mod savepoint;
 mod shell;
+mod show;
 mod signals;
 mod state;
+mod submit;
 mod summary;
 mod terminal;
+mod top;
 mod view;
 mod watch;
 mod worker;
@@ -41,6 +47,14 @@ fn main() -> ExitCode {
         Command::State(arguments) => state::state(&arguments),
         Command::Savepoint(arguments) => savepoint::savepoint(&arguments),
         Command::Worker(arguments) => worker::worker(&arguments),
+        Command::Coordinator(arguments) => coordinator::coordinator(&arguments),
+        Command::Submit(arguments) => submit::submit(&arguments),
+        Command::Jobs(arguments) => jobs::jobs(&arguments),
+        Command::Show(arguments) => show::show(&arguments),
+        Command::Stop(arguments) => jobs::request(&arguments, "stop"),
+        Command::Cancel(arguments) => jobs::request(&arguments, "cancel"),
+        Command::Logs(arguments) => logs::logs(&arguments),
+        Command::Top(arguments) => top::top(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

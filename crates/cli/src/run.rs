@@ -94,9 +94,9 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     }
     log.iter_mut().for_each(|log| log.started(url.as_deref()));
     let _server = listener.map(|listener| job.serve(listener)).transpose()?;
-    let limit = arguments.duration;
-    let logged = Logged::new(&job, log);
-    let watch = Watch { job: &logged, clock: &clock, started, limit, signals: &signals, output: &output };
+    let (limit, logged) = (arguments.duration, Logged::new(&job, log));
+    let watch =
+        Watch { job: &logged, clock: &clock, started, limit, signals: &signals, output: &output, only_watches: false };
     let watched = match display {
         Display::Live => watch.live(&title(&arguments.file), &results),
         Display::Lines => watch.with_lines(&mut progress),
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
 
 fn listen(http: &Http) -> Result<Option<Listener>, Failure> {
     let Http { listen, token_file, tls_cert, tls_key } = http.clone();
-    let listen = listen.map(|address| Listen { address, token_file, tls_cert, tls_key });
+    let listen = listen.map(|address| Listen { address, token: None, token_file, tls_cert, tls_key });
     listen.map(|listen| Listener::bind(&listen)).transpose().map_err(|error| Failure::planning(&error, ""))
 }
 

@@ -1,5 +1,6 @@
 //! `anabranch savepoint`: requests a checkpoint of a running job, and copies it to a separate place.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anabranch_model::{Error, Result, SystemClock};
@@ -8,6 +9,7 @@ use anabranch_state::{Access, Contents, Savepoint, Store, check_empty};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments;
+use crate::client::{client, path};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -16,6 +18,9 @@ use crate::view::text::{bytes, grouped};
 
 /// Runs the command.
 pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure> {
+    if is_name(&arguments.job) && !arguments.last {
+        return of_job(arguments);
+    }
     let access = Access::from_environment();
     let wrong = |error: Error| Failure::planning(&error, "");
     let from = Store::open_existing(&arguments.job, &access).map_err(wrong)?;
@@ -49,6 +54,35 @@ pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure>
         ))?,
     };
     report(&savepoint, &to, skipped.as_deref())
+}
+
+/// Whether this is the name of a coordinator's job: anything else that names a place has a slash, or is there.
+fn is_name(job: &str) -> bool {
+    !job.contains(['/', ':']) && !Path::new(job).exists()
+}
+
+/// The savepoint of a coordinator's job, which the coordinator takes.
+fn of_job(arguments: &arguments::Savepoint) -> Result<(), Failure> {
+    let wrong = |error: Error| Failure::planning(&error, "");
+    let mut client = client(&arguments.client).map_err(wrong)?;
+    client.wait = arguments.timeout;
+    let place = match arguments.path.contains("://") {
+        true => arguments.path.clone(),
+        // A relative path is one of this process.
+        false => {
+            std::path::absolute(&arguments.path).map_or_else(|_| arguments.path.clone(), |p| p.display().to_string())
+        }
+    };
+    let path = format!("{}/savepoint", path(&arguments.job));
+    let taken = client.post(&path, &serde_json::json!({ "place": place })).map_err(|why| {
+        let other = format!("a name without a slash is a job of the coordinator at {}", client.url);
+        Failure::planning(&Error::from(why).remedy(format!("{other}; give a place of checkpoints as ./NAME")), "")
+    })?;
+    let number = |field: &str| taken[field].as_u64().unwrap_or(0);
+    let mut output = Console::output();
+    output.line(&format!("savepoint of job {} at the end of epoch {}: {place}", arguments.job, number("epoch")))?;
+    let (rows, files) = (grouped(number("rows")), number("files"));
+    Ok(output.line(&format!("{rows} rows of state in {files} files, {}", bytes(number("bytes"))))?)
 }
 
 fn check(signals: &Signals) -> Result<()> {

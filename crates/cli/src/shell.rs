@@ -20,9 +20,9 @@ use crate::arguments::{Sql, TableOptions};
 use crate::console::Console;
 use crate::engine::{engine, settings, without_byte_order_mark};
 use crate::failure::Failure;
-use crate::report::render;
 use crate::shell::table::Layout;
 use crate::signals::{INTERRUPTED, Signals};
+use anabranch_server::render;
 
 const GREETING: &str = "Anabranch. Statements end in ';'. Type help for help, exit to leave.";
 const HELP: &str = "\

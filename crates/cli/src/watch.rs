@@ -48,6 +48,8 @@ pub(crate) struct Watch<'a> {
     pub(crate) signals: &'a Signals,
     /// The stream of results: when its reader has left, the job is stopped.
     pub(crate) output: &'a Console,
+    /// The job is one of a coordinator: a request to stop only ends the watch.
+    pub(crate) only_watches: bool,
 }
 
 impl Watch<'_> {
@@ -90,7 +92,7 @@ impl Watch<'_> {
                 return Ok(());
             }
             self.signals.wait(LOOK);
-            if stop.ask_if(self.stop_is_due(), self.job) {
+            if stop.ask_if(self.stop_is_due(), self.job) && !self.only_watches {
                 writeln!(out, "stopping at the end of the epoch; again to leave at once").map_err(failed)?;
             }
             let elapsed = self.elapsed();
@@ -124,17 +126,24 @@ impl Watch<'_> {
             if stop.ask_if(asked, self.job) || self.elapsed() >= due {
                 let view = history.push(self.reading());
                 let results = results.latest(usize::from(u8::MAX));
-                let stopping = stop.asked;
+                let keys = self.keys(stop.asked);
                 let elapsed = self.elapsed();
                 let notices = self.job.notices(0);
                 let notices: Vec<String> = notices.iter().map(|notice| self.dated(notice)).collect();
-                let shown =
-                    live::Screen { title, elapsed, view: &view, notices: &notices, results: &results, stopping };
+                let shown = live::Screen { title, elapsed, view: &view, notices: &notices, results: &results, keys };
                 screen.terminal.draw(|frame| live::draw(frame, &shown)).map_err(failed)?;
                 due = elapsed + REDRAW;
             }
         }
         Ok(())
+    }
+
+    fn keys(&self, stopping: bool) -> &'static str {
+        match (self.only_watches, stopping) {
+            (true, _) => "q or Ctrl-C: leave this view; the job goes on",
+            (false, true) => "stopping at the end of the epoch; again to leave now",
+            (false, false) => "q or Ctrl-C: stop",
+        }
     }
 
     /// A notice with the time since the start at which it was reported.

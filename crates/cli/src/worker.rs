@@ -7,6 +7,7 @@ use anabranch_server::Engine;
 use anabranch_server::cluster::{TOKEN, WorkerOptions, run_worker};
 
 use crate::arguments::Worker;
+use crate::client::token;
 use crate::console::Console;
 use crate::failure::Failure;
 
@@ -15,7 +16,7 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
     let wrong = |error: Error| Failure::planning(&error, "");
     let options = WorkerOptions {
         coordinator: address(&arguments.coordinator).map_err(wrong)?,
-        token: token().map_err(wrong)?,
+        token: secret(arguments).map_err(wrong)?,
         name: arguments.name.clone().unwrap_or_else(host_name),
         slots: arguments.slots.unwrap_or_else(cores),
         labels: arguments.labels.clone(),
@@ -39,12 +40,13 @@ fn address(text: &str) -> Result<SocketAddr> {
 }
 
 /// The secret of the cluster.
-fn token() -> Result<Vec<u8>> {
+fn secret(arguments: &Worker) -> Result<Vec<u8>> {
     let missing = || {
-        Error::user("the secret of the cluster is not given")
-            .remedy(format!("put the secret with which the coordinator was started into the environment ({TOKEN})"))
+        Error::user("the secret of the cluster is not given").remedy(format!(
+            "give --token-file, or put the secret with which the coordinator was started into the environment ({TOKEN})"
+        ))
     };
-    Ok(std::env::var(TOKEN).map_err(|_| missing())?.into_bytes())
+    Ok(token(arguments.token_file.as_deref())?.ok_or_else(missing)?.into_bytes())
 }
 
 fn host_name() -> String {

@@ -30,7 +30,7 @@ use crate::watch::{Awaited, SLOW, Watch};
 use crate::worker::{FromTask, WorkerShell};
 
 /// The worker in the coordinator's process.
-pub(crate) const HERE: Process = Process { worker: WorkerId(0), life: 1 };
+pub const HERE: Process = Process { worker: WorkerId(0), life: 1 };
 /// Orders that a worker in another process has not taken are sent again after this time.
 const REPEAT: Duration = Duration::from_secs(1);
 
@@ -241,7 +241,7 @@ impl Shell {
                 (Awaited::Tasks, Some(tasks)) => format!("the job waits for {tasks}"),
                 (Awaited::Tasks, None) => continue,
                 (Awaited::Workers, _) => match &self.unplaced {
-                    Some(unplaced) => unplaced.missing.clone(),
+                    Some(unplaced) => format!("the job waits for workers: {}", unplaced.missing),
                     None => continue,
                 },
                 (what, _) => format!("{what} takes more than {} s", SLOW.as_secs()),

@@ -319,6 +319,12 @@ impl JobHandle {
         self.shared.metrics()
     }
 
+    /// The same, with the process of each task. Tasks in the process that started the job are at [`HERE`].
+    #[must_use]
+    pub fn placed(&self) -> Vec<(Process, TaskMetrics)> {
+        self.shared.placed()
+    }
+
     /// Where the job is in its life, and its checkpoints in numbers.
     #[must_use]
     pub fn status(&self) -> Status {

@@ -49,6 +49,7 @@ mod watermarks;
 pub mod wiring;
 mod worker;
 
+pub use coordinator::HERE;
 pub use durable::{Checkpointing, random_seed};
 pub use hosted::{HostedJob, Premises};
 pub use job::{Committed, Coordination, Job, JobHandle, Summary, Workers};

@@ -97,10 +97,7 @@ impl Remotes {
         let members = self.workers.values().map(|worker| &worker.member);
         let mut placement = place(members, &stages, &former).map_err(|missing| {
             let stage = &self.plan.stage(missing.stage).name;
-            format!(
-                "the job waits for workers: {} more slots are needed for {stage} ({})",
-                missing.slots, missing.stage
-            )
+            format!("{} more slots are needed for {stage} ({})", missing.slots, missing.stage)
         })?;
         let of_stage = |stage: &StageId| {
             let stage = *stage;

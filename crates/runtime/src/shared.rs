@@ -8,6 +8,7 @@ use std::time::Duration;
 use anabranch_model::{Clock, EventTime, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics};
 use anabranch_protocol::membership::Process;
 
+use crate::coordinator::HERE;
 use crate::inbox::{Inbox, QueueStats};
 use crate::job::Coordination;
 use crate::status::Life;
@@ -83,11 +84,18 @@ impl Shared {
 
     /// A reading of every task, in order of stages.
     pub(crate) fn metrics(&self) -> Vec<TaskMetrics> {
+        self.placed().into_iter().map(|(_, metrics)| metrics).collect()
+    }
+
+    /// The same, with the process of each task.
+    pub(crate) fn placed(&self) -> Vec<(Process, TaskMetrics)> {
         let (now, tasks) = (self.clock.now(), self.tasks());
-        let mut metrics: Vec<TaskMetrics> = tasks.iter().map(|task| task.metrics(now)).collect();
-        metrics.extend(self.lock().remote.values().flatten().cloned());
-        metrics.sort_by_key(|metrics| metrics.task);
-        metrics
+        let mut placed: Vec<_> = tasks.iter().map(|task| (HERE, task.metrics(now))).collect();
+        for (process, metrics) in &self.lock().remote {
+            placed.extend(metrics.iter().map(|metrics| (*process, metrics.clone())));
+        }
+        placed.sort_by_key(|(_, metrics)| metrics.task);
+        placed
     }
 
     pub(crate) fn tasks(&self) -> Arc<[TaskView]> {

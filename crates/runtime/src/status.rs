@@ -18,6 +18,8 @@ pub struct Status {
     pub stopping: bool,
     /// Whether it has ended, with or without a failure.
     pub ended: bool,
+    /// What it waits for before its tasks can be placed: slots of workers.
+    pub waits_for: Option<String>,
     /// Why it has failed, if it has.
     pub failure: Option<String>,
     /// The present life of its tasks.
@@ -56,20 +58,27 @@ struct Shown {
     requested: Option<(Epoch, Nanos)>,
 }
 
-impl Default for Life {
-    fn default() -> Life {
-        let status = Status {
+impl Default for Status {
+    /// Of a job that is about to start.
+    fn default() -> Status {
+        Status {
             phase: Phase::Starting,
             stopping: false,
             ended: false,
+            waits_for: None,
             failure: None,
             incarnation: Incarnation(0),
             restarts: 0,
             checkpoints_completed: 0,
             checkpoints_abandoned: 0,
             last_checkpoint: None,
-        };
-        Life(Mutex::new(Shown { status, requested: None }))
+        }
+    }
+}
+
+impl Default for Life {
+    fn default() -> Life {
+        Life(Mutex::new(Shown { status: Status::default(), requested: None }))
     }
 }
 
@@ -90,6 +99,11 @@ impl Life {
     pub(crate) fn ended(&self, outcome: &Result<()>) {
         let status = &mut self.lock().status;
         (status.ended, status.failure) = (true, outcome.as_ref().err().map(ToString::to_string));
+    }
+
+    /// Its tasks cannot be placed for this reason, or they can.
+    pub(crate) fn waits_for(&self, missing: Option<String>) {
+        self.lock().status.waits_for = missing;
     }
 
     pub(crate) fn restarted(&self) {

@@ -4,11 +4,16 @@
 //! heartbeats; [`Membership`](anabranch_protocol::Membership) decides whether it is there. The messages of all jobs pass over this one
 //! connection. If it breaks, the worker is lost, and so are its tasks.
 
+mod coordinator;
 mod local;
 mod members;
 mod messages;
+mod record;
+mod submitted;
 mod worker;
 
+pub use coordinator::{Coordinator, CoordinatorOptions};
 pub use local::{LocalWorkers, TOKEN};
 pub use members::Cluster;
+pub(crate) use members::Members;
 pub use worker::{WorkerOptions, run_worker};

@@ -6,9 +6,10 @@ use anabranch_dataflow::{CheckpointOptions, ConnectorSpec, Plan, TableTraits};
 use anabranch_model::{Clock, Error, HASH_SEED, Result, SystemClock, hash_u64, is_secret};
 use anabranch_operators::{Connector, Connectors};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, plan_script};
-use anabranch_runtime::{Checkpointing, Fate, Origin};
+use anabranch_runtime::{Checkpointing, Fate, Origin, Workers};
 use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
+use serde::{Deserialize, Serialize};
 
 use crate::Job;
 use crate::cluster::LocalWorkers;
@@ -36,7 +37,8 @@ pub struct Settings {
 }
 
 /// An option of a table: `events.rows-per-second=50000`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TableOption {
     /// Name of the table.
     pub table: String,
@@ -80,8 +82,23 @@ impl Engine {
 
     /// Plans all statements of a script; its INSERTs become one job.
     pub fn plan(&self, sql: &str, settings: &Settings) -> Result<Planned> {
+        self.plan_with(sql, settings, &[], None)
+    }
+
+    /// Plans a script whose SET statements replace `defaults`.
+    pub(crate) fn plan_with(
+        &self,
+        sql: &str,
+        settings: &Settings,
+        defaults: &[(&str, &str)],
+        default_parallelism: Option<u32>,
+    ) -> Result<Planned> {
         let mut catalog = Catalog::new();
-        let options = self.plan_options(settings);
+        let mut options = self.plan_options(settings);
+        options.default_parallelism = default_parallelism.unwrap_or(options.default_parallelism);
+        for (name, value) in defaults {
+            catalog.set(name, value, options.key_groups)?;
+        }
         for (name, value) in &settings.set {
             catalog.fix(name, value, options.key_groups).map_err(|e| of_setting(e, name, value))?;
         }
@@ -124,21 +141,37 @@ impl Engine {
     }
 
     fn start_with(&self, plan: &Plan, origin: Option<&Origin>) -> Result<Job> {
-        let options = plan.options.checkpoints.as_ref();
-        let checkpointing = options.map(|options| self.checkpointing(plan, options)).transpose()?;
-        let clock = Arc::clone(&self.clock);
+        let running = self.running(plan)?;
         let local = self.workers.map(|count| self.local_workers(plan, count)).transpose()?;
         let workers = local.as_ref().and_then(LocalWorkers::workers);
-        let connectors = &self.connectors;
-        let job = anabranch_runtime::Job::start_at(plan, connectors, clock, checkpointing.as_ref(), origin, workers)?;
-        let running = Running {
+        let job = self.start_at(&running, origin, workers)?;
+        Ok(Job::new(job, running, local))
+    }
+
+    /// What does not change while a plan runs.
+    pub(crate) fn running(&self, plan: &Plan) -> Result<Running> {
+        let options = plan.options.checkpoints.as_ref();
+        Ok(Running {
             plan: Arc::new(plan.clone()),
             clock: Arc::clone(&self.clock),
-            store: checkpointing.map(|checkpointing| checkpointing.store),
+            store: options.map(|options| self.store(plan, options)).transpose()?,
             access: self.access.clone(),
             started_ms: self.clock.wall_ms(),
-        };
-        Ok(Job::new(job, running, local))
+        })
+    }
+
+    /// Starts a plan with its tasks at these workers.
+    pub(crate) fn start_at(
+        &self,
+        running: &Running,
+        origin: Option<&Origin>,
+        workers: Option<Workers>,
+    ) -> Result<anabranch_runtime::Job> {
+        let plan = running.plan.as_ref();
+        let place = plan.options.checkpoints.as_ref().zip(running.store.clone());
+        let checkpointing = place.map(|(options, store)| checkpointing(plan, options, store));
+        let (clock, connectors) = (Arc::clone(&self.clock), &self.connectors);
+        anabranch_runtime::Job::start_at(plan, connectors, clock, checkpointing.as_ref(), origin, workers)
     }
 
     /// Processes with a slot for each task of the widest stage.
@@ -154,6 +187,14 @@ impl Engine {
         self.workers = Some(count);
     }
 
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
     pub(crate) fn connectors(&self) -> &Connectors {
         &self.connectors
     }
@@ -164,17 +205,6 @@ impl Engine {
             Some(directory) => store.with_copies(directory).map_err(|e| e.at("option 'state-directory'")),
             None => Ok(store),
         }
-    }
-
-    fn checkpointing(&self, plan: &Plan, options: &CheckpointOptions) -> Result<Checkpointing> {
-        Ok(Checkpointing {
-            store: self.store(plan, options)?,
-            interval: options.interval,
-            timeout: options.timeout,
-            restart_attempts: options.restart_attempts,
-            new_job: new_job_name(&plan.options.job_name),
-            seed: anabranch_runtime::random_seed(),
-        })
     }
 
     /// Plans a script and starts its job.
@@ -200,6 +230,17 @@ impl Engine {
 pub(crate) fn of_setting(error: Error, name: &str, value: &str) -> Error {
     let value = if is_secret(name) { "***" } else { value };
     error.at(format!("--set {name}={value}"))
+}
+
+fn checkpointing(plan: &Plan, options: &CheckpointOptions, store: Store) -> Checkpointing {
+    Checkpointing {
+        store,
+        interval: options.interval,
+        timeout: options.timeout,
+        restart_attempts: options.restart_attempts,
+        new_job: new_job_name(&plan.options.job_name),
+        seed: anabranch_runtime::random_seed(),
+    }
 }
 
 /// A name that no other job has. It consists of letters, digits and hyphens, because it is part of names in external

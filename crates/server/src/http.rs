@@ -7,11 +7,13 @@
 //! the same API. `docs/http.md` is the guide for users, `http/openapi.json` the description for programs.
 
 mod answers;
+mod client;
 mod connection;
 mod documents;
 mod embedded;
 mod exposition;
 mod jobs;
+mod orders;
 mod rates;
 mod routes;
 mod security;
@@ -26,10 +28,12 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use answers::Api;
+pub use client::{Client, NoAnswer, Refused};
 pub use connection::Limits;
 pub use documents::Worker;
 pub(crate) use embedded::{Embedded, EmbeddedJob, Running};
-pub use jobs::{Jobs, Placed, Reading, ServedJob};
+pub use jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
+pub use orders::JobOrder;
 pub use security::Listen;
 use security::{Protection, bind};
 
@@ -55,7 +59,12 @@ pub struct Server {
 impl Listener {
     /// Checks the options, reads their files, and listens.
     pub fn bind(listen: &Listen) -> Result<Listener> {
-        let (socket, address, protection) = bind(listen)?;
+        Self::bind_as(listen, "--listen")
+    }
+
+    /// The same, for an address that was given by this option.
+    pub fn bind_as(listen: &Listen, option: &str) -> Result<Listener> {
+        let (socket, address, protection) = bind(listen, option)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(|error| Error::outside(format!("cannot prepare the HTTP server: {error}")))?;
         Ok(Listener { socket, address, protection, limits: Limits::default(), runtime })

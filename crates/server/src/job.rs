@@ -25,7 +25,9 @@ impl Job {
 
     /// Serves the job over HTTP until the server is dropped.
     pub fn serve(&self, listener: Listener) -> Result<Server> {
-        let job = Arc::new(EmbeddedJob { running: Arc::clone(&self.running), handle: self.handle.clone() });
+        let members = self.workers.as_ref().and_then(LocalWorkers::members);
+        let (running, handle) = (Arc::clone(&self.running), self.handle.clone());
+        let job = Arc::new(EmbeddedJob { running, handle, members });
         let address = listener.address();
         listener.serve(Arc::new(Embedded { job, address }))
     }

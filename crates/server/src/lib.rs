@@ -6,6 +6,7 @@ mod engine;
 pub mod http;
 mod job;
 pub mod process;
+mod report;
 mod savepoint;
 mod session;
 
@@ -18,5 +19,6 @@ pub use anabranch_runtime::{Change, Committed, Completed, Coordination, Fate, Or
 pub use anabranch_state::Access;
 pub use engine::{Engine, Settings, TableOption};
 pub use job::Job;
+pub use report::render;
 pub use savepoint::SavepointRequest;
 pub use session::{Query, Reply, Session, Vocabulary};

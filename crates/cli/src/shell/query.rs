@@ -50,7 +50,8 @@ pub(super) fn insert(job: Job, signals: &Signals, output: &mut Console) -> Resul
         return Ok(());
     }
     let clock = SystemClock::new();
-    let watch = Watch { job: &job, clock: &clock, started: clock.now(), limit: None, signals, output };
+    let watch =
+        Watch { job: &job, clock: &clock, started: clock.now(), limit: None, signals, output, only_watches: false };
     watch.quietly(&mut Console::error())?;
     let (view, elapsed) = (watch.view(), watch.elapsed());
     job.wait()?;

@@ -34,8 +34,8 @@ pub(crate) struct Screen<'a> {
     pub(crate) notices: &'a [String],
     /// The latest results, oldest first.
     pub(crate) results: &'a [String],
-    /// Whether a stop was requested.
-    pub(crate) stopping: bool,
+    /// What keys do.
+    pub(crate) keys: &'a str,
 }
 
 /// Draws the screen.
@@ -62,9 +62,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
     frame.render_widget(Paragraph::new(notices).style(Style::new().fg(Color::Yellow)), areas[1]);
     draw_stages(frame, areas[2], &screen.view.stages);
     draw_results(frame, areas[3], screen);
-    let keys =
-        if screen.stopping { "stopping at the end of the epoch; again to leave now" } else { "q or Ctrl-C: stop" };
-    frame.render_widget(Paragraph::new(keys).style(dim()), areas[4]);
+    frame.render_widget(Paragraph::new(screen.keys).style(dim()), areas[4]);
 }
 
 fn lines(count: usize) -> u16 {
@@ -283,7 +281,7 @@ mod tests {
             view: &view,
             notices: &[],
             results: &results,
-            stopping: false,
+            keys: "q or Ctrl-C: stop",
         };
         let text = text_of(130, 20, &screen);
         for part in [
@@ -316,8 +314,14 @@ mod tests {
         let notices = ["00:12 the brokers of 'kafka:9092' are away since 00:10; the job waits until 00:40".to_owned()];
         let results: Vec<String> = (0..50).map(|i| format!("result {i}")).collect();
         let elapsed = Duration::from_secs(12);
-        let screen =
-            Screen { title: "ads.sql", elapsed, view: &view, notices: &notices, results: &results, stopping: false };
+        let screen = Screen {
+            title: "ads.sql",
+            elapsed,
+            view: &view,
+            notices: &notices,
+            results: &results,
+            keys: "q or Ctrl-C: stop",
+        };
         let figures = [
             "100 k events/s",
             "23.0 MB/s",
@@ -351,8 +355,14 @@ mod tests {
     #[test]
     fn says_so_when_there_is_nothing_yet_or_the_job_is_stopping() {
         let view = JobView::default();
-        let screen =
-            Screen { title: "q", elapsed: Duration::ZERO, view: &view, notices: &[], results: &[], stopping: true };
+        let screen = Screen {
+            title: "q",
+            elapsed: Duration::ZERO,
+            view: &view,
+            notices: &[],
+            results: &[],
+            keys: "stopping at the end of the epoch",
+        };
         let text = text_of(80, 12, &screen);
         assert!(text.contains("none yet") && text.contains("rows after -") && text.contains("stopping"), "{text}");
     }
@@ -361,7 +371,7 @@ mod tests {
     fn explains_why_there_are_no_results() {
         let view = JobView { stall: Some("partition 'ads/3' holds event time back".into()), ..JobView::default() };
         let elapsed = EXPLAINED_AFTER;
-        let screen = Screen { title: "q", elapsed, view: &view, notices: &[], results: &[], stopping: false };
+        let screen = Screen { title: "q", elapsed, view: &view, notices: &[], results: &[], keys: "q or Ctrl-C: stop" };
         let text = text_of(50, 16, &screen);
         assert!(text.contains("none yet: partition 'ads/3' holds event time"), "{text}");
     }
@@ -375,7 +385,7 @@ mod tests {
             view: &view,
             notices: &[],
             results: &["x".into()],
-            stopping: false,
+            keys: "q or Ctrl-C: stop",
         };
         for (width, height) in [(1, 1), (10, 4), (40, 7)] {
             text_of(width, height, &screen);

@@ -36,7 +36,7 @@ impl Fake {
 
     fn watch<'a>(&'a self, signals: &'a Signals, limit: Option<Duration>) -> Watch<'a> {
         let output = &self.output;
-        Watch { job: self, clock: &self.clock, started: Nanos(0), limit, signals, output }
+        Watch { job: self, clock: &self.clock, started: Nanos(0), limit, signals, output, only_watches: false }
     }
 }
 

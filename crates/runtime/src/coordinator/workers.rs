@@ -21,6 +21,7 @@ impl Shell {
             Some(remotes) => match remotes.place(incarnation, &self.peers.placement(), &mut self.worker) {
                 Ok(placement) => placement,
                 Err(missing) => {
+                    self.shared.life.waits_for(Some(missing.clone()));
                     self.watch.begin(Awaited::Workers, self.clock.now());
                     self.unplaced = Some(Unplaced { incarnation, from, missing });
                     return;
@@ -28,6 +29,7 @@ impl Shell {
             },
         };
         self.unplaced = None;
+        self.shared.life.waits_for(None);
         if self.watch.done(Awaited::Workers) {
             self.shared.notify("there are enough workers");
         }
@@ -98,7 +100,12 @@ impl Shell {
                 }
             }
             FromWorker::Notices(notices) => notices.into_iter().for_each(|notice| self.shared.notify(notice)),
-            FromWorker::Metrics(metrics) => self.shared.show_remote(process, Some(metrics)),
+            FromWorker::Metrics(mut metrics) => {
+                // A worker still shows the tasks of an earlier incarnation that are elsewhere now.
+                let placement = self.peers.placement();
+                metrics.retain(|metrics| placement.get(&metrics.task) == Some(&process));
+                self.shared.show_remote(process, Some(metrics));
+            }
             FromWorker::Opened { .. } | FromWorker::Full { .. } | FromWorker::Agree { .. } => {}
         }
     }

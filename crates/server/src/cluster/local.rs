@@ -12,7 +12,7 @@ use std::time::Duration;
 use anabranch_model::{Clock, Error, Result};
 use anabranch_runtime::{Workers, random_seed};
 
-use super::members::Cluster;
+use super::members::{Cluster, Members};
 
 /// How often ended processes are looked for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -50,6 +50,11 @@ impl LocalWorkers {
         let thread = std::thread::Builder::new().name("workers".into()).spawn(move || watch(children, &start, &ended));
         let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
         Ok(LocalWorkers { cluster: Some(cluster), ends: Some(ends), thread: Some(thread) })
+    }
+
+    /// The workers for observers.
+    pub(crate) fn members(&self) -> Option<Members> {
+        self.cluster.as_ref().map(Cluster::members)
     }
 
     /// For the job whose tasks run there.

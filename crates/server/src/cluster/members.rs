@@ -16,6 +16,7 @@ use anabranch_runtime::{JobHandle, Link, RemoteWorker, Workers, random_seed};
 
 use super::messages::{FromCluster, FromProcess};
 use crate::control::{Connection, Event, Incoming, Listener, Security};
+use crate::http;
 
 /// A worker that is silent for so long is lost.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -27,6 +28,8 @@ pub struct Cluster {
     shared: Arc<Shared>,
     listener: Option<Listener>,
     endpoint: Arc<Endpoint>,
+    /// Whether workers end with it.
+    ends_workers: bool,
     ends: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -47,6 +50,9 @@ struct State {
 /// A process that has introduced itself.
 struct Known {
     name: String,
+    pid: u32,
+    /// When its last heartbeat arrived, in milliseconds since 1970.
+    heard_ms: i64,
     connection: Connection<FromCluster>,
     member: Member,
     /// Where it listens to other workers, once it does.
@@ -84,7 +90,19 @@ impl Cluster {
         let looking = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("members".into()).spawn(move || looking.look(&ended));
         let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
-        Ok(Cluster { shared, listener: Some(listener), endpoint, ends: Some(ends), thread: Some(thread) })
+        Ok(Cluster {
+            shared,
+            listener: Some(listener),
+            endpoint,
+            ends_workers: true,
+            ends: Some(ends),
+            thread: Some(thread),
+        })
+    }
+
+    /// Workers do not end with this process: they wait for the next one.
+    pub(crate) fn keep_workers(&mut self) {
+        self.ends_workers = false;
     }
 
     /// Where workers connect.
@@ -113,12 +131,50 @@ impl Cluster {
             known.connection.send(&FromCluster::Forget { job });
         }
     }
+
+    /// The workers for observers.
+    pub(crate) fn members(&self) -> Members {
+        Members(Arc::clone(&self.shared))
+    }
+}
+
+/// The workers of a cluster for observers.
+#[derive(Clone)]
+pub(crate) struct Members(Arc<Shared>);
+
+impl Members {
+    /// The name of a process, for people.
+    pub(crate) fn name(&self, process: Process) -> String {
+        let state = self.0.lock();
+        let name = state.names.iter().find(|(_, worker)| **worker == process.worker).map(|(name, _)| name.clone());
+        name.unwrap_or_else(|| process.worker.to_string())
+    }
+
+    /// All workers at which tasks can be placed.
+    pub(crate) fn list(&self) -> Vec<http::Worker> {
+        let worker = |known: &Known| {
+            let labels = known.member.labels.iter().cloned().collect();
+            let (name, pid, slots) = (known.name.clone(), known.pid, known.member.slots as usize);
+            let address = known.exchange?.to_string();
+            Some(http::Worker { name, pid, slots, address, labels, tasks: 0, last_heard_at_ms: Some(known.heard_ms) })
+        };
+        let mut workers: Vec<_> = self.0.lock().workers.values().filter_map(worker).collect();
+        workers.sort_by(|a, b| a.name.cmp(&b.name));
+        workers
+    }
+
+    /// Slots of all workers together.
+    pub(crate) fn slots(&self) -> u32 {
+        let state = self.0.lock();
+        let present = state.workers.values().filter(|known| known.exchange.is_some());
+        present.map(|known| known.member.slots).fold(0, u32::saturating_add)
+    }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.listener = None;
-        for known in self.shared.lock().workers.values() {
+        for known in self.shared.lock().workers.values().filter(|_| self.ends_workers) {
             known.connection.send(&FromCluster::End);
         }
         self.ends = None;
@@ -150,7 +206,7 @@ impl Shared {
         let (shared, (sender, connection)) = (Arc::clone(self), channel::<Connection<FromCluster>>());
         let mut known: Option<(Connection<FromCluster>, Process)> = None;
         let started = incoming.start(move |event: Event<FromProcess>| match (event, &known) {
-            (Event::Message(FromProcess::Hello { version, release, name, life, slots, labels, pid: _ }), None) => {
+            (Event::Message(FromProcess::Hello { version, release, name, life, slots, labels, pid }), None) => {
                 let Ok(connection) = connection.recv() else { return };
                 if version != MESSAGES_VERSION {
                     let own = env!("CARGO_PKG_VERSION");
@@ -158,11 +214,11 @@ impl Shared {
                     connection.send(&FromCluster::Refused { why });
                     return;
                 }
-                let process = shared.lock().introduce(name, life, (slots, labels), &connection);
+                let process = shared.lock().introduce((name, pid, life), (slots, labels), &connection);
                 known = Some((connection, process));
             }
             (Event::Message(message), Some((_, process))) => {
-                shared.lock().message(shared.clock.now(), *process, message);
+                shared.lock().message((shared.clock.now(), shared.clock.wall_ms()), *process, message);
             }
             (Event::Message(_), None) => {}
             (Event::Closed(why), Some((_, process))) => {
@@ -179,8 +235,7 @@ impl Shared {
 impl State {
     fn introduce(
         &mut self,
-        name: String,
-        life: u64,
+        (name, pid, life): (String, u32, u64),
         (slots, labels): (u32, Vec<String>),
         connection: &Connection<FromCluster>,
     ) -> Process {
@@ -189,13 +244,14 @@ impl State {
         let process = Process { worker, life };
         let labels: Arc<BTreeSet<String>> = Arc::new(labels.into_iter().collect());
         let member = Member { process, slots, labels };
-        let known = Known { name, connection: connection.clone(), member, exchange: None, heard: Nanos(0) };
+        let known =
+            Known { name, pid, heard_ms: 0, connection: connection.clone(), member, exchange: None, heard: Nanos(0) };
         self.workers.insert(process, known);
         connection.send(&FromCluster::Welcome { worker, silence: SILENCE });
         process
     }
 
-    fn message(&mut self, now: Nanos, process: Process, message: FromProcess) {
+    fn message(&mut self, now: (Nanos, i64), process: Process, message: FromProcess) {
         match message {
             FromProcess::Hello { .. } => {}
             FromProcess::Ready { exchange, sent } => {
@@ -210,13 +266,13 @@ impl State {
                     job.from_worker(process, message);
                 }
             }
-            FromProcess::Leave => self.member(now, Input::Leave(process), "has left"),
+            FromProcess::Leave => self.member(now.0, Input::Leave(process), "has left"),
         }
     }
 
-    fn beat(&mut self, now: Nanos, process: Process, sent: Nanos) {
+    fn beat(&mut self, (now, wall_ms): (Nanos, i64), process: Process, sent: Nanos) {
         let Some(known) = self.workers.get_mut(&process).filter(|known| known.exchange.is_some()) else { return };
-        known.heard = sent;
+        (known.heard, known.heard_ms) = (sent, wall_ms);
         let member = known.member.clone();
         self.member(now, Input::Heartbeat { member, sent }, "was replaced");
         self.jobs.values().for_each(|job| job.heard(process, sent));

@@ -17,11 +17,12 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::documents::{
-    CheckpointsDocument, ErrorDocument, JobDocument, JobList, NoticeList, PlanDocument, Readiness, Requested,
-    SavepointDocument, SavepointOrder, TaskList, WorkerList,
+    CheckpointsDocument, CounterList, ErrorDocument, JobDocument, JobList, NoticeList, PlanDocument, Readiness,
+    Requested, SavepointDocument, TaskList, WorkerList,
 };
 use super::exposition;
-use super::jobs::{Jobs, Reading, ServedJob};
+use super::jobs::{Jobs, Reading, Refusal, ServedJob};
+use super::orders::{JobOrder, OrderErrorDocument, SavepointOrder, Submitted};
 use super::rates::{History, Rates};
 use super::routes::{Found, Target, find};
 use super::security::Token;
@@ -30,6 +31,8 @@ use super::security::Token;
 const DESCRIPTION: &str = include_str!("openapi.json");
 /// Largest body of a request, in bytes.
 const BODY_MAX: usize = 64 << 10;
+/// Largest order of a job, in bytes.
+const ORDER_MAX: usize = 4 << 20;
 
 type Answer = Response<Full<Bytes>>;
 
@@ -84,7 +87,11 @@ impl Api {
         let names: Vec<String> = jobs.iter().map(|job| format!("'{}'", job.name())).collect();
         jobs.into_iter().find(|job| job.name() == name).ok_or_else(|| {
             let error = Error::user(format!("there is no job '{name}'"));
-            Box::new(refusal(StatusCode::NOT_FOUND, &error.remedy(format!("the jobs are: {}", names.join(", ")))))
+            let remedy = match names.is_empty() {
+                true => "there are no jobs yet: submit one".to_owned(),
+                false => format!("the jobs are: {}", names.join(", ")),
+            };
+            Box::new(refusal(StatusCode::NOT_FOUND, &error.remedy(remedy)))
         })
     }
 
@@ -152,11 +159,13 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
             return refusal(StatusCode::NOT_FOUND, &error.remedy("GET /api/v1/openapi.json describes all paths"));
         }
     };
-    let body = match read(body, api.body_wait).await {
+    let limit = if target == Target::Submit { ORDER_MAX } else { BODY_MAX };
+    let body = match read(body, limit, api.body_wait).await {
         Ok(body) => body,
         Err(answer) => return *answer,
     };
     match target {
+        Target::Submit => submit(api, &body).await,
         Target::Stop | Target::Cancel | Target::Savepoint => match api.job(&name) {
             Ok(job) => change(api, target, job, &body).await,
             Err(answer) => *answer,
@@ -169,7 +178,7 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
 fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
     let of_all = match target {
         Target::Readiness => {
-            let readiness = Readiness::of(&api.readings());
+            let readiness = Readiness::of(&api.readings(), api.jobs.takes_jobs());
             let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
             Some(json(status, &readiness))
         }
@@ -180,7 +189,7 @@ fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
             Some(answer(StatusCode::OK, "application/json", Bytes::from_static(DESCRIPTION.as_bytes())))
         }
         Target::Jobs => Some(json(StatusCode::OK, &JobList::of(&api.readings()))),
-        Target::Workers => Some(json(StatusCode::OK, &WorkerList { workers: api.jobs.workers() })),
+        Target::Workers => Some(json(StatusCode::OK, &WorkerList::of(api.jobs.workers(), &api.readings()))),
         _ => None,
     };
     if let Some(answer) = of_all {
@@ -192,6 +201,7 @@ fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
         Target::Plan => json(StatusCode::OK, &PlanDocument::from(job.plan().as_ref())),
         Target::Tasks => json(StatusCode::OK, &TaskList::of(&reading, &api.rates(name, &reading))),
         Target::Checkpoints => json(StatusCode::OK, &CheckpointsDocument::from(&reading)),
+        Target::Counters => json(StatusCode::OK, &CounterList::from(&reading)),
         Target::Notices => json(StatusCode::OK, &NoticeList::of(job.notices(), &reading)),
         _ => json(StatusCode::OK, &JobDocument::of(job.as_ref(), &reading, &api.rates(name, &reading))),
     })
@@ -215,6 +225,38 @@ async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: &B
         _ => return savepoint(api, job, body).await,
     };
     json(StatusCode::ACCEPTED, &Requested { name: job.name().to_owned(), requested })
+}
+
+/// Takes a new job on a separate thread: planning takes a while, and its list is written.
+async fn submit(api: Arc<Api>, body: &Bytes) -> Answer {
+    let order: JobOrder = match serde_json::from_slice(body) {
+        Ok(order) => order,
+        Err(error) => {
+            let error = Error::user(format!("the body is not a job: {error}"));
+            let remedy = "send {\"name\": \"NAME\", \"sql\": \"STATEMENTS\", \"settings\": {\"OPTION\": \"VALUE\"}}";
+            return json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error.remedy(remedy), ""));
+        }
+    };
+    let (name, sql) = (order.name.clone(), order.sql.clone());
+    let (answer, answered) = oneshot::channel();
+    // The client may have left.
+    let run = move || drop(answer.send(api.jobs.submit(order)));
+    if let Err(error) = std::thread::Builder::new().name("submit".into()).spawn(run) {
+        return no_thread(&error);
+    }
+    match answered.await {
+        Ok(Ok(())) => json(StatusCode::CREATED, &Submitted { name }),
+        Ok(Err(Refusal::Wrong(error))) if error.kind() == ErrorKind::User => {
+            json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error, &sql))
+        }
+        Ok(Err(Refusal::Wrong(error) | Refusal::Conflict(error))) => refusal(status_of(&error), &error),
+        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &Error::internal("planning ended by a panic")),
+    }
+}
+
+fn no_thread(error: &std::io::Error) -> Answer {
+    let error = Error::outside(format!("cannot start a thread: {error}"));
+    refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("raise the limit of threads (ulimit -u)"))
 }
 
 /// Takes a savepoint on a separate thread, one at a time.
@@ -250,8 +292,7 @@ async fn savepoint(api: Arc<Api>, job: Arc<dyn ServedJob>, body: &Bytes) -> Answ
         let _ = answer.send(taken);
     };
     if let Err(error) = std::thread::Builder::new().name("savepoint".into()).spawn(run) {
-        let error = Error::outside(format!("cannot start a thread: {error}"));
-        return refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("raise the limit of threads (ulimit -u)"));
+        return no_thread(&error);
     }
     match answered.await {
         Ok(Ok(savepoint)) => json(StatusCode::CREATED, &SavepointDocument::of(&savepoint, &place)),
@@ -269,15 +310,15 @@ fn status_of(error: &Error) -> StatusCode {
 }
 
 /// The body of a request, within its limits.
-async fn read(body: Incoming, wait: Duration) -> Result<Bytes, Box<Answer>> {
+async fn read(body: Incoming, limit: usize, wait: Duration) -> Result<Bytes, Box<Answer>> {
     let too_slow = || {
         let error = Error::user(format!("the body did not arrive within {} s", wait.as_secs()));
         refusal(StatusCode::REQUEST_TIMEOUT, &error.remedy("send it again"))
     };
-    match timeout(wait, Limited::new(body, BODY_MAX).collect()).await {
+    match timeout(wait, Limited::new(body, limit).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            let error = Error::user(format!("the body has more than {BODY_MAX} bytes"));
+            let error = Error::user(format!("the body has more than {limit} bytes"));
             Err(Box::new(refusal(StatusCode::PAYLOAD_TOO_LARGE, &error.remedy("send a shorter one"))))
         }
         Ok(Err(error)) => {

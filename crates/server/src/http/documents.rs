@@ -1,9 +1,9 @@
 //! The documents of the API, as they are serialized. `openapi.json` describes them; a test compares both, field by field.
 
 use anabranch_dataflow::{Exchange, Plan, Port, Stage};
-use anabranch_model::{Error, EventTime, LatencySummary, Notice};
+use anabranch_model::{Error, EventTime, LatencySummary, Notice, TaskMetrics};
 use anabranch_state::Savepoint;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::jobs::{Placed, Reading, ServedJob};
 use super::rates::{Rates, Shares};
@@ -11,9 +11,9 @@ use super::rates::{Rates, Shares};
 /// An error.
 #[derive(Debug, Serialize)]
 pub(super) struct ErrorDocument {
-    error: String,
-    place: Option<String>,
-    remedy: Option<String>,
+    pub(super) error: String,
+    pub(super) place: Option<String>,
+    pub(super) remedy: Option<String>,
 }
 
 /// Whether the job runs.
@@ -35,6 +35,8 @@ pub(super) struct JobSummary {
     name: String,
     state: &'static str,
     ready: bool,
+    waits_for: Option<String>,
+    failure: Option<String>,
     started_at_ms: i64,
 }
 
@@ -44,6 +46,7 @@ pub(super) struct JobDocument {
     name: String,
     state: &'static str,
     ready: bool,
+    waits_for: Option<String>,
     failure: Option<String>,
     started_at_ms: i64,
     plan_version: u32,
@@ -194,7 +197,7 @@ struct NoticeDocument {
 /// All workers.
 #[derive(Debug, Serialize)]
 pub(super) struct WorkerList {
-    pub(super) workers: Vec<Worker>,
+    workers: Vec<Worker>,
 }
 
 /// A worker: a process that runs tasks.
@@ -208,13 +211,20 @@ pub struct Worker {
     pub slots: usize,
     /// Where it listens: host and port.
     pub address: String,
+    /// What distinguishes it.
+    pub labels: Vec<String>,
+    /// How many tasks of all jobs it has.
+    pub tasks: usize,
+    /// When its last heartbeat arrived, in milliseconds since 1970; `None` for the process itself.
+    pub last_heard_at_ms: Option<i64>,
 }
 
-/// The request for a savepoint.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SavepointOrder {
-    pub(super) place: String,
+/// A job's counters, as its processes have them.
+#[derive(Debug, Serialize)]
+pub(super) struct CounterList {
+    at_ns: u64,
+    wall_ms: i64,
+    tasks: Vec<TaskMetrics>,
 }
 
 /// A savepoint that was taken.
@@ -235,14 +245,32 @@ impl From<&Error> for ErrorDocument {
     }
 }
 
+impl From<&Reading> for CounterList {
+    fn from(reading: &Reading) -> Self {
+        let tasks = reading.tasks.iter().map(|task| task.metrics.clone()).collect();
+        CounterList { at_ns: reading.at.0, wall_ms: reading.wall_ms, tasks }
+    }
+}
+
 impl Readiness {
-    pub(super) fn of(jobs: &[(String, Reading)]) -> Self {
+    pub(super) fn of(jobs: &[(String, Reading)], takes_jobs: bool) -> Self {
         let jobs = JobList::of(jobs).jobs;
-        Readiness { ready: !jobs.is_empty() && jobs.iter().all(|job| job.ready), jobs }
+        Readiness { ready: takes_jobs || !jobs.is_empty() && jobs.iter().all(|job| job.ready), jobs }
     }
 
     pub(super) fn is_ready(&self) -> bool {
         self.ready
+    }
+}
+
+impl WorkerList {
+    pub(super) fn of(mut workers: Vec<Worker>, jobs: &[(String, Reading)]) -> Self {
+        for worker in &mut workers {
+            let running = jobs.iter().filter(|(_, reading)| !reading.status.ended);
+            let tasks = running.flat_map(|(_, reading)| &reading.tasks);
+            worker.tasks = tasks.filter(|task| task.worker == worker.name).count();
+        }
+        WorkerList { workers }
     }
 }
 
@@ -255,7 +283,8 @@ impl JobList {
 impl JobSummary {
     fn of(name: &str, reading: &Reading) -> Self {
         let (state, ready) = (reading.state(), reading.is_ready());
-        JobSummary { name: name.to_owned(), state, ready, started_at_ms: reading.started_ms }
+        let (waits_for, failure) = (reading.status.waits_for.clone(), reading.status.failure.clone());
+        JobSummary { name: name.to_owned(), state, ready, waits_for, failure, started_at_ms: reading.started_ms }
     }
 }
 
@@ -272,6 +301,7 @@ impl JobDocument {
             name: job.name().to_owned(),
             state: reading.state(),
             ready: reading.is_ready(),
+            waits_for: reading.status.waits_for.clone(),
             failure: reading.status.failure.clone(),
             started_at_ms: reading.started_ms,
             plan_version: plan.version.0,
@@ -285,9 +315,9 @@ impl JobDocument {
             rows_read: sources().map(|task| task.rows_in).sum(),
             bytes_read: sources().map(|task| task.bytes_in).sum(),
             rows_written: sinks().map(|task| task.rows_out).sum(),
-            rows_read_per_second: sources().map(|task| rates.of(task).rows_in).sum(),
-            bytes_read_per_second: sources().map(|task| rates.of(task).bytes_in).sum(),
-            rows_written_per_second: sinks().map(|task| rates.of(task).rows_out).sum(),
+            rows_read_per_second: sources().fold(0.0, |sum, task| sum + rates.of(task).rows_in),
+            bytes_read_per_second: sources().fold(0.0, |sum, task| sum + rates.of(task).bytes_in),
+            rows_written_per_second: sinks().fold(0.0, |sum, task| sum + rates.of(task).rows_out),
             late_rows: sum(|task| task.late_rows),
             malformed_rows: sum(|task| task.malformed_rows),
             rows_without_event_time: sum(|task| task.rows_without_event_time),

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Error, Notice, Result};
-use anabranch_runtime::JobHandle;
+use anabranch_runtime::{HERE, JobHandle};
 use anabranch_state::{Access, Savepoint, Store};
 
 use super::documents::Worker;
-use super::jobs::{Jobs, Placed, Reading, ServedJob};
+use super::jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
+use super::orders::JobOrder;
 use crate::SavepointRequest;
+use crate::cluster::Members;
 
 /// Name of the only worker.
 const WORKER: &str = "local";
@@ -29,10 +31,13 @@ pub(crate) struct Running {
     pub(crate) started_ms: i64,
 }
 
-/// The embedded job as the API serves it.
+/// A job that this process coordinates, as the API serves it.
+#[derive(Clone)]
 pub(crate) struct EmbeddedJob {
     pub(crate) running: Arc<Running>,
     pub(crate) handle: JobHandle,
+    /// Workers in other processes.
+    pub(crate) members: Option<Members>,
 }
 
 /// The job and the worker of an embedded engine.
@@ -48,7 +53,25 @@ impl Jobs for Embedded {
 
     fn workers(&self) -> Vec<Worker> {
         let slots = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        vec![Worker { name: WORKER.into(), pid: std::process::id(), slots, address: self.address.to_string() }]
+        let (name, pid, address) = (WORKER.to_owned(), std::process::id(), self.address.to_string());
+        let own = Worker { name, pid, slots, address, labels: Vec::new(), tasks: 0, last_heard_at_ms: None };
+        let others = self.job.members.as_ref().map(Members::list).unwrap_or_default();
+        [vec![own], others].concat()
+    }
+
+    fn submit(&self, _order: JobOrder) -> std::result::Result<(), Refusal> {
+        let error = Error::user("this process runs one job, and takes no others");
+        Err(Refusal::Conflict(error.remedy("send it to a coordinator: anabranch coordinator")))
+    }
+}
+
+impl EmbeddedJob {
+    fn tasks(&self) -> Vec<Placed> {
+        let named = |process| match &self.members {
+            Some(members) if process != HERE => members.name(process),
+            _ => WORKER.to_owned(),
+        };
+        self.handle.placed().into_iter().map(|(process, metrics)| Placed { worker: named(process), metrics }).collect()
     }
 }
 
@@ -73,7 +96,7 @@ impl ServedJob for EmbeddedJob {
             coordination: self.handle.coordination(),
             failures: self.handle.restarts(),
             checkpoints: store.as_ref().map(|store| store.place().to_owned()),
-            tasks: self.handle.metrics().into_iter().map(|metrics| Placed { worker: WORKER.into(), metrics }).collect(),
+            tasks: self.tasks(),
         }
     }
 

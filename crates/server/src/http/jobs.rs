@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Nanos, Notice, Result, TaskMetrics};
+use anabranch_model::{Error, Nanos, Notice, Result, TaskMetrics};
 use anabranch_runtime::{Coordination, Status};
 use anabranch_state::Savepoint;
 
 use super::documents::Worker;
+use super::orders::JobOrder;
 
 /// The jobs and the workers that a process knows.
 pub trait Jobs: Send + Sync {
@@ -16,6 +17,21 @@ pub trait Jobs: Send + Sync {
     fn jobs(&self) -> Vec<Arc<dyn ServedJob>>;
     /// All workers.
     fn workers(&self) -> Vec<Worker>;
+    /// Whether it takes new jobs: then it is ready, whatever its jobs do.
+    fn takes_jobs(&self) -> bool {
+        false
+    }
+    /// Takes a new job, and starts it. May wait.
+    fn submit(&self, order: JobOrder) -> Result<(), Refusal>;
+}
+
+/// Why a job was not taken.
+#[derive(Debug)]
+pub enum Refusal {
+    /// Its order or its SQL is wrong, or something outside failed.
+    Wrong(Error),
+    /// It cannot be taken now, or not here.
+    Conflict(Error),
 }
 
 /// A job as the API serves it. No method but [`ServedJob::savepoint`] waits.
@@ -78,11 +94,13 @@ impl Reading {
     /// The state for users.
     pub(super) fn state(&self) -> &'static str {
         use anabranch_protocol::coordinator::Phase;
-        let Status { phase, stopping, ended, failure, .. } = &self.status;
+        let Status { phase, stopping, ended, failure, waits_for, .. } = &self.status;
         match phase {
             _ if failure.is_some() => "failed",
+            _ if *ended && *stopping => "stopped",
             _ if *ended => "ended",
             _ if *stopping => "stopping",
+            _ if waits_for.is_some() => "waiting",
             Phase::Restoring => "restoring",
             Phase::Running => "running",
             Phase::Starting if self.status.restarts == 0 => "starting",
@@ -99,7 +117,6 @@ impl Reading {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_model::Incarnation;
     use anabranch_protocol::coordinator::Phase;
 
     use super::*;
@@ -107,17 +124,7 @@ mod tests {
     #[test]
     fn the_state_follows_the_phase_and_what_was_requested() {
         let state = |phase, change: fn(&mut Status)| {
-            let mut status = Status {
-                phase,
-                stopping: false,
-                ended: false,
-                failure: None,
-                incarnation: Incarnation(1),
-                restarts: 0,
-                checkpoints_completed: 0,
-                checkpoints_abandoned: 0,
-                last_checkpoint: None,
-            };
+            let mut status = Status { phase, ..Status::default() };
             change(&mut status);
             let (coordination, failures, tasks) = (Coordination::default(), Vec::new(), Vec::new());
             let (at, wall_ms, started_ms, checkpoints) = (Nanos(0), 0, 0, None);
@@ -134,6 +141,8 @@ mod tests {
         assert_eq!(state(Phase::Ending, none), "stopping");
         assert_eq!(state(Phase::Running, |status| status.stopping = true), "stopping");
         assert_eq!(state(Phase::Finished, |status| status.ended = true), "ended");
+        assert_eq!(state(Phase::Finished, |status| (status.ended, status.stopping) = (true, true)), "stopped");
+        assert_eq!(state(Phase::Restoring, |status| status.waits_for = Some("2 slots".into())), "waiting");
         // A job that is cancelled stays in its phase.
         let cancelled: fn(&mut Status) = |status| (status.ended, status.failure) = (true, Some("cancelled".into()));
         assert_eq!(state(Phase::Running, cancelled), "failed");

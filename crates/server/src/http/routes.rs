@@ -16,6 +16,8 @@ pub(super) enum Target {
     Checkpoints,
     Notices,
     Workers,
+    Counters,
+    Submit,
     Stop,
     Cancel,
     Savepoint,
@@ -36,7 +38,7 @@ const fn post(path: &'static str, target: Target) -> Route {
     Route { method: Method::POST, path, target }
 }
 
-pub(super) static ROUTES: [Route; 14] = [
+pub(super) static ROUTES: [Route; 16] = [
     get("/healthz", Target::Health),
     get("/readyz", Target::Readiness),
     get("/metrics", Target::Metrics),
@@ -47,7 +49,9 @@ pub(super) static ROUTES: [Route; 14] = [
     get("/api/v1/jobs/{name}/tasks", Target::Tasks),
     get("/api/v1/jobs/{name}/checkpoints", Target::Checkpoints),
     get("/api/v1/jobs/{name}/notices", Target::Notices),
+    get("/api/v1/jobs/{name}/counters", Target::Counters),
     get("/api/v1/workers", Target::Workers),
+    post("/api/v1/jobs", Target::Submit),
     post("/api/v1/jobs/{name}/stop", Target::Stop),
     post("/api/v1/jobs/{name}/cancel", Target::Cancel),
     post("/api/v1/jobs/{name}/savepoint", Target::Savepoint),

@@ -18,6 +18,8 @@ const TOKEN_MIN: usize = 16;
 pub struct Listen {
     /// Host and port; port 0 takes any free one.
     pub address: String,
+    /// The token that every request needs, unless a file has it.
+    pub token: Option<String>,
     /// File with the token that every request needs.
     pub token_file: Option<PathBuf>,
     /// File with the certificate in PEM, with those that sign it.
@@ -33,12 +35,15 @@ impl Token {
     /// Reads a token. White space around it is not part of it.
     fn read(path: &Path) -> Result<Token> {
         let token = String::from_utf8(read("--token-file", path)?).unwrap_or_default();
+        Token::new(&token).map_err(|error| error.at(option("--token-file", path)))
+    }
+
+    fn new(token: &str) -> Result<Token> {
         let token = token.trim();
         if token.len() < TOKEN_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Error::user(format!(
                 "the token must have at least {TOKEN_MIN} characters, all of them letters, digits or signs of ASCII"
             ))
-            .at(option("--token-file", path))
             .remedy("make one: head -c 32 /dev/urandom | base64 > FILE"));
         }
         Ok(Token(token.to_owned()))
@@ -60,13 +65,17 @@ pub(super) struct Protection {
 }
 
 /// Checks and reads everything that is needed, and listens.
-pub(super) fn bind(listen: &Listen) -> Result<(TcpListener, SocketAddr, Protection)> {
-    let at = || format!("option --listen {}", listen.address);
+pub(super) fn bind(listen: &Listen, option: &str) -> Result<(TcpListener, SocketAddr, Protection)> {
+    let at = || format!("option {option} {}", listen.address);
     let addresses = listen.address.to_socket_addrs().map(Vec::from_iter).map_err(|error| {
         let error = Error::user(format!("this is not an address to listen at: {error}")).at(at());
         error.remedy("give HOST:PORT, such as 127.0.0.1:8080; port 0 takes any free one")
     })?;
-    let token = listen.token_file.as_deref().map(Token::read).transpose()?;
+    let token = match (&listen.token_file, &listen.token) {
+        (Some(path), _) => Some(Token::read(path)?),
+        (None, Some(token)) => Some(Token::new(token)?),
+        (None, None) => None,
+    };
     let tls = match (&listen.tls_cert, &listen.tls_key) {
         (Some(certificate), Some(key)) => Some(tls(certificate, key)?),
         (None, None) => None,

@@ -3,11 +3,11 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
-use anabranch_model::ErrorKind;
-use anabranch_server::http::{Listen, Listener};
+use anabranch_model::{Error, ErrorKind};
+use anabranch_server::http::{Client, Listen, Listener};
 use rustls::pki_types::CertificateDer;
 
-use crate::client::{connect, get, received, send, send_tls};
+use crate::client::{LIMIT, connect, get, received, send, send_tls};
 use crate::start;
 
 const TOKEN: &str = "correct-horse-battery-9";
@@ -43,7 +43,7 @@ impl Files {
     /// Options with these files; an empty name stands for none.
     fn listen(&self, address: &str, [token, certificate, key]: [&str; 3]) -> Listen {
         let [token_file, tls_cert, tls_key] = [token, certificate, key].map(|name| self.path(name));
-        Listen { address: address.into(), token_file, tls_cert, tls_key }
+        Listen { address: address.into(), token: None, token_file, tls_cert, tls_key }
     }
 }
 
@@ -79,6 +79,21 @@ fn an_address_for_others_is_served_with_a_token_over_tls() {
     let with_token = format!("Authorization: Bearer {TOKEN}");
     assert_eq!(send_tls(address, &files.certificate, &with_token, "/api/v1/jobs").status, 200);
     assert_eq!(send_tls(address, &files.certificate, "", "/api/v1/jobs").status, 401);
+    let client = |name: &str, token: &str| {
+        let (url, token) = (format!("https://localhost:{}", address.port()), Some(token.to_owned()));
+        Client { url, token, authority: files.path(name), wait: LIMIT }
+    };
+    let listed = client("cert.pem", TOKEN).get("/api/v1/jobs").expect("an answer");
+    assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(1));
+    let refused = |client: Client| Error::from(client.get("/api/v1/jobs").expect_err("refused")).to_string();
+    let wrong = refused(client("cert.pem", "correct-horse-battery-8"));
+    assert!(wrong.contains("needs the token") && wrong.contains("ANABRANCH_TOKEN"), "{wrong}");
+    let wrong = refused(client("", TOKEN));
+    assert!(wrong.contains("add --tls-ca FILE"), "{wrong}");
+    let other = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    std::fs::write(files.folder.path().join("another.pem"), other.cert.pem()).expect("written");
+    let wrong = refused(client("another.pem", TOKEN));
+    assert!(wrong.contains("certificate"), "{wrong}");
     let mut plain = connect(address);
     std::io::Write::write_all(&mut plain, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("sent");
     let answered = std::panic::catch_unwind(move || received(&mut plain).status);

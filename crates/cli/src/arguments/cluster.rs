@@ -1,0 +1,96 @@
+//! The command line of a coordinator, and of the commands that talk to one.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Settings, TableOptions};
+
+/// Where commands look for a coordinator.
+const COORDINATOR: &str = "http://127.0.0.1:8790";
+
+#[derive(Debug, Args)]
+pub(crate) struct Coordinator {
+    /// Where the list of jobs and their checkpoints are: a directory that all workers see, s3://BUCKET/PREFIX,
+    /// http(s)://HOST:PORT/BUCKET/PREFIX
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) store: String,
+    /// Where workers connect
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8791")]
+    pub(crate) listen: String,
+    /// Where commands and browsers connect; an address that other machines can reach needs TLS
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8790")]
+    pub(crate) http: String,
+    /// File with the token of workers and commands; else the environment has it (ANABRANCH_TOKEN)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// File with the certificate for HTTP over TLS, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// File with the certificate's private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+}
+
+/// The coordinator of a command.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Client {
+    /// Where a coordinator answers: http://HOST:PORT; else the environment has it (ANABRANCH_COORDINATOR), else
+    /// http://127.0.0.1:8790
+    #[arg(long, value_name = "URL")]
+    coordinator: Option<String>,
+    /// File with the coordinator's token; else the environment has it (ANABRANCH_TOKEN)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// File with the certificates that are trusted for https, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+}
+
+impl Client {
+    /// Where the coordinator answers.
+    pub(crate) fn url(&self) -> String {
+        let from_environment = || std::env::var("ANABRANCH_COORDINATOR").ok().filter(|url| !url.is_empty());
+        self.coordinator.clone().or_else(from_environment).unwrap_or_else(|| COORDINATOR.to_owned())
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Submit {
+    /// File of SQL statements
+    pub(crate) file: PathBuf,
+    /// Name of the job; the file's name without its ending unless given
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) tables: TableOptions,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Jobs {
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Job {
+    /// Name of the job
+    pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Logs {
+    /// Name of the job
+    pub(crate) job: String,
+    /// Print what follows, until the job ends
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}

@@ -1,0 +1,58 @@
+//! The coordinator as commands reach it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anabranch_model::{Error, Result};
+use anabranch_server::cluster::TOKEN;
+use anabranch_server::http::{Client, NoAnswer};
+
+use crate::arguments;
+use crate::failure::Failure;
+
+/// Time without an answer after which a command gives up.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// A client of the coordinator that a command line names.
+pub(crate) fn client(given: &arguments::Client) -> Result<Client> {
+    let token = token(given.token_file.as_deref())?;
+    Ok(Client { url: given.url(), token, authority: given.tls_ca.clone(), wait: WAIT })
+}
+
+/// The secret of the cluster, if it is given.
+pub(crate) fn token(file: Option<&Path>) -> Result<Option<String>> {
+    let Some(path) = file else { return Ok(std::env::var(TOKEN).ok().filter(|token| !token.trim().is_empty())) };
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let error = Error::user(format!("cannot read this file: {error}"));
+        error.at(format!("option --token-file {}", path.display())).remedy("give a file that this process may read")
+    })?;
+    Ok(Some(text.trim().to_owned()))
+}
+
+/// The path of a job.
+pub(crate) fn path(job: &str) -> String {
+    let encoded = |byte: u8| match byte {
+        b'-' | b'_' | b'.' => char::from(byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    format!("/api/v1/jobs/{}", job.bytes().map(encoded).collect::<String>())
+}
+
+/// A request that has failed.
+impl From<NoAnswer> for Failure {
+    fn from(why: NoAnswer) -> Self {
+        Failure::planning(&Error::from(why), "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_encoded() {
+        assert_eq!(path("ads-2"), "/api/v1/jobs/ads-2");
+        assert_eq!(path("a b/ä"), "/api/v1/jobs/a%20b%2F%C3%A4");
+    }
+}

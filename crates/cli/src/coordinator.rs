@@ -1,0 +1,71 @@
+//! `anabranch coordinator`: takes jobs and runs them at workers, until it is stopped.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+use anabranch_model::{Error, Result};
+use anabranch_server::Engine;
+use anabranch_server::cluster::{Coordinator, CoordinatorOptions, TOKEN};
+use anabranch_server::http::{Listen, Listener};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::arguments;
+use crate::client::token;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::signals::Signals;
+
+/// Time that jobs have to end with a checkpoint when the coordinator is stopped.
+const CLOSE: Duration = Duration::from_secs(30);
+/// How often it is checked whether a signal has come.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Runs the command.
+pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Failure> {
+    let wrong = |error: Error| Failure::planning(&error, "");
+    let token = secret(arguments).map_err(wrong)?;
+    let listen = address(&arguments.listen).map_err(wrong)?;
+    let http = Listen {
+        address: arguments.http.clone(),
+        token: Some(token.clone()),
+        token_file: None,
+        tls_cert: arguments.tls_cert.clone(),
+        tls_key: arguments.tls_key.clone(),
+    };
+    let listener = Listener::bind_as(&http, "--http").map_err(wrong)?;
+    let url = listener.url();
+    let signals = Signals::catch(&[SIGINT, SIGTERM])?;
+    let log = Box::new(|line: &str| {
+        // If this fails, there is no other place to report it.
+        let _ = Console::error().line(line);
+    });
+    let store = arguments.store.clone();
+    let options = CoordinatorOptions { store, listen, token: token.into_bytes(), log };
+    let coordinator = Coordinator::start(Engine::default(), options, listener).map_err(wrong)?;
+    let mut progress = Console::error();
+    let workers = coordinator.address().map_or_else(|| arguments.listen.clone(), |address| address.to_string());
+    progress.line(&format!("workers connect to {workers}; commands to {url}"))?;
+    while !signals.stop_asked() {
+        signals.wait(LOOK);
+    }
+    progress.line("stopping all jobs at the end of an epoch; the next start resumes them; again to leave at once")?;
+    coordinator.close(CLOSE);
+    Ok(())
+}
+
+fn secret(arguments: &arguments::Coordinator) -> Result<String> {
+    token(arguments.token_file.as_deref())?.ok_or_else(|| {
+        Error::user("a coordinator needs a secret, which its workers and commands know").remedy(format!(
+            "give --token-file, or set it in the environment: export {TOKEN}=$(head -c 32 /dev/urandom | base64)"
+        ))
+    })
+}
+
+fn address(text: &str) -> Result<SocketAddr> {
+    let wrong = |why: &str| {
+        let error = Error::user(format!("this is not an address to listen at: {why}"));
+        error.at(format!("option --listen {text}")).remedy("give HOST:PORT, such as 127.0.0.1:8791; port 0 takes any")
+    };
+    let mut addresses = text.to_socket_addrs().map_err(|error| wrong(&error.to_string()))?;
+    addresses.next().ok_or_else(|| wrong("it has no address"))
+}

@@ -1,0 +1,155 @@
+//! A cluster by hand: a coordinator, workers and commands as processes of their own.
+
+mod processes;
+
+use std::path::Path;
+
+use processes::{Cluster, Free, TOKEN, file, text};
+
+/// Events into files: `rows` of them, so many per second.
+fn script(folder: &Path, rows: Option<u64>, per_second: u64) -> String {
+    let rows = rows.map(|rows| format!(", 'number-of-rows' = '{rows}'")).unwrap_or_default();
+    format!(
+        "CREATE TABLE events (ad_id STRING, event_time BIGINT) WITH ('connector' = 'ad_events', 'seed' = '1',
+           'start-time' = '2026-01-01 00:00:00', 'rows-per-second' = '{per_second}'{rows});
+         CREATE TABLE out_rows (ad_id STRING, event_time BIGINT) WITH ('connector' = 'filesystem', 'path' = '{}/out',
+           'format' = 'csv');
+         INSERT INTO out_rows SELECT ad_id, event_time FROM events;",
+        folder.display()
+    )
+}
+
+/// Rows that are visible in the files of a job.
+fn rows(folder: &Path) -> usize {
+    let Ok(files) = std::fs::read_dir(folder.join("out")) else { return 0 };
+    let is_part = |path: &Path| path.extension().is_some_and(|extension| extension == "csv");
+    let paths = files.flatten().map(|file| file.path()).filter(|path| is_part(path));
+    paths.map(|path| std::fs::read_to_string(path).expect("text").lines().count()).sum()
+}
+
+#[test]
+fn jobs_are_submitted_shown_stopped_and_refused() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("first", 2);
+    cluster.worker("second", 2);
+    cluster.until("both workers", || cluster.ok(&["jobs"]).contains("second"));
+
+    let finite = file(folder.path(), "finite.sql", &script(folder.path(), Some(3000), 3000));
+    let submitted = cluster.ok(&["submit", &finite, "--parallelism", "4"]);
+    assert!(submitted.contains("job finite was submitted"), "{submitted}");
+    let endless = folder.path().join("endless");
+    let endless = file(folder.path(), "endless.sql", &script(&endless, None, 500));
+    cluster.ok(&["submit", &endless, "--name", "endless", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("the end of the finite job", || cluster.state("finite") == "ended");
+    assert_eq!(rows(folder.path()), 3000);
+
+    cluster.until("a checkpoint", || cluster.ok(&["show", "endless"]).contains("the last one, of epoch"));
+    let shown = cluster.ok(&["show", "endless"]);
+    for part in ["job endless: running", "stage 0: source events", "WORKER", "first", "second", "sink out_rows"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let listed = cluster.ok(&["jobs"]);
+    assert!(listed.contains("endless  running") && listed.contains("finite   ended"), "{listed}");
+    let savepoint = folder.path().join("savepoint");
+    let taken = cluster.ok(&["savepoint", "endless", savepoint.to_str().expect("text")]);
+    assert!(taken.contains("savepoint of job endless at the end of epoch"), "{taken}");
+    assert!(savepoint.join("savepoint.json").exists());
+
+    cluster.refused(&["submit", &endless, "--name", "endless"], 2, "there is a job 'endless' already, which runs");
+    cluster.refused(&["submit", &finite], 2, "there is a job 'finite' already, which has ended");
+    cluster.refused(&["show", "other"], 2, "there is no job 'other'\nhelp: the jobs are: 'endless', 'finite'");
+    cluster.refused(&["stop", "finite"], 2, "the job 'finite' has ended");
+    let wrong = file(
+        folder.path(),
+        "wrong.sql",
+        "CREATE TABLE a (b INT) WITH ('connector' = 'blackhole');\nINSERT INTO a\nSELECT c FROM a;",
+    );
+    let [told, by_run] =
+        [&["submit", &wrong][..], &["run", &wrong]].map(|arguments| cluster.command(arguments).output().expect("runs"));
+    assert_eq!((told.status.code(), text(&told.stderr)), (Some(2), text(&by_run.stderr)), "as `run` shows it");
+    let printing = std::fs::read_to_string(&finite).expect("text").replace("'filesystem'", "'print'");
+    let printing =
+        printing.replace(&format!(", 'path' = '{}/out',", folder.path().display()), "").replace("'format' = 'csv'", "");
+    cluster.refused(&["submit", &file(folder.path(), "printing.sql", &printing)], 2, "anabranch run or sql");
+
+    assert!(cluster.ok(&["stop", "endless"]).contains("job endless stops"));
+    cluster.until("the stop", || cluster.state("endless") == "stopped");
+    cluster.ok(&["submit", &endless, "--name", "endless", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("it runs again", || cluster.state("endless") == "running");
+    let notices = cluster.ok(&["logs", "endless"]);
+    assert!(notices.contains("resumes from the checkpoint of epoch"), "{notices}");
+    let watched = [&["top", "endless"][..], &["logs", "endless", "--follow"]].map(|arguments| cluster.begin(arguments));
+    cluster.until("a line of the view", || watched[0].said().contains("events/s"));
+    cluster.ok(&["cancel", "endless"]);
+    for command in watched {
+        assert_eq!(command.end(), Some(0), "a command that watches a job ends with the job");
+    }
+    cluster.until("its end", || cluster.state("endless") == "failed");
+    assert!(cluster.ok(&["show", "endless"]).contains("failure: the job was cancelled by a request"));
+}
+
+#[test]
+fn a_killed_coordinator_resumes_its_jobs_without_losing_or_doubling_rows() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("only", 2);
+    let job = file(folder.path(), "job.sql", &script(folder.path(), Some(20_000), 4000));
+    cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+    cluster.kill_coordinator();
+    let before = rows(folder.path());
+    assert!(before < 20_000, "the job has ended too early for this test");
+    cluster.refused(&["jobs"], 1, "anabranch coordinator --store");
+    cluster.start_coordinator();
+    assert!(cluster.said().iter().any(|line| line.contains("job job resumes")), "{:?}", cluster.said());
+    cluster.until("the job's end", || cluster.state("job") == "ended");
+    assert_eq!(rows(folder.path()), 20_000);
+    assert!(cluster.ok(&["show", "job"]).contains("incarnation 2"));
+}
+
+#[test]
+fn a_coordinator_that_is_stopped_keeps_its_jobs_and_workers() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("only", 1);
+    let job = file(folder.path(), "job.sql", &script(folder.path(), None, 500));
+    cluster.ok(&["submit", &job, "--parallelism", "1"]);
+    cluster.until("it runs", || cluster.state("job") == "running");
+    cluster.stop_coordinator();
+    cluster.start_coordinator();
+    cluster.until("it runs again", || cluster.state("job") == "running");
+    cluster.until("its task", || cluster.ok(&["show", "job"]).contains("only"));
+    assert!(cluster.ok(&["show", "job"]).contains("incarnation 2"));
+    cluster.ok(&["stop", "job"]);
+    cluster.until("the stop", || cluster.state("job") == "stopped");
+}
+
+#[test]
+fn what_keeps_a_coordinator_or_a_command_from_its_work_is_told() {
+    let folder = tempfile::tempdir().expect("folder");
+    let cluster = Cluster::start(folder.path());
+    let other = folder.path().join("other");
+    let other = other.to_str().expect("text");
+    let http = cluster.http();
+    cluster.refused(&["coordinator", "--store", other, "--listen", "127.0.0.1:0", "--http", &http], 1, "--http");
+    let listen = cluster.listen();
+    cluster.refused(&["coordinator", "--store", other, "--listen", &listen, "--http", "127.0.0.1:0"], 1, "--listen");
+    let open = ["coordinator", "--store", other, "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0"];
+    cluster.refused(&open, 2, "add --tls-cert FILE --tls-key FILE");
+    let mut without = cluster.command(&["coordinator", "--store", other]);
+    let without = without.env_remove(TOKEN).output().expect("runs");
+    assert_eq!(without.status.code(), Some(2));
+    assert!(text(&without.stderr).contains("export ANABRANCH_TOKEN="), "{}", text(&without.stderr));
+
+    let wrong = cluster.command(&["jobs"]).env(TOKEN, "0000000000000000").output().expect("runs");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("needs the token"), "{}", text(&wrong.stderr));
+    let nobody = Free::port();
+    let unknown = format!("http://127.0.0.1:{nobody}");
+    cluster.refused(&["jobs", "--coordinator", &unknown], 1, &format!("no coordinator answers at {unknown}"));
+    cluster.refused(&["jobs", "--coordinator", "127.0.0.1"], 2, "give http://HOST:PORT");
+    cluster.refused(&["jobs", "--coordinator", &format!("http://{listen}")], 1, "is no coordinator");
+    assert!(cluster.ok(&["jobs"]).contains("no jobs: submit one"));
+    assert!(cluster.ok(&["jobs"]).contains("no workers: start some"));
+}

@@ -1,0 +1,211 @@
+//! The processes of a cluster, which end with the test.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Longer than anything here takes, even on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const TOKEN: &str = "ANABRANCH_TOKEN";
+const SECRET: &str = "the-secret-of-this-test";
+
+/// Ports that were free a moment ago.
+pub(crate) struct Free;
+
+impl Free {
+    pub(crate) fn port() -> u16 {
+        TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port()
+    }
+}
+
+/// A command that takes a while.
+pub(crate) struct Begun {
+    process: Process,
+    stderr: Receiver<String>,
+    said: std::cell::RefCell<String>,
+}
+
+impl Begun {
+    /// What it has said so far.
+    pub(crate) fn said(&self) -> String {
+        let mut said = self.said.borrow_mut();
+        self.stderr.try_iter().for_each(|line| said.push_str(&line));
+        said.clone()
+    }
+
+    /// Waits for its end. Returns its code.
+    pub(crate) fn end(mut self) -> Option<i32> {
+        loop {
+            match self.stderr.recv_timeout(LIMIT) {
+                Ok(line) => self.said.borrow_mut().push_str(&line),
+                // Its standard error is closed: it ends.
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("it hangs after: {}", self.said()),
+            }
+        }
+        self.process.0.wait().expect("it ends").code()
+    }
+}
+
+/// A process that does not outlive the test.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) struct Cluster {
+    store: PathBuf,
+    listen: u16,
+    http: u16,
+    coordinator: Option<Process>,
+    said: Vec<String>,
+    workers: Vec<Process>,
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A file with this text; its path.
+pub(crate) fn file(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).expect("written");
+    path.to_str().expect("text").to_owned()
+}
+
+fn anabranch(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
+    command.args(arguments).env(TOKEN, SECRET).env_remove("ANABRANCH_COORDINATOR");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Lines of a stream as they come, read by a thread so that waiting for one has a limit.
+fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = channel();
+    let read = move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            // The test may have heard enough; the process must still be able to write.
+            let _ = sender.send(line);
+        }
+    };
+    std::thread::Builder::new().name("lines".into()).spawn(read).expect("thread");
+    receiver
+}
+
+impl Cluster {
+    /// A coordinator without workers.
+    pub(crate) fn start(folder: &Path) -> Cluster {
+        let (listen, http) = (Free::port(), Free::port());
+        let (store, said, workers) = (folder.join("store"), Vec::new(), Vec::new());
+        let mut cluster = Cluster { store, listen, http, coordinator: None, said, workers };
+        cluster.start_coordinator();
+        cluster
+    }
+
+    pub(crate) fn listen(&self) -> String {
+        format!("127.0.0.1:{}", self.listen)
+    }
+
+    pub(crate) fn http(&self) -> String {
+        format!("127.0.0.1:{}", self.http)
+    }
+
+    /// What the coordinator has said before it was ready.
+    pub(crate) fn said(&self) -> &[String] {
+        &self.said
+    }
+
+    pub(crate) fn start_coordinator(&mut self) {
+        let store = self.store.to_str().expect("text").to_owned();
+        let mut command =
+            anabranch(&["coordinator", "--store", &store, "--listen", &self.listen(), "--http", &self.http()]);
+        let mut child = command.spawn().expect("starts");
+        let stderr = lines(child.stderr.take().expect("piped"));
+        self.coordinator = Some(Process(child));
+        self.said.clear();
+        loop {
+            let line = stderr.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("no coordinator: {:?}", self.said));
+            self.said.push(line.clone());
+            if line.starts_with("workers connect to") {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn kill_coordinator(&mut self) {
+        self.coordinator = None;
+    }
+
+    /// Ends the coordinator in order.
+    pub(crate) fn stop_coordinator(&mut self) {
+        let mut process = self.coordinator.take().expect("it runs");
+        let sent = Command::new("kill").args(["-s", "TERM", &process.0.id().to_string()]).status().expect("kill");
+        assert!(sent.success());
+        let status = process.0.wait().expect("it ends");
+        assert_eq!(status.code(), Some(0));
+    }
+
+    pub(crate) fn worker(&mut self, name: &str, slots: u32) {
+        let arguments = ["worker", "--coordinator", &self.listen(), "--name", name, "--slots", &slots.to_string()];
+        let mut child = anabranch(&arguments).stdout(Stdio::null()).spawn().expect("starts");
+        // Read to its end, so that the worker can always write.
+        drop(lines(child.stderr.take().expect("piped")));
+        self.workers.push(Process(child));
+    }
+
+    /// A command for this coordinator.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = anabranch(arguments);
+        command.env("ANABRANCH_COORDINATOR", format!("http://{}", self.http()));
+        command
+    }
+
+    /// Starts a command that takes a while.
+    pub(crate) fn begin(&self, arguments: &[&str]) -> Begun {
+        let mut child = self.command(arguments).stdout(Stdio::null()).spawn().expect("starts");
+        let stderr = lines(child.stderr.take().expect("piped"));
+        Begun { process: Process(child), stderr, said: std::cell::RefCell::default() }
+    }
+
+    /// What a command prints that succeeds.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.command(arguments).output().expect("runs");
+        assert!(status.success(), "{arguments:?}: {}", text(&stderr));
+        text(&stdout)
+    }
+
+    /// A command ends with this code and says this.
+    pub(crate) fn refused(&self, arguments: &[&str], code: i32, what: &str) {
+        let Output { status, stderr, .. } = self.command(arguments).output().expect("runs");
+        let said = text(&stderr);
+        assert!(status.code() == Some(code) && said.contains(what), "{arguments:?}: {status} {said}");
+    }
+
+    /// The state of a job, as the list of jobs has it.
+    pub(crate) fn state(&self, job: &str) -> String {
+        let listed = self.ok(&["jobs"]);
+        let line = listed.lines().find(|line| line.split_whitespace().next() == Some(job));
+        line.and_then(|line| line.split_whitespace().nth(1)).unwrap_or_default().to_owned()
+    }
+
+    /// Waits for something that will come.
+    pub(crate) fn until(&self, what: &str, mut is_there: impl FnMut() -> bool) {
+        let (_never, pause) = channel::<()>();
+        for _ in 0..LIMIT.as_millis() / LOOK.as_millis() {
+            if is_there() {
+                return;
+            }
+            let _ = pause.recv_timeout(LOOK);
+        }
+        panic!("{what} does not come: {}", self.ok(&["jobs"]));
+    }
+}

@@ -1,0 +1,298 @@
+//! A coordinator's process: takes jobs, runs them at the workers that have joined, and resumes them when it starts again.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
+use anabranch_model::{Error, KeyGroups, PlanVersion, Result};
+use anabranch_runtime::{JobHandle, Workers};
+use anabranch_state::Store;
+
+use super::members::Cluster;
+use super::record::{Record, Records, State};
+use super::submitted::Submitted;
+use crate::http::{JobOrder, Jobs, Listener, Refusal, Running, ServedJob, Server, Worker};
+use crate::{Engine, Settings};
+
+/// Time between two checkpoints of a job that does not set one.
+const CHECKPOINT_INTERVAL: &str = "10 s";
+/// Longest name of a job: it is part of the names of files.
+const NAME_CHARS_MAX: usize = 100;
+
+/// How a coordinator is started.
+pub struct CoordinatorOptions {
+    /// Where the list of jobs is, and their checkpoints: a directory, or a place in an object store.
+    pub store: String,
+    /// Where it listens for workers.
+    pub listen: SocketAddr,
+    /// The secret of the cluster.
+    pub token: Vec<u8>,
+    /// Gets a line for each job that starts or ends.
+    pub log: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// A running coordinator.
+pub struct Coordinator {
+    shared: Arc<Shared>,
+    server: Option<Server>,
+}
+
+struct Shared {
+    engine: Engine,
+    cluster: Cluster,
+    records: Records,
+    jobs: Mutex<BTreeMap<String, Arc<Submitted>>>,
+    /// Held while a job is taken: two of the same name must not be.
+    taking: Mutex<()>,
+    closing: AtomicBool,
+    log: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// The jobs and workers as the API serves them.
+struct Served(Arc<Shared>);
+
+impl Coordinator {
+    /// Listens for workers, serves the API, and resumes the jobs that were running.
+    pub fn start(engine: Engine, options: CoordinatorOptions, listener: Listener) -> Result<Coordinator> {
+        let CoordinatorOptions { store, listen, token, log } = options;
+        let place = |error: Error| error.at(format!("option --store {store}"));
+        // Its tasks reach their peers at the address at which workers reach it.
+        let exchange = SocketAddr::new(listen.ip(), 0);
+        let mut cluster = Cluster::listen(listen, exchange, &token, Arc::clone(engine.clock()))
+            .map_err(|error| error.at(format!("option --listen {listen}")))?;
+        cluster.keep_workers();
+        let (records, known) = Store::open(&store, engine.access()).and_then(Records::open).map_err(place)?;
+        let (jobs, taking, closing) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        let shared = Arc::new(Shared { engine, cluster, records, jobs, taking, closing, log });
+        known.into_iter().for_each(|record| shared.resume(record));
+        let server = listener.serve(Arc::new(Served(Arc::clone(&shared))))?;
+        Ok(Coordinator { shared, server: Some(server) })
+    }
+
+    /// Where workers connect.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.shared.cluster.address()
+    }
+
+    /// Stops all jobs at the end of an epoch; the next start resumes them. Those that take longer than `limit` end as by a crash.
+    pub fn close(mut self, limit: Duration) {
+        self.shared.closing.store(true, SeqCst);
+        self.server = None;
+        let jobs: Vec<_> = self.shared.jobs().values().cloned().collect();
+        jobs.iter().filter(|job| job.state() == State::Running).for_each(|job| job.stop());
+        let clock = self.shared.engine.clock();
+        let end = clock.now().plus(limit);
+        for ended in jobs.iter().filter_map(|job| job.take_end()) {
+            // Nothing is ever sent: the channel closes with the job's thread.
+            let _ = ended.recv_timeout(end.after(clock.now()));
+        }
+    }
+}
+
+impl Shared {
+    fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Submitted>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Plans a job and opens the place of its checkpoints.
+    fn prepare(&self, record: &Record) -> Result<Running> {
+        let Record { order: JobOrder { name, sql, settings, options }, default_parallelism, .. } = record;
+        let mut set: Vec<_> = settings.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        // The name under which it was submitted is the only one.
+        set.push(("job-name".to_owned(), name.clone()));
+        let settings = Settings { parallelism: None, set, table_options: options.clone() };
+        let checkpoints = self.records.checkpoints(name);
+        let defaults = [("checkpoint-directory", checkpoints.as_str()), ("checkpoint-interval", CHECKPOINT_INTERVAL)];
+        let planned = self.engine.plan_with(sql, &settings, &defaults, Some(*default_parallelism))?;
+        let nothing = || Error::user("there is nothing to run: the statements have no INSERT INTO");
+        let plan = planned.plan.ok_or_else(|| nothing().remedy("add INSERT INTO t SELECT ..."))?;
+        self.check(&plan)?;
+        self.engine.running(&plan)
+    }
+
+    /// Refuses tables that exist only in one process.
+    fn check(&self, plan: &Plan) -> Result<()> {
+        for stage in &plan.stages {
+            let source = stage.source.as_ref().map(|source| (&source.table, &source.connector));
+            let sink = stage.sink.as_ref().map(|sink| (&sink.table, &sink.connector));
+            for (table, spec) in source.into_iter().chain(sink) {
+                if self.engine.connectors().get(&spec.connector)?.is_of_process() {
+                    let why = format!("connector '{}' writes to the terminal of one process", spec.connector);
+                    let error = Error::user(format!("{why}, and a coordinator's jobs have none"));
+                    return Err(error.at(format!("table {table}")).remedy(
+                        "write to Kafka or to files ('connector' = 'filesystem'); to see rows, use anabranch run or sql",
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a job that was running, and lists those that were not.
+    fn resume(self: &Arc<Self>, mut record: Record) {
+        let name = record.order.name.clone();
+        let resumes = record.state == State::Running;
+        let running = self.prepare(&record).unwrap_or_else(|error| {
+            if resumes {
+                (record.state, record.failure) = (State::Failed, Some(error.to_string()));
+                (self.log)(&format!("job {name} cannot be resumed: {error}"));
+            }
+            self.without_plan(record.submitted_ms)
+        });
+        let job = Arc::new(Submitted::new(record, running, self.cluster.members()));
+        self.jobs().insert(name.clone(), Arc::clone(&job));
+        if job.state() == State::Running {
+            (self.log)(&format!("job {name} resumes"));
+            self.start(&job);
+        }
+    }
+
+    /// What is shown of a job that cannot be planned any more.
+    fn without_plan(&self, started_ms: i64) -> Running {
+        let (clock, access) = (Arc::clone(self.engine.clock()), self.engine.access().clone());
+        Running { plan: Arc::new(nothing()), clock, store: None, access, started_ms }
+    }
+
+    fn take(self: &Arc<Self>, order: JobOrder) -> Result<(), Refusal> {
+        let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        check_name(&order.name).map_err(Refusal::Wrong)?;
+        let known = self.jobs().get(&order.name).map(|job| job.state());
+        let taken = |what: &str, remedy: &str| {
+            let error = Error::user(format!("there is a job '{}' already, which {what}", order.name));
+            Err(Refusal::Conflict(error.remedy(remedy.to_owned())))
+        };
+        match known {
+            Some(State::Running) => return taken("runs", "choose another name, or stop that job first"),
+            Some(State::Ended) => return taken("has ended", "choose another name"),
+            Some(State::Stopped | State::Failed) | None => {}
+        }
+        if self.closing.load(SeqCst) {
+            return Err(Refusal::Conflict(Error::outside("the coordinator ends").remedy("send the job again later")));
+        }
+        let slots = Some(self.cluster.members().slots()).filter(|slots| *slots > 0);
+        let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
+        let record = Record::new(order, slots.unwrap_or_else(cores), self.engine.clock().wall_ms());
+        let running = self.prepare(&record).map_err(Refusal::Wrong)?;
+        self.records.write(&record).map_err(Refusal::Wrong)?;
+        let name = record.order.name.clone();
+        let job = Arc::new(Submitted::new(record, running, self.cluster.members()));
+        self.jobs().insert(name.clone(), Arc::clone(&job));
+        (self.log)(&format!("job {name} was submitted"));
+        self.start(&job);
+        Ok(())
+    }
+
+    /// A job has a thread: its start waits for workers.
+    fn start(self: &Arc<Self>, job: &Arc<Submitted>) {
+        let (shared, started) = (Arc::clone(self), Arc::clone(job));
+        let (ends, ended) = channel::<()>();
+        job.set_end(ended);
+        let run = move || {
+            let _ends = ends;
+            shared.run(&started);
+        };
+        if let Err(error) = std::thread::Builder::new().name("job".into()).spawn(run) {
+            let error = Error::outside(format!("cannot start a thread: {error}"));
+            self.ended(job, State::Failed, Some(error));
+        }
+    }
+
+    /// Runs a job to its end.
+    fn run(&self, job: &Arc<Submitted>) {
+        let Workers { job: number, endpoint, register } = self.cluster.workers();
+        let seen = Arc::clone(job);
+        let register = Box::new(move |handle: JobHandle| {
+            register(handle.clone());
+            seen.began(handle);
+        });
+        let workers = Workers { job: number, endpoint, register };
+        let started = self.engine.start_at(&job.running, None, Some(workers));
+        let was_open = started.is_ok();
+        let outcome = started.and_then(anabranch_runtime::Job::wait);
+        self.cluster.forget(number);
+        match outcome {
+            // The next start resumes it.
+            _ if self.closing.load(SeqCst) => {}
+            Ok(summary) if job.stop_was_requested() && !summary.had_ended => self.ended(job, State::Stopped, None),
+            Ok(_) => self.ended(job, State::Ended, None),
+            // It waited for workers.
+            Err(_) if job.stop_was_requested() && !was_open => self.ended(job, State::Stopped, None),
+            Err(error) => self.ended(job, State::Failed, Some(error)),
+        }
+    }
+
+    fn ended(&self, job: &Submitted, state: State, error: Option<Error>) {
+        let failure = error.map(|error| error.to_string());
+        let how = match (state, &failure) {
+            (_, Some(failure)) => format!("has failed: {failure}"),
+            (State::Stopped, _) => "was stopped".to_owned(),
+            _ => "has ended".to_owned(),
+        };
+        (self.log)(&format!("job {} {how}", job.name()));
+        let record = job.ended(state, failure);
+        if let Err(error) = self.records.write(&record) {
+            (self.log)(&format!("this could not be recorded, so the next coordinator resumes the job: {error}"));
+        }
+    }
+}
+
+fn nothing() -> Plan {
+    Plan {
+        format: PLAN_FORMAT,
+        version: PlanVersion(1),
+        key_groups: KeyGroups(1),
+        options: JobOptions::default(),
+        stages: Vec::new(),
+        exchanges: Vec::new(),
+        identities: Identities::default(),
+        assignment: Assignment::default(),
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(is_plain) {
+        return Err(Error::user(format!("'{name}' cannot be the name of a job"))
+            .remedy(format!("use at most {NAME_CHARS_MAX} letters of ASCII, digits, hyphens and underscores")));
+    }
+    Ok(())
+}
+
+impl Jobs for Served {
+    fn jobs(&self) -> Vec<Arc<dyn ServedJob>> {
+        self.0.jobs().values().map(|job| Arc::clone(job) as Arc<dyn ServedJob>).collect()
+    }
+
+    fn workers(&self) -> Vec<Worker> {
+        self.0.cluster.members().list()
+    }
+
+    fn takes_jobs(&self) -> bool {
+        true
+    }
+
+    fn submit(&self, order: JobOrder) -> Result<(), Refusal> {
+        self.0.take(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_parts_of_places() {
+        for name in ["ads", "ads-2", "A_b"] {
+            check_name(name).expect(name);
+        }
+        for name in ["", "a/b", "..", "a b", "ä", &"x".repeat(101)] {
+            let error = check_name(name).expect_err(name).to_string();
+            assert!(error.contains("letters of ASCII"), "{error}");
+        }
+    }
+}

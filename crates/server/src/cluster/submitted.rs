@@ -1,0 +1,162 @@
+//! A job of a coordinator, as observers see it: before its tasks are placed, while they run, and after its end.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Error, Notice, Result};
+use anabranch_runtime::{Coordination, JobHandle, Status};
+use anabranch_state::Savepoint;
+
+use super::members::Members;
+use super::record::{Record, State};
+use crate::http::{EmbeddedJob, Reading, Running, ServedJob};
+
+/// A job.
+pub(super) struct Submitted {
+    name: String,
+    pub(super) running: Arc<Running>,
+    members: Members,
+    record: Mutex<Record>,
+    /// The job once it has taken over its checkpoints.
+    live: Mutex<Option<EmbeddedJob>>,
+    requested: Requested,
+    /// Closes with the job's thread.
+    end: Mutex<Option<Receiver<()>>>,
+}
+
+/// What a user has requested, also before the job could be told.
+#[derive(Default)]
+struct Requested {
+    stop: AtomicBool,
+    cancel: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn cancelled() -> Error {
+    Error::user("the job was cancelled by a request")
+}
+
+impl Submitted {
+    pub(super) fn new(record: Record, running: Running, members: Members) -> Submitted {
+        Submitted {
+            name: record.order.name.clone(),
+            running: Arc::new(running),
+            members,
+            record: Mutex::new(record),
+            live: Mutex::default(),
+            requested: Requested::default(),
+            end: Mutex::default(),
+        }
+    }
+
+    pub(super) fn state(&self) -> State {
+        lock(&self.record).state
+    }
+
+    pub(super) fn set_end(&self, ended: Receiver<()>) {
+        *lock(&self.end) = Some(ended);
+    }
+
+    /// A channel that closes with the job's thread, once it has one.
+    pub(super) fn take_end(&self) -> Option<Receiver<()>> {
+        lock(&self.end).take()
+    }
+
+    /// The job can be reached from now on.
+    pub(super) fn began(&self, handle: JobHandle) {
+        let (running, members) = (Arc::clone(&self.running), Some(self.members.clone()));
+        let job = EmbeddedJob { running, handle, members };
+        *lock(&self.live) = Some(job.clone());
+        if self.requested.cancel.load(SeqCst) {
+            job.cancel();
+        } else if self.requested.stop.load(SeqCst) {
+            job.stop();
+        }
+    }
+
+    pub(super) fn stop_was_requested(&self) -> bool {
+        self.requested.stop.load(SeqCst)
+    }
+
+    /// The job is over. Returns its record.
+    pub(super) fn ended(&self, state: State, failure: Option<String>) -> Record {
+        let mut record = lock(&self.record);
+        (record.state, record.failure) = (state, failure);
+        record.clone()
+    }
+
+    fn live(&self) -> Option<EmbeddedJob> {
+        lock(&self.live).clone()
+    }
+
+    /// Before the job could be reached there is only what it will be.
+    fn blank(&self) -> Reading {
+        let Running { clock, store, started_ms, .. } = self.running.as_ref();
+        Reading {
+            at: clock.now(),
+            wall_ms: clock.wall_ms(),
+            started_ms: *started_ms,
+            status: Status { stopping: self.stop_was_requested(), ..Status::default() },
+            coordination: Coordination::default(),
+            failures: Vec::new(),
+            checkpoints: store.as_ref().map(|store| store.place().to_owned()),
+            tasks: Vec::new(),
+        }
+    }
+}
+
+impl ServedJob for Submitted {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.running.plan)
+    }
+
+    fn reading(&self) -> Reading {
+        let mut reading = self.live().map_or_else(|| self.blank(), |live| live.reading());
+        let record = lock(&self.record);
+        let status = &mut reading.status;
+        match record.state {
+            // The record is written a moment after the job's end.
+            State::Running => {}
+            state => {
+                (status.ended, status.stopping) = (true, state == State::Stopped);
+                (status.waits_for, status.failure) = (None, record.failure.clone());
+            }
+        }
+        reading
+    }
+
+    fn notices(&self) -> Vec<Notice> {
+        self.live().map(|live| live.notices()).unwrap_or_default()
+    }
+
+    fn stop(&self) {
+        self.requested.stop.store(true, SeqCst);
+        self.live().into_iter().for_each(|live| live.stop());
+    }
+
+    fn cancel(&self) {
+        self.requested.cancel.store(true, SeqCst);
+        self.live().into_iter().for_each(|live| live.handle.abort(cancelled()));
+    }
+
+    fn refuses_savepoint(&self) -> Option<Error> {
+        match self.live() {
+            Some(live) => live.refuses_savepoint(),
+            None => Some(Error::user("the job does not run yet").remedy("wait until it does")),
+        }
+    }
+
+    fn savepoint(&self, place: &str, closing: &dyn Fn() -> bool) -> Result<Savepoint> {
+        let live = self.live().ok_or_else(|| Error::outside("the job does not run yet"))?;
+        live.savepoint(place, closing)
+    }
+}

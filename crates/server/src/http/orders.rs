@@ -1,0 +1,56 @@
+//! What clients send, and what they get for a new job.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Error, Secrets};
+use serde::{Deserialize, Serialize};
+
+use super::documents::ErrorDocument;
+use crate::{TableOption, render};
+
+/// A new job.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobOrder {
+    /// Its name, unique among the jobs of the coordinator.
+    pub name: String,
+    /// Statements of SQL. Their INSERTs become the job.
+    pub sql: String,
+    /// Options as by SET, by their names. They override those of the statements.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// Options of tables, which override their WITH clauses.
+    #[serde(default)]
+    pub options: Vec<TableOption>,
+}
+
+/// A job that was taken.
+#[derive(Debug, Serialize)]
+pub(super) struct Submitted {
+    pub(super) name: String,
+}
+
+/// An error in the order of a job.
+#[derive(Debug, Serialize)]
+pub(super) struct OrderErrorDocument {
+    error: String,
+    place: Option<String>,
+    remedy: Option<String>,
+    text: String,
+}
+
+/// The request for a savepoint.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavepointOrder {
+    pub(super) place: String,
+}
+
+impl OrderErrorDocument {
+    pub(super) fn of(error: &Error, sql: &str) -> Self {
+        let ErrorDocument { error: message, place, remedy } = ErrorDocument::from(error);
+        let secrets = Secrets::of_sql(sql);
+        let [place, remedy] = [place, remedy].map(|text| text.map(|text| secrets.hide(&text)));
+        OrderErrorDocument { error: secrets.hide(&message), place, remedy, text: render(error, sql) }
+    }
+}
