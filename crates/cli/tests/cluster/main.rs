@@ -109,6 +109,27 @@ fn a_killed_coordinator_resumes_its_jobs_without_losing_or_doubling_rows() {
 }
 
 #[test]
+fn a_job_whose_worker_is_killed_waits_for_slots_and_goes_on_with_another_worker() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("first", 2);
+    let job = file(folder.path(), "job.sql", &script(folder.path(), Some(12_000), 4000));
+    cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+    cluster.kill_workers();
+    cluster.until("the wait for workers", || cluster.state("job") == "waiting");
+    let shown = cluster.ok(&["show", "job"]);
+    for part in
+        ["it waits for workers: 2 more slots are needed for source events", "restarted after: worker first is lost"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    cluster.worker("second", 2);
+    cluster.until("the job's end", || cluster.state("job") == "ended");
+    assert_eq!(rows(folder.path()), 12_000);
+}
+
+#[test]
 fn a_coordinator_that_is_stopped_keeps_its_jobs_and_workers() {
     let folder = tempfile::tempdir().expect("folder");
     let mut cluster = Cluster::start(folder.path());

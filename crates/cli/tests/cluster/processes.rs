@@ -162,6 +162,10 @@ impl Cluster {
         self.workers.push(Process(child));
     }
 
+    pub(crate) fn kill_workers(&mut self) {
+        self.workers.clear();
+    }
+
     /// A command for this coordinator.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = anabranch(arguments);
