@@ -124,6 +124,10 @@ fn a_job_whose_worker_is_killed_waits_for_slots_and_goes_on_with_another_worker(
     {
         assert!(shown.contains(part), "{part}: {shown}");
     }
+    // Nothing runs that could stop at the end of an epoch.
+    cluster.ok(&["stop", "job"]);
+    cluster.until("the stop", || cluster.state("job") == "stopped");
+    cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
     cluster.worker("second", 2);
     cluster.until("the job's end", || cluster.state("job") == "ended");
     assert_eq!(rows(folder.path()), 12_000);

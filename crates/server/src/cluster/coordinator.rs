@@ -212,7 +212,6 @@ impl Shared {
         });
         let workers = Workers { job: number, endpoint, register };
         let started = self.engine.start_at(&job.running, None, Some(workers));
-        let was_open = started.is_ok();
         let outcome = started.and_then(anabranch_runtime::Job::wait);
         self.cluster.forget(number);
         match outcome {
@@ -220,8 +219,8 @@ impl Shared {
             _ if self.closing.load(SeqCst) => {}
             Ok(summary) if job.stop_was_requested() && !summary.had_ended => self.ended(job, State::Stopped, None),
             Ok(_) => self.ended(job, State::Ended, None),
-            // It waited for workers.
-            Err(_) if job.stop_was_requested() && !was_open => self.ended(job, State::Stopped, None),
+            // Nothing ran that could stop at the end of an epoch.
+            Err(_) if job.stop_was_requested() && job.waits_for_workers() => self.ended(job, State::Stopped, None),
             Err(error) => self.ended(job, State::Failed, Some(error)),
         }
     }

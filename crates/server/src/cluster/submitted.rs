@@ -90,6 +90,11 @@ impl Submitted {
         record.clone()
     }
 
+    /// Its tasks could not be placed.
+    pub(super) fn waits_for_workers(&self) -> bool {
+        self.live().is_some_and(|live| live.handle.status().waits_for.is_some())
+    }
+
     fn live(&self) -> Option<EmbeddedJob> {
         lock(&self.live).clone()
     }
