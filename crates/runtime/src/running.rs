@@ -18,6 +18,7 @@ use crate::shared::TaskView;
 use crate::snapshot::Snapshot;
 use crate::stepped::Stepped;
 use crate::streaming;
+use crate::task::Task;
 use crate::wiring::Wiring;
 use crate::worker::Mail;
 
@@ -151,8 +152,8 @@ impl Running {
 }
 
 impl Threads {
-    /// Starts the tasks: one thread each, named after its stage, on which the task is created. None runs before all are. So
-    /// sources come last: they need not be woken to read.
+    /// Starts the tasks: one thread each, named after its stage, on which the task is created. No source reads
+    /// before all tasks are there. So sources come last: the last one need not be woken.
     fn start(self: &Arc<Self>, views: &[TaskView], assembly: &Arc<Assembly>) -> Result<()> {
         let started = views.iter().rev().try_for_each(|view| {
             let (id, place, counters) = (view.id, view.place(), Arc::clone(&view.counters));
@@ -161,7 +162,9 @@ impl Threads {
                 let task = assembly.create(id, counters)?;
                 drop(assembly);
                 control.opened();
-                control.wait_opened();
+                if matches!(task, Task::Source(_)) {
+                    control.wait_opened();
+                }
                 streaming::run(task).map_err(|error| error.at(at))
             })
         });
