@@ -34,6 +34,8 @@ pub(crate) struct Assembly {
     host: Arc<dyn Host>,
     control: Arc<Control>,
     wiring: Arc<Wiring>,
+    /// There are tasks at other workers.
+    asks: bool,
     after: Epoch,
     durable: Option<DurableParts>,
 }
@@ -105,11 +107,16 @@ impl Assembly {
             outages: Mutex::default(),
         });
         let functions = Functions::default();
-        Assembly { plan, connectors, functions, clock, host, control, wiring, after, durable }
+        Assembly { plan, connectors, functions, clock, host, control, wiring, asks: life.asks, after, durable }
     }
 
     pub(crate) fn control(&self) -> Arc<Control> {
         Arc::clone(&self.control)
+    }
+
+    /// Whether tasks are better created several at a time: they read state, or those of other processes wait for them.
+    pub(crate) fn opens_apart(&self) -> bool {
+        self.after > Epoch(0) || self.asks || self.durable.as_ref().is_some_and(|durable| !durable.state.is_empty())
     }
 
     /// What observers see of a task.

@@ -86,6 +86,11 @@ impl RestoredOperator {
 }
 
 impl JobState {
+    /// Whether tasks resume from nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.operators.is_empty() && self.sinks.is_empty() && self.sources.is_empty()
+    }
+
     /// The snapshots of all tasks together.
     pub(crate) fn of<'a>(
         store: &Store,

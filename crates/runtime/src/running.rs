@@ -86,14 +86,18 @@ impl Running {
 
     /// Creates the tasks of an assembly, which observers see as these `views`, and lets them run.
     pub(crate) fn start(&mut self, views: &[TaskView], assembly: Assembly, drive: Drive) -> Result<()> {
+        if drive == Drive::Threads && assembly.opens_apart() {
+            return self.threads.start_apart(views, &Arc::new(assembly));
+        }
+        let mut tasks = Vec::with_capacity(views.len());
+        for view in views {
+            tasks.push(assembly.create(view.id, Arc::clone(&view.counters))?);
+            self.control.opened();
+        }
         match drive {
-            Drive::Threads => self.threads.start(views, &Arc::new(assembly)),
+            Drive::Threads => self.threads.start(views, tasks),
             Drive::Steps => {
-                for view in views {
-                    let task = assembly.create(view.id, Arc::clone(&view.counters))?;
-                    self.stepped.push(Some(Stepped::new(task)));
-                    self.control.opened();
-                }
+                self.stepped = tasks.into_iter().map(|task| Some(Stepped::new(task))).collect();
                 Ok(())
             }
         }
@@ -152,22 +156,39 @@ impl Running {
 }
 
 impl Threads {
-    /// Starts the tasks: one thread each, named after its stage, on which the task is created. No source reads
-    /// before all tasks are there. So sources come last: the last one need not be woken.
-    fn start(self: &Arc<Self>, views: &[TaskView], assembly: &Arc<Assembly>) -> Result<()> {
-        let started = views.iter().rev().try_for_each(|view| {
-            let (id, place, counters) = (view.id, view.place(), Arc::clone(&view.counters));
-            let (assembly, control, at) = (Arc::clone(assembly), Arc::clone(&self.control), place.clone());
-            self.spawn((id, &view.stage_name, place), move || {
+    /// Starts the tasks: one thread each, named after its stage.
+    fn start(self: &Arc<Self>, views: &[TaskView], tasks: Vec<Task>) -> Result<()> {
+        let started = views.iter().zip(tasks).try_for_each(|(view, task)| self.run(view, move || Ok(task)));
+        self.started(started)
+    }
+
+    /// Starts the tasks, each of which is created on its own thread: opening tables and reading state take long. No source reads
+    /// before all tasks are there.
+    fn start_apart(self: &Arc<Self>, views: &[TaskView], assembly: &Arc<Assembly>) -> Result<()> {
+        let started = views.iter().try_for_each(|view| {
+            let (id, counters) = (view.id, Arc::clone(&view.counters));
+            let (assembly, control) = (Arc::clone(assembly), Arc::clone(&self.control));
+            self.run(view, move || {
                 let task = assembly.create(id, counters)?;
                 drop(assembly);
                 control.opened();
                 if matches!(task, Task::Source(_)) {
                     control.wait_opened();
                 }
-                streaming::run(task).map_err(|error| error.at(at))
+                Ok(task)
             })
         });
+        self.started(started)
+    }
+
+    /// Runs a task on a thread of its own, once it is there.
+    fn run(self: &Arc<Self>, view: &TaskView, task: impl FnOnce() -> Result<Task> + Send + 'static) -> Result<()> {
+        let at = view.place();
+        let body = move || streaming::run(task()?).map_err(|error| error.at(at));
+        self.spawn((view.id, &view.stage_name, view.place()), body)
+    }
+
+    fn started(&self, started: Result<()>) -> Result<()> {
         if started.is_err() {
             self.control.cancel();
         }
