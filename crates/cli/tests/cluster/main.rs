@@ -153,7 +153,7 @@ fn a_coordinator_that_is_stopped_keeps_its_jobs_and_workers() {
 #[test]
 fn what_keeps_a_coordinator_or_a_command_from_its_work_is_told() {
     let folder = tempfile::tempdir().expect("folder");
-    let cluster = Cluster::start(folder.path());
+    let mut cluster = Cluster::start(folder.path());
     let other = folder.path().join("other");
     let other = other.to_str().expect("text");
     let http = cluster.http();
@@ -177,4 +177,9 @@ fn what_keeps_a_coordinator_or_a_command_from_its_work_is_told() {
     cluster.refused(&["jobs", "--coordinator", &format!("http://{listen}")], 1, "is no coordinator");
     assert!(cluster.ok(&["jobs"]).contains("no jobs: submit one"));
     assert!(cluster.ok(&["jobs"]).contains("no workers: start some"));
+
+    cluster.worker("twin", 1);
+    cluster.until("the worker", || cluster.ok(&["jobs"]).contains("twin"));
+    let twin = ["worker", "--coordinator", &listen, "--name", "twin"];
+    cluster.refused(&twin, 1, "there is a worker twin already");
 }

@@ -214,8 +214,10 @@ impl Shared {
                     connection.send(&FromCluster::Refused { why });
                     return;
                 }
-                let process = shared.lock().introduce((name, pid, life), (slots, labels), &connection);
-                known = Some((connection, process));
+                match shared.lock().introduce((name, pid, life), (slots, labels), &connection) {
+                    Ok(process) => known = Some((connection, process)),
+                    Err(why) => connection.send(&FromCluster::Refused { why }),
+                }
             }
             (Event::Message(message), Some((_, process))) => {
                 shared.lock().message((shared.clock.now(), shared.clock.wall_ms()), *process, message);
@@ -224,7 +226,10 @@ impl Shared {
             (Event::Closed(why), Some((_, process))) => {
                 let ended = |why: Error| format!("has ended its connection ({})", why.message());
                 let why = why.map_or_else(|| "has closed its connection".to_owned(), ended);
-                shared.lock().member(shared.clock.now(), Input::Leave(*process), &why);
+                let mut state = shared.lock();
+                state.member(shared.clock.now(), Input::Leave(*process), &why);
+                // One that was not ready yet is no member that could be lost.
+                state.workers.remove(process);
             }
             (Event::Closed(_), None) => {}
         });
@@ -233,12 +238,20 @@ impl Shared {
 }
 
 impl State {
+    /// A process says which worker it is. `Err`: why it cannot join.
     fn introduce(
         &mut self,
         (name, pid, life): (String, u32, u64),
         (slots, labels): (u32, Vec<String>),
         connection: &Connection<FromCluster>,
-    ) -> Process {
+    ) -> Result<Process, String> {
+        if let Some(other) = self.workers.values().find(|known| known.name == name) {
+            let peer = other.connection.peer();
+            return Err(format!(
+                "there is a worker {name} already, process {} at {peer}: give another --name",
+                other.pid
+            ));
+        }
         let next = WorkerId(self.names.len() as u32 + 1);
         let worker = *self.names.entry(name.clone()).or_insert(next);
         let process = Process { worker, life };
@@ -248,7 +261,7 @@ impl State {
             Known { name, pid, heard_ms: 0, connection: connection.clone(), member, exchange: None, heard: Nanos(0) };
         self.workers.insert(process, known);
         connection.send(&FromCluster::Welcome { worker, silence: SILENCE });
-        process
+        Ok(process)
     }
 
     fn message(&mut self, now: (Nanos, i64), process: Process, message: FromProcess) {

@@ -115,7 +115,8 @@ fn connect_once(engine: &Engine, options: &WorkerOptions, known: &mut bool) -> R
             *known = true;
             (Arc::new(endpoint), silence)
         }
-        Ok(Event::Message(FromCluster::Refused { why })) => return Err(place(Error::user(why))),
+        // A worker that was known tries again: its own former connection may be there still.
+        Ok(Event::Message(FromCluster::Refused { why })) => return Err(place(Error::outside(why))),
         Ok(Event::Closed(Some(why))) => return Err(place(why)),
         _ => return Err(place(Error::outside("it does not answer"))),
     };
@@ -146,7 +147,7 @@ impl Process {
                 Ok(Event::Message(FromCluster::Job { job, message })) => self.job(job, message)?,
                 Ok(Event::Message(FromCluster::Forget { job })) => self.forget(job),
                 Ok(Event::Message(FromCluster::End)) => return Ok(()),
-                Ok(Event::Message(FromCluster::Refused { why })) => return Err(Error::user(why)),
+                Ok(Event::Message(FromCluster::Refused { why })) => return Err(Error::outside(why)),
                 Ok(Event::Message(FromCluster::Welcome { .. })) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(Event::Closed(Some(why))) => return Err(why),
                 Ok(Event::Closed(None)) | Err(RecvTimeoutError::Disconnected) => {
