@@ -151,6 +151,29 @@ fn a_worker_that_is_killed_or_stands_still_costs_no_result_and_doubles_none() {
     assert_eq!(results(folder.path()), expected, "{said}");
 }
 
+/// While tables are opened, channels connected, or the first rows read.
+#[test]
+fn a_worker_that_is_killed_while_the_job_starts_is_replaced() {
+    let folder = tempfile::tempdir().expect("folder");
+    let sql = folder.path().join("job.sql");
+    std::fs::write(&sql, script(folder.path(), 40_000, "40000", &into_files(folder.path()), true)).expect("file");
+    let (succeeded, _, said) = finish(start(&sql, &[]));
+    assert!(succeeded, "{said}");
+    let expected = results(folder.path());
+    for delay_ms in [0, 15, 30, 60, 120] {
+        for place in ["out", "checkpoints"] {
+            std::fs::remove_dir_all(folder.path().join(place)).expect("removed");
+        }
+        let job = start(&sql, &["--workers", "2"]);
+        wait_for("the workers", || workers(&job).len() == 2);
+        std::thread::park_timeout(Duration::from_millis(delay_ms));
+        signal(workers(&job)[1], "-KILL");
+        let (succeeded, _, said) = finish(job);
+        assert!(succeeded, "after {delay_ms} ms: {said}");
+        assert_eq!(results(folder.path()), expected, "after {delay_ms} ms: {said}");
+    }
+}
+
 #[test]
 fn without_checkpoints_a_lost_worker_ends_the_job_with_its_name() {
     let folder = tempfile::tempdir().expect("folder");

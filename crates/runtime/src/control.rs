@@ -3,7 +3,7 @@
 //! Tasks report by messages, at most a few per epoch. The coordinator's commands for all tasks are numbers that tasks
 //! read without a lock.
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anabranch_model::{Epoch, Error, ErrorKind, Group, Incarnation, Nanos, Result, TaskId};
@@ -15,6 +15,9 @@ use crate::inbox::Inbox;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use crate::sync::{Arc, Condvar, Mutex, PoisonError};
 use crate::worker::{FromTask, Mail};
+
+/// How often a task that waits for other workers checks whether it must end.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Shared by all tasks of an incarnation.
 pub(crate) struct Control {
@@ -104,7 +107,11 @@ impl Control {
         self.mail.send(FromTask::Failed(self.incarnation, task, error));
     }
 
-    /// A task's tables are open. The last one of the worker reports that: no row is read or written before.
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// A task's tables are open. The last one of the worker reports that: no source of the worker reads before.
     pub(crate) fn opened(&self) {
         if self.unopened.fetch_sub(1, SeqCst) == 1 {
             self.change(|| ());
@@ -117,6 +124,13 @@ impl Control {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let not_open = |_: &mut ()| self.unopened.load(SeqCst) > 0 && !self.is_cancelled();
         drop(self.changed.wait_while(waiting, not_open));
+    }
+
+    /// A task could not be created: a table of it cannot be opened.
+    pub(crate) fn not_opened(&self, task: TaskId, error: Error) {
+        if error.kind() != ErrorKind::Cancelled {
+            self.mail.send(FromTask::NotOpened(self.incarnation, task, error));
+        }
     }
 
     /// A source had to wait this long for the grant to cut an epoch.
@@ -166,7 +180,13 @@ impl Control {
     pub(crate) fn agree(&self, key: &str, list: Vec<String>) -> Result<Vec<String>> {
         let (answer, answered) = channel();
         self.mail.send(FromTask::Agree(self.incarnation, key.to_owned(), list, answer));
-        answered.recv().map_err(|_| Error::cancelled())
+        loop {
+            match answered.recv_timeout(LOOK) {
+                Ok(list) => return Ok(list),
+                Err(RecvTimeoutError::Timeout) if !self.is_cancelled() => {}
+                Err(_) => return Err(Error::cancelled()),
+            }
+        }
     }
 
     /// Whether sources are held back.

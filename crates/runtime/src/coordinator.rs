@@ -31,6 +31,8 @@ use crate::worker::{FromTask, WorkerShell};
 
 /// The worker in the coordinator's process.
 pub const HERE: Process = Process { worker: WorkerId(0), life: 1 };
+/// How often a coordinator hears that its job still waits for workers.
+const WAITING: Duration = Duration::from_millis(100);
 /// Orders that a worker in another process has not taken are sent again after this time.
 const REPEAT: Duration = Duration::from_secs(1);
 
@@ -74,6 +76,8 @@ struct Unplaced {
     from: Option<Checkpoint<TaskState>>,
     /// What is missing, for messages.
     missing: String,
+    /// When the coordinator hears again that it waits.
+    again: Nanos,
 }
 
 /// The coordinator of one job, and the worker in its process.
@@ -180,7 +184,8 @@ impl Shell {
 
     /// Waits for the next message, and takes it.
     fn receive(&mut self) {
-        let deadlines = [self.coordinator.next_deadline(), self.worker.next_deadline(), self.watch.deadline()];
+        let waits = self.unplaced.as_ref().map(|unplaced| unplaced.again);
+        let deadlines = [self.coordinator.next_deadline(), self.worker.next_deadline(), self.watch.deadline(), waits];
         let received = match deadlines.into_iter().flatten().min() {
             Some(at) => self.messages.recv_timeout(at.after(self.clock.now())),
             None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -219,6 +224,7 @@ impl Shell {
 
     fn take(&mut self, received: Option<Message>) {
         let start = self.clock.now();
+        self.go_on_waiting();
         match received {
             Some(message) => {
                 self.taken += 1;
@@ -253,6 +259,7 @@ impl Shell {
     fn message(&mut self, message: Message) {
         match message {
             Message::Task(message) => self.worker.task(message),
+            Message::Worker(process, _) if !self.is_known(process) => {}
             Message::Worker(process, message) => {
                 let awaits_answer = matches!(message, FromWorker::Summary(_));
                 self.heard(process, message);

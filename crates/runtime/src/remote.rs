@@ -153,7 +153,7 @@ impl Remotes {
     }
 
     /// A worker has a sink that is full, or none any more: the sources of the others are held back, or no longer.
-    pub(crate) fn full(&mut self, process: Process, full: bool, here: &mut WorkerShell) {
+    pub(crate) fn full(&mut self, process: Process, full: bool, all: &[Process], here: &mut WorkerShell) {
         match full {
             true => self.full.insert(process),
             false => self.full.remove(&process),
@@ -161,7 +161,7 @@ impl Remotes {
         let incarnation = self.incarnation;
         let held = |other: Process| self.full.iter().any(|full| *full != other);
         here.hold(incarnation, held(HERE));
-        for (other, worker) in &self.workers {
+        for (other, worker) in self.workers.iter().filter(|(other, _)| all.contains(other)) {
             worker.link.send(ToWorker::Hold { incarnation, held: held(*other) });
         }
     }

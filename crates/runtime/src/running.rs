@@ -183,8 +183,14 @@ impl Threads {
 
     /// Runs a task on a thread of its own, once it is there.
     fn run(self: &Arc<Self>, view: &TaskView, task: impl FnOnce() -> Result<Task> + Send + 'static) -> Result<()> {
-        let at = view.place();
-        let body = move || streaming::run(task()?).map_err(|error| error.at(at));
+        let (id, at, control) = (view.id, view.place(), Arc::clone(&self.control));
+        let body = move || match task() {
+            Ok(task) => streaming::run(task).map_err(|error| error.at(at)),
+            Err(error) => {
+                control.not_opened(id, error);
+                Ok(())
+            }
+        };
         self.spawn((view.id, &view.stage_name, view.place()), body)
     }
 

@@ -34,6 +34,8 @@ use crate::wiring::Wiring;
 pub(crate) enum FromTask {
     Report(Incarnation, TaskId, Report<TaskState>),
     Failed(Incarnation, TaskId, Error),
+    /// A table of the task cannot be opened.
+    NotOpened(Incarnation, TaskId, Error),
     /// The tables of all tasks of this worker are open.
     Opened(Incarnation),
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
@@ -103,10 +105,10 @@ pub(crate) struct WorkerShell {
     /// Tasks that start when the channels to other workers are there.
     connecting: Option<Starting>,
     pub(crate) running: Option<Running>,
+    /// The newest message that said whether sources are held back, and for which tasks.
+    held: Option<(Incarnation, bool)>,
     /// Tasks that wait for a list, by what it is of.
     asking: BTreeMap<String, Vec<Sender<Vec<String>>>>,
-    /// The tables of the tasks are open.
-    is_open: bool,
     /// Tasks that restore their state, with their names for messages.
     restoring: BTreeMap<TaskId, String>,
     dropped: Vec<(Epoch, String)>,
@@ -143,8 +145,8 @@ impl WorkerShell {
             refused: None,
             connecting: None,
             running: None,
+            held: None,
             asking: BTreeMap::new(),
-            is_open: false,
             restoring: BTreeMap::new(),
             dropped: Vec::new(),
             inputs: VecDeque::new(),
@@ -174,7 +176,15 @@ impl WorkerShell {
 
     /// A sink at another worker is full, or none is any more.
     pub(crate) fn hold(&mut self, incarnation: Incarnation, held: bool) {
-        if let Some(running) = self.running.as_ref().filter(|_| incarnation == self.incarnation()) {
+        self.held = Some((incarnation, held));
+        self.take_hold();
+    }
+
+    /// Holds the sources of the tasks that run, or no longer, as the newest message for their incarnation says.
+    fn take_hold(&self) {
+        if let (Some((incarnation, held)), Some(running)) = (self.held, &self.running)
+            && incarnation == running.control.incarnation()
+        {
             running.control.hold(held);
         }
     }
@@ -217,7 +227,11 @@ impl WorkerShell {
                 }
                 self.input(Input::Task(incarnation, task, report));
             }
-            FromTask::Failed(incarnation, task, error) => self.failed(incarnation, task, error),
+            FromTask::Failed(incarnation, task, error) => self.failed(incarnation, task, error, true),
+            FromTask::NotOpened(incarnation, task, error) => {
+                let retries = self.deployment.retries_opening;
+                self.failed(incarnation, task, error, retries);
+            }
             FromTask::Opened(incarnation) => self.opened(incarnation),
             FromTask::Dropped(incarnation, dropped) if incarnation == self.incarnation() => {
                 self.dropped.extend(dropped);
@@ -257,6 +271,7 @@ impl WorkerShell {
 
     /// Cancels the tasks and waits for them. Returns what does not end, if anything.
     pub(crate) fn end(&mut self) -> Option<String> {
+        self.asking.clear();
         self.running.take().and_then(Running::end)
     }
 
@@ -318,17 +333,16 @@ impl WorkerShell {
     fn start(&mut self, starting: Starting) {
         // Those of the incarnation before have ended.
         self.running = None;
-        self.is_open = false;
         self.asking.clear();
         self.restoring.clear();
         self.dropped.clear();
         let incarnation = starting.incarnation;
         if let Some(why) = self.refused.take() {
-            return self.start_with(&starting, Err(why));
+            return self.start_with(&starting, Err(why), self.deployment.retries_opening);
         }
         let Some((endpoint, job)) = self.network.clone().filter(|_| !self.deployment.placement.is_empty()) else {
             let wiring = Wiring::local(&self.deployment.plan);
-            return self.start_with(&starting, wiring);
+            return self.start_with(&starting, wiring, false);
         };
         self.connecting = Some(starting);
         let Deployment { plan, placement, peers, .. } = self.deployment.clone();
@@ -346,17 +360,22 @@ impl WorkerShell {
     fn connected(&mut self, incarnation: Incarnation, wiring: Result<Wiring>) {
         if let Some(starting) = self.connecting.take_if(|starting| starting.incarnation == incarnation) {
             let is_wanted = self.protocol.phase() == Phase::Running;
-            self.start_with(&starting, if is_wanted { wiring } else { Err(Error::cancelled()) });
+            // A worker that cannot be reached is about to be lost: others take its tasks.
+            self.start_with(&starting, if is_wanted { wiring } else { Err(Error::cancelled()) }, true);
         }
     }
 
     /// Starts tasks. If that is impossible, one of them has failed, and all are gone.
-    fn start_with(&mut self, starting: &Starting, wiring: Result<Wiring>) {
+    fn start_with(&mut self, starting: &Starting, wiring: Result<Wiring>, retries: bool) {
         let Starting { incarnation, tasks, .. } = starting;
+        let retries = match &wiring {
+            Ok(_) => self.deployment.retries_opening,
+            Err(_) => retries,
+        };
         let Err(error) = wiring.and_then(|wiring| self.try_start(starting, wiring)) else { return };
         self.running.iter().for_each(Running::cancel);
         if let Some(first) = tasks.all.first().filter(|_| error.kind() != ErrorKind::Cancelled) {
-            self.failed(*incarnation, *first, error);
+            self.failed(*incarnation, *first, error, retries);
         }
         tasks.all.iter().for_each(|task| self.input(Input::Task(*incarnation, *task, Report::Gone)));
     }
@@ -404,7 +423,9 @@ impl WorkerShell {
         let restoring = views.iter().filter(|view| view.restores).map(|view| (view.id, view.place()));
         self.restoring = restoring.collect();
         self.shared.show(Arc::clone(&views));
-        let running = self.running.insert(Running::new(assembly.control(), wiring));
+        self.running = Some(Running::new(assembly.control(), wiring));
+        self.take_hold();
+        let Some(running) = &mut self.running else { return Ok(()) };
         if let Some(recorder) = recorder {
             running.record(recorder, Arc::clone(&self.mail), self.drive)?;
         }
@@ -417,7 +438,6 @@ impl WorkerShell {
         if incarnation != self.protocol.fence().incarnation {
             return;
         }
-        self.is_open = true;
         let restoring = self.restoring.values().cloned().collect();
         self.outbox.push_back(FromWorker::Opened { incarnation, restoring });
         let tasks = self.shared.tasks();
@@ -428,10 +448,10 @@ impl WorkerShell {
         self.tick();
     }
 
-    fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error) {
+    /// A task has failed. `retries`: whether a retry may help if the error does not say that it does not.
+    fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error, retries: bool) {
         // Damage does not go away. The next start resumes from an older checkpoint.
-        let may_help = !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
-        let retry = may_help && (self.is_open || self.deployment.retries_opening);
+        let retry = retries && !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
         self.outbox.push_back(FromWorker::Failed { incarnation, task, error });
         self.input(Input::Task(incarnation, task, Report::Failed { retry }));
     }

@@ -62,6 +62,7 @@ mod worker {
     pub(crate) enum FromTask {
         Report(Incarnation, TaskId, Report<TaskState>),
         Failed(Incarnation, TaskId, Error),
+        NotOpened(Incarnation, TaskId, Error),
         Opened(Incarnation),
         Dropped(Incarnation, Vec<(Epoch, String)>),
         Checkpoint,

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anabranch_model::{Error, ErrorKind, Incarnation};
-use anabranch_protocol::coordinator::{Checkpoint, Input, Report};
+use anabranch_protocol::coordinator::{Checkpoint, Input, Phase, Report};
 use anabranch_protocol::membership::Process;
 use anabranch_state::TaskState;
 
-use super::{HERE, REPEAT, Shell, Unplaced};
+use super::{HERE, REPEAT, Shell, Unplaced, WAITING};
 use crate::messages::{FromWorker, Summary};
 use crate::remote::RemoteWorker;
 use crate::scribe;
@@ -23,7 +23,8 @@ impl Shell {
                 Err(missing) => {
                     self.shared.life.waits_for(Some(missing.clone()));
                     self.watch.begin(Awaited::Workers, self.clock.now());
-                    self.unplaced = Some(Unplaced { incarnation, from, missing });
+                    let again = self.clock.now().plus(WAITING);
+                    self.unplaced = Some(Unplaced { incarnation, from, missing, again });
                     return;
                 }
             },
@@ -41,7 +42,8 @@ impl Shell {
         if let Some(remotes) = &mut self.remotes {
             remotes.join(worker);
         }
-        if let Some(Unplaced { incarnation, from, .. }) = self.unplaced.take() {
+        let waits = self.coordinator.phase() == Phase::Restoring;
+        if let Some(Unplaced { incarnation, from, .. }) = self.unplaced.take_if(|_| waits) {
             self.place(incarnation, from);
         }
     }
@@ -51,6 +53,10 @@ impl Shell {
         let Some(remotes) = &mut self.remotes else { return };
         remotes.leave(process);
         self.shared.show_remote(process, None);
+        if self.unplaced.is_some() {
+            // Those that the workers still say something of are of an incarnation that is over.
+            return;
+        }
         let incarnation = self.coordinator.incarnation();
         let tasks = self.peers.unfinished(process);
         let Some(first) = tasks.first().copied() else { return };
@@ -62,6 +68,21 @@ impl Shell {
         self.inputs.push_back(Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
     }
 
+    /// The time to start does not pass while a job waits for workers.
+    pub(super) fn go_on_waiting(&mut self) {
+        let now = self.clock.now();
+        let (Some(unplaced), Some(first)) = (&mut self.unplaced, self.tasks.all.first()) else { return };
+        if now >= unplaced.again {
+            unplaced.again = now.plus(WAITING);
+            self.inputs.push_back(Input::Task(unplaced.incarnation, *first, Report::Restoring));
+        }
+    }
+
+    /// Whether a worker in another process belongs to the job.
+    pub(super) fn is_known(&self, process: Process) -> bool {
+        self.remotes.as_ref().is_some_and(|remotes| remotes.heard_at(process).is_some())
+    }
+
     /// A worker says something.
     pub(super) fn heard(&mut self, process: Process, message: FromWorker) {
         let present = self.coordinator.incarnation();
@@ -69,7 +90,8 @@ impl Shell {
             FromWorker::Summary(summary) => {
                 let Summary { message, grant_wait_ns, dropped } = *summary;
                 self.grant_wait_ns = self.grant_wait_ns.max(grant_wait_ns);
-                if let Some(durable) = self.durable.as_ref().filter(|_| !dropped.is_empty()) {
+                let counts = message.fence.incarnation == present && !dropped.is_empty();
+                if let Some(durable) = self.durable.as_ref().filter(|_| counts) {
                     // The scribe ends only after this.
                     let _ = durable.scribe.send(scribe::Task::Dropped(dropped));
                 }
@@ -91,7 +113,7 @@ impl Shell {
             FromWorker::Checkpoint => self.inputs.push_back(Input::Checkpoint),
             FromWorker::Full { incarnation, full } if incarnation == present => {
                 if let Some(remotes) = &mut self.remotes {
-                    remotes.full(process, full, &mut self.worker);
+                    remotes.full(process, full, &self.peers.processes(), &mut self.worker);
                 }
             }
             FromWorker::Agree { incarnation, key, list } if incarnation == present => {

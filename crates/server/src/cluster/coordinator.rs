@@ -84,7 +84,7 @@ impl Coordinator {
         self.shared.closing.store(true, SeqCst);
         self.server = None;
         let jobs: Vec<_> = self.shared.jobs().values().cloned().collect();
-        jobs.iter().filter(|job| job.state() == State::Running).for_each(|job| job.stop());
+        jobs.iter().filter(|job| job.state() == State::Running).for_each(|job| job.close());
         let clock = self.shared.engine.clock();
         let end = clock.now().plus(limit);
         for ended in jobs.iter().filter_map(|job| job.take_end()) {
@@ -216,7 +216,7 @@ impl Shared {
         self.cluster.forget(number);
         match outcome {
             // The next start resumes it.
-            _ if self.closing.load(SeqCst) => {}
+            _ if self.closing.load(SeqCst) && !job.end_was_requested() => {}
             Ok(summary) if job.stop_was_requested() && !summary.had_ended => self.ended(job, State::Stopped, None),
             Ok(_) => self.ended(job, State::Ended, None),
             // Nothing ran that could stop at the end of an epoch.
@@ -233,10 +233,11 @@ impl Shared {
             _ => "has ended".to_owned(),
         };
         (self.log)(&format!("job {} {how}", job.name()));
-        let record = job.ended(state, failure);
-        if let Err(error) = self.records.write(&record) {
+        // As long as it counts as running, its name is taken: nobody else writes its record.
+        if let Err(error) = self.records.write(&job.record_of_end(state, failure.clone())) {
             (self.log)(&format!("this could not be recorded, so the next coordinator resumes the job: {error}"));
         }
+        job.ended(state, failure);
     }
 }
 

@@ -83,11 +83,27 @@ impl Submitted {
         self.requested.stop.load(SeqCst)
     }
 
-    /// The job is over. Returns its record.
-    pub(super) fn ended(&self, state: State, failure: Option<String>) -> Record {
+    /// Whether a user has asked for its end.
+    pub(super) fn end_was_requested(&self) -> bool {
+        self.stop_was_requested() || self.requested.cancel.load(SeqCst)
+    }
+
+    /// Stops it for the end of the coordinator: the next one resumes it.
+    pub(super) fn close(&self) {
+        self.live().into_iter().for_each(|live| live.stop());
+    }
+
+    /// Its record when it has ended so.
+    pub(super) fn record_of_end(&self, state: State, failure: Option<String>) -> Record {
+        let mut record = lock(&self.record).clone();
+        (record.state, record.failure) = (state, failure);
+        record
+    }
+
+    /// The job is over.
+    pub(super) fn ended(&self, state: State, failure: Option<String>) {
         let mut record = lock(&self.record);
         (record.state, record.failure) = (state, failure);
-        record.clone()
     }
 
     /// Its tasks could not be placed.

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 /// Bytes of a token, at least, where other machines can connect.
 const TOKEN_MIN: usize = 16;
 /// Bytes of a token, at most.
-pub(super) const TOKEN_MAX: usize = 4096;
+pub(super) const TOKEN_MAX: usize = 256;
 
 /// What one end knows. Both ends have the same token.
 #[derive(Clone)]

@@ -62,7 +62,7 @@ fn whatever_is_not_a_hello_is_refused_with_a_reason() {
             hello_bytes(VERSION + 1, TOKEN),
             "it speaks version 2 of the control protocol, and this process 1",
         ),
-        ("a long token", too_long, "its token has 4294967295 bytes, and 4096 are allowed"),
+        ("a long token", too_long, "its token has 4294967295 bytes, and 256 are allowed"),
         ("a wrong token", hello_bytes(VERSION, &wrong_token), "its token is not that of this process"),
         ("a short token", hello_bytes(VERSION, &TOKEN[..5]), "its token is not that of this process"),
         ("a part", hello_bytes(VERSION, TOKEN)[..20].to_vec(), "before the end of its hello"),
@@ -98,7 +98,7 @@ fn a_silent_stranger_and_a_slow_one_are_dropped_in_the_end() {
     let answer = thread::Builder::new().spawn(move || rest(&mut reading)).unwrap();
     let (_open, tick) = channel::<()>();
     // Each byte alone comes soon enough.
-    for byte in hello_bytes(VERSION, &[1; 4096]) {
+    for byte in hello_bytes(VERSION, &[1; 256]) {
         if answer.is_finished() || slow.write_all(&[byte]).is_err() {
             break;
         }
