@@ -49,6 +49,8 @@ pub struct Workers {
     pub job: u64,
     /// Where the worker in this process listens to the others.
     pub endpoint: Arc<Endpoint>,
+    /// How many must have joined before tasks are placed.
+    pub awaited: usize,
     /// Gets the job before its tasks are placed: from then on it must hear of workers and of what they say.
     pub register: Box<dyn FnOnce(JobHandle)>,
 }
@@ -231,9 +233,9 @@ pub(crate) fn prepare(
     let config = worker::Config { lease: Duration::MAX, ..worker::Config::default() };
     let seen = (Arc::clone(&handle.shared), mail);
     let (mut remotes, mut network) = (None, None);
-    if let Some(Workers { job, endpoint, register }) = workers {
+    if let Some(Workers { job, endpoint, awaited, register }) = workers {
         let here = stages_here(&deployment.plan, connectors)?;
-        remotes = Some(Remotes::new(Arc::clone(&deployment.plan), endpoint.address(), here));
+        remotes = Some(Remotes::new(Arc::clone(&deployment.plan), endpoint.address(), here, awaited));
         network = Some((endpoint, job));
         register(handle.clone());
     }

@@ -41,6 +41,8 @@ pub(crate) struct Remotes {
     /// Stages whose tables are only in this process.
     here: BTreeSet<StageId>,
     workers: BTreeMap<Process, RemoteWorker>,
+    /// How many must be there before tasks are placed.
+    awaited: usize,
     incarnation: Incarnation,
     /// Workers whose tasks have opened their tables.
     opened: BTreeSet<Process>,
@@ -51,13 +53,14 @@ pub(crate) struct Remotes {
 }
 
 impl Remotes {
-    /// No worker has joined yet. `here` are the stages that must run in this process.
-    pub(crate) fn new(plan: Arc<Plan>, exchange: SocketAddr, here: BTreeSet<StageId>) -> Remotes {
+    /// No worker has joined yet, and so many are awaited. `here` are the stages that must run in this process.
+    pub(crate) fn new(plan: Arc<Plan>, exchange: SocketAddr, here: BTreeSet<StageId>, awaited: usize) -> Remotes {
         Remotes {
             plan,
             exchange,
             here,
             workers: BTreeMap::new(),
+            awaited,
             incarnation: Incarnation(0),
             opened: BTreeSet::new(),
             full: BTreeSet::new(),
@@ -90,6 +93,9 @@ impl Remotes {
         former: &BTreeMap<TaskId, Process>,
         here: &mut WorkerShell,
     ) -> Result<BTreeMap<TaskId, Process>, String> {
+        if self.workers.len() < self.awaited {
+            return Err(format!("{} of {} workers are there", self.workers.len(), self.awaited));
+        }
         let stages = self.plan.stages.iter().filter(|stage| !self.here.contains(&stage.id));
         let stages: Vec<Stage> =
             stages.map(|stage| Stage { id: stage.id, parallelism: stage.parallelism, label: None }).collect();

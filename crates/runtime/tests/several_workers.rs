@@ -80,7 +80,7 @@ fn start(tables: &Tables, plan: &Plan, workers: u32, slots: u32, hosted: &Hosted
             handle.joined(RemoteWorker { member, exchange, heard: Nanos(0), link: Arc::new(Down(job)) });
         }
     };
-    let workers = Workers { job: JOB, endpoint: endpoint(0), register: Box::new(register) };
+    let workers = Workers { job: JOB, endpoint: endpoint(0), awaited: 1, register: Box::new(register) };
     Job::start_at(plan, &connectors, Arc::clone(&clock), None, None, Some(workers))
 }
 

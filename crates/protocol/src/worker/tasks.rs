@@ -173,7 +173,8 @@ impl<S: Clone> Hosted<S> {
             Report::Dropped => (!std::mem::replace(&mut self.dropped, true)).then_some(Urgency::Now),
             Report::Failed { retry } => {
                 self.alive -= usize::from(!std::mem::replace(&mut task.gone, true));
-                self.fail(id, retry).then_some(Urgency::Now)
+                // A later failure is no news, but with the last task all are gone.
+                (self.fail(id, retry) || self.all_gone()).then_some(Urgency::Now)
             }
             Report::Gone => {
                 self.alive -= usize::from(!std::mem::replace(&mut task.gone, true));

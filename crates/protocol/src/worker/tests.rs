@@ -394,3 +394,12 @@ fn a_plan_version_that_is_older_is_refused() {
     bench.order(Order::Cancel);
     assert_eq!((bench.commands(), bench.worker.refused()), (vec![], 1));
 }
+
+/// Tasks that used the same connection fail together. The last failure says nothing new but that no task is left.
+#[test]
+fn when_the_last_task_fails_after_another_one_all_are_reported_as_gone() {
+    let mut bench = Bench::running();
+    (0..3).for_each(|index| bench.report(index, Report::Failed { retry: true }));
+    let sent = bench.sent();
+    assert!(sent.last().is_some_and(|summary| summary.gone), "{sent:?}");
+}

@@ -204,13 +204,13 @@ impl Shared {
 
     /// Runs a job to its end.
     fn run(&self, job: &Arc<Submitted>) {
-        let Workers { job: number, endpoint, register } = self.cluster.workers();
+        let Workers { job: number, endpoint, awaited, register } = self.cluster.workers(1);
         let seen = Arc::clone(job);
         let register = Box::new(move |handle: JobHandle| {
             register(handle.clone());
             seen.began(handle);
         });
-        let workers = Workers { job: number, endpoint, register };
+        let workers = Workers { job: number, endpoint, awaited, register };
         let started = self.engine.start_at(&job.running, None, Some(workers));
         let outcome = started.and_then(anabranch_runtime::Job::wait);
         self.cluster.forget(number);

@@ -23,6 +23,7 @@ pub const TOKEN: &str = "ANABRANCH_TOKEN";
 
 /// Worker processes of this machine. Dropping it ends them.
 pub struct LocalWorkers {
+    count: usize,
     cluster: Option<Cluster>,
     ends: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -49,7 +50,7 @@ impl LocalWorkers {
         let (ends, ended) = channel();
         let thread = std::thread::Builder::new().name("workers".into()).spawn(move || watch(children, &start, &ended));
         let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
-        Ok(LocalWorkers { cluster: Some(cluster), ends: Some(ends), thread: Some(thread) })
+        Ok(LocalWorkers { count: count as usize, cluster: Some(cluster), ends: Some(ends), thread: Some(thread) })
     }
 
     /// The workers for observers.
@@ -60,7 +61,7 @@ impl LocalWorkers {
     /// For the job whose tasks run there.
     #[must_use]
     pub fn workers(&self) -> Option<Workers> {
-        self.cluster.as_ref().map(Cluster::workers)
+        self.cluster.as_ref().map(|cluster| cluster.workers(self.count))
     }
 }
 

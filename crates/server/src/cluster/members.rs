@@ -111,16 +111,16 @@ impl Cluster {
         self.listener.as_ref().map(Listener::address)
     }
 
-    /// For a job whose tasks run at these workers.
+    /// For a job whose tasks run at these workers, once so many have joined.
     #[must_use]
-    pub fn workers(&self) -> Workers {
+    pub fn workers(&self, awaited: usize) -> Workers {
         let (job, shared) = (random_seed(), Arc::clone(&self.shared));
         let register = Box::new(move |handle: JobHandle| {
             let mut state = shared.lock();
             state.workers.values().filter_map(|known| known.remote(job)).for_each(|worker| handle.joined(worker));
             state.jobs.insert(job, handle);
         });
-        Workers { job, endpoint: Arc::clone(&self.endpoint), register }
+        Workers { job, endpoint: Arc::clone(&self.endpoint), awaited, register }
     }
 
     /// A job is over: its workers keep nothing of it.
