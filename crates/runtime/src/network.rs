@@ -25,8 +25,8 @@ mod returns;
 
 pub use anabranch_protocol::membership::WorkerId;
 pub use connection::Patience;
-pub use endpoint::Endpoint;
 pub(crate) use endpoint::Registration;
+pub use endpoint::{Endpoint, end_accepting};
 pub use frame::{Encoded, FRAME_BYTES_MAX, Frame, HEADER_BYTES, decode, encode};
 pub use hello::{Greeting, Hello};
 pub use incoming::{Deliver, Incoming, IncomingChannel};

@@ -152,6 +152,19 @@ impl Endpoint {
     }
 }
 
+/// Ends a thread that accepts connections at this address, and that ends with the next one. It waits for a connection: if it gets
+/// none, it is left behind.
+pub fn end_accepting(mut address: SocketAddr, thread: JoinHandle<()>) {
+    if address.ip().is_unspecified() {
+        let is_v4 = address.is_ipv4();
+        address.set_ip(if is_v4 { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) });
+    }
+    if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+        // A panic of the thread has ended it as well.
+        let _ = thread.join();
+    }
+}
+
 impl Drop for Endpoint {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
@@ -159,17 +172,7 @@ impl Drop for Endpoint {
         state.waiting.clear();
         drop(state);
         self.shared.changed.notify_all();
-        let mut own = self.address;
-        if own.ip().is_unspecified() {
-            let is_v4 = own.is_ipv4();
-            own.set_ip(if is_v4 { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) });
-        }
-        // The thread waits for a connection. If it gets none, it is left behind.
-        if TcpStream::connect_timeout(&own, Duration::from_secs(1)).is_ok()
-            && let Some(thread) = self.thread.take()
-        {
-            let _ = thread.join();
-        }
+        self.thread.take().into_iter().for_each(|thread| end_accepting(self.address, thread));
     }
 }
 

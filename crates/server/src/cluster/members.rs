@@ -279,7 +279,6 @@ impl State {
                     job.from_worker(process, message);
                 }
             }
-            FromProcess::Leave => self.member(now.0, Input::Leave(process), "has left"),
         }
     }
 

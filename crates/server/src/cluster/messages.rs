@@ -47,8 +47,6 @@ pub(super) enum FromProcess {
         /// The message.
         message: FromWorker,
     },
-    /// The process ends in order.
-    Leave,
 }
 
 /// From the coordinator's process.

@@ -1,12 +1,13 @@
 //! Where a process accepts control connections.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_model::{Clock as _, Error, Notices, Result, SystemClock};
+use anabranch_runtime::network::end_accepting;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -125,17 +126,7 @@ impl Drop for Listener {
         }
         drop(state);
         self.shared.changed.notify_all();
-        let mut own = self.address;
-        if own.ip().is_unspecified() {
-            let is_v4 = own.is_ipv4();
-            own.set_ip(if is_v4 { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) });
-        }
-        // The thread waits for a connection. If it gets none, it is left behind.
-        if TcpStream::connect_timeout(&own, Duration::from_secs(1)).is_ok()
-            && let Some(thread) = self.thread.take()
-        {
-            let _ = thread.join();
-        }
+        self.thread.take().into_iter().for_each(|thread| end_accepting(self.address, thread));
     }
 }
 

@@ -43,12 +43,8 @@ pub(super) struct JobSummary {
 /// A job.
 #[derive(Debug, Serialize)]
 pub(super) struct JobDocument {
-    name: String,
-    state: &'static str,
-    ready: bool,
-    waits_for: Option<String>,
-    failure: Option<String>,
-    started_at_ms: i64,
+    #[serde(flatten)]
+    summary: JobSummary,
     plan_version: u32,
     incarnation: u64,
     restarts: u64,
@@ -298,12 +294,7 @@ impl JobDocument {
         let watermark_ms = sinks().map(|task| task.watermark).min().and_then(known_ms);
         let all: Vec<_> = tasks.iter().map(|task| (*task).clone()).collect();
         JobDocument {
-            name: job.name().to_owned(),
-            state: reading.state(),
-            ready: reading.is_ready(),
-            waits_for: reading.status.waits_for.clone(),
-            failure: reading.status.failure.clone(),
-            started_at_ms: reading.started_ms,
+            summary: JobSummary::of(job.name(), reading),
             plan_version: plan.version.0,
             incarnation: reading.status.incarnation.0,
             restarts: reading.status.restarts,
