@@ -45,7 +45,7 @@ pub use crate::table::Transition;
 pub use config::{Adaptive, Config, GroupSizing, Restart};
 pub use grants::turn;
 pub use life::Phase;
-pub use message::{Answer, Cause, Checkpoint, Command, Entry, Input, Owner, Report, Tasks};
+pub use message::{Answer, Cause, Checkpoint, Command, Entry, Granted, Input, Owner, Report, Tasks};
 pub use table::{MACHINES, document};
 
 use checkpoints::{Checkpoints, Step};
@@ -54,12 +54,15 @@ use group_size::GroupSize;
 use life::{Due, Life};
 use log::{Log, Outcome};
 
+use crate::worker::Term;
+
 /// The coordinator of one job. `S` identifies a task's snapshot: a handle, never the state itself.
 #[derive(Debug)]
 pub struct Coordinator<S> {
     config: Config,
     tasks: Tasks,
     incarnation: Incarnation,
+    term: Term,
     life: Life,
     log: Log<S>,
     grants: Grants,
@@ -73,13 +76,15 @@ pub struct Coordinator<S> {
 
 impl<S: Clone + PartialEq> Coordinator<S> {
     /// A coordinator that takes the job over: `log` are the entries found in the store, in order, with their numbers;
-    /// older ones may be omitted. A missed entry only costs another read.
+    /// older ones may be omitted. A missed entry only costs another read. `running` is an incarnation all of whose tasks run, as far
+    /// as the driver knows: if it is the newest, they are adopted, and otherwise the next one begins.
     pub fn new(
         now: Nanos,
         config: Config,
         owner: Owner,
         log: impl IntoIterator<Item = (u64, Entry<S>)>,
         tasks: Tasks,
+        running: Option<Incarnation>,
     ) -> Self {
         let mut commands = VecDeque::new();
         let mut own_log = Log::new(now, owner, &config);
@@ -92,12 +97,17 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 life.end(Phase::Finished);
                 commands.push_back(Command::Finish(Incarnation(0)));
             }
-            false => own_log.begin(now, &mut commands),
+            false => {
+                if !running.is_some_and(|running| own_log.adopt(now, running, &mut commands)) {
+                    own_log.begin(now, &mut commands);
+                }
+            }
         }
         let none = Epoch(0);
         let interval = config.checkpoint_interval;
         Coordinator {
             incarnation: Incarnation(0),
+            term: Term(0),
             life,
             log: own_log,
             grants: Grants::new(&tasks, none),
@@ -122,6 +132,10 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             Input::Tasks(incarnation, reports) => {
                 reports.into_iter().for_each(|(task, report)| self.task(now, incarnation, task, report));
             }
+            Input::Granted(incarnation, groups) if incarnation == self.incarnation && self.phase().is_active() => {
+                groups.into_iter().for_each(|granted| self.was_granted(now, granted));
+            }
+            Input::Granted(..) => {}
             Input::Store(sequence, answer) => {
                 let outcome = self.log.answer(now, sequence, answer, &mut self.commands);
                 self.logged(now, outcome);
@@ -167,6 +181,12 @@ impl<S: Clone + PartialEq> Coordinator<S> {
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
+    }
+
+    /// The term of this coordinator: the number, from 1, of the log's entry with which it took the job. 0 before that.
+    #[must_use]
+    pub fn term(&self) -> Term {
+        self.term
     }
 
     /// How many reports of other incarnations were refused.
@@ -261,23 +281,28 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         match outcome {
             None => {}
             Some(Outcome::Fenced) => {
-                if self.phase().is_active() || self.phase() == Phase::Cancelling {
-                    self.commands.push_back(Command::Cancel(self.incarnation));
-                }
+                // The rival may have adopted the tasks. Those that it has not end with their lease.
                 self.life.end(Phase::Fenced);
                 self.commands.push_back(Command::Fenced(self.incarnation));
             }
             Some(Outcome::Ended) => self.finish(),
-            Some(Outcome::Written(Entry::Ended(_))) if self.phase() == Phase::Ending => self.finish(),
-            Some(Outcome::Written(Entry::Begins(incarnation, _))) => self.begin(now, incarnation),
-            Some(Outcome::Written(Entry::Checkpoint(checkpoint)))
+            Some(Outcome::Written(_, Entry::Ended(_))) if self.phase() == Phase::Ending => self.finish(),
+            Some(Outcome::Written(sequence, Entry::Begins(incarnation, _))) => {
+                let from = self.take(now, sequence, incarnation);
+                self.commands.push_back(Command::Start { incarnation, from });
+            }
+            Some(Outcome::Written(sequence, Entry::Adopts(incarnation, _))) => {
+                let newest = self.take(now, sequence, incarnation);
+                self.commands.push_back(Command::Adopt { incarnation, newest });
+            }
+            Some(Outcome::Written(_, Entry::Checkpoint(checkpoint)))
                 if self.phase().is_active() && checkpoint.incarnation == self.incarnation =>
             {
                 self.checkpoints.committed(checkpoint.epoch);
                 self.commands.push_back(Command::CheckpointDone(self.incarnation, checkpoint.epoch));
             }
             // A checkpoint of an incarnation that is being cancelled: the next incarnation resumes from it.
-            Some(Outcome::Written(_)) => {}
+            Some(Outcome::Written(..)) => {}
         }
     }
 
@@ -286,12 +311,13 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         self.commands.push_back(Command::Finish(self.incarnation));
     }
 
-    fn begin(&mut self, now: Nanos, incarnation: Incarnation) {
+    /// This coordinator has an incarnation, whose tasks are to report. Returns the newest checkpoint.
+    fn take(&mut self, now: Nanos, sequence: u64, incarnation: Incarnation) -> Option<Checkpoint<S>> {
         let from = self.log.newest().cloned();
         let epoch = from.as_ref().map_or(Epoch(0), |checkpoint| checkpoint.epoch);
         let (interval, timeout) = (self.config.checkpoint_interval, self.config.checkpoint_timeout);
         let requested = self.checkpoints.has_open_request();
-        self.incarnation = incarnation;
+        (self.incarnation, self.term) = (incarnation, Term(sequence + 1));
         self.dropped = false;
         self.grants = Grants::new(&self.tasks, epoch);
         self.checkpoints = Checkpoints::new(now, self.tasks.all.clone(), interval, timeout, epoch);
@@ -299,7 +325,17 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             self.checkpoints.requested();
         }
         self.life.begun(now, &self.tasks.all);
-        self.commands.push_back(Command::Start { incarnation, from });
+        from
+    }
+
+    /// The coordinator before has granted a group.
+    fn was_granted(&mut self, now: Nanos, granted: Granted) {
+        let Granted { group, checkpoint, stop, aborted } = granted;
+        self.grants.granted(group, stop);
+        self.life.stop_wanted |= stop;
+        if checkpoint && !aborted {
+            self.checkpoints.adopted(now, group.last);
+        }
     }
 
     fn elapse(&mut self, now: Nanos) {

@@ -2,20 +2,17 @@
 //! what its tasks report with its summaries.
 //!
 //! A driver gives every command of the [`Coordinator`](crate::Coordinator) to [`Peers::command`], and every summary to
-//! [`Peers::heard`], whose reports are the coordinator's next input. Then it sends each worker its [`Peers::messages`]. Orders
+//! [`Peers::heard`], which returns the coordinator's next inputs. Then it sends each worker its [`Peers::messages`]. Orders
 //! state facts that stay true. So a worker that may have missed some is sent them again, until its summary shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
+use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
 
-use crate::coordinator::{Checkpoint, Command, Report, Tasks};
+use crate::coordinator::{Checkpoint, Command, Granted, Input, Report, Tasks};
 use crate::membership::Process;
-use crate::worker::{Fence, FromCoordinator, Order, Orders, Summary, Term, ToCoordinator};
-
-/// Terms that a coordinator may take while it has one incarnation.
-const TERMS: u64 = 1_000;
+use crate::worker::{Fence, FromCoordinator, Hosting, Order, Orders, Summary, Term, ToCoordinator};
 
 /// The workers with tasks of one incarnation.
 #[derive(Debug)]
@@ -27,14 +24,17 @@ pub struct Peers<S> {
     groups: Vec<Granted>,
     done: Orders,
     cancelled: bool,
+    /// The tasks were there before this coordinator was.
+    adoption: Option<Adoption<S>>,
     refused: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Granted {
-    group: Group,
-    checkpoint: bool,
-    stop: bool,
+/// What tasks report that were adopted waits until every worker has said which groups it knows: an acknowledgement means nothing
+/// before it is known that its checkpoint was granted.
+#[derive(Debug)]
+enum Adoption<S> {
+    Begun(Vec<(TaskId, Report<S>)>),
+    Complete,
 }
 
 /// A worker's process with tasks of the present incarnation.
@@ -73,6 +73,7 @@ impl<S: Clone> Default for Peers<S> {
             groups: Vec::new(),
             done: NONE,
             cancelled: false,
+            adoption: None,
             refused: 0,
         }
     }
@@ -112,37 +113,46 @@ impl<S: Clone> Peers<S> {
     /// The tasks of an incarnation start at these processes, `all` of them together from a checkpoint.
     pub fn start(
         &mut self,
-        incarnation: Incarnation,
+        (incarnation, term): (Incarnation, Term),
         from: Option<Checkpoint<S>>,
         all: &Tasks,
         placement: &BTreeMap<TaskId, Process>,
     ) {
-        // The log gives each incarnation to one coordinator: terms that begin with it are never taken twice.
-        let first = self.fence.term == Term(0);
-        let term = if first { Term(incarnation.0 * TERMS) } else { self.fence.term };
         let epoch = from.as_ref().map_or(Epoch(0), |checkpoint| checkpoint.epoch);
-        let fence = Fence { term, incarnation, version: all.version };
-        let done = Orders { granted: epoch, epoch_done: epoch, checkpoint_done: epoch, none_done: false };
-        let mut peers: BTreeMap<Process, Peer<S>> = BTreeMap::new();
+        let mut hosted: BTreeMap<Process, Tasks> = BTreeMap::new();
         for (task, process) in placement {
-            let none = || Tasks { version: all.version, all: [].into(), sources: [].into(), sinks: [].into() };
-            let heard = self.peers.get(process).map_or(Nanos(0), |peer| peer.heard);
-            let told = Told { start: false, orders: done, cancelled: false };
-            let new = || Peer {
-                tasks: none(),
-                heard,
-                summary: None,
-                finished: false,
-                sent: Nanos(0),
-                told,
-                once: Vec::new(),
-            };
-            let tasks = &mut peers.entry(*process).or_insert_with(new).tasks;
+            let tasks = hosted.entry(*process).or_insert_with(|| none(all.version));
             tasks.all.insert(*task);
             tasks.sources.extend(all.sources.get(task));
             tasks.sinks.extend(all.sinks.get(task));
         }
-        *self = Peers { fence, from, peers, done, refused: self.refused, ..Peers::default() };
+        self.renew(Fence { term, incarnation, version: all.version }, epoch, hosted);
+        self.from = from;
+    }
+
+    /// The tasks of an incarnation go on where they are: see [`adoptable`]. `newest` is the last checkpoint in the log.
+    pub fn adopt(
+        &mut self,
+        (incarnation, term): (Incarnation, Term),
+        newest: Option<&Checkpoint<S>>,
+        version: PlanVersion,
+        hosted: BTreeMap<Process, Tasks>,
+    ) {
+        let epoch = newest.map_or(Epoch(0), |checkpoint| checkpoint.epoch);
+        self.renew(Fence { term, incarnation, version }, epoch, hosted);
+        self.adoption = Some(Adoption::Begun(Vec::new()));
+    }
+
+    fn renew(&mut self, fence: Fence, epoch: Epoch, hosted: BTreeMap<Process, Tasks>) {
+        let done = Orders { granted: epoch, epoch_done: epoch, checkpoint_done: epoch, none_done: false };
+        let told = Told { start: false, orders: done, cancelled: false };
+        let peer = |(process, tasks)| {
+            let heard = self.peers.get(&process).map_or(Nanos(0), |peer| peer.heard);
+            let (summary, finished, sent, once) = (None, false, Nanos(0), Vec::new());
+            (process, Peer { tasks, heard, summary, finished, sent, told, once })
+        };
+        let peers = hosted.into_iter().map(peer).collect();
+        *self = Peers { fence, peers, done, refused: self.refused, ..Peers::default() };
     }
 
     /// Takes a command of the coordinator. Returns whether workers must hear of it.
@@ -152,7 +162,7 @@ impl<S: Clone> Peers<S> {
                 let taken = self.peers.values().map(|peer| peer.summary.as_ref().map(|summary| summary.taken.granted));
                 let taken = taken.min().flatten().unwrap_or(Epoch(0));
                 self.groups.retain(|granted| granted.group.last > taken);
-                self.groups.push(Granted { group: *group, checkpoint: *checkpoint, stop: *stop });
+                self.groups.push(Granted { group: *group, checkpoint: *checkpoint, stop: *stop, aborted: false });
                 self.done.granted = group.last;
             }
             Command::EpochDone(_, epoch) => self.done.epoch_done = *epoch,
@@ -163,20 +173,6 @@ impl<S: Clone> Peers<S> {
             _ => return false,
         }
         true
-    }
-
-    /// The process that coordinates is another one from here on: it has received nothing, and adopts the tasks as they run. The
-    /// coordinator itself stays as it is, which a new process would read from its predecessor or the log. False if the
-    /// incarnation has no term left.
-    pub fn adopt(&mut self) -> bool {
-        let adopts = self.fence.term != Term(0) && self.fence.term.0 % TERMS < TERMS - 1;
-        if adopts {
-            self.fence.term = Term(self.fence.term.0 + 1);
-            for peer in self.peers.values_mut() {
-                (peer.summary, peer.finished) = (None, false);
-            }
-        }
-        adopts
     }
 
     /// The messages for a process: the orders that it was not sent yet, and after the time `repeat` those that no summary shows;
@@ -192,6 +188,8 @@ impl<S: Clone> Peers<S> {
         let orders = self.orders(process, due);
         let Some(peer) = self.peers.get_mut(&process) else { return Vec::new() };
         peer.heard = heard.unwrap_or(peer.heard);
+        // The term alone makes the tasks that are adopted report.
+        peer.told.start |= self.adoption.is_some();
         if !orders.is_empty() {
             peer.sent = now;
             peer.told = Told { start: true, orders: self.done, cancelled: self.cancelled };
@@ -235,15 +233,21 @@ impl<S: Clone> Peers<S> {
             return if repeat || !peer.told.cancelled { vec![Order::Cancel] } else { Vec::new() };
         }
         let mut orders = Vec::new();
+        if self.adoption.is_some() && peer.summary.is_none() {
+            return Vec::new();
+        }
         if (repeat || !peer.told.start) && peer.summary.is_none() {
             orders.push(Order::Start { tasks: peer.tasks.clone(), from: self.from.clone() });
         }
-        let missing = self.groups.iter().filter(|granted| granted.group.last > known.granted);
-        orders.extend(missing.map(|Granted { group, checkpoint, stop }| Order::Grant {
-            group: *group,
-            checkpoint: *checkpoint,
-            stop: *stop,
-        }));
+        let mut next = known.granted.next();
+        for Granted { group, checkpoint, stop, .. } in &self.groups {
+            if group.last >= next {
+                // If groups before it are unknown here, no source of the worker runs that could lack them.
+                let group = Group { first: group.first.min(next), last: group.last };
+                orders.push(Order::Grant { group, checkpoint: *checkpoint, stop: *stop });
+                next = group.last.next();
+            }
+        }
         orders.extend((self.done.epoch_done > known.epoch_done).then_some(Order::EpochDone(self.done.epoch_done)));
         let committed = self.done.checkpoint_done;
         orders.extend((committed > known.checkpoint_done).then_some(Order::CheckpointDone(committed)));
@@ -252,8 +256,8 @@ impl<S: Clone> Peers<S> {
         orders
     }
 
-    /// A summary has arrived: what the tasks of the process report with it. A summary that is old reports nothing.
-    pub fn heard(&mut self, process: Process, message: ToCoordinator<S>) -> Vec<(TaskId, Report<S>)> {
+    /// A summary has arrived: returns what it means for the coordinator. A summary that is old means nothing.
+    pub fn heard(&mut self, process: Process, message: ToCoordinator<S>) -> Vec<Input<S>> {
         let ToCoordinator { fence, summary } = message;
         let Some(peer) = self.peers.get_mut(&process).filter(|_| fence == self.fence) else {
             self.refused += 1;
@@ -262,11 +266,79 @@ impl<S: Clone> Peers<S> {
         if peer.summary.as_ref().is_some_and(|known| known.number >= summary.number) {
             return Vec::new();
         }
-        let reports = reports(&peer.tasks, peer.summary.as_ref(), &summary);
+        let mut reports = reports(&peer.tasks, peer.summary.as_ref(), &summary);
         peer.finished |= !summary.last.is_empty();
+        if self.adoption.is_some() {
+            if peer.summary.is_none() {
+                peer.told.orders = summary.taken;
+            }
+            if summary.cancelled && summary.failed.is_none() {
+                // The coordinator before has done that.
+                reports.extend(peer.tasks.all.first().map(|task| (*task, Report::Failed { retry: true })));
+            }
+        }
+        let groups = summary.groups.clone();
         peer.summary = Some(summary);
-        reports
+        match self.adoption {
+            Some(Adoption::Begun(_)) => self.adopting(groups, reports),
+            _ => self.inputs(Vec::new(), reports),
+        }
     }
+
+    /// What workers report waits until all have reported which groups they know.
+    fn adopting(&mut self, groups: Vec<Granted>, reports: Vec<(TaskId, Report<S>)>) -> Vec<Input<S>> {
+        let Some(Adoption::Begun(waiting)) = &mut self.adoption else { return Vec::new() };
+        waiting.extend(reports);
+        let waiting = std::mem::take(waiting);
+        for granted in groups {
+            self.done.granted = self.done.granted.max(granted.group.last);
+            match self.groups.binary_search_by_key(&granted.group.last, |known| known.group.last) {
+                Ok(at) => self.groups[at].aborted |= granted.aborted,
+                Err(at) => self.groups.insert(at, granted),
+            }
+        }
+        if !self.cancelled && self.peers.values().any(|peer| peer.summary.is_none()) {
+            self.adoption = Some(Adoption::Begun(waiting));
+            return Vec::new();
+        }
+        self.adoption = Some(Adoption::Complete);
+        self.inputs(self.groups.clone(), waiting)
+    }
+
+    fn inputs(&self, groups: Vec<Granted>, reports: Vec<(TaskId, Report<S>)>) -> Vec<Input<S>> {
+        let incarnation = self.fence.incarnation;
+        let groups = (!groups.is_empty()).then_some(Input::Granted(incarnation, groups));
+        groups.into_iter().chain((!reports.is_empty()).then_some(Input::Tasks(incarnation, reports))).collect()
+    }
+}
+
+fn none(version: PlanVersion) -> Tasks {
+    Tasks { version, all: [].into(), sources: [].into(), sinks: [].into() }
+}
+
+/// The newest incarnation whose tasks all run, and which process has which of them. `None`: a new one must begin.
+#[must_use]
+pub fn adoptable(
+    all: &Tasks,
+    hosted: impl IntoIterator<Item = (Process, Hosting)>,
+) -> Option<(Incarnation, BTreeMap<Process, Tasks>)> {
+    let mut found: BTreeMap<Incarnation, BTreeMap<Process, Tasks>> = BTreeMap::new();
+    for (process, Hosting { incarnation, tasks }) in hosted {
+        found.entry(incarnation).or_default().insert(process, tasks);
+    }
+    let (incarnation, hosted) = found.pop_last()?;
+    let mut missing = all.clone();
+    for tasks in hosted.values() {
+        let own = |all: &mut BTreeSet<TaskId>, tasks: &BTreeSet<TaskId>| tasks.iter().all(|task| all.remove(task));
+        let fits = tasks.version == all.version
+            && own(&mut missing.all, &tasks.all)
+            && own(&mut missing.sources, &tasks.sources)
+            && own(&mut missing.sinks, &tasks.sinks);
+        if !fits {
+            return None;
+        }
+    }
+    (missing == none(all.version)).then_some((incarnation, hosted))
 }
 
 /// What tasks have reported between two summaries.

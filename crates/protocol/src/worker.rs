@@ -26,12 +26,12 @@ use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
 
 pub use life::Phase;
 pub use message::{
-    Command, Config, Fence, FromCoordinator, Input, Order, Orders, Snapshots, Summary, Term, ToCoordinator,
+    Command, Config, Fence, FromCoordinator, Hosting, Input, Order, Orders, Snapshots, Summary, Term, ToCoordinator,
 };
 pub use table::{MACHINES, document};
 
-use crate::coordinator::{Checkpoint, Report, Tasks};
-use grants::{Grant, Grants};
+use crate::coordinator::{Checkpoint, Granted, Report, Tasks};
+use grants::Grants;
 use life::Life;
 use outbox::{Outbox, Urgency};
 use tasks::Hosted;
@@ -114,6 +114,23 @@ impl<S: Clone> Worker<S> {
         self.life.phase
     }
 
+    /// The newest incarnation, if all its tasks here run.
+    #[must_use]
+    pub fn runs(&self) -> Option<Incarnation> {
+        self.running().map(|hosted| hosted.incarnation)
+    }
+
+    /// Its tasks.
+    #[must_use]
+    pub fn hosting(&self) -> Option<Hosting> {
+        self.running().map(Hosted::hosting)
+    }
+
+    fn running(&self) -> Option<&Hosted<S>> {
+        let runs = self.phase() == Phase::Running && self.is_present();
+        self.hosted.as_ref().filter(|hosted| runs && hosted.run())
+    }
+
     /// What the newest message carried.
     #[must_use]
     pub fn fence(&self) -> Fence {
@@ -188,8 +205,9 @@ impl<S: Clone> Worker<S> {
                     return;
                 }
                 let before = hosted.orders.granted;
-                self.grants.arrived(Grant { group, checkpoint, stop }, |Grant { group, checkpoint, stop }| {
-                    hosted.granted(group);
+                let granted = Granted { group, checkpoint, stop, aborted: false };
+                self.grants.arrived(granted, |granted @ Granted { group, checkpoint, stop, .. }| {
+                    hosted.granted(granted);
                     commands.push_back(Command::Tasks(incarnation, Order::Grant { group, checkpoint, stop }));
                 });
                 if hosted.orders.granted > before {
@@ -248,6 +266,7 @@ impl<S: Clone> Worker<S> {
     fn cancel(&mut self, incarnation: Incarnation) {
         if self.phase() == Phase::Running {
             self.life.enter(Phase::Ending);
+            self.hosted.iter_mut().for_each(|hosted| hosted.cancelled = true);
             self.commands.push_back(Command::Tasks(incarnation, Order::Cancel));
         }
     }

@@ -47,6 +47,8 @@ pub(crate) enum Message {
     Stop,
     /// Ends the job at once, as a crash would, for this reason.
     Cancel(Error),
+    /// Ends the job in this process; its tasks at workers go on.
+    Leave,
     /// From a worker in another process.
     Worker(Process, FromWorker),
     /// Tasks can be placed at a worker in another process.
@@ -105,6 +107,8 @@ pub(crate) struct Shell {
     store_failure: Option<Error>,
     waiting: Vec<Waiting>,
     stopping: bool,
+    /// Tasks at workers go on when the job ends here.
+    leaves_tasks: bool,
     /// The tables of an incarnation were open.
     pub(crate) was_open: bool,
     pub(crate) outcome: Option<Result<()>>,
@@ -146,6 +150,7 @@ impl Shell {
             store_failure: None,
             waiting: Vec::new(),
             stopping: false,
+            leaves_tasks: false,
             was_open: false,
             outcome: None,
             busy_ns: 0,
@@ -196,6 +201,8 @@ impl Shell {
     /// Ends the threads of a job that has an outcome, and returns that.
     pub(crate) fn end(mut self) -> Result<()> {
         let outcome = self.outcome.take().unwrap_or_else(|| Err(Error::cancelled()));
+        let term = self.coordinator.term();
+        self.remotes.iter().filter(|_| !self.leaves_tasks).for_each(|remotes| remotes.forget(term));
         if let Some(hung) = self.worker.end() {
             self.shared.notify(format!("the job no longer waits for {hung}, and ends"));
         }
@@ -296,6 +303,10 @@ impl Shell {
                 self.inputs.push_back(Input::Stop);
             }
             Message::Cancel(why) => self.outcome = Some(Err(why)),
+            Message::Leave => {
+                self.leaves_tasks = true;
+                self.outcome = Some(Err(Error::cancelled()));
+            }
         }
     }
 
@@ -351,6 +362,8 @@ impl Shell {
                 self.log(command);
             }
             Command::Start { incarnation, from } => self.restart(incarnation, from),
+            // Only the first command of all.
+            Command::Adopt { .. } => {}
             Command::Grant { group, checkpoint, .. } => {
                 if checkpoint {
                     let epochs = u32::try_from(group.len()).unwrap_or(u32::MAX);
@@ -386,6 +399,8 @@ impl Shell {
             Command::Fenced(_) => {
                 let place = self.durable.as_ref().map(|durable| &durable.store);
                 let error = place.map_or_else(|| Error::internal("a job without a log was fenced"), Journal::lost);
+                // The other one may have adopted the tasks.
+                self.leaves_tasks = true;
                 self.outcome = Some(Err(error));
             }
             // A request for a checkpoint that is abandoned waits for the next checkpoint.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::job_state::check;
 use crate::journal::{CheckpointId, Journal};
+use crate::messages::fingerprint;
 use crate::origin::Origin;
 use crate::scribe::Scribe;
 
@@ -44,6 +45,8 @@ pub(crate) struct TakenOver {
     pub(crate) incarnation: Incarnation,
     /// The checkpoint that the job resumes from.
     pub(crate) from: Option<Checkpoint<TaskState>>,
+    /// The tasks of the incarnation go on: nothing is resumed.
+    pub(crate) adopts: bool,
     /// Whether sinks must commit what the checkpoint contains.
     pub(crate) commits: bool,
     pub(crate) scribe: Scribe,
@@ -55,14 +58,32 @@ pub(crate) struct TakenOver {
     pub(crate) notices: Vec<String>,
 }
 
+/// Tasks that run while no coordinator has them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Running {
+    pub(crate) incarnation: Incarnation,
+    /// [`fingerprint`] of their plan.
+    pub(crate) plan: u64,
+}
+
 /// The result of a coordinator's attempt to own a job.
 pub(crate) enum Begun {
     /// The coordinator owns the job.
     Start(Incarnation, Option<Checkpoint<TaskState>>),
+    /// The coordinator owns the job, whose tasks run. This is its newest checkpoint.
+    Adopt(Incarnation, Option<Checkpoint<TaskState>>),
     /// The job has ended before.
     Ended,
     /// Another process was faster.
     Fenced,
+}
+
+/// The newest checkpoint in a log.
+fn newest(entries: &[(u64, Entry<TaskState>)]) -> Option<CheckpointId> {
+    entries.iter().rev().find_map(|(_, entry)| match entry {
+        Entry::Checkpoint(checkpoint) => Some((checkpoint.incarnation, checkpoint.epoch)),
+        _ => None,
+    })
 }
 
 /// Drives a coordinator until it starts the tasks, or knows that it must not. `answer` carries out the commands for the
@@ -75,6 +96,7 @@ pub(crate) fn begin(
     while let Some(command) = coordinator.poll() {
         match command {
             Command::Start { incarnation, from } => return Ok(Begun::Start(incarnation, from)),
+            Command::Adopt { incarnation, newest } => return Ok(Begun::Adopt(incarnation, newest)),
             Command::Finish(_) => return Ok(Begun::Ended),
             Command::Fenced(_) => return Ok(Begun::Fenced),
             other => {
@@ -91,7 +113,7 @@ impl Checkpointing {
     /// Takes the job over: the process that ran it before can commit nothing from here on. Reads the newest undamaged
     /// checkpoint; for each newer one that is damaged, it begins once more. Without any checkpoint, the job starts from
     /// `origin`. `None`: the job has ended before. An error if another process takes the job over meanwhile: that
-    /// process keeps it.
+    /// process keeps it. If all tasks of the newest incarnation are `running`, they are adopted.
     pub(crate) fn take_over(
         &self,
         plan: &Plan,
@@ -99,6 +121,7 @@ impl Checkpointing {
         tasks: &Tasks,
         clock: &Arc<dyn Clock>,
         origin: Option<&Origin>,
+        running: Option<Running>,
     ) -> Result<Option<TakenOver>> {
         self.check_place()?;
         let (mut aside, mut owners) = (BTreeMap::<CheckpointId, Error>::new(), Rng::new(self.seed));
@@ -113,40 +136,54 @@ impl Checkpointing {
             // Before any file is removed.
             journal.take_up_request(clock.now())?;
             let owner = Owner(owners.next_u64());
-            let mut coordinator = Coordinator::new(clock.now(), config.clone(), owner, entries, tasks.clone());
+            // Without a checkpoint nothing says under which name the tasks write.
+            let newest = newest(&entries);
+            let runs =
+                |running: &Running| newest.is_some_and(|id| fingerprint(&journal.carry(plan, id)) == running.plan);
+            let running = running.filter(runs).map(|running| running.incarnation);
+            let mut coordinator = Coordinator::new(clock.now(), config.clone(), owner, entries, tasks.clone(), running);
             let begun = begin(&mut coordinator, clock.as_ref(), |command| journal.carry_out(command))?;
-            let (incarnation, from) = match begun {
-                Begun::Start(incarnation, from) => (incarnation, from),
+            let (incarnation, from, adopts) = match begun {
+                Begun::Start(incarnation, from) => (incarnation, from, false),
+                Begun::Adopt(incarnation, newest) => (incarnation, newest, true),
                 Begun::Ended => return Ok(None),
                 Begun::Fenced => return Err(Journal::lost(&self.store)),
             };
             let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
             let plan = match &from {
-                Some(checkpoint) => match self.is_undamaged(checkpoint, incarnation, &mut aside)? {
+                Some(checkpoint) => match adopts || self.is_undamaged(checkpoint, incarnation, &mut aside)? {
                     true => journal.carry(plan, (checkpoint.incarnation, checkpoint.epoch)),
                     false => continue,
                 },
                 None => begin_with(origin, plan)?,
             };
             let others = match id {
+                Some(_) if adopts => None,
                 Some(id) => journal.confirm(id).map(|()| None)?,
                 None => check_none_is_unusable(&journal, &mut aside).and_then(|()| self.others())?,
             };
             let (job, begun_with) = self.job(&journal, id, incarnation);
             let former = FormerNames::new(&journal, id, incarnation);
-            let mut notices = notices(&journal, id);
+            let mut notices = match adopts {
+                true => vec![format!("this coordinator has adopted the tasks of incarnation {}", incarnation.0)],
+                false => notices(&journal, id),
+            };
             notices.extend(others);
             if let Some(origin) = origin.filter(|origin| begun_with.as_deref() != Some(origin.id())) {
                 return Err(origin.not_of(&self.store));
             }
             job.clone_into(&mut journal.job);
             journal.origin = begun_with;
-            journal.remove_strays(incarnation)?;
+            if !adopts {
+                journal.remove_strays(incarnation)?;
+            }
             journal.set_plan(&plan);
-            let commits = from.as_ref().is_some_and(is_prepared);
-            let scribe = Scribe::new(journal, incarnation, Arc::clone(clock));
+            let commits = adopts || from.as_ref().is_some_and(is_prepared);
+            let scribe = Scribe::new(journal, Arc::clone(clock));
             let job = job.clone();
-            return Ok(Some(TakenOver { plan, coordinator, incarnation, from, commits, scribe, job, former, notices }));
+            let taken =
+                TakenOver { plan, coordinator, incarnation, from, adopts, commits, scribe, job, former, notices };
+            return Ok(Some(taken));
         }
     }
 
@@ -214,10 +251,7 @@ impl Checkpointing {
         entries: &[(u64, Entry<TaskState>)],
         origin: Option<&Origin>,
     ) -> Result<()> {
-        let checkpoint = entries.iter().rev().find_map(|(_, entry)| match entry {
-            Entry::Checkpoint(checkpoint) => Some((checkpoint.incarnation, checkpoint.epoch)),
-            _ => None,
-        });
+        let checkpoint = newest(entries);
         if let Some(origin) = origin {
             let begun_with = checkpoint.and_then(|id| journal.job_of(id)).map(|(_, begun_with)| begun_with);
             if begun_with.is_some_and(|begun_with| begun_with != Some(origin.id())) {

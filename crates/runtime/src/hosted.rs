@@ -6,11 +6,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Error, Nanos, Result};
+use anabranch_model::{Error, Incarnation, Nanos, Result};
 use anabranch_operators::Connectors;
 use anabranch_protocol::worker::Config;
 use anabranch_state::Store;
 
+use crate::job::Hosted;
 use crate::messages::{Deploy, DeployCheckpoints, FromWorker, ToWorker};
 use crate::network::Endpoint;
 use crate::origin::Origin;
@@ -31,6 +32,9 @@ pub trait Premises: Send + Sync {
 
     /// Sends a message to the coordinator of a job. It never waits.
     fn send(&self, job: u64, message: FromWorker);
+
+    /// The tasks of a job run, so that any coordinator may adopt them; or they do not any more.
+    fn hosts(&self, job: u64, hosted: Option<Hosted>);
 }
 
 enum Message {
@@ -65,6 +69,8 @@ struct Host {
     messages: Receiver<Message>,
     /// `None` until the first deployment.
     shell: Option<WorkerShell>,
+    /// Whose tasks run, as far as coordinators know.
+    runs: Option<Incarnation>,
     /// Number of the last notice that was sent.
     noticed: u64,
     /// When the tasks are read next.
@@ -85,9 +91,9 @@ impl HostedJob {
         let mail = Arc::new(Post(sender.clone()));
         let config = Config { lease, ..Config::default() };
         let read_at = endpoint.clock().now();
-        let (shell, noticed) = (None, 0);
+        let (shell, runs, noticed) = (None, None, 0);
         let host =
-            Host { job, config, connectors, shared, mail, endpoint, premises, messages, shell, noticed, read_at };
+            Host { job, config, connectors, shared, mail, endpoint, premises, messages, shell, runs, noticed, read_at };
         let thread = std::thread::Builder::new().name("worker".into()).spawn(move || host.run());
         Ok(HostedJob { messages: sender, thread: Some(thread.map_err(|error| no_thread(&error))?) })
     }
@@ -124,6 +130,7 @@ impl Host {
             while let Some(message) = self.shell.as_mut().and_then(WorkerShell::poll) {
                 self.premises.send(self.job, message);
             }
+            self.tell_coordinators();
             if clock.now() >= self.read_at {
                 self.read_at = clock.now().plus(METRICS);
                 self.read();
@@ -132,6 +139,14 @@ impl Host {
         if let Some(mut shell) = self.shell.take() {
             // The process may end, whatever its tasks wait for.
             let _ = shell.end();
+        }
+    }
+
+    fn tell_coordinators(&mut self) {
+        let running = self.shell.as_ref().and_then(WorkerShell::runs);
+        if running != self.runs {
+            self.runs = running;
+            self.premises.hosts(self.job, self.shell.as_ref().and_then(WorkerShell::hosted));
         }
     }
 

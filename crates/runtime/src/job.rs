@@ -10,12 +10,14 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Notices, Result, StageId, TaskMetrics};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
-use anabranch_protocol::coordinator::Owner;
+use anabranch_protocol::coordinator::{Owner, Tasks};
 use anabranch_protocol::membership::Process;
-use anabranch_protocol::worker;
+use anabranch_protocol::peers::adoptable;
+use anabranch_protocol::worker::{self, Hosting};
+use serde::{Deserialize, Serialize};
 
 use crate::coordinator::{Durable, Message, Shell};
-use crate::durable::{Begun, Checkpointing, TakenOver, begin, begin_with};
+use crate::durable::{Begun, Checkpointing, Running, TakenOver, begin, begin_with};
 use crate::journal::in_memory;
 use crate::mailbox::Mailbox;
 use crate::messages::FromWorker;
@@ -28,6 +30,9 @@ use crate::settings::{config, progress_interval, tasks};
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::worker::{Checkpoints, Deployment, Mail, WorkerShell};
+
+/// How often workers with tasks of a job are looked for.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// A job whose tasks run on threads of this process. The value owns the threads.
 pub struct Job {
@@ -51,8 +56,21 @@ pub struct Workers {
     pub endpoint: Arc<Endpoint>,
     /// How many must have joined before tasks are placed.
     pub awaited: usize,
+    /// What the workers have of the job already. If that is all of it, this process adopts the tasks as they run.
+    pub hosted: Box<dyn Fn() -> Vec<(Process, Hosted)>>,
+    /// How long to wait for workers that have tasks of the job.
+    pub patience: Duration,
     /// Gets the job before its tasks are placed: from then on it must hear of workers and of what they say.
     pub register: Box<dyn FnOnce(JobHandle)>,
+}
+
+/// The tasks of a job that run at a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hosted {
+    /// The tasks.
+    pub hosting: Hosting,
+    /// Distinguishes their plan from others.
+    pub plan: u64,
 }
 
 /// What a finished job did.
@@ -189,17 +207,20 @@ pub(crate) fn prepare(
     let mailbox = Mailbox::new(sender, Arc::clone(&shared));
     let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
     let (config, all) = (config(&plan.options, checkpointing), tasks(plan));
+    let (running, found) = running(&all, workers.as_ref(), clock.as_ref());
     let taken = match checkpointing {
-        Some(checkpointing) => match checkpointing.take_over(plan, &config, &all, clock, origin)? {
+        Some(checkpointing) => match checkpointing.take_over(plan, &config, &all, clock, origin, running)? {
             Some(taken) => Some((checkpointing, taken)),
             None => return Ok((handle, None)),
         },
         None => None,
     };
     let (origin, placement, peers) = (origin.cloned(), BTreeMap::new(), BTreeMap::new());
+    let mut adopts = false;
     let (coordinator, incarnation, from, deployment, log) = match taken {
         Some((checkpointing, taken)) => {
-            let TakenOver { plan, coordinator, incarnation, from, commits, scribe, job, former, notices } = taken;
+            adopts = taken.adopts;
+            let TakenOver { plan, coordinator, incarnation, from, commits, scribe, job, former, notices, .. } = taken;
             notices.into_iter().for_each(|notice| handle.shared.notify(notice));
             let progress_interval = progress_interval(checkpointing.timeout);
             let store = checkpointing.store.clone();
@@ -210,7 +231,7 @@ pub(crate) fn prepare(
             (coordinator, incarnation, from, deployment, Some((store, scribe)))
         }
         None => {
-            let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], all.clone());
+            let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], all.clone(), None);
             let begun = begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?;
             let Begun::Start(incarnation, from) = begun else {
                 return Err(Error::internal("a job without a log does not begin"));
@@ -233,7 +254,7 @@ pub(crate) fn prepare(
     let config = worker::Config { lease: Duration::MAX, ..worker::Config::default() };
     let seen = (Arc::clone(&handle.shared), mail);
     let (mut remotes, mut network) = (None, None);
-    if let Some(Workers { job, endpoint, awaited, register }) = workers {
+    if let Some(Workers { job, endpoint, awaited, register, .. }) = workers {
         let here = stages_here(&deployment.plan, connectors)?;
         remotes = Some(Remotes::new(Arc::clone(&deployment.plan), endpoint.address(), here, awaited));
         network = Some((endpoint, job));
@@ -242,8 +263,35 @@ pub(crate) fn prepare(
     let worker = WorkerShell::new(config, deployment, connectors.clone(), seen, network, drive);
     let here = (worker, remotes);
     let mut shell = Shell::new(coordinator, all, here, received, Arc::clone(&handle.shared), durable);
-    shell.begin(incarnation, from);
+    match adopts {
+        true => shell.adopt(incarnation, from.as_ref(), found),
+        false => shell.begin(incarnation, from),
+    }
     Ok((handle, Some(Prepared { shell, scribe })))
+}
+
+/// The tasks that run without a coordinator, if all of them do, and where they are.
+fn running(all: &Tasks, workers: Option<&Workers>, clock: &dyn Clock) -> (Option<Running>, BTreeMap<Process, Tasks>) {
+    let Some(Workers { hosted, patience, .. }) = workers else { return (None, BTreeMap::new()) };
+    let until = clock.now().plus(*patience);
+    loop {
+        let hosted = hosted();
+        if let Some(found) = complete(all, &hosted) {
+            return (Some(found.0), found.1);
+        }
+        if clock.now() >= until {
+            return (None, BTreeMap::new());
+        }
+        std::thread::park_timeout(LOOK);
+    }
+}
+
+/// The newest incarnation, if all its tasks run and are of one plan.
+fn complete(all: &Tasks, hosted: &[(Process, Hosted)]) -> Option<(Running, BTreeMap<Process, Tasks>)> {
+    let (incarnation, found) = adoptable(all, hosted.iter().map(|(process, of)| (*process, of.hosting.clone())))?;
+    let mut plans = hosted.iter().filter(|(process, _)| found.contains_key(process)).map(|(_, of)| of.plan);
+    let plan = plans.next()?;
+    plans.all(|other| other == plan).then_some((Running { incarnation, plan }, found))
 }
 
 /// The stages whose tables are only in this process.
@@ -275,6 +323,11 @@ impl JobHandle {
     /// Ends the job at once, as a crash would. It fails with `why`.
     pub fn abort(&self, why: Error) {
         self.mailbox.send(Message::Cancel(why));
+    }
+
+    /// Leaves the job to another coordinator: its tasks at workers go on.
+    pub fn leave(&self) {
+        self.mailbox.send(Message::Leave);
     }
 
     /// Takes a checkpoint now, whatever the interval: the next group of epochs ends with one. Waits until it is

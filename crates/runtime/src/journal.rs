@@ -32,6 +32,8 @@ pub(crate) struct Journal {
     known: BTreeMap<CheckpointId, Known>,
     /// Entries from which no job can resume, by their numbers, with the reason.
     unusable: BTreeMap<u64, String>,
+    /// Number of the last entry that was found or written.
+    last: Option<u64>,
     /// An entry is in the log, but the disk refused to make it durable.
     is_broken: bool,
     /// An entry that could not be appended, while it is unknown whether it is in the log.
@@ -67,6 +69,7 @@ impl Journal {
             unused: plan.identities.unused(),
             known: BTreeMap::new(),
             unusable: BTreeMap::new(),
+            last: None,
             is_broken: false,
             doubtful: None,
             requests,
@@ -95,6 +98,7 @@ impl Journal {
                 }
             };
             highest = highest.max(entry.incarnation());
+            self.last = Some(sequence);
             entries.push((sequence, entry));
         }
         Ok(entries)
@@ -108,6 +112,7 @@ impl Journal {
     ) -> Result<Entry<TaskState>> {
         Ok(match stored {
             Stored::Begins { incarnation, owner, .. } => Entry::Begins(incarnation, Owner(owner)),
+            Stored::Adopts { incarnation, owner } => Entry::Adopts(incarnation, Owner(owner)),
             Stored::Ended { incarnation } => Entry::Ended(incarnation),
             Stored::Checkpoint { incarnation, epoch, manifest } => {
                 let id = (incarnation, epoch);
@@ -211,6 +216,7 @@ impl Journal {
             Entry::Begins(incarnation, owner) => {
                 Stored::Begins { incarnation, owner: owner.0, origin: self.origin.clone() }
             }
+            Entry::Adopts(incarnation, owner) => Stored::Adopts { incarnation, owner: owner.0 },
             Entry::Checkpoint(checkpoint) => self.write_manifest(sequence, checkpoint)?,
             Entry::Ended(incarnation) => Stored::Ended { incarnation },
             Entry::Unusable(_) => return Err(Error::internal("an unusable entry is never written")),
@@ -247,8 +253,9 @@ impl Journal {
 
     /// An entry is in the log.
     fn appended(&mut self, sequence: u64, entry: &Stored) -> Result<()> {
+        self.last = Some(sequence);
         match entry {
-            Stored::Begins { .. } => self.log.check_refusal(sequence, entry),
+            Stored::Begins { .. } | Stored::Adopts { .. } => self.log.check_refusal(sequence, entry),
             Stored::Checkpoint { incarnation, epoch, manifest } => {
                 if let Some(known) = self.known.get(&(*incarnation, *epoch)) {
                     self.requests.committed(*epoch, manifest, &known.names);
@@ -274,10 +281,9 @@ impl Journal {
         found
     }
 
-    /// The job has ended in this process, which ran it as `own`. If another process has taken it over, the job
-    /// continues there, and that process answers.
-    pub(crate) fn ended(&self, own: Incarnation) {
-        if self.log.is_owned_by(own).unwrap_or(false) {
+    /// The job has ended in this process. If another process has taken it over, the job continues there, and that process answers.
+    pub(crate) fn ended(&self) {
+        if self.last.is_some_and(|last| self.log.ends_with(last).unwrap_or(false)) {
             self.requests.ended();
         }
     }
@@ -412,10 +418,12 @@ mod tests {
         let asked = Asked::ask(&store, "b".into(), 0).expect("asked");
         assert!(journal.look_for_requests(Nanos(10_000_000_000)));
         let begins = Stored::Begins { incarnation: Incarnation(2), owner: 5, origin: None };
-        assert_eq!(Log::new(store).append(2, &begins).expect("appended"), Appended::Last);
-        journal.ended(Incarnation(1));
+        assert_eq!(Log::new(store.clone()).append(2, &begins).expect("appended"), Appended::Last);
+        journal.ended();
         assert_eq!(asked.answer().expect("read"), None);
-        journal.ended(Incarnation(2));
+        let mut next = Journal::new(store, "ads".into(), &plan);
+        next.entries(&mut BTreeMap::new()).expect("read");
+        next.ended();
         assert_eq!(asked.answer().expect("read"), Some(Said::Ended));
     }
 }

@@ -52,7 +52,7 @@ mod worker;
 pub use coordinator::HERE;
 pub use durable::{Checkpointing, random_seed};
 pub use hosted::{HostedJob, Premises};
-pub use job::{Committed, Coordination, Job, JobHandle, Summary, Workers};
+pub use job::{Committed, Coordination, Hosted, Job, JobHandle, Summary, Workers};
 pub use origin::{Change, Fate, Origin};
 pub use remote::{Link, RemoteWorker};
 pub use status::{Completed, Status};

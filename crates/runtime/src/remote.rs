@@ -8,17 +8,21 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Incarnation, Nanos, StageId, TaskId};
 use anabranch_protocol::membership::{Member, Process, WorkerId};
 use anabranch_protocol::placement::{Former, Stage, place};
-use anabranch_protocol::worker::FromCoordinator;
+use anabranch_protocol::worker::{FromCoordinator, Term};
 use anabranch_state::TaskState;
 
 use crate::coordinator::HERE;
 use crate::messages::{Deploy, DeployCheckpoints, ToWorker};
 use crate::worker::WorkerShell;
 
-/// Sends messages of one job to a worker in another process, in their order. It never waits.
+/// Sends messages of one job to a worker in another process, in their order. It never waits. A worker refuses messages of an older
+/// term of the job than the newest that it knows.
 pub trait Link: Send + Sync {
     /// Sends a message. If the connection is broken the message is dropped, and the worker is reported as lost.
-    fn send(&self, message: ToWorker);
+    fn send(&self, term: Term, message: ToWorker);
+
+    /// The job is over: the worker keeps nothing of it.
+    fn forget(&self, term: Term);
 }
 
 /// A worker in another process.
@@ -44,6 +48,7 @@ pub(crate) struct Remotes {
     /// How many must be there before tasks are placed.
     awaited: usize,
     incarnation: Incarnation,
+    term: Term,
     /// Workers whose tasks have opened their tables.
     opened: BTreeSet<Process>,
     /// Workers with a sink that is full.
@@ -62,6 +67,7 @@ impl Remotes {
             workers: BTreeMap::new(),
             awaited,
             incarnation: Incarnation(0),
+            term: Term(0),
             opened: BTreeSet::new(),
             full: BTreeSet::new(),
             agreed: BTreeMap::new(),
@@ -70,6 +76,11 @@ impl Remotes {
 
     pub(crate) fn join(&mut self, worker: RemoteWorker) {
         self.workers.insert(worker.member.process, worker);
+    }
+
+    /// The job is over.
+    pub(crate) fn forget(&self, term: Term) {
+        self.workers.values().for_each(|worker| worker.link.forget(term));
     }
 
     /// A worker sent its newest heartbeat then, by its clock.
@@ -89,7 +100,7 @@ impl Remotes {
     /// is missing.
     pub(crate) fn place(
         &mut self,
-        incarnation: Incarnation,
+        taken: (Incarnation, Term),
         former: &BTreeMap<TaskId, Process>,
         here: &mut WorkerShell,
     ) -> Result<BTreeMap<TaskId, Process>, String> {
@@ -110,9 +121,23 @@ impl Remotes {
             (0..self.plan.stage(stage).parallelism).map(move |index| (TaskId { stage, index }, HERE))
         };
         placement.extend(self.here.iter().flat_map(of_stage));
-        (self.incarnation, self.opened, self.full, self.agreed) = (incarnation, [].into(), [].into(), [].into());
+        self.renew(taken);
         self.deploy(&placement, here);
         Ok(placement)
+    }
+
+    fn renew(&mut self, taken: (Incarnation, Term)) {
+        (self.incarnation, self.term) = taken;
+        (self.opened, self.full, self.agreed) = ([].into(), [].into(), [].into());
+    }
+
+    /// The tasks of an incarnation go on at these processes. Those with a full sink say so again.
+    pub(crate) fn adopt(&mut self, taken: (Incarnation, Term), processes: &[Process]) {
+        self.renew(taken);
+        self.opened.extend(processes);
+        for worker in processes.iter().filter_map(|process| self.workers.get(process)) {
+            worker.link.send(self.term, ToWorker::Hold { incarnation: self.incarnation, held: false });
+        }
     }
 
     fn deploy(&self, placement: &BTreeMap<TaskId, Process>, here: &mut WorkerShell) {
@@ -142,14 +167,14 @@ impl Remotes {
             peers,
         };
         for worker in used.iter().filter_map(|process| self.workers.get(process)) {
-            worker.link.send(ToWorker::Deploy(Box::new(deploy.clone())));
+            worker.link.send(self.term, ToWorker::Deploy(Box::new(deploy.clone())));
         }
         here.deploy(deployment);
     }
 
     pub(crate) fn send(&self, process: Process, messages: Vec<FromCoordinator<TaskState>>) {
         let Some(worker) = self.workers.get(&process) else { return };
-        messages.into_iter().for_each(|message| worker.link.send(ToWorker::Protocol(Box::new(message))));
+        messages.into_iter().for_each(|message| worker.link.send(self.term, ToWorker::Protocol(Box::new(message))));
     }
 
     /// The tables of a worker's tasks are open. Returns of how many workers they are.
@@ -168,7 +193,7 @@ impl Remotes {
         let held = |other: Process| self.full.iter().any(|full| *full != other);
         here.hold(incarnation, held(HERE));
         for (other, worker) in self.workers.iter().filter(|(other, _)| all.contains(other)) {
-            worker.link.send(ToWorker::Hold { incarnation, held: held(*other) });
+            worker.link.send(self.term, ToWorker::Hold { incarnation, held: held(*other) });
         }
     }
 
@@ -177,7 +202,7 @@ impl Remotes {
         let incarnation = self.incarnation;
         let list = self.agreed.entry(key.clone()).or_insert(list).clone();
         match self.workers.get(&process) {
-            Some(worker) => worker.link.send(ToWorker::Agreed { incarnation, key, list }),
+            Some(worker) => worker.link.send(self.term, ToWorker::Agreed { incarnation, key, list }),
             None => here.agreed(incarnation, &key, &list),
         }
     }

@@ -32,15 +32,14 @@ pub(crate) enum Task {
 /// The writing side of a job's coordination.
 pub(crate) struct Scribe {
     journal: Journal,
-    incarnation: Incarnation,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     dropped: Vec<(Epoch, String)>,
     clock: Arc<dyn Clock>,
 }
 
 impl Scribe {
-    pub(crate) fn new(journal: Journal, incarnation: Incarnation, clock: Arc<dyn Clock>) -> Scribe {
-        Scribe { journal, incarnation, dropped: Vec::new(), clock }
+    pub(crate) fn new(journal: Journal, clock: Arc<dyn Clock>) -> Scribe {
+        Scribe { journal, dropped: Vec::new(), clock }
     }
 
     #[cfg(test)]
@@ -63,7 +62,7 @@ impl Scribe {
                 mailbox.send(message);
             }
         }
-        self.journal.ended(self.incarnation);
+        self.journal.ended();
     }
 
     /// Looks for a request for a savepoint, if it is time to, and requests the checkpoint that answers it.
@@ -77,7 +76,6 @@ impl Scribe {
         match task {
             Task::Log(command) => self.log(*command),
             Task::Begin(incarnation) => {
-                self.incarnation = incarnation;
                 self.dropped.clear();
                 // Files that cannot be removed now only take space, and are removed at the next start.
                 let _ = self.journal.remove_strays(incarnation);
@@ -139,7 +137,7 @@ mod tests {
         let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
         let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
         let journal = Journal::new(store.clone(), "ads".into(), &plan);
-        let mut scribe = Scribe::new(journal, Incarnation(1), Arc::new(ManualClock::default()));
+        let mut scribe = Scribe::new(journal, Arc::new(ManualClock::default()));
         // Neither the first one nor the second is committed.
         for epoch in 1..4 {
             store.put(&format!("state/1-{epoch}-1.0-0.arrow"), Vec::new().into()).expect("written");

@@ -21,8 +21,9 @@ use anabranch_state::{Log, Store, TaskState};
 use crate::assembly::{Assembly, DurableParts, Life};
 use crate::coordinator::HERE;
 use crate::durable::FormerNames;
+use crate::job::Hosted;
 use crate::job_state::JobState;
-use crate::messages::{FromWorker, Summary};
+use crate::messages::{FromWorker, Summary, fingerprint};
 use crate::network::Endpoint;
 use crate::origin::Origin;
 use crate::recorder::Recorder;
@@ -105,6 +106,8 @@ pub(crate) struct WorkerShell {
     /// Tasks that start when the channels to other workers are there.
     connecting: Option<Starting>,
     pub(crate) running: Option<Running>,
+    /// Whether a sink is full, and of which tasks.
+    full: Option<(Incarnation, bool)>,
     /// The newest message that said whether sources are held back, and for which tasks.
     held: Option<(Incarnation, bool)>,
     /// Tasks that wait for a list, by what it is of.
@@ -145,6 +148,7 @@ impl WorkerShell {
             refused: None,
             connecting: None,
             running: None,
+            full: None,
             held: None,
             asking: BTreeMap::new(),
             restoring: BTreeMap::new(),
@@ -209,7 +213,27 @@ impl WorkerShell {
 
     /// A message of the coordinator has arrived.
     pub(crate) fn message(&mut self, message: FromCoordinator<TaskState>) {
+        let before = self.protocol.fence();
         self.input(Input::Message(message));
+        let now = self.protocol.fence();
+        // Another coordinator has adopted the tasks.
+        let adopted = now.term > before.term && now.incarnation == before.incarnation;
+        if let Some((incarnation, full)) =
+            self.full.filter(|(incarnation, _)| adopted && *incarnation == now.incarnation)
+        {
+            self.outbox.push_back(FromWorker::Full { incarnation, full });
+        }
+    }
+
+    /// Whose tasks run, if all of them do.
+    pub(crate) fn runs(&self) -> Option<Incarnation> {
+        self.protocol.runs()
+    }
+
+    /// The tasks, if all of them run, and what distinguishes their plan.
+    pub(crate) fn hosted(&self) -> Option<Hosted> {
+        let hosting = self.protocol.hosting()?;
+        Some(Hosted { hosting, plan: fingerprint(&self.deployment.plan) })
     }
 
     /// Only time has passed.
@@ -238,7 +262,10 @@ impl WorkerShell {
             }
             FromTask::Dropped(..) => {}
             FromTask::Checkpoint => self.outbox.push_back(FromWorker::Checkpoint),
-            FromTask::Full(incarnation, full) => self.outbox.push_back(FromWorker::Full { incarnation, full }),
+            FromTask::Full(incarnation, full) => {
+                self.full = Some((incarnation, full));
+                self.outbox.push_back(FromWorker::Full { incarnation, full });
+            }
             FromTask::Agree(incarnation, key, list, answer) if incarnation == self.incarnation() => {
                 self.asking.entry(key.clone()).or_default().push(answer);
                 self.outbox.push_back(FromWorker::Agree { incarnation, key, list });

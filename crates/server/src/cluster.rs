@@ -5,6 +5,7 @@
 //! connection. If it breaks, the worker is lost, and so are its tasks.
 
 mod coordinator;
+mod leader;
 mod local;
 mod members;
 mod messages;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
-use anabranch_protocol::coordinator::{Checkpoint, Entry};
+use anabranch_protocol::coordinator::{Checkpoint, Entry, Owner};
 use anabranch_protocol::membership::{Member, Process};
 
 use crate::event::Handle;
@@ -44,8 +44,13 @@ pub(crate) struct Truth {
     /// Positions of the sources at each committed checkpoint.
     positions: BTreeMap<(Incarnation, Epoch), Vec<usize>>,
     cuts: BTreeMap<(Incarnation, TaskId), BTreeMap<Epoch, usize>>,
-    /// Granted epochs of each incarnation, and whether each ends with a checkpoint.
-    granted: BTreeMap<(Incarnation, Epoch), bool>,
+    /// Granted epochs of each incarnation, and whether each ends with a checkpoint. A coordinator that does not know yet that it is
+    /// fenced may grant otherwise than its successor.
+    granted: BTreeMap<(Incarnation, Epoch), BTreeSet<bool>>,
+    /// Whether the marker of an epoch requests a snapshot: at all sources the same.
+    markers: BTreeMap<(Incarnation, Epoch), bool>,
+    /// Who has the job.
+    owner: Option<Owner>,
     /// Processes with tasks of an incarnation that its coordinator has declared lost.
     lost: BTreeSet<(Incarnation, Process)>,
     acknowledged: BTreeMap<(Incarnation, TaskId), Acknowledgements>,
@@ -65,6 +70,8 @@ impl Truth {
             positions: BTreeMap::new(),
             cuts: BTreeMap::new(),
             granted: BTreeMap::new(),
+            markers: BTreeMap::new(),
+            owner: None,
             lost: BTreeSet::new(),
             acknowledged: BTreeMap::new(),
             shown: BTreeMap::new(),
@@ -73,13 +80,16 @@ impl Truth {
 
     /// A coordinator grants a group.
     pub(crate) fn grants(&mut self, incarnation: Incarnation, group: Group, checkpoint: bool) {
-        let epochs = (group.first.0..=group.last.0).map(Epoch);
-        self.granted.extend(epochs.map(|epoch| ((incarnation, epoch), checkpoint && epoch == group.last)));
+        for epoch in (group.first.0..=group.last.0).map(Epoch) {
+            self.granted.entry((incarnation, epoch)).or_default().insert(checkpoint && epoch == group.last);
+        }
     }
 
-    /// The coordinator of an incarnation has declared one of its processes lost.
-    pub(crate) fn loses(&mut self, incarnation: Incarnation, process: Process) {
-        self.lost.insert((incarnation, process));
+    /// A coordinator has declared a process of an incarnation lost. It counts if no other has the job.
+    pub(crate) fn loses(&mut self, owner: Owner, incarnation: Incarnation, process: Process) {
+        if self.owner == Some(owner) {
+            self.lost.insert((incarnation, process));
+        }
     }
 
     /// A task does something: its process is not lost, so that another one may have its work.
@@ -94,8 +104,12 @@ impl Truth {
     pub(crate) fn cut(&mut self, incarnation: Incarnation, source: TaskId, marker: Marker, position: usize) -> Checked {
         let epoch = marker.epoch;
         let granted = self.granted.get(&(incarnation, epoch));
-        if !marker.closes && granted != Some(&marker.snapshot) {
-            return Err(("grant", format!("{source} cuts {marker:?}, but the grant says {granted:?}")));
+        if !marker.closes {
+            let others = *self.markers.entry((incarnation, epoch)).or_insert(marker.snapshot);
+            if others != marker.snapshot || !granted.is_some_and(|granted| granted.contains(&marker.snapshot)) {
+                let said = format!("the grant says {granted:?}, and another source {others}");
+                return Err(("grant", format!("{source} cuts {marker:?}, but {said}")));
+            }
         }
         let before = self.cuts.entry((incarnation, source)).or_default().insert(epoch, position);
         match before {
@@ -140,11 +154,21 @@ impl Truth {
             return Err(("fencing", format!("after incarnation {} came {entry:?}", self.newest.0)));
         }
         match entry {
-            Entry::Begins(incarnation, _) => {
+            Entry::Begins(incarnation, owner) => {
+                self.owner = Some(*owner);
                 if *incarnation == self.newest {
                     return Err(("fencing", format!("incarnation {} began twice", incarnation.0)));
                 }
                 self.newest = *incarnation;
+                Ok(())
+            }
+            Entry::Adopts(incarnation, _) if *incarnation != self.newest => {
+                Err(("fencing", format!("incarnation {} is adopted after {}", incarnation.0, self.newest.0)))
+            }
+            Entry::Adopts(_, owner) => {
+                // What the coordinator before has declared lost goes on, if its successor finds it.
+                self.owner = Some(*owner);
+                self.lost.clear();
                 Ok(())
             }
             Entry::Checkpoint(checkpoint) => self.checkpoint(checkpoint, scenario, store),

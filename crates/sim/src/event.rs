@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
 use anabranch_protocol::coordinator::{Answer, Entry};
 use anabranch_protocol::membership::{Member, Process};
-use anabranch_protocol::worker::{Command, FromCoordinator, ToCoordinator};
+use anabranch_protocol::worker::{Command, FromCoordinator, Hosting, ToCoordinator};
 
 use crate::store::Committable;
 use crate::task::State;
@@ -96,6 +96,8 @@ pub(crate) enum Event {
     HostReady {
         host: usize,
         log: BTreeMap<u64, Entry<Handle>>,
+        /// What workers hosted when it asked them.
+        hosted: Vec<(Process, Hosting)>,
     },
     Supervise,
     LogPut {

@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anabranch_model::{Epoch, Incarnation, Nanos};
+use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
 use anabranch_protocol::Peers;
-use anabranch_protocol::coordinator::{Answer, Checkpoint, Command, Coordinator, Entry, Input, Owner, Phase, Report};
+use anabranch_protocol::coordinator::{
+    Answer, Checkpoint, Command, Coordinator, Entry, Input, Owner, Phase, Report, Tasks,
+};
 use anabranch_protocol::membership::{self, Member, Membership, Process};
+use anabranch_protocol::peers::adoptable;
 use anabranch_protocol::placement::{Former, place};
-use anabranch_protocol::worker::ToCoordinator;
+use anabranch_protocol::worker::{Hosting, ToCoordinator};
 
 use crate::Mutation;
 use crate::check::placed;
-use crate::event::{Event, Handle};
+use crate::event::{Event, Handle, index};
 use crate::scenario::MS;
 use crate::worker::LEASE;
 use crate::world::World;
@@ -25,10 +28,13 @@ const REPEAT: Duration = Duration::from_nanos(40 * MS);
 pub(crate) struct Host {
     /// `None` while it reads the log.
     coordinator: Option<Coordinator<Handle>>,
+    owner: Owner,
     pub(crate) up: bool,
     pub(crate) paused_until: Nanos,
     pub(crate) membership: Membership,
     peers: Peers<Handle>,
+    /// Tasks that it may adopt.
+    found: BTreeMap<Process, Tasks>,
     ticks_at: Option<Nanos>,
     request: Request,
     /// Checkpoints that were granted, and are neither committed nor aborted.
@@ -47,6 +53,7 @@ impl Host {
     fn new() -> Self {
         Host {
             coordinator: None,
+            owner: Owner(0),
             up: true,
             paused_until: Nanos(0),
             // A worker is declared lost as early as its lease allows.
@@ -55,6 +62,7 @@ impl Host {
                 forget_after: Duration::from_secs(3),
             }),
             peers: Peers::default(),
+            found: BTreeMap::new(),
             ticks_at: None,
             request: Request::None,
             under_way: BTreeSet::new(),
@@ -82,15 +90,27 @@ impl World {
         self.hosts.push(Host::new());
         let log = self.store.log.clone();
         self.note(|| format!("coordinator {host} starts, the log has {} entries", log.len()));
-        self.after_store(Event::HostReady { host, log });
+        let present = self.workers.iter().filter(|worker| worker.up);
+        let hosted = present.filter_map(|worker| Some((worker.member.process, worker.machine.hosting()?))).collect();
+        self.after_store(Event::HostReady { host, log, hosted });
     }
 
-    pub(crate) fn host_ready(&mut self, host: usize, log: BTreeMap<u64, Entry<Handle>>) {
+    pub(crate) fn host_ready(
+        &mut self,
+        host: usize,
+        log: BTreeMap<u64, Entry<Handle>>,
+        hosted: Vec<(Process, Hosting)>,
+    ) {
         if !self.hosts[host].up {
             return;
         }
         let (config, tasks) = (self.scenario.config.clone(), self.scenario.tasks());
-        let coordinator = Coordinator::new(self.now, config, Owner(self.rng.next_u64()), log, tasks);
+        let found = adoptable(&tasks, hosted);
+        let running = found.as_ref().map(|(incarnation, _)| *incarnation);
+        self.hosts[host].found = found.map(|(_, hosted)| hosted).unwrap_or_default();
+        let owner = Owner(self.rng.next_u64());
+        self.hosts[host].owner = owner;
+        let coordinator = Coordinator::new(self.now, config, owner, log, tasks, running);
         self.hosts[host].coordinator = Some(coordinator);
         if self.stop_asked {
             self.input(host, Input::Stop);
@@ -173,7 +193,7 @@ impl World {
                     *request = Request::Open;
                 }
             }
-            Command::Start { .. } => {
+            Command::Start { .. } | Command::Adopt { .. } => {
                 under_way.clear();
                 if *request != Request::None {
                     *request = Request::Open;
@@ -190,6 +210,12 @@ impl World {
             Command::Remove(sequence) => self.maybe_late(Event::LogRemove(sequence)),
             Command::Read(sequence) => self.after_store(Event::LogRead { host, sequence }),
             Command::Start { incarnation, from } => self.start_tasks(host, incarnation, from),
+            Command::Adopt { incarnation, newest } => {
+                let version = self.scenario.tasks().version;
+                let Host { coordinator: Some(coordinator), peers, found, .. } = &mut self.hosts[host] else { return };
+                peers.adopt((incarnation, coordinator.term()), newest.as_ref(), version, std::mem::take(found));
+                self.tell_workers(host);
+            }
             Command::Grant { .. }
             | Command::EpochDone(..)
             | Command::CheckpointDone(..)
@@ -217,12 +243,12 @@ impl World {
 
     /// Places all tasks at present workers and starts them there.
     fn start_tasks(&mut self, host: usize, incarnation: Incarnation, from: Option<Checkpoint<Handle>>) {
-        let Host { membership, peers, .. } = &mut self.hosts[host];
+        let Host { coordinator: Some(coordinator), membership, peers, .. } = &mut self.hosts[host] else { return };
         let members: Vec<Member> = membership.members().cloned().collect();
         let former = Former { tasks: peers.placement(), local: BTreeMap::new() };
         let placement = place(&members, &self.scenario.stages(), &former);
         let all = self.scenario.tasks();
-        peers.start(incarnation, from, &all, placement.as_ref().unwrap_or(&BTreeMap::new()));
+        peers.start((incarnation, coordinator.term()), from, &all, placement.as_ref().unwrap_or(&BTreeMap::new()));
         match placement {
             Ok(placement) => {
                 let checked = placed(&self.scenario, &members, &placement);
@@ -264,10 +290,30 @@ impl World {
         if !self.hosts[host].is_active() {
             return;
         }
-        let Some(coordinator) = &self.hosts[host].coordinator else { return };
-        let incarnation = coordinator.incarnation();
-        let mut reports = self.hosts[host].peers.heard(process, message);
-        self.note(|| format!("coordinator {host} hears {process:?} of incarnation {}: {reports:?}", incarnation.0));
+        if self.hosts[host].coordinator.is_none() {
+            return;
+        }
+        let inputs = self.hosts[host].peers.heard(process, message);
+        self.note(|| format!("coordinator {host} hears {process:?}: {inputs:?}"));
+        for input in inputs {
+            let input = match input {
+                Input::Tasks(incarnation, reports) => Input::Tasks(incarnation, self.forged(reports)),
+                Input::Granted(incarnation, groups) => {
+                    let pending = groups.iter().filter(|granted| granted.checkpoint && !granted.aborted);
+                    self.hosts[host].under_way.extend(pending.map(|granted| granted.group.last));
+                    Input::Granted(incarnation, groups)
+                }
+                other => other,
+            };
+            self.input(host, input);
+        }
+        if self.hosts[host].is_active() {
+            self.tell(host, process, REPEAT);
+        }
+    }
+
+    /// A planted bug: one acknowledgement counts for all tasks.
+    fn forged(&self, mut reports: Vec<(TaskId, Report<Handle>)>) -> Vec<(TaskId, Report<Handle>)> {
         if self.options.mutation == Some(Mutation::CommitBeforeAllAcknowledged) {
             let all = self.scenario.tasks().all;
             let forged = reports.iter().filter(|(_, report)| matches!(report, Report::Acknowledged { .. }));
@@ -275,12 +321,7 @@ impl World {
                 forged.flat_map(|(_, report)| all.iter().map(|task| (*task, report.clone()))).collect();
             reports.extend(forged);
         }
-        if !reports.is_empty() {
-            self.input(host, Input::Tasks(incarnation, reports));
-        }
-        if self.hosts[host].is_active() {
-            self.tell(host, process, REPEAT);
-        }
+        reports
     }
 
     pub(crate) fn beat_arrives(&mut self, host: usize, member: Member, sent: Nanos) {
@@ -314,18 +355,13 @@ impl World {
         let at_work = !matches!(coordinator.phase(), Phase::Starting | Phase::Pausing);
         let (incarnation, tasks) = (coordinator.incarnation(), peers.unfinished(process));
         if at_work && !tasks.is_empty() {
-            self.truth.loses(incarnation, process);
+            // A worker that has not heard of a new coordinator yet may still have a lease of the one before.
+            let term = coordinator.term();
+            if self.workers[index(process)].machine.fence().term == term {
+                self.truth.loses(self.hosts[host].owner, incarnation, process);
+            }
             let failed = tasks.into_iter().map(|task| (task, Report::Failed { retry: true }));
             self.input(host, Input::Tasks(incarnation, failed.collect()));
-        }
-    }
-
-    /// The tasks of a coordinator's workers get another process to report to.
-    pub(crate) fn adopt(&mut self, host: usize) {
-        if self.hosts[host].is_active() && self.hosts[host].peers.adopt() {
-            self.note(|| format!("coordinator {host} adopts its tasks"));
-            self.seen.adoptions += 1;
-            self.tell_workers(host);
         }
     }
 

@@ -132,7 +132,7 @@ impl World {
             Event::LateCommand(process, command) => self.carry_out_command(process, *command),
             Event::HostTick(host) => self.tick(host),
             Event::NotPlaced { host, incarnation } => self.not_placed(host, incarnation),
-            Event::HostReady { host, log } => self.host_ready(host, log),
+            Event::HostReady { host, log, hosted } => self.host_ready(host, log, hosted),
             Event::Supervise => self.supervise(),
             Event::LogPut { host, sequence, entry, answered } => self.log_put(host, sequence, &entry, answered),
             Event::LogRead { host, sequence } => {
@@ -251,6 +251,7 @@ impl World {
             self.seen.open_answers += u64::from(!answered);
             match entry {
                 Entry::Begins(..) => self.seen.incarnations += 1,
+                Entry::Adopts(..) => self.seen.adoptions += 1,
                 Entry::Checkpoint(_) => self.seen.checkpoints += 1,
                 Entry::Ended(_) => self.seen.ended_jobs += 1,
                 Entry::Unusable(_) => self.violated("commit", "an entry was written that is never written".into()),
@@ -307,7 +308,13 @@ impl World {
                 self.note(|| format!("coordinator {host} pauses until {} us", until / 1000));
                 self.hosts[host].paused_until = Nanos(until);
             }
-            6 | 7 => (0..self.hosts.len()).for_each(|host| self.adopt(host)),
+            6 | 7 => {
+                // The new one finds all tasks, unless others fail too.
+                if self.rng.below(2) == 0 {
+                    (0..self.hosts.len()).for_each(|host| self.crash_host(host));
+                }
+                self.start_host();
+            }
             8 => self.drain_worker(worker),
             _ => self.start_host(),
         }

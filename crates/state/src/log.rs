@@ -40,6 +40,13 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
     },
+    /// A coordinator has taken the tasks of an incarnation over, which go on.
+    Adopts {
+        /// The incarnation.
+        incarnation: Incarnation,
+        /// A number that no other coordinator has.
+        owner: u64,
+    },
     /// A checkpoint is complete.
     Checkpoint {
         /// The incarnation that completed it.
@@ -62,6 +69,7 @@ impl Entry {
     pub fn incarnation(&self) -> Incarnation {
         match self {
             Entry::Begins { incarnation, .. }
+            | Entry::Adopts { incarnation, .. }
             | Entry::Checkpoint { incarnation, .. }
             | Entry::Ended { incarnation } => *incarnation,
         }
@@ -162,6 +170,11 @@ impl Log {
         let is_later = |entry: &Result<Entry>| entry.as_ref().is_ok_and(|entry| entry.incarnation() > incarnation);
         let ends_whole = entries.last().is_none_or(|(_, last)| last.is_ok());
         Ok(ends_whole && !entries.iter().any(|(_, entry)| is_later(entry)))
+    }
+
+    /// Whether no entry follows this one: nobody has taken the job over since it was written.
+    pub fn ends_with(&self, sequence: u64) -> Result<bool> {
+        self.has_later(sequence).map(|later| !later)
     }
 
     /// Whether exactly this entry has this number.

@@ -20,6 +20,7 @@ use crate::table::{Transition, row};
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[
     row("none", "a group is granted whose last epoch is a checkpoint", "pending", "-"),
+    row("none", "the coordinator before has granted such a group", "pending", "-"),
     row("none", "a checkpoint is requested", "none", "the next group ends with one, whatever the interval"),
     row("none", "every task has finished, and no checkpoint covers that", "committing", "append to the log"),
     row("pending", "a source cuts the epoch, or a task acknowledges it", "pending", "the timeout begins"),
@@ -124,6 +125,16 @@ impl<S: Clone> Checkpoints<S> {
         }
         let covered = self.finished.values().filter(|(end, _)| *end <= epoch).count();
         self.pending.insert(epoch, Pending { acknowledged: BTreeMap::new(), covered, deadline: None });
+    }
+
+    /// The coordinator before has granted the end of this epoch as a checkpoint.
+    pub(super) fn adopted(&mut self, now: Nanos, epoch: Epoch) {
+        if epoch > self.committed && !self.pending.contains_key(&epoch) {
+            // A request is for one that begins later.
+            let request = self.request;
+            self.trigger(now, epoch);
+            self.request = request;
+        }
     }
 
     /// Some task has reached the end of the epoch.

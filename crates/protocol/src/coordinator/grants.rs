@@ -18,6 +18,8 @@ use crate::table::{Transition, row};
 /// The machine as a table.
 pub(super) const TABLE: &[Transition] = &[
     row("running", "every task has started", "running", "grant the first group"),
+    row("running", "a group of the coordinator before", "running", "count it as granted"),
+    row("running", "the last group of the coordinator before", "stopping", "count it as granted"),
     row(
         "running",
         "every live source has cut half of the group",
@@ -98,6 +100,16 @@ impl Grants {
         Some(self.done)
     }
 
+    /// A group is granted, here or by the coordinator before.
+    pub(super) fn granted(&mut self, group: Group, stop: bool) {
+        if group.last > self.granted {
+            self.granted = group.last;
+            self.turn = turn(group);
+            self.behind = self.sources.values().filter(|cut| **cut < self.turn).count();
+        }
+        self.stopping |= stop;
+    }
+
     /// Whether the next group is due.
     pub(super) fn is_due(&self) -> bool {
         !self.stopping && !self.sources.is_empty() && self.behind == 0
@@ -116,9 +128,7 @@ impl Grants {
     /// Grants the next group.
     pub(super) fn grant(&mut self, epochs: u64) -> Group {
         let group = Group { first: self.granted.next(), last: Epoch(self.granted.0 + epochs.max(1)) };
-        self.granted = group.last;
-        self.turn = turn(group);
-        self.behind = self.sources.values().filter(|cut| **cut < self.turn).count();
+        self.granted(group, false);
         group
     }
 

@@ -9,6 +9,10 @@
 //! the coordinator reads the number. Finding nothing proves nothing either, since the put may still be in flight. The
 //! coordinator puts the same entry again, and whichever put arrives first wins.
 //!
+//! A coordinator that adopts running tasks writes that first, under their incarnation. Entries of its predecessor that it has not
+//! read yet are facts for it, and the predecessor meets its entry as it would meet that of a higher incarnation. The number of the
+//! entry with which a coordinator takes the job is its term.
+//!
 //! A coordinator with nothing to write reads the next number from time to time. Workers that a rival took over may just
 //! fall silent, and without this read it would wait for them forever.
 //!
@@ -42,8 +46,13 @@ pub(super) const TABLE: &[Transition] = &[
     row("reading", "nothing there", "appending", "append the same entry"),
     row("reading", "nothing there, nothing to write", "idle", "-"),
     row("reading", "own entry", "idle", "written: the next number is free"),
-    row("reading", "entry of an older incarnation", "appending", "recover it; append under the next number"),
-    row("reading", "entry that the job has ended, of an older incarnation", "idle", "finish"),
+    row(
+        "reading",
+        "entry of an older incarnation, or of the coordinator before",
+        "appending",
+        "recover it; append under the next number",
+    ),
+    row("reading", "the same, and it says that the job has ended", "idle", "finish"),
     row("reading", "entry of a rival, as high or higher", "fenced", "stop; write nothing"),
 ];
 
@@ -72,7 +81,8 @@ impl State {
 /// What has happened to the entry that is being written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome<S> {
-    Written(Entry<S>),
+    /// Under this number.
+    Written(u64, Entry<S>),
     /// An earlier coordinator has recorded that the job has ended.
     Ended,
     Fenced,
@@ -88,7 +98,7 @@ pub(super) struct Log<S> {
     /// Checkpoints that are kept, with the numbers of their entries.
     checkpoints: VecDeque<(u64, Checkpoint<S>)>,
     kept: usize,
-    /// Numbers of the entries that begin an incarnation.
+    /// Numbers of the entries that begin or adopt an incarnation.
     begins: BTreeSet<u64>,
     /// Numbers of entries that cannot be used.
     unusable: BTreeSet<u64>,
@@ -131,7 +141,7 @@ impl<S: Clone + PartialEq> Log<S> {
         self.highest = self.highest.max(entry.incarnation());
         match entry {
             Entry::Checkpoint(checkpoint) => self.checkpoints.push_back((sequence, checkpoint)),
-            Entry::Begins(..) => _ = self.begins.insert(sequence),
+            Entry::Begins(..) | Entry::Adopts(..) => _ = self.begins.insert(sequence),
             Entry::Unusable(_) => _ = self.unusable.insert(sequence),
             Entry::Ended(_) => self.ended = true,
         }
@@ -169,6 +179,17 @@ impl<S: Clone + PartialEq> Log<S> {
     pub(super) fn begin(&mut self, now: Nanos, commands: &mut VecDeque<Command<S>>) {
         let incarnation = Incarnation(self.highest.0 + 1);
         self.append(now, Entry::Begins(incarnation, self.owner), commands);
+    }
+
+    /// Adopts the newest incarnation; that has happened when the entry is written. False if this is another one, or if a later
+    /// checkpoint than the newest cannot be read.
+    pub(super) fn adopt(&mut self, now: Nanos, incarnation: Incarnation, commands: &mut VecDeque<Command<S>>) -> bool {
+        let newest = self.checkpoints.back().map_or(0, |(sequence, _)| *sequence);
+        let adopts = incarnation == self.highest && self.unusable.range(newest..).next().is_none();
+        if adopts {
+            self.append(now, Entry::Adopts(incarnation, self.owner), commands);
+        }
+        adopts
     }
 
     /// Writes an entry after those already waiting.
@@ -232,7 +253,12 @@ impl<S: Clone + PartialEq> Log<S> {
         if own == Some(&found) {
             return self.written(now, commands);
         }
-        if found.incarnation() >= own.map_or(self.highest, Entry::incarnation) {
+        let is_rival = match (own, &found) {
+            // The coordinator before has written this.
+            (Some(Entry::Adopts(own, _)), Entry::Checkpoint(_) | Entry::Ended(_)) => found.incarnation() > *own,
+            _ => found.incarnation() >= own.map_or(self.highest, Entry::incarnation),
+        };
+        if is_rival {
             self.enter(State::Fenced);
             return Some(Outcome::Fenced);
         }
@@ -246,13 +272,13 @@ impl<S: Clone + PartialEq> Log<S> {
     }
 
     fn written(&mut self, now: Nanos, commands: &mut VecDeque<Command<S>>) -> Option<Outcome<S>> {
-        let entry = self.queue.pop_front()?;
-        self.recover(self.next, entry.clone());
+        let (entry, sequence) = (self.queue.pop_front()?, self.next);
+        self.recover(sequence, entry.clone());
         self.compact(commands);
         self.patient_until = (!self.queue.is_empty()).then(|| now.plus(self.patience));
         self.enter(State::Idle(now.plus(self.look)));
         self.put(now, commands);
-        Some(Outcome::Written(entry))
+        Some(Outcome::Written(sequence, entry))
     }
 
     fn next_step(&self) -> Option<Nanos> {

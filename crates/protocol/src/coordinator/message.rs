@@ -66,6 +66,8 @@ pub struct Owner(pub u64);
 pub enum Entry<S> {
     /// From here on this incarnation owns the job; no entry of an older one follows.
     Begins(Incarnation, Owner),
+    /// From here on this coordinator owns the incarnation, whose tasks go on; no entry of its predecessor follows.
+    Adopts(Incarnation, Owner),
     /// A committed checkpoint: the entry is the commit.
     Checkpoint(Checkpoint<S>),
     /// The job has ended by itself, with the last checkpoint before this entry: there is nothing to resume.
@@ -79,7 +81,10 @@ impl<S> Entry<S> {
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         match self {
-            Entry::Begins(incarnation, _) | Entry::Ended(incarnation) | Entry::Unusable(incarnation) => *incarnation,
+            Entry::Begins(incarnation, _)
+            | Entry::Adopts(incarnation, _)
+            | Entry::Ended(incarnation)
+            | Entry::Unusable(incarnation) => *incarnation,
             Entry::Checkpoint(checkpoint) => checkpoint.incarnation,
         }
     }
@@ -92,6 +97,8 @@ pub enum Input<S> {
     Task(Incarnation, TaskId, Report<S>),
     /// What the tasks of a worker report together.
     Tasks(Incarnation, Vec<(TaskId, Report<S>)>),
+    /// Groups that the coordinator before has granted to an incarnation.
+    Granted(Incarnation, Vec<Granted>),
     /// The store's answer to [`Command::Append`] or [`Command::Read`] of this sequence number.
     Store(u64, Answer<S>),
     /// A group was coordinated: the time that took, and the time of the whole group.
@@ -146,6 +153,20 @@ pub enum Report<S> {
     Gone,
 }
 
+/// A group of epochs that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Granted {
+    /// The epochs.
+    pub group: Group,
+    /// Whether the marker of the last one requests a snapshot.
+    pub checkpoint: bool,
+    /// Sources cut at once up to the end of the group, and end there.
+    pub stop: bool,
+    /// The checkpoint was abandoned since.
+    #[serde(default)]
+    pub aborted: bool,
+}
+
 /// What the store answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<S> {
@@ -177,6 +198,13 @@ pub enum Command<S> {
         /// The checkpoint to resume from; `None`: start with epoch 1.
         from: Option<Checkpoint<S>>,
     },
+    /// The tasks of this incarnation go on under this coordinator: each worker must report all that they have done.
+    Adopt {
+        /// The incarnation.
+        incarnation: Incarnation,
+        /// Its newest checkpoint, or the one that it resumed from.
+        newest: Option<Checkpoint<S>>,
+    },
     /// Sources may cut the epochs of this group.
     Grant {
         /// For tasks of this incarnation.
@@ -205,7 +233,7 @@ pub enum Command<S> {
     Finish(Incarnation),
     /// The job has failed for good; the last command.
     Fail(Incarnation, Cause),
-    /// Another coordinator has taken over; the last command.
+    /// Another coordinator has taken over, perhaps with the tasks as they run; the last command.
     Fenced(Incarnation),
 }
 

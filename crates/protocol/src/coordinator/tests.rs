@@ -58,7 +58,7 @@ impl Bench {
     }
 
     fn on(config: Config, log: BTreeMap<u64, Entry<u32>>, owner: Owner) -> Self {
-        let coordinator = Coordinator::new(Nanos(0), config, owner, log.clone(), tasks());
+        let coordinator = Coordinator::new(Nanos(0), config, owner, log.clone(), tasks(), None);
         Bench { coordinator, now: Nanos(0), log }
     }
 
@@ -322,7 +322,7 @@ fn a_second_coordinator_takes_over_and_the_first_is_fenced_at_its_next_entry() {
     assert_eq!(second.commands(), [Command::Start { incarnation: Incarnation(2), from: None }]);
     first.log = second.log.clone();
     (0..3).for_each(|index| first.acknowledge(index, 8, false));
-    assert_eq!(first.commands(), [Command::Cancel(ONE), Command::Fenced(ONE)]);
+    assert_eq!(first.commands(), [Command::Fenced(ONE)]);
     assert_eq!(first.coordinator.next_deadline(), None);
 }
 
@@ -365,7 +365,7 @@ fn a_coordinator_with_nothing_to_write_also_learns_that_a_rival_has_taken_over()
     assert_eq!(bench.coordinator.phase(), Phase::Running);
     bench.log.insert(1, Entry::Begins(Incarnation(2), Owner(2)));
     bench.pass(1_000);
-    assert_eq!(bench.commands(), [Command::Cancel(ONE), Command::Fenced(ONE)]);
+    assert_eq!(bench.commands(), [Command::Fenced(ONE)]);
 }
 
 #[test]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_model::{Epoch, Group};
+use anabranch_model::Epoch;
 
+use crate::coordinator::Granted;
 use crate::table::{Taken, Transition, row};
 
 /// The machine as a table.
@@ -17,20 +18,12 @@ pub(super) const TABLE: &[Transition] = &[
     row("gap", "the next group, and none is missing", "complete", "pass on all in their order"),
 ];
 
-/// A granted group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Grant {
-    pub(super) group: Group,
-    pub(super) checkpoint: bool,
-    pub(super) stop: bool,
-}
-
 /// Puts grants into the order of their epochs.
 #[derive(Clone, Debug)]
 pub(super) struct Grants {
     pub(super) granted: Epoch,
     /// Groups that have arrived before the one that they follow, by their first epochs.
-    early: BTreeMap<Epoch, Grant>,
+    early: BTreeMap<Epoch, Granted>,
     pub(super) taken: Taken,
 }
 
@@ -50,19 +43,19 @@ impl Grants {
     }
 
     /// A grant has arrived: calls `pass_on` for each grant that may be passed on now.
-    pub(super) fn arrived(&mut self, grant: Grant, mut pass_on: impl FnMut(Grant)) {
+    pub(super) fn arrived(&mut self, grant: Granted, mut pass_on: impl FnMut(Granted)) {
         let before = self.state();
         let mut next = Some(grant);
         if grant.group.first > self.granted.next() {
             self.early.insert(grant.group.first, grant);
             next = None;
         }
-        while let Some(Grant { group, checkpoint, stop }) = next {
-            if group.last > self.granted {
+        while let Some(mut granted) = next {
+            if granted.group.last > self.granted {
                 // A new coordinator may divide the same epochs into other groups.
-                let group = Group { first: self.granted.next(), last: group.last };
-                self.granted = group.last;
-                pass_on(Grant { group, checkpoint, stop });
+                granted.group.first = self.granted.next();
+                self.granted = granted.group.last;
+                pass_on(granted);
             }
             let follows = self.early.first_key_value().is_some_and(|(first, _)| *first <= self.granted.next());
             next = if follows { self.early.pop_first().map(|(_, grant)| grant) } else { None };

@@ -6,9 +6,10 @@ use std::time::Duration;
 use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
 use serde::{Deserialize, Serialize};
 
-use crate::coordinator::{Checkpoint, Report, Tasks};
+use crate::coordinator::{Checkpoint, Granted, Report, Tasks};
 
-/// One reign of a coordinator over a job. A new term may adopt a running incarnation, or begin a newer one.
+/// One reign of a coordinator over a job: the number, from 1, of the log's entry with which it took the job. A new term may adopt a
+/// running incarnation, or begin a newer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Term(pub u64);
 
@@ -150,8 +151,16 @@ pub struct Summary<S> {
     /// The last snapshot of each task and the epoch at whose end it was taken, once all have finished. Empty before, and
     /// when its receipt was acknowledged.
     pub last: Vec<(TaskId, Epoch, S)>,
+    /// The newest two groups that were passed on to tasks, until the first summary of the term was acknowledged. No worker whose
+    /// sources run can lack more: a group is granted when all of them are in the middle of the one before, and then perhaps
+    /// one for the stop.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Granted>,
     /// A task drops rows: from here on it acknowledges nothing.
     pub dropped: bool,
+    /// The tasks were cancelled: sinks that had finished may have left without making visible what they prepared.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancelled: bool,
     /// A task has failed, and whether a retry may succeed.
     pub failed: Option<(TaskId, bool)>,
     /// No task is there any more.
@@ -169,6 +178,15 @@ pub struct Orders {
     pub checkpoint_done: Epoch,
     /// [`Order::NoneDone`] has arrived.
     pub none_done: bool,
+}
+
+/// The tasks of a worker that run, for a coordinator that may adopt them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hosting {
+    /// Their incarnation.
+    pub incarnation: Incarnation,
+    /// The tasks, every one of which has started.
+    pub tasks: Tasks,
 }
 
 /// The snapshots of a worker's tasks for one checkpoint.

@@ -1,11 +1,13 @@
 //! What the tasks of one incarnation at a worker have reported, together. A report costs no search over all tasks: counts
 //! say when the last task has reached something.
 
-use anabranch_model::{Epoch, Group, Incarnation, TaskId};
+use std::collections::VecDeque;
 
-use super::message::{Order, Orders, Snapshots, Summary};
+use anabranch_model::{Epoch, Incarnation, TaskId};
+
+use super::message::{Hosting, Order, Orders, Snapshots, Summary};
 use super::outbox::Urgency;
-use crate::coordinator::{Report, Tasks, turn};
+use crate::coordinator::{Granted, Report, Tasks, turn};
 
 /// One task.
 #[derive(Clone, Debug)]
@@ -40,7 +42,10 @@ struct Pending<S> {
 #[derive(Clone, Debug)]
 pub(super) struct Hosted<S> {
     pub(super) incarnation: Incarnation,
+    all: Tasks,
     tasks: Vec<Task<S>>,
+    /// The newest two groups.
+    groups: VecDeque<Granted>,
     /// The epoch that the coordinator waits for before it grants the next group.
     turn: Epoch,
     /// Sources and sinks that run, and those of them that have not reached the turn.
@@ -59,6 +64,7 @@ pub(super) struct Hosted<S> {
     /// Number of the first summary with the last snapshots.
     last_sent: u64,
     dropped: bool,
+    pub(super) cancelled: bool,
     failed: Option<(TaskId, bool)>,
     pub(super) orders: Orders,
 }
@@ -76,7 +82,9 @@ impl<S: Clone> Hosted<S> {
         let count = tasks.all.len();
         Hosted {
             incarnation,
+            all: tasks.clone(),
             tasks: tasks.all.iter().map(task).collect(),
+            groups: VecDeque::new(),
             turn: from,
             sources: tasks.sources.len(),
             sources_behind: 0,
@@ -91,6 +99,7 @@ impl<S: Clone> Hosted<S> {
             pending: Vec::new(),
             last_sent: 0,
             dropped: false,
+            cancelled: false,
             failed: None,
             orders: Orders { granted: from, epoch_done: from, checkpoint_done: from, none_done: false },
         }
@@ -101,7 +110,12 @@ impl<S: Clone> Hosted<S> {
     }
 
     /// A group is passed on to the tasks: from now on the coordinator waits for its turn.
-    pub(super) fn granted(&mut self, group: Group) {
+    pub(super) fn granted(&mut self, granted: Granted) {
+        let group = granted.group;
+        if self.groups.len() == 2 {
+            self.groups.pop_front();
+        }
+        self.groups.push_back(granted);
         self.orders.granted = group.last;
         self.turn = turn(group);
         let behind = |epoch: Option<Epoch>| usize::from(epoch.is_some_and(|epoch| epoch < self.turn));
@@ -120,6 +134,8 @@ impl<S: Clone> Hosted<S> {
             }
             Order::AbortCheckpoint(epoch) => {
                 self.pending.retain(|pending| pending.epoch != *epoch);
+                let of_epoch = self.groups.iter_mut().filter(|granted| granted.group.last == *epoch);
+                of_epoch.for_each(|granted| granted.aborted = true);
                 *epoch > self.orders.checkpoint_done
             }
             Order::NoneDone => !std::mem::replace(&mut self.orders.none_done, true),
@@ -256,6 +272,15 @@ impl<S: Clone> Hosted<S> {
         }
     }
 
+    /// Whether every task has started, and none has failed.
+    pub(super) fn run(&self) -> bool {
+        self.unstarted == 0 && self.failed.is_none() && !self.all_gone()
+    }
+
+    pub(super) fn hosting(&self) -> Hosting {
+        Hosting { incarnation: self.incarnation, tasks: self.all.clone() }
+    }
+
     /// What is to be reported under this number, when summaries up to `received` were acknowledged.
     pub(super) fn summary(&mut self, number: u64, received: u64) -> Summary<S> {
         let unknown = |sent: &mut u64| {
@@ -283,7 +308,9 @@ impl<S: Clone> Hosted<S> {
             sinks_finished: self.sinks == 0,
             checkpoints,
             last,
+            groups: if received == 0 { self.groups.iter().copied().collect() } else { Vec::new() },
             dropped: self.dropped,
+            cancelled: self.cancelled,
             failed: self.failed,
             gone: self.all_gone(),
         }

@@ -1,9 +1,10 @@
 //! The coordinator's dealings with workers: where tasks are placed, what workers say, and what they are told.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anabranch_model::{Error, ErrorKind, Incarnation};
-use anabranch_protocol::coordinator::{Checkpoint, Input, Phase, Report};
+use anabranch_protocol::coordinator::{Checkpoint, Input, Phase, Report, Tasks};
 use anabranch_protocol::membership::Process;
 use anabranch_state::TaskState;
 
@@ -16,9 +17,10 @@ use crate::watch::Awaited;
 impl Shell {
     /// Chooses a worker for every task, which starts them; or waits for workers.
     pub(super) fn place(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
+        let taken = (incarnation, self.coordinator.term());
         let placement = match &mut self.remotes {
             None => self.tasks.all.iter().map(|task| (*task, HERE)).collect(),
-            Some(remotes) => match remotes.place(incarnation, &self.peers.placement(), &mut self.worker) {
+            Some(remotes) => match remotes.place(taken, &self.peers.placement(), &mut self.worker) {
                 Ok(placement) => placement,
                 Err(missing) => {
                     self.shared.life.waits_for(Some(missing.clone()));
@@ -34,7 +36,27 @@ impl Shell {
         if self.watch.done(Awaited::Workers) {
             self.shared.notify("there are enough workers");
         }
-        self.peers.start(incarnation, from, &self.tasks, &placement);
+        self.peers.start((incarnation, self.coordinator.term()), from, &self.tasks, &placement);
+    }
+
+    /// The tasks go on at their workers, which are to report to this coordinator.
+    pub(crate) fn adopt(
+        &mut self,
+        incarnation: Incarnation,
+        newest: Option<&Checkpoint<TaskState>>,
+        hosted: BTreeMap<Process, Tasks>,
+    ) {
+        // The workers that were there when the job was registered.
+        while self.step() {}
+        let processes: Vec<Process> = hosted.keys().copied().collect();
+        let taken = (incarnation, self.coordinator.term());
+        self.peers.adopt(taken, newest, self.tasks.version, hosted);
+        self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, &processes));
+        self.was_open = true;
+        for process in processes.into_iter().filter(|process| !self.is_known(*process)).collect::<Vec<_>>() {
+            self.lost(process, Error::outside("a worker is lost: it left while its coordinator was replaced"));
+        }
+        self.settle();
     }
 
     /// Another worker is there: an incarnation that waits for one may begin.
@@ -95,9 +117,7 @@ impl Shell {
                     // The scribe ends only after this.
                     let _ = durable.scribe.send(scribe::Task::Dropped(dropped));
                 }
-                let incarnation = message.fence.incarnation;
-                let reports = self.peers.heard(process, message);
-                self.inputs.push_back(Input::Tasks(incarnation, reports));
+                self.inputs.extend(self.peers.heard(process, message));
             }
             FromWorker::Failed { incarnation, task, error } => self.failed(incarnation, task, error),
             FromWorker::Opened { incarnation, restoring } if incarnation == present => {

@@ -30,7 +30,7 @@ fn take_over(store: &Store) -> Result<TakenOver> {
     let (plan, checkpointing) = (plan(), checkpointing(store));
     let config = config(&plan.options, Some(&checkpointing));
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-    let taken = checkpointing.take_over(&plan, &config, &tasks(&plan), &clock, None)?;
+    let taken = checkpointing.take_over(&plan, &config, &tasks(&plan), &clock, None, None)?;
     Ok(taken.expect("the job has not ended"))
 }
 
@@ -206,7 +206,7 @@ fn a_starter_that_is_fenced_gives_way() {
     let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
     let entries = journal.entries(&mut BTreeMap::new()).expect("read");
     let now = anabranch_model::Nanos(0);
-    let mut coordinator = Coordinator::new(now, config, Owner(random_seed()), entries, tasks(&plan));
+    let mut coordinator = Coordinator::new(now, config, Owner(random_seed()), entries, tasks(&plan), None);
     let other = take_over(&store).expect("the other one is faster");
     let begun = begin(&mut coordinator, &ManualClock::default(), |command| journal.carry_out(command));
     assert!(matches!(begun, Ok(Begun::Fenced)));

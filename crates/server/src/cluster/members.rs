@@ -7,19 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Error, Nanos, Result};
+use anabranch_model::{Clock, Error, Nanos, Result, hash_bytes};
 use anabranch_protocol::Membership;
 use anabranch_protocol::membership::{Config, Event as Change, Input, Member, Process, WorkerId};
 use anabranch_runtime::messages::{MESSAGES_VERSION, ToWorker};
 use anabranch_runtime::network::Endpoint;
-use anabranch_runtime::{JobHandle, Link, RemoteWorker, Workers, random_seed};
+use anabranch_protocol::worker::Term;
+use anabranch_runtime::{Hosted, JobHandle, Link, RemoteWorker, Workers, random_seed};
 
-use super::messages::{FromCluster, FromProcess};
+use super::messages::{FromCluster, FromProcess, Leader};
 use crate::control::{Connection, Event, Incoming, Listener, Security};
 use crate::http;
 
 /// A worker that is silent for so long is lost.
-const SILENCE: Duration = Duration::from_secs(2);
+pub(super) const SILENCE: Duration = Duration::from_secs(2);
 /// How often silence is looked for.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -41,9 +42,13 @@ struct Shared {
 
 struct State {
     membership: Membership,
-    /// The number of each name.
-    names: BTreeMap<String, WorkerId>,
+    /// The name of each number.
+    names: BTreeMap<WorkerId, String>,
     workers: BTreeMap<Process, Known>,
+    /// This coordinator, if it leads.
+    leader: Option<Leader>,
+    /// Coordinators that stand by, by the numbers of their connections.
+    standbys: BTreeMap<u64, Connection<FromCluster>>,
     jobs: BTreeMap<u64, JobHandle>,
 }
 
@@ -58,6 +63,10 @@ struct Known {
     /// Where it listens to other workers, once it does.
     exchange: Option<SocketAddr>,
     heard: Nanos,
+    /// Its tasks that run, by the numbers of their jobs.
+    hosted: BTreeMap<u64, Hosted>,
+    /// The coordinator that leads, as far as it knew with its last heartbeat.
+    leader: Option<Leader>,
 }
 
 struct JobLink {
@@ -66,8 +75,12 @@ struct JobLink {
 }
 
 impl Link for JobLink {
-    fn send(&self, message: ToWorker) {
-        self.connection.send(&FromCluster::Job { job: self.job, message });
+    fn send(&self, term: Term, message: ToWorker) {
+        self.connection.send(&FromCluster::Job { job: self.job, term, message });
+    }
+
+    fn forget(&self, term: Term) {
+        self.connection.send(&FromCluster::Forget { job: self.job, term });
     }
 }
 
@@ -80,6 +93,8 @@ impl Cluster {
             membership: Membership::new(config),
             names: BTreeMap::new(),
             workers: BTreeMap::new(),
+            leader: None,
+            standbys: BTreeMap::new(),
             jobs: BTreeMap::new(),
         };
         let shared = Arc::new(Shared { clock, state: Mutex::new(state) });
@@ -111,25 +126,34 @@ impl Cluster {
         self.listener.as_ref().map(Listener::address)
     }
 
-    /// For a job whose tasks run at these workers, once so many have joined.
+    /// For a new job whose tasks run at these workers, once so many have joined.
     #[must_use]
     pub fn workers(&self, awaited: usize) -> Workers {
-        let (job, shared) = (random_seed(), Arc::clone(&self.shared));
+        self.workers_of(random_seed(), awaited, Duration::ZERO)
+    }
+
+    /// For the job with this number. Waits so long for workers that have tasks of it.
+    pub(super) fn workers_of(&self, job: u64, awaited: usize, patience: Duration) -> Workers {
+        let (shared, asked) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
+        let hosted = Box::new(move || asked.lock().hosted(job));
         let register = Box::new(move |handle: JobHandle| {
             let mut state = shared.lock();
             state.workers.values().filter_map(|known| known.remote(job)).for_each(|worker| handle.joined(worker));
             state.jobs.insert(job, handle);
         });
-        Workers { job, endpoint: Arc::clone(&self.endpoint), awaited, register }
+        Workers { job, endpoint: Arc::clone(&self.endpoint), awaited, hosted, patience, register }
     }
 
-    /// A job is over: its workers keep nothing of it.
+    /// A job is over in this process.
     pub fn forget(&self, job: u64) {
+        self.shared.lock().jobs.remove(&job);
+    }
+
+    /// From now on this coordinator leads, or another one does. Workers and standbys hear of it.
+    pub(super) fn lead(&self, leader: Option<Leader>) {
         let mut state = self.shared.lock();
-        state.jobs.remove(&job);
-        for known in state.workers.values() {
-            known.connection.send(&FromCluster::Forget { job });
-        }
+        state.leader = leader;
+        state.tell_leader();
     }
 
     /// The workers for observers.
@@ -146,8 +170,17 @@ impl Members {
     /// The name of a process, for people.
     pub(crate) fn name(&self, process: Process) -> String {
         let state = self.0.lock();
-        let name = state.names.iter().find(|(_, worker)| **worker == process.worker).map(|(name, _)| name.clone());
-        name.unwrap_or_else(|| process.worker.to_string())
+        state.names.get(&process.worker).cloned().unwrap_or_else(|| process.worker.to_string())
+    }
+
+    /// The newest coordinator that leads, as far as workers know.
+    pub(super) fn leader(&self) -> Option<Leader> {
+        self.0.lock().workers.values().filter_map(|known| known.leader).max()
+    }
+
+    /// Whether another coordinator stands by.
+    pub(super) fn has_standby(&self) -> bool {
+        !self.0.lock().standbys.is_empty()
     }
 
     /// All workers at which tasks can be placed.
@@ -197,7 +230,10 @@ impl Shared {
 
     fn look(&self, ended: &Receiver<()>) {
         while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-            self.lock().member(self.clock.now(), Input::Tick, "");
+            let mut state = self.lock();
+            state.member(self.clock.now(), Input::Tick, "");
+            let leads = FromCluster::Leads { leader: state.leader };
+            state.standbys.values().for_each(|standby| standby.send(&leads));
         }
     }
 
@@ -205,19 +241,31 @@ impl Shared {
     fn accept(self: &Arc<Self>, incoming: Incoming) {
         let (shared, (sender, connection)) = (Arc::clone(self), channel::<Connection<FromCluster>>());
         let mut known: Option<(Connection<FromCluster>, Process)> = None;
+        let mut standby = None;
         let started = incoming.start(move |event: Event<FromProcess>| match (event, &known) {
             (Event::Message(FromProcess::Hello { version, release, name, life, slots, labels, pid }), None) => {
                 let Ok(connection) = connection.recv() else { return };
-                if version != MESSAGES_VERSION {
-                    let own = env!("CARGO_PKG_VERSION");
-                    let why = format!("it is release {release}, the coordinator {own}: run the same on every machine");
-                    connection.send(&FromCluster::Refused { why });
-                    return;
+                if let Err(why) = is_of(version, &release) {
+                    return connection.send(&FromCluster::Refused { why });
                 }
                 match shared.lock().introduce((name, pid, life), (slots, labels), &connection) {
                     Ok(process) => known = Some((connection, process)),
                     Err(why) => connection.send(&FromCluster::Refused { why }),
                 }
+            }
+            (Event::Message(FromProcess::StandsBy { version, release }), None) if standby.is_none() => {
+                let Ok(connection) = connection.recv() else { return };
+                if let Err(why) = is_of(version, &release) {
+                    return connection.send(&FromCluster::Refused { why });
+                }
+                let mut state = shared.lock();
+                connection.send(&FromCluster::Leads { leader: state.leader });
+                let number = random_seed();
+                state.standbys.insert(number, connection);
+                standby = Some(number);
+            }
+            (Event::Closed(_), None) => {
+                standby.take().into_iter().for_each(|number| drop(shared.lock().standbys.remove(&number)));
             }
             (Event::Message(message), Some((_, process))) => {
                 shared.lock().message((shared.clock.now(), shared.clock.wall_ms()), *process, message);
@@ -231,10 +279,21 @@ impl Shared {
                 // One that was not ready yet is no member that could be lost.
                 state.workers.remove(process);
             }
-            (Event::Closed(_), None) => {}
         });
         let _ = sender.send(started);
     }
+}
+
+/// Whether a process is of this release; else why not.
+fn is_of(version: u32, release: &str) -> Result<(), String> {
+    let own = env!("CARGO_PKG_VERSION");
+    let why = || format!("it is release {release}, the coordinator {own}: run the same on every machine");
+    if version == MESSAGES_VERSION { Ok(()) } else { Err(why()) }
+}
+
+/// The number of a worker, which all coordinators know from its name. 0 is the worker in a coordinator's process.
+fn number(name: &str) -> WorkerId {
+    WorkerId((hash_bytes(0, name.as_bytes()) % u64::from(u32::MAX)) as u32 + 1)
 }
 
 impl State {
@@ -252,13 +311,16 @@ impl State {
                 other.pid
             ));
         }
-        let next = WorkerId(self.names.len() as u32 + 1);
-        let worker = *self.names.entry(name.clone()).or_insert(next);
+        let worker = number(&name);
+        if self.names.get(&worker).is_some_and(|other| *other != name) {
+            return Err(format!("its name {name} cannot be told from another one: give another --name"));
+        }
+        self.names.insert(worker, name.clone());
         let process = Process { worker, life };
         let labels: Arc<BTreeSet<String>> = Arc::new(labels.into_iter().collect());
         let member = Member { process, slots, labels };
         let known =
-            Known { name, pid, heard_ms: 0, connection: connection.clone(), member, exchange: None, heard: Nanos(0) };
+            Known { name, pid, heard_ms: 0, connection: connection.clone(), member, exchange: None, heard: Nanos(0), hosted: BTreeMap::new(), leader: None };
         self.workers.insert(process, known);
         connection.send(&FromCluster::Welcome { worker, silence: SILENCE });
         Ok(process)
@@ -266,20 +328,46 @@ impl State {
 
     fn message(&mut self, now: (Nanos, i64), process: Process, message: FromProcess) {
         match message {
-            FromProcess::Hello { .. } => {}
+            FromProcess::Hello { .. } | FromProcess::StandsBy { .. } => {}
             FromProcess::Ready { exchange, sent } => {
                 if let Some(known) = self.workers.get_mut(&process) {
                     known.exchange = Some(exchange);
                 }
                 self.beat(now, process, sent);
             }
-            FromProcess::Beat { sent } => self.beat(now, process, sent),
+            FromProcess::Beat { sent, leader } => {
+                if let Some(known) = self.workers.get_mut(&process) {
+                    known.leader = leader;
+                    known.connection.send(&FromCluster::Leads { leader: self.leader });
+                }
+                self.beat(now, process, sent);
+            }
+            FromProcess::Hosts { job, hosted } => {
+                if let Some(known) = self.workers.get_mut(&process) {
+                    match hosted {
+                        Some(hosted) => drop(known.hosted.insert(job, hosted)),
+                        None => drop(known.hosted.remove(&job)),
+                    }
+                }
+            }
             FromProcess::Job { job, message } => {
                 if let Some(job) = self.jobs.get(&job) {
                     job.from_worker(process, message);
                 }
             }
         }
+    }
+
+    /// The tasks of a job that run at workers.
+    fn hosted(&self, job: u64) -> Vec<(Process, Hosted)> {
+        let of = |(process, known): (&Process, &Known)| Some((*process, known.hosted.get(&job)?.clone()));
+        self.workers.iter().filter_map(of).collect()
+    }
+
+    fn tell_leader(&self) {
+        let leads = FromCluster::Leads { leader: self.leader };
+        self.workers.values().for_each(|known| known.connection.send(&leads));
+        self.standbys.values().for_each(|standby| standby.send(&leads));
     }
 
     fn beat(&mut self, (now, wall_ms): (Nanos, i64), process: Process, sent: Nanos) {

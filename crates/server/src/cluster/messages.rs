@@ -5,10 +5,16 @@ use std::time::Duration;
 
 use anabranch_model::Nanos;
 use anabranch_protocol::membership::WorkerId;
+use anabranch_protocol::worker::Term;
+use anabranch_runtime::Hosted;
 use anabranch_runtime::messages::{FromWorker, ToWorker};
 use serde::{Deserialize, Serialize};
 
-/// From a worker's process.
+/// A coordinator that leads, among all that ever lead with the same store. A later one has a higher number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct Leader(pub(super) u64);
+
+/// From a worker's process, or from a coordinator that stands by.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromProcess {
     /// The first message.
@@ -39,6 +45,22 @@ pub(super) enum FromProcess {
     Beat {
         /// When this was sent, by the clock of the process.
         sent: Nanos,
+        /// The coordinator that leads, as far as the process has heard from it lately.
+        leader: Option<Leader>,
+    },
+    /// The tasks of a job run here, or do not any more.
+    Hosts {
+        /// Its number.
+        job: u64,
+        /// The tasks.
+        hosted: Option<Hosted>,
+    },
+    /// The first message of another coordinator, which stands by.
+    StandsBy {
+        /// [`MESSAGES_VERSION`](anabranch_runtime::messages::MESSAGES_VERSION) of the process.
+        version: u32,
+        /// The release of the process.
+        release: String,
     },
     /// Of a job's tasks.
     Job {
@@ -64,10 +86,17 @@ pub(super) enum FromCluster {
         /// Why.
         why: String,
     },
+    /// The answer to a heartbeat; standbys hear it too.
+    Leads {
+        /// This coordinator, if it leads.
+        leader: Option<Leader>,
+    },
     /// For a job's tasks.
     Job {
         /// Its number.
         job: u64,
+        /// The coordinator's term over the job.
+        term: Term,
         /// The message.
         message: ToWorker,
     },
@@ -75,6 +104,8 @@ pub(super) enum FromCluster {
     Forget {
         /// Its number.
         job: u64,
+        /// The coordinator's term over the job.
+        term: Term,
     },
     /// The process is not needed any more.
     End,

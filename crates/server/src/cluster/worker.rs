@@ -1,37 +1,43 @@
-//! A worker's process: hosts tasks of the jobs of one coordinator until that ends it or is gone.
+//! A worker's process: hosts tasks of jobs, whose coordinators it is connected to.
+//!
+//! It connects to every coordinator that it is given, and tells each of them what it hosts: so any may adopt the tasks. A connection that
+//! breaks ends no task. Tasks without a coordinator end by themselves when their lease is over.
+
+mod links;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Error, ErrorKind, Nanos, Result, SystemClock};
+use anabranch_protocol::membership::WorkerId;
+use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{FromWorker, MESSAGES_VERSION, ToWorker};
 use anabranch_runtime::network::Endpoint;
-use anabranch_runtime::{HostedJob, Origin, Premises};
+use anabranch_runtime::{Hosted, HostedJob, Origin, Premises};
 use anabranch_state::Store;
 
-use super::messages::{FromCluster, FromProcess};
+use super::messages::{FromCluster, FromProcess, Leader};
 use crate::Engine;
-use crate::control::{Connection, Event, Security, connect};
+use crate::control::{Connection, Security};
+use links::{Link, Said};
 
-/// Time to connect to the coordinator.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Pause before another attempt to connect.
-const AGAIN: Duration = Duration::from_secs(1);
 /// Heartbeats within the time after which a silent worker is lost.
-const BEATS: u32 = 4;
+const BEATS: u32 = 8;
+/// A coordinator that leads is heard lately if it has said so within so many heartbeats.
+const LATELY: u32 = 3;
 
 /// How a worker's process is started.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// Where its coordinator listens.
-    pub coordinator: SocketAddr,
+    /// Where its coordinators listen: one leads, the others stand by.
+    pub coordinators: Vec<SocketAddr>,
     /// The secret of the cluster.
     pub token: Vec<u8>,
-    /// Its name, which no other worker of the coordinator has.
+    /// Its name, which no other worker of the coordinators has.
     pub name: String,
     /// How many tasks of one stage it may have.
     pub slots: u32,
@@ -46,7 +52,31 @@ pub struct WorkerOptions {
 /// What this process provides for all jobs.
 struct Here {
     engine: Engine,
-    connection: Connection<FromProcess>,
+    routes: Mutex<Routes>,
+}
+
+/// Who hears what.
+#[derive(Default)]
+struct Routes {
+    /// The coordinator of each job, and its term.
+    jobs: BTreeMap<u64, (Term, Connection<FromProcess>)>,
+    /// The tasks that run.
+    hosted: BTreeMap<u64, Hosted>,
+    /// Coordinators that have accepted this process, by their places in the list.
+    coordinators: BTreeMap<usize, Connection<FromProcess>>,
+}
+
+impl Here {
+    fn lock(&self) -> MutexGuard<'_, Routes> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Routes {
+    /// A coordinator has sent a message of a job. False if a later one has the job.
+    fn accepts(&self, job: u64, term: Term) -> bool {
+        self.jobs.get(&job).is_none_or(|(newest, _)| term >= *newest)
+    }
 }
 
 impl Premises for Here {
@@ -61,14 +91,24 @@ impl Premises for Here {
     }
 
     fn send(&self, job: u64, message: FromWorker) {
-        self.connection.send(&FromProcess::Job { job, message });
+        if let Some((_, connection)) = self.lock().jobs.get(&job) {
+            connection.send(&FromProcess::Job { job, message });
+        }
+    }
+
+    fn hosts(&self, job: u64, hosted: Option<Hosted>) {
+        let mut routes = self.lock();
+        let message = FromProcess::Hosts { job, hosted: hosted.clone() };
+        routes.coordinators.values().for_each(|connection| connection.send(&message));
+        match hosted {
+            Some(hosted) => drop(routes.hosted.insert(job, hosted)),
+            None => drop(routes.hosted.remove(&job)),
+        }
     }
 }
 
-/// Runs a worker until its coordinator ends it. If the connection breaks, its tasks end, and it connects again: `notify` gets the
-/// reason each time.
+/// Runs a worker until its coordinator ends it. `notify` gets the reason each time that a connection breaks.
 pub fn run_worker(engine: &Engine, options: &WorkerOptions, mut notify: impl FnMut(&Error)) -> Result<()> {
-    let (_nobody, never) = channel::<()>();
     if !options.listen.is_loopback() {
         return Err(Error::user(
             "rows that workers send each other are not encrypted yet, so they stay on one machine",
@@ -76,92 +116,161 @@ pub fn run_worker(engine: &Engine, options: &WorkerOptions, mut notify: impl FnM
         .at(format!("--listen {}", options.listen))
         .remedy("give a loopback address, such as 127.0.0.1"));
     }
-    let mut known = false;
-    loop {
-        match connect_once(engine, options, &mut known) {
-            Err(error) if error.kind() == ErrorKind::Outside && known && !options.once => notify(&error),
-            Err(_) if known && options.once => return Ok(()),
-            outcome => return outcome,
-        }
-        let _ = never.recv_timeout(AGAIN);
-    }
-}
-
-/// Runs a worker until its connection ends. `known`: a coordinator has accepted it.
-fn connect_once(engine: &Engine, options: &WorkerOptions, known: &mut bool) -> Result<()> {
     let (sender, events) = channel();
-    let security = Security::Plain { token: options.token.clone() };
-    let on_event = move |event: Event<FromCluster>| {
-        // The receiver is gone only when the process ends.
-        let _ = sender.send(event);
-    };
-    let connection = connect(options.coordinator, &security, CONNECT, on_event)?;
-    let life = UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64);
-    connection.send(&FromProcess::Hello {
-        version: MESSAGES_VERSION,
-        release: env!("CARGO_PKG_VERSION").to_owned(),
-        name: options.name.clone(),
-        life,
-        slots: options.slots,
-        labels: options.labels.clone(),
-        pid: std::process::id(),
-    });
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let place = |error: Error| error.at(format!("the coordinator at {}", options.coordinator));
-    let (endpoint, silence) = match events.recv_timeout(CONNECT) {
-        Ok(Event::Message(FromCluster::Welcome { worker, silence })) => {
-            let listen = SocketAddr::new(options.listen, 0);
-            let endpoint = Endpoint::listen(listen, worker, &options.token, Arc::clone(&clock))?;
-            *known = true;
-            (Arc::new(endpoint), silence)
-        }
-        // A worker that was known tries again: its own former connection may be there still.
-        Ok(Event::Message(FromCluster::Refused { why })) => return Err(place(Error::outside(why))),
-        Ok(Event::Closed(Some(why))) => return Err(place(why)),
-        _ => return Err(place(Error::outside("it does not answer"))),
-    };
-    connection.send(&FromProcess::Ready { exchange: endpoint.address(), sent: clock.now() });
-    let premises = Arc::new(Here { engine: engine.clone(), connection: connection.clone() });
-    let process = Process { engine: engine.clone(), endpoint, silence, premises, connection, jobs: BTreeMap::new() };
-    process.run(&events, clock.as_ref()).map_err(place)
+    let here = Arc::new(Here { engine: engine.clone(), routes: Mutex::default() });
+    let mut process = Process::new(options, here, &sender)?;
+    process.run(&events, &mut notify)
 }
 
-struct Process {
-    engine: Engine,
+/// What has joined: the process is a worker.
+struct Joined {
     endpoint: Arc<Endpoint>,
     silence: Duration,
-    premises: Arc<Here>,
-    connection: Connection<FromProcess>,
+}
+
+struct Process<'a> {
+    options: &'a WorkerOptions,
+    here: Arc<Here>,
+    clock: Arc<dyn Clock>,
+    links: Vec<Link>,
+    /// Once a coordinator has accepted it.
+    joined: Option<Joined>,
     jobs: BTreeMap<u64, HostedJob>,
 }
 
-impl Process {
-    fn run(mut self, events: &Receiver<Event<FromCluster>>, clock: &dyn Clock) -> Result<()> {
+impl<'a> Process<'a> {
+    fn new(options: &'a WorkerOptions, here: Arc<Here>, events: &Sender<(usize, Said)>) -> Result<Process<'a>> {
+        let security = Security::Plain { token: options.token.clone() };
+        let addresses = options.coordinators.iter().enumerate();
+        let link = |(place, address): (usize, &SocketAddr)| Link::dial(place, *address, &security, events.clone());
+        let links = addresses.map(link).collect::<Result<_>>()?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        Ok(Process { options, here, clock, links, joined: None, jobs: BTreeMap::new() })
+    }
+
+    fn run(&mut self, events: &Receiver<(usize, Said)>, notify: &mut impl FnMut(&Error)) -> Result<()> {
         let mut beat_at = Nanos(0);
         loop {
-            if clock.now() >= beat_at {
-                self.connection.send(&FromProcess::Beat { sent: clock.now() });
-                beat_at = clock.now().plus(self.silence / BEATS);
+            if self.clock.now() >= beat_at {
+                self.beat();
+                beat_at = self.clock.now().plus(self.beat_every());
             }
-            match events.recv_timeout(beat_at.after(clock.now())) {
-                Ok(Event::Message(FromCluster::Job { job, message })) => self.job(job, message)?,
-                Ok(Event::Message(FromCluster::Forget { job })) => self.forget(job),
-                Ok(Event::Message(FromCluster::End)) => return Ok(()),
-                Ok(Event::Message(FromCluster::Refused { why })) => return Err(Error::outside(why)),
-                Ok(Event::Message(FromCluster::Welcome { .. })) | Err(RecvTimeoutError::Timeout) => {}
-                Ok(Event::Closed(Some(why))) => return Err(why),
-                Ok(Event::Closed(None)) | Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::outside("it has closed the connection"));
-                }
+            let Ok((place, said)) = events.recv_timeout(beat_at.after(self.clock.now())) else { continue };
+            let ends = match said {
+                Said::Connected(connection) => self.connected(place, connection),
+                Said::Message(message) => self.message(place, message, notify)?,
+                Said::Closed(why) => self.closed(place, why, notify)?,
+            };
+            if ends {
+                return Ok(());
             }
         }
     }
 
-    fn job(&mut self, job: u64, message: ToWorker) -> Result<()> {
+    fn beat_every(&self) -> Duration {
+        self.joined.as_ref().map_or(Duration::from_millis(100), |joined| joined.silence / BEATS)
+    }
+
+    /// Tells every coordinator that the process lives, and which of them leads.
+    fn beat(&self) {
+        let lately = self.beat_every() * LATELY;
+        let now = self.clock.now();
+        let leader = self.links.iter().filter_map(|link| link.leads_since(now, lately)).max();
+        let message = FromProcess::Beat { sent: now, leader };
+        self.here.lock().coordinators.values().for_each(|connection| connection.send(&message));
+    }
+
+    fn connected(&mut self, place: usize, connection: Connection<FromProcess>) -> bool {
+        // A process that connects again is another one for the coordinator, which has counted the one before as lost.
+        let life = UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64);
+        connection.send(&FromProcess::Hello {
+            version: MESSAGES_VERSION,
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            name: self.options.name.clone(),
+            life,
+            slots: self.options.slots,
+            labels: self.options.labels.clone(),
+            pid: std::process::id(),
+        });
+        self.links[place].connection = Some(connection);
+        false
+    }
+
+    /// A coordinator says something. Returns whether the process ends.
+    fn message(&mut self, place: usize, message: FromCluster, notify: &mut impl FnMut(&Error)) -> Result<bool> {
+        match message {
+            FromCluster::Welcome { worker, silence } => self.joins(place, worker, silence)?,
+            FromCluster::Refused { why } => {
+                let error = Error::outside(why).at(self.links[place].place());
+                if self.joined.is_none() {
+                    return Err(error);
+                }
+                // Its own former connection may be there still.
+                notify(&error);
+                self.links[place].connection = None;
+            }
+            FromCluster::Leads { leader } => self.links[place].leads = leader.map(|leader| (leader, self.clock.now())),
+            FromCluster::Job { job, term, message } => self.job(place, job, term, message)?,
+            FromCluster::Forget { job, term } => self.forget(job, term),
+            FromCluster::End => return Ok(true),
+        }
+        Ok(false)
+    }
+
+    /// A coordinator has accepted the process.
+    fn joins(&mut self, place: usize, worker: WorkerId, silence: Duration) -> Result<()> {
+        let joined = match &self.joined {
+            Some(joined) => joined,
+            None => {
+                let listen = SocketAddr::new(self.options.listen, 0);
+                let endpoint = Endpoint::listen(listen, worker, &self.options.token, Arc::clone(&self.clock))?;
+                self.joined.insert(Joined { endpoint: Arc::new(endpoint), silence })
+            }
+        };
+        let Some(connection) = self.links[place].connection.clone() else { return Ok(()) };
+        connection.send(&FromProcess::Ready { exchange: joined.endpoint.address(), sent: self.clock.now() });
+        let mut routes = self.here.lock();
+        for (job, hosted) in &routes.hosted {
+            connection.send(&FromProcess::Hosts { job: *job, hosted: Some(hosted.clone()) });
+        }
+        routes.coordinators.insert(place, connection);
+        Ok(())
+    }
+
+    /// A connection is over, or none could be made. Returns whether the process ends.
+    fn closed(&mut self, place: usize, why: Option<Error>, notify: &mut impl FnMut(&Error)) -> Result<bool> {
+        let was_connected = self.links[place].closed();
+        self.here.lock().coordinators.remove(&place);
+        if self.joined.is_some() && self.options.once {
+            return Ok(true);
+        }
+        let closed = || Error::outside("it has closed the connection");
+        let error = why.unwrap_or_else(closed).at(self.links[place].place());
+        if self.joined.is_none() {
+            let is_last = self.links.iter().all(Link::has_failed);
+            return if is_last || error.kind() != ErrorKind::Outside { Err(error) } else { Ok(false) };
+        }
+        if was_connected {
+            notify(&error);
+            // A standby need not wait for the next heartbeat to learn that the leader is gone.
+            self.beat();
+        }
+        Ok(false)
+    }
+
+    fn job(&mut self, place: usize, job: u64, term: Term, message: ToWorker) -> Result<()> {
+        let (Some(joined), Some(connection)) = (&self.joined, &self.links[place].connection) else { return Ok(()) };
+        {
+            let mut routes = self.here.lock();
+            if !routes.accepts(job, term) {
+                return Ok(());
+            }
+            routes.jobs.insert(job, (term, connection.clone()));
+        }
         if !self.jobs.contains_key(&job) {
-            let premises: Arc<dyn Premises> = Arc::<Here>::clone(&self.premises);
-            let (connectors, endpoint) = (self.engine.connectors().clone(), Arc::clone(&self.endpoint));
-            self.jobs.insert(job, HostedJob::start(job, self.silence, connectors, endpoint, premises)?);
+            let premises: Arc<dyn Premises> = Arc::<Here>::clone(&self.here);
+            let (connectors, endpoint) = (self.here.engine.connectors().clone(), Arc::clone(&joined.endpoint));
+            self.jobs.insert(job, HostedJob::start(job, joined.silence, connectors, endpoint, premises)?);
         }
         if let Some(hosted) = self.jobs.get(&job) {
             hosted.send(message);
@@ -170,9 +279,19 @@ impl Process {
     }
 
     /// Ends the tasks of a job. Other jobs do not wait for that.
-    fn forget(&mut self, job: u64) {
+    fn forget(&mut self, job: u64, term: Term) {
+        let mut routes = self.here.lock();
+        if !routes.accepts(job, term) {
+            return;
+        }
+        routes.jobs.remove(&job);
+        drop(routes);
         if let Some(hosted) = self.jobs.remove(&job) {
-            let ended = std::thread::Builder::new().name("end".into()).spawn(move || drop(hosted));
+            let here = Arc::clone(&self.here);
+            let ended = std::thread::Builder::new().name("end".into()).spawn(move || {
+                drop(hosted);
+                here.hosts(job, None);
+            });
             // Without a thread it was dropped here.
             drop(ended);
         }

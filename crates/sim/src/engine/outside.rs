@@ -75,6 +75,9 @@ impl fmt::Display for Happened {
                     Ok(Entry::Begins { incarnation, owner, .. }) => {
                         write!(f, "incarnation {} begins, owner {owner:x}", incarnation.0)
                     }
+                    Ok(Entry::Adopts { incarnation, owner }) => {
+                        write!(f, "incarnation {} is adopted, owner {owner:x}", incarnation.0)
+                    }
                     Ok(Entry::Checkpoint { incarnation, epoch, .. }) => {
                         write!(f, "checkpoint of {epoch} by incarnation {}", incarnation.0)
                     }

@@ -239,9 +239,14 @@ impl Truth {
                 self.began.insert(incarnation, by);
                 Ok(())
             }
-            Entry::Checkpoint { incarnation, .. } | Entry::Ended { incarnation } if incarnation != self.newest => {
+            Entry::Adopts { incarnation, .. }
+            | Entry::Checkpoint { incarnation, .. }
+            | Entry::Ended { incarnation }
+                if incarnation != self.newest =>
+            {
                 Err(("fencing", format!("{entry:?} comes after incarnation {} began", self.newest.0)))
             }
+            Entry::Adopts { .. } => Ok(()),
             Entry::Ended { .. } => {
                 self.ended = true;
                 self.finished(shared)

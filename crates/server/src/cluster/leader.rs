@@ -1,0 +1,157 @@
+//! Which coordinator leads, among those with the same store: the one that has written the last entry of a list there.
+//!
+//! A coordinator that starts looks for the last entry. If the coordinator that wrote it answers, it stands by: it knows the workers too, which
+//! connect to every coordinator, and watches the leader over a connection. When that connection breaks or falls silent, and no
+//! worker hears the leader either, it writes the next entry and leads. Two that write at once are told apart by the store. A leader that
+//! was wrongly taken for dead reads the later entry, and stands by.
+//!
+//! The list decides only who tries. Who has a job is decided by the job's own log, so two coordinators that both lead for a moment
+//! harm nothing.
+
+use std::net::SocketAddr;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use anabranch_model::{Error, ErrorKind, Result};
+use anabranch_runtime::messages::MESSAGES_VERSION;
+use anabranch_state::Store;
+use serde::{Deserialize, Serialize};
+
+use super::members::{Members, SILENCE};
+use super::messages::{FromCluster, FromProcess, Leader};
+use crate::control::{Event, Security, connect};
+
+const FOLDER: &str = "coordinators";
+/// Version of the entries.
+const FORMAT: u32 = 1;
+/// A leader that is silent for so long is taken for dead. Its workers' tasks run on for longer.
+const PATIENCE: Duration = Duration::from_millis(SILENCE.as_millis() as u64 * 3 / 8);
+/// Time to connect to the leader.
+const CONNECT: Duration = Duration::from_millis(500);
+
+/// An entry of the list.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Entry {
+    format: u32,
+    /// Where workers and standbys connect.
+    pub(super) address: SocketAddr,
+    /// Where commands connect.
+    pub(super) url: String,
+}
+
+/// The list.
+#[derive(Clone)]
+pub(super) struct Leaders {
+    store: Store,
+}
+
+/// How a coordinator that stands by sees the leader.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It has answered until `go_on` returned false.
+    Alive,
+    /// It does not answer, or leads no more.
+    Gone,
+}
+
+impl Leaders {
+    pub(super) fn new(store: Store) -> Leaders {
+        Leaders { store }
+    }
+
+    /// The last entry, if any coordinator ever led.
+    pub(super) fn last(&self) -> Result<Option<(Leader, Entry)>> {
+        let Some(number) = self.numbers()?.into_iter().max() else { return Ok(None) };
+        let name = name(number);
+        let Some(text) = self.store.get(&name)? else { return Ok(None) };
+        let damaged = |why: String| {
+            let error = Error::damaged(format!("the entry of a coordinator cannot be read: {why}"));
+            error.at(format!("{}/{name}", self.store.place())).remedy("remove the file, if no coordinator runs")
+        };
+        let entry: Entry = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        match entry.format {
+            FORMAT => Ok(Some((Leader(number), entry))),
+            other => Err(damaged(format!("its format is {other}, this release reads {FORMAT}"))),
+        }
+    }
+
+    /// Whether this one leads still.
+    pub(super) fn is_last(&self, leader: Leader) -> Result<bool> {
+        Ok(self.numbers()?.into_iter().max() == Some(leader.0))
+    }
+
+    /// Leads from now on, unless another coordinator was faster.
+    pub(super) fn take(&self, after: Option<Leader>, address: SocketAddr, url: &str) -> Result<Option<Leader>> {
+        let number = after.map_or(1, |Leader(number)| number + 1);
+        let entry = Entry { format: FORMAT, address, url: url.to_owned() };
+        let text = serde_json::to_vec(&entry);
+        let text = text.map_err(|error| Error::internal(format!("an entry cannot be written: {error}")))?;
+        if !self.store.put_new(&name(number), text.into())? {
+            return Ok(None);
+        }
+        for old in self.numbers()?.into_iter().filter(|old| *old < number) {
+            self.store.delete(&name(old))?;
+        }
+        Ok(Some(Leader(number)))
+    }
+
+    fn numbers(&self) -> Result<Vec<u64>> {
+        let names = self.store.list(FOLDER)?;
+        let number = |name: &String| name.rsplit('/').next()?.strip_suffix(".json")?.parse().ok();
+        Ok(names.iter().filter_map(number).collect())
+    }
+}
+
+fn name(number: u64) -> String {
+    format!("{FOLDER}/{number:010}.json")
+}
+
+/// Watches a leader as long as it answers and `go_on` returns true. An error if it refuses this coordinator.
+pub(super) fn watch(
+    (leader, entry): (Leader, &Entry),
+    security: &Security,
+    members: &Members,
+    go_on: &dyn Fn() -> bool,
+) -> Result<Seen> {
+    loop {
+        if attend((leader, entry), security, go_on)? == Seen::Alive {
+            return Ok(Seen::Alive);
+        }
+        // The link to the leader may be cut, while its workers hear it. Their heartbeats say so a moment later.
+        for _ in 0..4 {
+            std::thread::park_timeout(PATIENCE / 8);
+            if members.leader() != Some(leader) {
+                return Ok(Seen::Gone);
+            }
+        }
+    }
+}
+
+/// Connects to a leader, and listens to it.
+fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn() -> bool) -> Result<Seen> {
+    let (sender, events) = channel();
+    let on_event = move |event: Event<FromCluster>| {
+        // Nobody listens any more.
+        let _ = sender.send(event);
+    };
+    let connection = match connect(entry.address, security, CONNECT, on_event) {
+        Ok(connection) => connection,
+        Err(error) if error.kind() == ErrorKind::Outside => return Ok(Seen::Gone),
+        Err(error) => return Err(error),
+    };
+    connection.send(&FromProcess::StandsBy {
+        version: MESSAGES_VERSION,
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+    });
+    while go_on() {
+        match events.recv_timeout(PATIENCE) {
+            Ok(Event::Message(FromCluster::Leads { leader: Some(other) })) if other >= leader => {}
+            Ok(Event::Message(FromCluster::Refused { why })) => {
+                return Err(Error::outside(why).at(format!("the coordinator at {}", entry.address)));
+            }
+            Ok(Event::Message(FromCluster::Leads { .. }) | Event::Closed(_)) | Err(_) => return Ok(Seen::Gone),
+            Ok(Event::Message(_)) => {}
+        }
+    }
+    Ok(Seen::Alive)
+}
