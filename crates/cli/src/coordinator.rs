@@ -6,11 +6,12 @@ use std::time::Duration;
 use anabranch_model::{Error, Result};
 use anabranch_server::Engine;
 use anabranch_server::cluster::{Coordinator, CoordinatorOptions, TOKEN};
+use anabranch_server::control::Security;
 use anabranch_server::http::{Listen, Listener};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments;
-use crate::client::token;
+use crate::client::{file, token};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -40,7 +41,8 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
         let _ = Console::error().line(line);
     });
     let store = arguments.store.clone();
-    let options = CoordinatorOptions { store, listen, token: token.into_bytes(), log };
+    let security = security(arguments, token).map_err(wrong)?;
+    let options = CoordinatorOptions { store, listen, security, log };
     let coordinator = Coordinator::start(Engine::default(), options, listener).map_err(wrong)?;
     let mut progress = Console::error();
     let workers = coordinator.address().map_or_else(|| arguments.listen.clone(), |address| address.to_string());
@@ -51,6 +53,19 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
     progress.line("stopping all jobs at the end of an epoch; the next start resumes them; again to leave at once")?;
     coordinator.close(CLOSE);
     Ok(())
+}
+
+/// What protects the connections of workers.
+fn security(arguments: &arguments::Coordinator, token: String) -> Result<Security> {
+    let token = token.into_bytes();
+    match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => Ok(Security::TlsServer {
+            token,
+            certificate: file("--tls-cert", certificate)?,
+            key: file("--tls-key", key)?,
+        }),
+        _ => Ok(Security::Plain { token }),
+    }
 }
 
 fn secret(arguments: &arguments::Coordinator) -> Result<String> {

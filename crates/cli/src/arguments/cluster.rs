@@ -15,7 +15,7 @@ pub(crate) struct Coordinator {
     /// http(s)://HOST:PORT/BUCKET/PREFIX
     #[arg(long, value_name = "PLACE")]
     pub(crate) store: String,
-    /// Where workers connect
+    /// Where workers connect; an address that other machines can reach needs TLS
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8791")]
     pub(crate) listen: String,
     /// Where commands and browsers connect; an address that other machines can reach needs TLS
@@ -24,7 +24,7 @@ pub(crate) struct Coordinator {
     /// File with the token of workers and commands; else the environment has it (ANABRANCH_TOKEN)
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// File with the certificate for HTTP over TLS, in PEM
+    /// File with the coordinator's certificate, in PEM: with it, workers and commands connect over TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// File with the certificate's private key, in PEM

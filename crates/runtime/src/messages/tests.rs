@@ -34,20 +34,25 @@ fn to_worker() -> Vec<ToWorker> {
     let group = Group { first: Epoch(9), last: Epoch(12) };
     let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
     let peers = BTreeMap::from([(WorkerId(1), "127.0.0.1:7070".parse().expect("an address"))]);
+    let deploy = Deploy {
+        incarnation: ONE,
+        plan,
+        origin: Some("/savepoints/a".into()),
+        checkpoints: Some(DeployCheckpoints {
+            job: "ads-1".into(),
+            former: serde_json::from_str(r#"{"since":1,"names":["ads"]}"#).expect("names"),
+            progress_interval: Duration::from_secs(1),
+        }),
+        retries_opening: true,
+        placement: vec![(task(0), WorkerId(1))],
+        peers,
+        keys: BTreeMap::new(),
+    };
+    let key = serde_json::from_value(serde_json::Value::String("0123456789abcdef".repeat(4))).expect("a key");
+    let encrypted = Deploy { keys: BTreeMap::from([(WorkerId(1), key)]), ..deploy.clone() };
     vec![
-        ToWorker::Deploy(Box::new(Deploy {
-            incarnation: ONE,
-            plan,
-            origin: Some("/savepoints/a".into()),
-            checkpoints: Some(DeployCheckpoints {
-                job: "ads-1".into(),
-                former: serde_json::from_str(r#"{"since":1,"names":["ads"]}"#).expect("names"),
-                progress_interval: Duration::from_secs(1),
-            }),
-            retries_opening: true,
-            placement: vec![(task(0), WorkerId(1))],
-            peers,
-        })),
+        ToWorker::Deploy(Box::new(deploy)),
+        ToWorker::Deploy(Box::new(encrypted)),
         order(None),
         order(Some(Order::Start { tasks, from: Some(from) })),
         order(Some(Order::Grant { group, checkpoint: true, stop: false })),

@@ -15,6 +15,7 @@ use anabranch_state::Store;
 use super::members::Cluster;
 use super::record::{Record, Records, State};
 use super::submitted::Submitted;
+use crate::control::Security;
 use crate::http::{JobOrder, Jobs, Listener, Refusal, Running, ServedJob, Server, Worker};
 use crate::{Engine, Settings};
 
@@ -29,8 +30,8 @@ pub struct CoordinatorOptions {
     pub store: String,
     /// Where it listens for workers.
     pub listen: SocketAddr,
-    /// The secret of the cluster.
-    pub token: Vec<u8>,
+    /// The secret of the cluster, and the certificate that workers check.
+    pub security: Security,
     /// Gets a line for each job that starts or ends.
     pub log: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -58,11 +59,10 @@ struct Served(Arc<Shared>);
 impl Coordinator {
     /// Listens for workers, serves the API, and resumes the jobs that were running.
     pub fn start(engine: Engine, options: CoordinatorOptions, listener: Listener) -> Result<Coordinator> {
-        let CoordinatorOptions { store, listen, token, log } = options;
+        let CoordinatorOptions { store, listen, security, log } = options;
         let place = |error: Error| error.at(format!("option --store {store}"));
-        // Its tasks reach their peers at the address at which workers reach it.
-        let exchange = SocketAddr::new(listen.ip(), 0);
-        let mut cluster = Cluster::listen(listen, exchange, &token, Arc::clone(engine.clock()))
+        // No task runs in this process, so other workers need not reach it.
+        let mut cluster = Cluster::listen(listen, security, Arc::clone(engine.clock()))
             .map_err(|error| error.at(format!("option --listen {listen}")))?;
         cluster.keep_workers();
         let (records, known) = Store::open(&store, engine.access()).and_then(Records::open).map_err(place)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anabranch_model::Nanos;
 use anabranch_protocol::membership::WorkerId;
 use anabranch_runtime::messages::{FromWorker, ToWorker};
+use anabranch_runtime::network::PublicKey;
 use serde::{Deserialize, Serialize};
 
 /// From a worker's process.
@@ -30,8 +31,11 @@ pub(super) enum FromProcess {
     },
     /// The process listens to other workers here: tasks can be placed at it.
     Ready {
-        /// Where.
+        /// Where: the address that the others reach.
         exchange: SocketAddr,
+        /// The key that it proves there. `None`: connections to it are not encrypted, so only processes of its machine reach it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<PublicKey>,
         /// When this was sent, by the clock of the process.
         sent: Nanos,
     },
@@ -71,6 +75,8 @@ pub(super) enum FromCluster {
         /// The message.
         message: ToWorker,
     },
+    /// A heartbeat of the worker has arrived.
+    Beat,
     /// A job is over.
     Forget {
         /// Its number.
