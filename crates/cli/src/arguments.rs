@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -127,9 +127,9 @@ const MAX_WORKERS: i64 = 256;
 
 #[derive(Debug, Args)]
 pub(crate) struct Worker {
-    /// Where the coordinator listens: HOST:PORT
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) coordinator: String,
+    /// Where the coordinator listens: HOST:PORT; several with commas between, of which one leads and the others stand by
+    #[arg(long = "coordinator", value_name = "HOST:PORT[,HOST:PORT]", value_delimiter = ',', required = true)]
+    pub(crate) coordinators: Vec<String>,
     /// How many tasks of one stage the worker may have; one per core unless given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) slots: Option<u32>,
@@ -139,9 +139,17 @@ pub(crate) struct Worker {
     /// What distinguishes the worker, such as zone=a; may be repeated
     #[arg(long = "label", value_name = "LABEL")]
     pub(crate) labels: Vec<String>,
-    /// The address of this machine at which other workers reach it
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
-    pub(crate) listen: IpAddr,
+    /// The address of this machine at which other workers reach it, ADDRESS or ADDRESS:PORT; the one at which it reaches the
+    /// coordinator unless given. Only what a loopback address gets is not encrypted
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The address that other workers are told, if they reach it at another one: ADDRESS or ADDRESS:PORT
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) advertise: Option<SocketAddr>,
+    /// File with the certificates that the coordinator's certificate is checked with, in PEM; a coordinator at another machine
+    /// needs it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
     /// File with the coordinator's token; else the environment has it (ANABRANCH_TOKEN)
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
@@ -228,6 +236,14 @@ pub(crate) struct TableOptions {
     /// Option of a table; overrides its WITH clause; may be repeated
     #[arg(long = "option", value_name = "TABLE.OPTION=VALUE", value_parser = table_option)]
     pub(crate) options: Vec<TableOption>,
+}
+
+/// An address, with port 0 unless it has one.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let without_port = || text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 0));
+    text.parse()
+        .or_else(|_| without_port())
+        .map_err(|_| "give an address such as 10.0.0.2, [fd00::2]:8792 or 0.0.0.0:8792".into())
 }
 
 /// `name=value`.
@@ -320,6 +336,21 @@ mod tests {
             "anabranch fly",
         ] {
             assert!(Arguments::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        for (given, expected) in [
+            ("10.0.0.2", "10.0.0.2:0"),
+            ("0.0.0.0:8792", "0.0.0.0:8792"),
+            ("::1", "[::1]:0"),
+            ("[fd00::2]:7", "[fd00::2]:7"),
+        ] {
+            assert_eq!(address(given).map(|address| address.to_string()), Ok(expected.to_owned()));
+        }
+        for wrong in ["", "host", "host:7", "10.0.0.2:", "10.0.0.2:70000", "[::1]"] {
+            assert!(address(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -16,17 +16,24 @@ const WAIT: Duration = Duration::from_secs(60);
 /// A client of the coordinator that a command line names.
 pub(crate) fn client(given: &arguments::Client) -> Result<Client> {
     let token = token(given.token_file.as_deref())?;
-    Ok(Client { url: given.url(), token, authority: given.tls_ca.clone(), wait: WAIT })
+    Ok(Client { urls: given.urls(), token, authority: given.tls_ca.clone(), wait: WAIT })
 }
 
 /// The secret of the cluster, if it is given.
-pub(crate) fn token(file: Option<&Path>) -> Result<Option<String>> {
-    let Some(path) = file else { return Ok(std::env::var(TOKEN).ok().filter(|token| !token.trim().is_empty())) };
-    let text = std::fs::read_to_string(path).map_err(|error| {
+pub(crate) fn token(token_file: Option<&Path>) -> Result<Option<String>> {
+    let text = match token_file {
+        Some(path) => String::from_utf8_lossy(&file("--token-file", path)?).into_owned(),
+        None => std::env::var(TOKEN).unwrap_or_default(),
+    };
+    Ok(Some(text.trim().to_owned()).filter(|token| token_file.is_some() || !token.is_empty()))
+}
+
+/// The file that an option names.
+pub(crate) fn file(option: &str, path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| {
         let error = Error::user(format!("cannot read this file: {error}"));
-        error.at(format!("option --token-file {}", path.display())).remedy("give a file that this process may read")
-    })?;
-    Ok(Some(text.trim().to_owned()))
+        error.at(format!("option {option} {}", path.display())).remedy("give a file that this process may read")
+    })
 }
 
 /// The path of a job.

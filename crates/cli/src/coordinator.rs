@@ -6,11 +6,12 @@ use std::time::Duration;
 use anabranch_model::{Error, Result};
 use anabranch_server::Engine;
 use anabranch_server::cluster::{Coordinator, CoordinatorOptions, TOKEN};
+use anabranch_server::control::Security;
 use anabranch_server::http::{Listen, Listener};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::arguments;
-use crate::client::token;
+use crate::client::{file, token};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::signals::Signals;
@@ -24,7 +25,7 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Failure> {
     let wrong = |error: Error| Failure::planning(&error, "");
     let token = secret(arguments).map_err(wrong)?;
-    let listen = address(&arguments.listen).map_err(wrong)?;
+    let listen = address("--listen", &arguments.listen).map_err(wrong)?;
     let http = Listen {
         address: arguments.http.clone(),
         token: Some(token.clone()),
@@ -40,7 +41,11 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
         let _ = Console::error().line(line);
     });
     let store = arguments.store.clone();
-    let options = CoordinatorOptions { store, listen, token: token.into_bytes(), log };
+    let security = security(arguments, token).map_err(wrong)?;
+    let advertise =
+        arguments.advertise.as_deref().map(|text| address("--advertise", text)).transpose().map_err(wrong)?;
+    let authority = arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose().map_err(wrong)?;
+    let options = CoordinatorOptions { store, listen, advertise, security, authority, log };
     let coordinator = Coordinator::start(Engine::default(), options, listener).map_err(wrong)?;
     let mut progress = Console::error();
     let workers = coordinator.address().map_or_else(|| arguments.listen.clone(), |address| address.to_string());
@@ -48,9 +53,25 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
     while !signals.stop_asked() {
         signals.wait(LOOK);
     }
-    progress.line("stopping all jobs at the end of an epoch; the next start resumes them; again to leave at once")?;
+    progress.line(match coordinator.has_standby() {
+        true => "leaving the jobs to the coordinator that stands by",
+        false => "stopping all jobs at the end of an epoch; the next start resumes them; again to leave at once",
+    })?;
     coordinator.close(CLOSE);
     Ok(())
+}
+
+/// What protects the connections of workers.
+fn security(arguments: &arguments::Coordinator, token: String) -> Result<Security> {
+    let token = token.into_bytes();
+    match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => Ok(Security::TlsServer {
+            token,
+            certificate: file("--tls-cert", certificate)?,
+            key: file("--tls-key", key)?,
+        }),
+        _ => Ok(Security::Plain { token }),
+    }
 }
 
 fn secret(arguments: &arguments::Coordinator) -> Result<String> {
@@ -61,10 +82,10 @@ fn secret(arguments: &arguments::Coordinator) -> Result<String> {
     })
 }
 
-fn address(text: &str) -> Result<SocketAddr> {
+fn address(option: &str, text: &str) -> Result<SocketAddr> {
     let wrong = |why: &str| {
-        let error = Error::user(format!("this is not an address to listen at: {why}"));
-        error.at(format!("option --listen {text}")).remedy("give HOST:PORT, such as 127.0.0.1:8791; port 0 takes any")
+        let error = Error::user(format!("this is not an address: {why}"));
+        error.at(format!("option {option} {text}")).remedy("give HOST:PORT, such as 127.0.0.1:8791; port 0 takes any")
     };
     let mut addresses = text.to_socket_addrs().map_err(|error| wrong(&error.to_string()))?;
     addresses.next().ok_or_else(|| wrong("it has no address"))

@@ -1,13 +1,13 @@
 //! `anabranch worker`: a process that runs tasks for a coordinator in another one.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 
 use anabranch_model::{Error, Result};
 use anabranch_server::Engine;
 use anabranch_server::cluster::{TOKEN, WorkerOptions, run_worker};
 
 use crate::arguments::Worker;
-use crate::client::token;
+use crate::client::{file, token};
 use crate::console::Console;
 use crate::failure::Failure;
 
@@ -15,12 +15,14 @@ use crate::failure::Failure;
 pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
     let wrong = |error: Error| Failure::planning(&error, "");
     let options = WorkerOptions {
-        coordinator: address(&arguments.coordinator).map_err(wrong)?,
+        coordinators: arguments.coordinators.iter().map(|text| checked(text)).collect::<Result<_>>().map_err(wrong)?,
         token: secret(arguments).map_err(wrong)?,
+        authority: arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose().map_err(wrong)?,
         name: arguments.name.clone().unwrap_or_else(host_name),
         slots: arguments.slots.unwrap_or_else(cores),
         labels: arguments.labels.clone(),
         listen: arguments.listen,
+        advertise: arguments.advertise.map(usable).transpose().map_err(wrong)?,
         once: arguments.once,
     };
     let mut progress = Console::error();
@@ -31,12 +33,24 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
     run_worker(&Engine::default(), &options, notify).map_err(Failure::from)
 }
 
-fn address(text: &str) -> Result<SocketAddr> {
-    let found = text.to_socket_addrs().map(|mut addresses| addresses.next());
-    let wrong = |why: String| {
-        Error::user(why).at(format!("--coordinator {text}")).remedy("give HOST:PORT, as the coordinator prints it")
-    };
-    found.map_err(|error| wrong(error.to_string()))?.ok_or_else(|| wrong("it has no address".into()))
+/// `HOST:PORT`.
+fn checked(text: &str) -> Result<String> {
+    let parts = text.rsplit_once(':').filter(|(host, _)| !host.is_empty() && !host.contains('/'));
+    let port = parts.and_then(|(_, port)| port.parse::<u16>().ok()).filter(|port| *port > 0);
+    port.map(|_| text.to_owned()).ok_or_else(|| {
+        let error = Error::user("this is not the place of a coordinator").at(format!("option --coordinator {text}"));
+        error.remedy("give HOST:PORT, as the coordinator prints it for workers")
+    })
+}
+
+/// An address that others can connect to.
+fn usable(address: SocketAddr) -> Result<SocketAddr> {
+    match address.ip().is_unspecified() {
+        false => Ok(address),
+        true => Err(Error::user("other workers cannot connect to this address")
+            .at(format!("option --advertise {}", address.ip()))
+            .remedy("give an address of this machine that they reach")),
+    }
 }
 
 /// The secret of the cluster.

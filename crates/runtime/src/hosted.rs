@@ -177,7 +177,8 @@ impl Host {
 
     /// What tasks are started with, and why they cannot be.
     fn deployment(&self, deploy: Deploy) -> (Deployment, Option<Error>) {
-        let Deploy { plan, origin, checkpoints, retries_opening, placement, peers, .. } = deploy;
+        let peers = deploy.peers();
+        let Deploy { plan, origin, checkpoints, retries_opening, placement, .. } = deploy;
         let mut refused = None;
         let checkpoints = checkpoints.and_then(|of| {
             let DeployCheckpoints { job, former, progress_interval } = of;

@@ -256,7 +256,7 @@ pub(crate) fn prepare(
     let (mut remotes, mut network) = (None, None);
     if let Some(Workers { job, endpoint, awaited, register, .. }) = workers {
         let here = stages_here(&deployment.plan, connectors)?;
-        remotes = Some(Remotes::new(Arc::clone(&deployment.plan), endpoint.address(), here, awaited));
+        remotes = Some(Remotes::new(Arc::clone(&deployment.plan), endpoint.peer(), here, awaited));
         network = Some((endpoint, job));
         register(handle.clone());
     }

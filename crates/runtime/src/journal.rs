@@ -423,6 +423,7 @@ mod tests {
         assert_eq!(asked.answer().expect("read"), None);
         let mut next = Journal::new(store, "ads".into(), &plan);
         next.entries(&mut BTreeMap::new()).expect("read");
+        assert!(next.look_for_requests(Nanos(20_000_000_000)));
         next.ended();
         assert_eq!(asked.answer().expect("read"), Some(Said::Ended));
     }

@@ -15,6 +15,7 @@ use anabranch_state::TaskState;
 use serde::{Deserialize, Serialize};
 
 use crate::durable::FormerNames;
+use crate::network::{Peer, PublicKey};
 
 /// Version of these messages. Processes with another one refuse each other.
 pub const MESSAGES_VERSION: u32 = 1;
@@ -66,6 +67,19 @@ pub struct Deploy {
     pub placement: Vec<(TaskId, WorkerId)>,
     /// Where the workers listen to each other.
     pub peers: BTreeMap<WorkerId, SocketAddr>,
+    /// The keys of those whose connections are encrypted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys: BTreeMap<WorkerId, PublicKey>,
+}
+
+impl Deploy {
+    /// Where the workers listen to each other, and the keys that they prove.
+    pub(crate) fn peers(&self) -> BTreeMap<WorkerId, Peer> {
+        let peer = |(worker, address): (&WorkerId, &SocketAddr)| {
+            (*worker, Peer { address: *address, key: self.keys.get(worker).copied() })
+        };
+        self.peers.iter().map(peer).collect()
+    }
 }
 
 /// What a worker must know of a job that takes checkpoints.

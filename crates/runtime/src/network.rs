@@ -5,6 +5,9 @@
 //! `frame` and `arrays` have the format of what is sent, `credit` has the limits of what may be sent, `hello` opens a
 //! connection. Tasks and threads meet in `outbox` at the sender and in `returns` at the receiver.
 //!
+//! Between machines the bytes are encrypted: `keys` has whom a worker trusts, `session` the state of TLS that both threads
+//! share, and `wire` what is above it, the bytes of a connection, encrypted or not.
+//!
 //! Everything that a peer sends is checked before it is used. Whatever is wrong ends the connection, and the error names
 //! the peer. For the frame that is read, a peer makes this process allocate at most [`FRAME_BYTES_MAX`] and some MiB that
 //! describe its buffers. Of frames that its tasks have not taken, each channel holds at most its limit, or half of it and
@@ -13,26 +16,34 @@
 mod arrays;
 mod connection;
 mod credit;
+mod deadline;
 mod endpoint;
 mod frame;
 mod hello;
 mod incoming;
+mod keys;
 mod links;
 mod outbox;
 mod outgoing;
 mod pool;
 mod returns;
+mod session;
+mod wire;
 
 pub use anabranch_protocol::membership::WorkerId;
 pub use connection::Patience;
+pub use deadline::{Deadline, Limited};
 pub(crate) use endpoint::Registration;
-pub use endpoint::{Endpoint, end_accepting};
+pub use endpoint::{Endpoint, end_accepting, is_loopback};
 pub use frame::{Encoded, FRAME_BYTES_MAX, Frame, HEADER_BYTES, decode, encode};
 pub use hello::{Greeting, Hello};
 pub use incoming::{Deliver, Incoming, IncomingChannel};
+pub use keys::{Keys, Peer, PublicKey};
 pub(crate) use links::{Expected, Links};
 pub use outgoing::{Outgoing, OutgoingChannel};
 pub use returns::{Permit, Question};
+pub use session::{Session, Undecrypted, is_tls};
+pub use wire::Wire;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
 //! Workers in other processes as the coordinator of one job sees them: where its tasks are placed, and what it sends there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
@@ -13,6 +12,7 @@ use anabranch_state::TaskState;
 
 use crate::coordinator::HERE;
 use crate::messages::{Deploy, DeployCheckpoints, ToWorker};
+use crate::network::Peer;
 use crate::worker::WorkerShell;
 
 /// Sends messages of one job to a worker in another process, in their order. It never waits. A worker refuses messages of an older
@@ -30,7 +30,7 @@ pub struct RemoteWorker {
     /// The process and its slots.
     pub member: Member,
     /// Where it listens to other workers.
-    pub exchange: SocketAddr,
+    pub exchange: Peer,
     /// When it sent its newest heartbeat, by its clock.
     pub heard: Nanos,
     /// Sends to it.
@@ -41,7 +41,7 @@ pub struct RemoteWorker {
 pub(crate) struct Remotes {
     plan: Arc<Plan>,
     /// Where the worker in this process listens to others.
-    exchange: SocketAddr,
+    exchange: Peer,
     /// Stages whose tables are only in this process.
     here: BTreeSet<StageId>,
     workers: BTreeMap<Process, RemoteWorker>,
@@ -59,7 +59,7 @@ pub(crate) struct Remotes {
 
 impl Remotes {
     /// No worker has joined yet, and so many are awaited. `here` are the stages that must run in this process.
-    pub(crate) fn new(plan: Arc<Plan>, exchange: SocketAddr, here: BTreeSet<StageId>, awaited: usize) -> Remotes {
+    pub(crate) fn new(plan: Arc<Plan>, exchange: Peer, here: BTreeSet<StageId>, awaited: usize) -> Remotes {
         Remotes {
             plan,
             exchange,
@@ -146,7 +146,7 @@ impl Remotes {
             true => Some((HERE.worker, self.exchange)),
             false => self.workers.get(process).map(|worker| (process.worker, worker.exchange)),
         };
-        let peers: BTreeMap<WorkerId, SocketAddr> = used.iter().filter_map(address).collect();
+        let peers: BTreeMap<WorkerId, Peer> = used.iter().filter_map(address).collect();
         let placement: BTreeMap<TaskId, WorkerId> =
             placement.iter().map(|(task, process)| (*task, process.worker)).collect();
         let mut deployment = here.deployment().clone();
@@ -164,7 +164,8 @@ impl Remotes {
             checkpoints,
             retries_opening: deployment.retries_opening,
             placement: placement.into_iter().collect(),
-            peers,
+            peers: peers.iter().map(|(worker, peer)| (*worker, peer.address)).collect(),
+            keys: peers.iter().filter_map(|(worker, peer)| Some((*worker, peer.key?))).collect(),
         };
         for worker in used.iter().filter_map(|process| self.workers.get(process)) {
             worker.link.send(self.term, ToWorker::Deploy(Box::new(deploy.clone())));

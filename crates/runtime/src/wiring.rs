@@ -5,7 +5,6 @@
 //! placement.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anabranch_dataflow::{Exchange, ExchangeKind, Plan, Port};
@@ -15,7 +14,7 @@ use crate::assembly::tasks_of;
 use crate::exchange::{ChannelSender, LocalChannel};
 use crate::inbox::Inbox;
 use crate::network::{
-    Deliver, Endpoint, Expected, Hello, IncomingChannel, Links, OutgoingChannel, Permit, Question, Registration,
+    Deliver, Endpoint, Expected, Hello, IncomingChannel, Links, OutgoingChannel, Peer, Permit, Question, Registration,
     WorkerId,
 };
 
@@ -67,7 +66,7 @@ impl Wiring {
         plan: &Plan,
         (job, incarnation): (u64, Incarnation),
         placement: &BTreeMap<TaskId, WorkerId>,
-        peers: &BTreeMap<WorkerId, SocketAddr>,
+        peers: &BTreeMap<WorkerId, Peer>,
         endpoint: &Endpoint,
     ) -> Result<Wiring> {
         let me = endpoint.worker();
@@ -90,9 +89,10 @@ impl Wiring {
         let wiring = Wiring { entries, remote, links: Some((Arc::clone(&links), registration)) };
         let deadline = endpoint.clock().now().plus(endpoint.patience().connect_max);
         for hello in &hellos {
-            let address = peers.get(&hello.to);
-            let address = address.ok_or_else(|| Error::internal(format!("the address of {} is unknown", hello.to)))?;
-            links.connect(hello, *address, endpoint.token(), deadline)?;
+            let peer = peers.get(&hello.to);
+            let peer = peer.ok_or_else(|| Error::internal(format!("the address of {} is unknown", hello.to)))?;
+            endpoint.check(peer).map_err(|error| error.at(hello.to.to_string()))?;
+            links.connect(hello, peer, endpoint.token(), deadline)?;
         }
         links.wait(deadline)?;
         Ok(wiring)

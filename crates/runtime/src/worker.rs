@@ -4,7 +4,6 @@
 //! values that it hands over.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -24,7 +23,7 @@ use crate::durable::FormerNames;
 use crate::job::Hosted;
 use crate::job_state::JobState;
 use crate::messages::{FromWorker, Summary, fingerprint};
-use crate::network::Endpoint;
+use crate::network::{Endpoint, Peer};
 use crate::origin::Origin;
 use crate::recorder::Recorder;
 use crate::running::{Drive, Running, no_thread};
@@ -76,7 +75,7 @@ pub(crate) struct Deployment {
     pub(crate) retries_opening: bool,
     /// Which worker has which task, and where the workers listen. Empty: all tasks are here.
     pub(crate) placement: BTreeMap<TaskId, WorkerId>,
-    pub(crate) peers: BTreeMap<WorkerId, SocketAddr>,
+    pub(crate) peers: BTreeMap<WorkerId, Peer>,
 }
 
 /// What a worker must know of a job that takes checkpoints.

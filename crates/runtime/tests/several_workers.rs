@@ -12,8 +12,9 @@ use anabranch_dataflow::{ExchangeKind, JobOptions, OnMalformed, Plan};
 use anabranch_model::{Clock, Error, Nanos, Result, Rng, SystemClock};
 use anabranch_operators::Connectors;
 use anabranch_protocol::membership::{Member, Process, WorkerId};
+use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{FromWorker, ToWorker};
-use anabranch_runtime::network::Endpoint;
+use anabranch_runtime::network::{Endpoint, Keys};
 use anabranch_runtime::{HostedJob, Job, JobHandle, Link, Origin, Premises, RemoteWorker, Workers};
 use anabranch_state::Store;
 use serde::Serialize;
@@ -47,32 +48,38 @@ impl Premises for Up {
         assert_eq!(job, JOB);
         self.0.from_worker(self.1, written(&message));
     }
+
+    fn hosts(&self, _job: u64, _hosted: Option<anabranch_runtime::Hosted>) {}
 }
 
 struct Down(Arc<HostedJob>);
 
 impl Link for Down {
-    fn send(&self, message: ToWorker) {
+    fn send(&self, _term: Term, message: ToWorker) {
         self.0.send(written(&message));
     }
+
+    fn forget(&self, _term: Term) {}
 }
 
 type Hosted = Arc<Mutex<BTreeMap<Process, Arc<HostedJob>>>>;
 
 /// Starts a job at this number of workers with so many slots each.
-fn start(tables: &Tables, plan: &Plan, workers: u32, slots: u32, hosted: &Hosted) -> Result<Job> {
+fn start(tables: &Tables, plan: &Plan, workers: u32, slots: u32, is_encrypted: bool, hosted: &Hosted) -> Result<Job> {
     let mut connectors = Connectors::default();
     connectors.register("log", Arc::new(tables.clone()));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let endpoint = |worker| {
-        Arc::new(Endpoint::listen(anywhere(), WorkerId(worker), b"secret", Arc::clone(&clock)).expect("a port"))
+        let keys = is_encrypted.then(|| Keys::generate().expect("keys"));
+        let endpoint = Endpoint::listen(anywhere(), WorkerId(worker), (b"secret", keys), Arc::clone(&clock));
+        Arc::new(endpoint.expect("a port"))
     };
     let endpoints: Vec<_> = (1..=workers).map(endpoint).collect();
     let (all, here) = (connectors.clone(), Arc::clone(hosted));
     let register = move |handle: JobHandle| {
         for endpoint in endpoints {
             let process = Process { worker: endpoint.worker(), life: 1 };
-            let (up, exchange) = (Arc::new(Up(handle.clone(), process)), endpoint.address());
+            let (up, exchange) = (Arc::new(Up(handle.clone(), process)), endpoint.peer());
             let job = HostedJob::start(JOB, Duration::MAX, all.clone(), endpoint, up).expect("a thread");
             let job = Arc::new(job);
             here.lock().expect("lock").insert(process, Arc::clone(&job));
@@ -80,7 +87,14 @@ fn start(tables: &Tables, plan: &Plan, workers: u32, slots: u32, hosted: &Hosted
             handle.joined(RemoteWorker { member, exchange, heard: Nanos(0), link: Arc::new(Down(job)) });
         }
     };
-    let workers = Workers { job: JOB, endpoint: endpoint(0), awaited: 1, register: Box::new(register) };
+    let workers = Workers {
+        job: JOB,
+        endpoint: endpoint(0),
+        awaited: 1,
+        hosted: Box::new(Vec::new),
+        patience: Duration::ZERO,
+        register: Box::new(register),
+    };
     Job::start_at(plan, &connectors, Arc::clone(&clock), None, None, Some(workers))
 }
 
@@ -114,7 +128,7 @@ fn tasks_of_several_workers_give_the_rows_of_one() {
         let workers = 1 + rng.below(3) as u32;
         let slots = sources.max(sinks).div_ceil(workers);
         let hosted = Hosted::default();
-        let job = start(&tables, &plan, workers, slots, &hosted).expect("the job starts");
+        let job = start(&tables, &plan, workers, slots, seed % 2 == 0, &hosted).expect("the job starts");
         assert!(job.handle().wait_timeout(LIMIT), "seed {seed}: the job hangs");
         job.wait().expect("the job ends");
         let log = tables.log.lock().expect("no panic");
@@ -132,7 +146,7 @@ fn a_job_waits_for_workers_and_fails_when_it_loses_one_that_it_cannot_do_without
     let tables = Tables::new(1, None);
     let plan = plan(2, ExchangeKind::Rebalance, 2, JobOptions::default(), OnMalformed::Fail);
     let hosted = Hosted::default();
-    let job = start(&tables, &plan, 2, 1, &hosted).expect("the job starts");
+    let job = start(&tables, &plan, 2, 1, false, &hosted).expect("the job starts");
     let handle = job.handle();
     let lost = Process { worker: WorkerId(2), life: 1 };
     // Its tasks end with its process.

@@ -10,6 +10,7 @@ mod local;
 mod members;
 mod messages;
 mod record;
+mod role;
 mod submitted;
 mod worker;
 

@@ -19,7 +19,8 @@
 //! oldest is dropped for a new one. None may take longer than five seconds.
 //!
 //! **Only a loopback address may do without TLS.** Any other address needs TLS and a token of at least 16 bytes, at both
-//! ends. The client checks the listener's certificate, which must name the IP address. The listener checks the token.
+//! ends. The client checks the listener's certificate, which must have the name or the address by which the client knows it.
+//! The listener checks the token.
 //!
 //! Formats are in `hello` and `frame`. Tests freeze both.
 

@@ -15,29 +15,35 @@ pub(crate) struct Coordinator {
     /// http(s)://HOST:PORT/BUCKET/PREFIX
     #[arg(long, value_name = "PLACE")]
     pub(crate) store: String,
-    /// Where workers connect
+    /// Where workers connect; an address that other machines can reach needs TLS
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8791")]
     pub(crate) listen: String,
+    /// The address that workers and other coordinators reach, if that is another one: HOST:PORT
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) advertise: Option<String>,
     /// Where commands and browsers connect; an address that other machines can reach needs TLS
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:8790")]
     pub(crate) http: String,
     /// File with the token of workers and commands; else the environment has it (ANABRANCH_TOKEN)
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// File with the certificate for HTTP over TLS, in PEM
+    /// File with the coordinator's certificate, in PEM: with it, workers and commands connect over TLS
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
     /// File with the certificate's private key, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// File with the certificates that another coordinator's certificate is checked with, in PEM; this one's own unless given
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_ca: Option<PathBuf>,
 }
 
 /// The coordinator of a command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Client {
-    /// Where a coordinator answers: http://HOST:PORT; else the environment has it (ANABRANCH_COORDINATOR), else
-    /// http://127.0.0.1:8790
-    #[arg(long, value_name = "URL")]
+    /// Where coordinators answer: http://HOST:PORT, several with commas between; else the environment has it
+    /// (ANABRANCH_COORDINATOR), else http://127.0.0.1:8790
+    #[arg(long, value_name = "URL[,URL]")]
     coordinator: Option<String>,
     /// File with the coordinator's token; else the environment has it (ANABRANCH_TOKEN)
     #[arg(long, value_name = "FILE")]
@@ -48,10 +54,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Where the coordinator answers.
-    pub(crate) fn url(&self) -> String {
+    /// Where the coordinators answer.
+    pub(crate) fn urls(&self) -> Vec<String> {
         let from_environment = || std::env::var("ANABRANCH_COORDINATOR").ok().filter(|url| !url.is_empty());
-        self.coordinator.clone().or_else(from_environment).unwrap_or_else(|| COORDINATOR.to_owned())
+        let given = self.coordinator.clone().or_else(from_environment).unwrap_or_else(|| COORDINATOR.to_owned());
+        given.split(',').map(|url| url.trim().to_owned()).collect()
     }
 }
 

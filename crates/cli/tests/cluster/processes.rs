@@ -63,11 +63,16 @@ impl Drop for Process {
 
 pub(crate) struct Cluster {
     store: PathBuf,
+    coordinators: Vec<Coordinator>,
+    workers: Vec<Process>,
+}
+
+/// A coordinator of a cluster; the process may be gone.
+struct Coordinator {
     listen: u16,
     http: u16,
-    coordinator: Option<Process>,
-    said: Vec<String>,
-    workers: Vec<Process>,
+    process: Option<(Process, Receiver<String>)>,
+    said: std::cell::RefCell<Vec<String>>,
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
@@ -104,52 +109,80 @@ fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
 impl Cluster {
     /// A coordinator without workers.
     pub(crate) fn start(folder: &Path) -> Cluster {
-        let (listen, http) = (Free::port(), Free::port());
-        let (store, said, workers) = (folder.join("store"), Vec::new(), Vec::new());
-        let mut cluster = Cluster { store, listen, http, coordinator: None, said, workers };
-        cluster.start_coordinator();
+        Cluster::of(folder, 1)
+    }
+
+    /// So many coordinators, without workers. The first one leads.
+    pub(crate) fn of(folder: &Path, coordinators: usize) -> Cluster {
+        let coordinator = || Coordinator {
+            listen: Free::port(),
+            http: Free::port(),
+            process: None,
+            said: std::cell::RefCell::default(),
+        };
+        let all = (0..coordinators).map(|_| coordinator()).collect();
+        let mut cluster = Cluster { store: folder.join("store"), coordinators: all, workers: Vec::new() };
+        (0..coordinators).for_each(|which| cluster.start_coordinator(which));
         cluster
     }
 
+    fn addresses(&self, port: impl Fn(&Coordinator) -> String) -> String {
+        self.coordinators.iter().map(port).collect::<Vec<_>>().join(",")
+    }
+
+    /// Where workers connect.
     pub(crate) fn listen(&self) -> String {
-        format!("127.0.0.1:{}", self.listen)
+        self.addresses(|of| format!("127.0.0.1:{}", of.listen))
     }
 
+    /// Where commands connect.
     pub(crate) fn http(&self) -> String {
-        format!("127.0.0.1:{}", self.http)
+        self.addresses(|of| format!("http://127.0.0.1:{}", of.http))
     }
 
-    /// What the coordinator has said before it was ready.
-    pub(crate) fn said(&self) -> &[String] {
-        &self.said
+    /// Whether a coordinator has said this since its last start.
+    pub(crate) fn has_said(&self, which: usize, what: &str) -> bool {
+        let of = &self.coordinators[which];
+        let mut said = of.said.borrow_mut();
+        said.extend(of.process.iter().flat_map(|(_, lines)| lines.try_iter()));
+        said.iter().any(|line| line.contains(what))
     }
 
-    pub(crate) fn start_coordinator(&mut self) {
+    /// Starts a coordinator, and waits until it leads or stands by.
+    pub(crate) fn start_coordinator(&mut self, which: usize) {
         let store = self.store.to_str().expect("text").to_owned();
-        let mut command =
-            anabranch(&["coordinator", "--store", &store, "--listen", &self.listen(), "--http", &self.http()]);
-        let mut child = command.spawn().expect("starts");
+        let of = &mut self.coordinators[which];
+        let (listen, http) = (format!("127.0.0.1:{}", of.listen), format!("127.0.0.1:{}", of.http));
+        let mut child = anabranch(&["coordinator", "--store", &store, "--listen", &listen, "--http", &http])
+            .spawn()
+            .expect("starts");
         let stderr = lines(child.stderr.take().expect("piped"));
-        self.coordinator = Some(Process(child));
-        self.said.clear();
+        let mut said = Vec::new();
         loop {
-            let line = stderr.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("no coordinator: {:?}", self.said));
-            self.said.push(line.clone());
+            let line = stderr.recv_timeout(LIMIT).unwrap_or_else(|_| panic!("no coordinator: {said:?}"));
+            said.push(line.clone());
             if line.starts_with("workers connect to") {
-                return;
+                break;
             }
         }
+        (of.process, of.said) = (Some((Process(child), stderr)), said.into());
     }
 
-    pub(crate) fn kill_coordinator(&mut self) {
-        self.coordinator = None;
+    pub(crate) fn kill_coordinator(&mut self, which: usize) {
+        self.coordinators[which].process = None;
     }
 
-    /// Ends the coordinator in order.
-    pub(crate) fn stop_coordinator(&mut self) {
-        let mut process = self.coordinator.take().expect("it runs");
-        let sent = Command::new("kill").args(["-s", "TERM", &process.0.id().to_string()]).status().expect("kill");
+    /// Sends a coordinator a signal.
+    pub(crate) fn signal(&self, which: usize, signal: &str) {
+        let (process, _) = self.coordinators[which].process.as_ref().expect("it runs");
+        let sent = Command::new("kill").args(["-s", signal, &process.0.id().to_string()]).status().expect("kill");
         assert!(sent.success());
+    }
+
+    /// Ends a coordinator in order.
+    pub(crate) fn stop_coordinator(&mut self, which: usize) {
+        self.signal(which, "TERM");
+        let (mut process, _lines) = self.coordinators[which].process.take().expect("it runs");
         let status = process.0.wait().expect("it ends");
         assert_eq!(status.code(), Some(0));
     }
@@ -166,10 +199,10 @@ impl Cluster {
         self.workers.clear();
     }
 
-    /// A command for this coordinator.
+    /// A command for these coordinators.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = anabranch(arguments);
-        command.env("ANABRANCH_COORDINATOR", format!("http://{}", self.http()));
+        command.env("ANABRANCH_COORDINATOR", self.http());
         command
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::JobOptions;
 use anabranch_model::{Group, KeyGroups, Nanos, PlanVersion, StageId};
-use anabranch_protocol::coordinator::{Checkpoint, Tasks};
+use anabranch_protocol::coordinator::{Checkpoint, Granted, Tasks};
 use anabranch_protocol::worker::{self, Fence, Order, Orders, Snapshots, Term};
 use serde::de::DeserializeOwned;
 
@@ -34,20 +34,25 @@ fn to_worker() -> Vec<ToWorker> {
     let group = Group { first: Epoch(9), last: Epoch(12) };
     let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
     let peers = BTreeMap::from([(WorkerId(1), "127.0.0.1:7070".parse().expect("an address"))]);
+    let deploy = Deploy {
+        incarnation: ONE,
+        plan,
+        origin: Some("/savepoints/a".into()),
+        checkpoints: Some(DeployCheckpoints {
+            job: "ads-1".into(),
+            former: serde_json::from_str(r#"{"since":1,"names":["ads"]}"#).expect("names"),
+            progress_interval: Duration::from_secs(1),
+        }),
+        retries_opening: true,
+        placement: vec![(task(0), WorkerId(1))],
+        peers,
+        keys: BTreeMap::new(),
+    };
+    let key = serde_json::from_value(serde_json::Value::String("0123456789abcdef".repeat(4))).expect("a key");
+    let encrypted = Deploy { keys: BTreeMap::from([(WorkerId(1), key)]), ..deploy.clone() };
     vec![
-        ToWorker::Deploy(Box::new(Deploy {
-            incarnation: ONE,
-            plan,
-            origin: Some("/savepoints/a".into()),
-            checkpoints: Some(DeployCheckpoints {
-                job: "ads-1".into(),
-                former: serde_json::from_str(r#"{"since":1,"names":["ads"]}"#).expect("names"),
-                progress_interval: Duration::from_secs(1),
-            }),
-            retries_opening: true,
-            placement: vec![(task(0), WorkerId(1))],
-            peers,
-        })),
+        ToWorker::Deploy(Box::new(deploy)),
+        ToWorker::Deploy(Box::new(encrypted)),
         order(None),
         order(Some(Order::Start { tasks, from: Some(from) })),
         order(Some(Order::Grant { group, checkpoint: true, stop: false })),
@@ -64,6 +69,8 @@ fn to_worker() -> Vec<ToWorker> {
 fn from_worker() -> Vec<FromWorker> {
     let fence = Fence { term: Term(1000), incarnation: ONE, version: PlanVersion(1) };
     let taken = Orders { granted: Epoch(4), epoch_done: Epoch(2), checkpoint_done: Epoch(1), none_done: false };
+    let granted =
+        Granted { group: Group { first: Epoch(2), last: Epoch(3) }, checkpoint: true, stop: false, aborted: true };
     let summary = worker::Summary {
         number: 3,
         taken,
@@ -75,7 +82,9 @@ fn from_worker() -> Vec<FromWorker> {
         sinks_finished: false,
         checkpoints: vec![Snapshots { epoch: Epoch(2), tasks: Some(vec![(task(0), state(0))]) }],
         last: vec![(task(1), Epoch(1), state(1))],
+        groups: vec![granted],
         dropped: false,
+        cancelled: true,
         failed: Some((task(1), true)),
         gone: false,
     };

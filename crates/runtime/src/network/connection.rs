@@ -1,7 +1,7 @@
 //! What both ends of a connection have in common: the socket, how it ends, and its two threads.
 
-use std::io::{ErrorKind, IoSlice, Read, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::io::Read;
+use std::net::Shutdown;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -13,6 +13,7 @@ use super::frame::HEADER_BYTES;
 use anabranch_protocol::membership::WorkerId;
 
 use super::hello::{broken, place_of};
+use super::wire::Wire;
 use crate::running::no_thread;
 
 /// How long workers wait for each other.
@@ -36,7 +37,7 @@ impl Default for Patience {
 /// The socket, the peer, and what ended the connection.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) stream: TcpStream,
+    pub(super) wire: Wire,
     place: String,
     end: Mutex<Option<End>>,
     /// This end sends nothing more.
@@ -51,13 +52,14 @@ enum End {
 }
 
 impl Link {
-    pub(super) fn new(stream: TcpStream, peer: WorkerId, patience: Patience) -> Result<Arc<Link>> {
-        let place = format!("{peer} at {}", place_of(&stream));
+    pub(super) fn new(wire: Wire, peer: WorkerId, patience: Patience) -> Result<Arc<Link>> {
+        let stream = &wire.stream;
+        let place = format!("{peer} at {}", place_of(stream));
         // Rows wait in exchanges already, as long as the user wants: not in the system too.
         let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(patience.silence_max)));
         set.map_err(|error| broken(&error).at(place.clone()))?;
         let (end, has_finished) = (Mutex::new(None), AtomicBool::new(false));
-        Ok(Arc::new(Link { stream, place, end, has_finished }))
+        Ok(Arc::new(Link { wire, place, end, has_finished }))
     }
 
     /// The first failure ends the connection for all threads. The later ones follow from it.
@@ -73,7 +75,7 @@ impl Link {
     fn set_end(&self, end: End) {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(end);
         // The socket may be closed already.
-        let _ = self.stream.shutdown(Shutdown::Both);
+        let _ = self.wire.stream.shutdown(Shutdown::Both);
     }
 
     /// How the connection ended.
@@ -120,20 +122,6 @@ impl Threads {
         let threads = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
-}
-
-/// Writes all slices.
-pub(super) fn write_all(mut stream: &TcpStream, mut slices: &mut [IoSlice<'_>]) -> Result<()> {
-    IoSlice::advance_slices(&mut slices, 0); // leaves out empty slices, which would look like a full socket
-    while !slices.is_empty() {
-        match stream.write_vectored(slices) {
-            Ok(0) => return Err(Error::outside("the connection takes no bytes")),
-            Ok(written) => IoSlice::advance_slices(&mut slices, written),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(broken(&error)),
-        }
-    }
-    Ok(())
 }
 
 /// Reads a header.

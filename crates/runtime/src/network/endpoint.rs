@@ -1,7 +1,7 @@
 //! Where a worker listens: connections of all its jobs come here and wait for their incarnations.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,13 +12,16 @@ use super::connection::Patience;
 use anabranch_protocol::membership::WorkerId;
 
 use super::hello::{Greeting, Hello};
+use super::keys::{Keys, Peer};
 use super::links::{Expected, Links};
 use crate::running::no_thread;
 
-/// Connections that have not said yet who they are, at most.
+/// Connections that have not said yet who they are, at most: the oldest is dropped for a new one.
 const GREETINGS_MAX: usize = 64;
 /// Connections that wait for their incarnations, at most.
 const WAITING_MAX: usize = 256;
+/// Bytes of the secret, at least, where other machines can connect.
+const TOKEN_MIN: usize = 16;
 /// Time after which a failed attempt to accept is repeated.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -33,6 +36,8 @@ struct Shared {
     me: WorkerId,
     /// The secret that all workers share.
     token: Vec<u8>,
+    /// `None`: connections are not encrypted.
+    keys: Option<Keys>,
     patience: Patience,
     clock: Arc<dyn Clock>,
     /// Connections that were refused.
@@ -47,8 +52,9 @@ struct State {
     jobs: BTreeMap<u64, (Incarnation, Arc<Links>)>,
     /// Connections whose incarnations have not begun here, and until when they wait.
     waiting: Vec<(Greeting, Nanos)>,
-    /// Connections that are being greeted.
-    greetings: usize,
+    /// Connections that are being greeted, by their number.
+    greetings: BTreeMap<u64, Arc<TcpStream>>,
+    accepted: u64,
     closed: bool,
 }
 
@@ -60,24 +66,34 @@ pub(crate) struct Registration {
 }
 
 impl Endpoint {
-    /// Listens for other workers. They must know the same `token`, of at most 256 bytes.
-    pub fn listen(address: SocketAddr, me: WorkerId, token: &[u8], clock: Arc<dyn Clock>) -> Result<Endpoint> {
-        Endpoint::listen_with(address, me, token, Patience::default(), clock)
+    /// Listens for other workers. They must know the same `token`, of at most 256 bytes. With `keys` all connections are encrypted,
+    /// which an address needs that other machines reach.
+    pub fn listen(
+        address: SocketAddr,
+        me: WorkerId,
+        (token, keys): (&[u8], Option<Keys>),
+        clock: Arc<dyn Clock>,
+    ) -> Result<Endpoint> {
+        Endpoint::listen_with(address, me, (token, keys), Patience::default(), clock)
     }
 
     /// Listens, with other times than the standard ones.
     pub fn listen_with(
         address: SocketAddr,
         me: WorkerId,
-        token: &[u8],
+        (token, keys): (&[u8], Option<Keys>),
         patience: Patience,
         clock: Arc<dyn Clock>,
     ) -> Result<Endpoint> {
+        if !is_loopback(address) && (keys.is_none() || token.len() < TOKEN_MIN) {
+            let error = Error::internal("an address that other machines reach needs keys, and a secret of 16 bytes");
+            return Err(error.at(address.to_string()));
+        }
         let place = |error: std::io::Error| Error::outside(format!("cannot listen: {error}")).at(address.to_string());
         let listener = TcpListener::bind(address).map_err(place)?;
         let address = listener.local_addr().map_err(place)?;
         let (token, notices, state) = (token.to_vec(), Notices::default(), Mutex::default());
-        let shared = Arc::new(Shared { me, token, patience, clock, notices, state, changed: Condvar::new() });
+        let shared = Arc::new(Shared { me, token, keys, patience, clock, notices, state, changed: Condvar::new() });
         let accepting = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("accept".into()).spawn(move || accepting.accept(&listener));
         Ok(Endpoint { shared, address, thread: Some(thread.map_err(|error| no_thread(&error))?) })
@@ -87,6 +103,12 @@ impl Endpoint {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What other workers of this machine must know to connect.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        Peer { address: self.address, key: self.shared.keys.as_ref().map(Keys::public) }
     }
 
     /// The worker that listens.
@@ -111,6 +133,17 @@ impl Endpoint {
 
     pub(crate) fn token(&self) -> &[u8] {
         &self.shared.token
+    }
+
+    /// Refuses a peer to which a connection would not be encrypted where others can read it, or would end at another machine.
+    pub(crate) fn check(&self, peer: &Peer) -> Result<()> {
+        let why = match (is_loopback(peer.address), peer.key, &self.shared.keys) {
+            (_, Some(_), _) | (true, None, None) => return Ok(()),
+            (false, None, _) => "it has announced an address without a key, and what leaves a machine is encrypted",
+            (true, None, Some(_)) => "it has announced a loopback address, which other machines do not reach",
+        };
+        let remedy = "give that worker --listen or --advertise with an address that this one reaches";
+        Err(Error::outside(why).at(peer.address.to_string()).remedy(remedy))
     }
 
     /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end with an error, and
@@ -152,6 +185,12 @@ impl Endpoint {
     }
 }
 
+/// Whether only processes of this machine reach the address.
+#[must_use]
+pub fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
 /// Ends a thread that accepts connections at this address, and that ends with the next one. It waits for a connection: if it gets
 /// none, it is left behind.
 pub fn end_accepting(mut address: SocketAddr, thread: JoinHandle<()>) {
@@ -170,6 +209,10 @@ impl Drop for Endpoint {
         let mut state = self.shared.lock();
         state.closed = true;
         state.waiting.clear();
+        for stream in state.greetings.values() {
+            // It may be closed already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
         drop(state);
         self.shared.changed.notify_all();
         self.thread.take().into_iter().for_each(|thread| end_accepting(self.address, thread));
@@ -202,9 +245,6 @@ impl Shared {
     /// other.
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         loop {
-            let state = self.lock();
-            let full = |state: &mut State| state.greetings >= GREETINGS_MAX && !state.closed;
-            drop(self.changed.wait_while(state, full));
             let accepted = listener.accept();
             let mut state = self.lock();
             if state.closed {
@@ -212,9 +252,19 @@ impl Shared {
             }
             match accepted {
                 Ok((stream, _)) => {
-                    state.greetings += 1;
+                    // The same socket, for ending it.
+                    let Ok(own) = stream.try_clone().map(Arc::new) else { continue };
+                    state.accepted += 1;
+                    let number = state.accepted;
+                    state.greetings.insert(number, own);
+                    if state.greetings.len() > GREETINGS_MAX
+                        && let Some((_, oldest)) = state.greetings.pop_first()
+                    {
+                        // Its thread finds the end of the stream.
+                        let _ = oldest.shutdown(Shutdown::Both);
+                    }
                     drop(state);
-                    self.spawn(stream);
+                    self.spawn(stream, number);
                 }
                 // There may be too many open files for the moment.
                 Err(_) => drop(self.changed.wait_timeout_while(state, RETRY, |state| !state.closed)),
@@ -222,17 +272,16 @@ impl Shared {
         }
     }
 
-    fn spawn(self: &Arc<Self>, stream: TcpStream) {
-        let greeting = Greeted(Arc::clone(self));
-        let greet = move || greeting.0.note(greeting.0.greet(stream));
+    fn spawn(self: &Arc<Self>, stream: TcpStream, number: u64) {
+        let greeting = Greeted { shared: Arc::clone(self), number };
+        let greet = move || greeting.shared.note(greeting.greet(stream));
         // Without a thread the connection is closed, and its end is counted.
         if let Err(error) = std::thread::Builder::new().name("greet".into()).spawn(greet) {
             self.note(Err(no_thread(&error)));
         }
     }
 
-    fn greet(&self, stream: TcpStream) -> Result<()> {
-        let greeting = Greeting::receive(stream)?;
+    fn checked(&self, greeting: Greeting) -> Result<()> {
         if !greeting.has_token(&self.token) {
             return refuse(greeting, "its token is not that of this worker");
         }
@@ -278,12 +327,29 @@ impl Shared {
 }
 
 /// A connection that is being greeted.
-struct Greeted(Arc<Shared>);
+struct Greeted {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Greeted {
+    fn greet(&self, stream: TcpStream) -> Result<()> {
+        let greeting = Greeting::begin(stream, self.shared.keys.as_ref());
+        // It has said who it is, so it counts as waiting from now on.
+        let was_dropped = self.shared.lock().greetings.remove(&self.number).is_none();
+        match greeting {
+            Ok(greeting) => self.shared.checked(greeting),
+            Err(_) if was_dropped => {
+                Err(Error::outside(format!("more than {GREETINGS_MAX} connections have not said who they are")))
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
 
 impl Drop for Greeted {
     fn drop(&mut self) {
-        self.0.lock().greetings -= 1;
-        self.0.changed.notify_all();
+        self.shared.lock().greetings.remove(&self.number);
     }
 }
 

@@ -8,20 +8,28 @@
 //!         56  checksum of all before, then the token
 //! ```
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::{ErrorKind, IoSlice};
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use anabranch_model::{Error, Incarnation, Result};
 use anabranch_protocol::membership::WorkerId;
 
+use super::deadline::{Deadline, Limited};
 use super::frame::{HEADER_BYTES, is_sealed, seal};
+use super::keys::Keys;
+use super::session::is_tls;
+use super::wire::Wire;
 
 const MAGIC: [u8; 8] = *b"anabrnch";
 /// Of the format of frames and of this greeting. Workers of different versions refuse each other.
 const VERSION: u32 = 2;
-/// A peer that is silent for so long during the greeting is given up.
+/// A peer that has not said hello after this time is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// What a refused peer has for taking the answer.
+const ANSWER: Duration = Duration::from_secs(1);
+/// Bytes of a refused peer that are read and dropped, at most.
+const DISCARDED_MAX: usize = 1 << 20;
 /// Bytes of a reason, at most.
 const REASON_MAX: usize = 1024;
 /// Bytes of a token, at most.
@@ -48,13 +56,13 @@ pub struct Greeting {
     /// What the sender said.
     pub hello: Hello,
     token: Vec<u8>,
-    pub(super) stream: TcpStream,
+    pub(super) wire: Wire,
 }
 
 impl Hello {
     /// Introduces this worker to the receiver of its rows with the secret that all workers share. Waits until the receiver
     /// has accepted it: it may not have begun with the incarnation yet.
-    pub(crate) fn introduce(&self, stream: &TcpStream, token: &[u8], wait: Duration) -> Result<()> {
+    pub(crate) fn introduce(&self, wire: &Wire, token: &[u8], wait: Duration) -> Result<()> {
         if token.len() > TOKEN_MAX {
             return Err(Error::user(format!("the token of the workers has more than {TOKEN_MAX} bytes")));
         }
@@ -66,30 +74,53 @@ impl Hello {
         message[36..40].copy_from_slice(&(token.len() as u32).to_le_bytes());
         message[40..48].copy_from_slice(&self.job.to_le_bytes());
         seal(&mut message);
-        patience(stream, Some(wait))?;
-        { stream }.write_all(&[&message, token].concat()).map_err(|error| broken(&error))?;
-        let answer = receive(stream)?;
+        let deadline = Deadline::after(wait);
+        bounded(wire)?;
+        let sent = wire.write_all(&mut [IoSlice::new(&message), IoSlice::new(token)]);
+        // A receiver that refuses may have closed the connection before all was written: its answer says why.
+        let answer = match receive(wire, &deadline) {
+            Ok(answer) => answer,
+            Err(error) => return Err(sent.err().unwrap_or(error)),
+        };
         let bytes = usize::try_from(number(&answer, 16)).unwrap_or(usize::MAX);
         if bytes == 0 {
-            return unbounded(stream);
+            return sent.and_then(|()| unbounded(wire));
         }
         let mut reason = vec![0; bytes.min(REASON_MAX)];
-        { stream }.read_exact(&mut reason).map_err(|error| broken(&error))?;
+        wire.read_within(&mut reason, &deadline).map_err(|error| broken(&error))?;
         Err(Error::outside(format!("the connection was refused: {}", String::from_utf8_lossy(&reason))))
     }
 }
 
 impl Greeting {
     /// Waits for the hello on a new connection. A peer that is not a worker gets an error here.
-    pub fn receive(stream: TcpStream) -> Result<Greeting> {
-        let place = place_of(&stream);
-        let hello = bounded(&stream).and_then(|()| receive(&stream)).and_then(|message| {
+    pub fn receive(wire: impl Into<Wire>) -> Result<Greeting> {
+        Greeting::within(wire.into(), &Deadline::after(PATIENCE))
+    }
+
+    /// The same, after the handshake of TLS if the worker that listens has keys.
+    pub(super) fn begin(stream: TcpStream, keys: Option<&Keys>) -> Result<Greeting> {
+        let (place, deadline) = (place_of(&stream), Deadline::after(PATIENCE));
+        if keys.is_some() {
+            let first = Limited { stream: &stream, deadline: &deadline }.first_byte();
+            let first = first.map_err(|error| broken(&error).at(place.clone()))?;
+            if !first.is_some_and(is_tls) {
+                let error = Error::outside("it does not begin with TLS, and this worker needs it").at(place);
+                turn_away(&stream.into(), &error);
+                return Err(error.remedy("run the same release on every machine"));
+            }
+        }
+        Greeting::within(Wire::accept(stream, keys, &deadline)?, &deadline)
+    }
+
+    fn within(wire: Wire, deadline: &Deadline) -> Result<Greeting> {
+        let hello = bounded(&wire).and_then(|()| receive(&wire, deadline)).and_then(|message| {
             let token_bytes = (number(&message, 32) >> 32) as usize;
             if token_bytes > TOKEN_MAX || number(&message, 48) != 0 {
                 return Err(Error::outside("its hello is malformed"));
             }
             let mut token = vec![0; token_bytes];
-            { &stream }.read_exact(&mut token).map_err(|error| broken(&error))?;
+            wire.read_within(&mut token, deadline).map_err(|error| broken(&error))?;
             let hello = Hello {
                 job: number(&message, 40),
                 incarnation: Incarnation(number(&message, 16)),
@@ -100,10 +131,10 @@ impl Greeting {
             Ok((hello, token))
         });
         match hello {
-            Ok((hello, token)) => Ok(Greeting { hello, token, stream }),
+            Ok((hello, token)) => Ok(Greeting { hello, token, wire }),
             Err(error) => {
-                // A worker of another version learns why. The connection is of no use whether or not it gets this.
-                let _ = answer(&stream, error.message());
+                let place = place_of(&wire.stream);
+                turn_away(&wire, &error);
                 Err(error.at(place))
             }
         }
@@ -118,16 +149,16 @@ impl Greeting {
 
     /// Who connects, for errors.
     pub(super) fn place(&self) -> String {
-        format!("{} at {}", self.hello.from, place_of(&self.stream))
+        format!("{} at {}", self.hello.from, place_of(&self.wire.stream))
     }
 
     /// Refuses the connection.
     pub fn refuse(self, reason: &str) -> Result<()> {
-        answer(&self.stream, reason).map_err(|error| error.at(place_of(&self.stream)))
+        answer(&self.wire, reason).map_err(|error| error.at(place_of(&self.wire.stream)))
     }
 
     pub(crate) fn accept(&self) -> Result<()> {
-        answer(&self.stream, "").and_then(|()| unbounded(&self.stream))
+        answer(&self.wire, "").and_then(|()| unbounded(&self.wire))
     }
 }
 
@@ -138,23 +169,36 @@ fn begin() -> [u8; HEADER_BYTES] {
     message
 }
 
-fn answer(stream: &TcpStream, reason: &str) -> Result<()> {
+fn answer(wire: &Wire, reason: &str) -> Result<()> {
     let reason = &reason.as_bytes()[..reason.floor_char_boundary(REASON_MAX)];
     let mut message = begin();
     message[16..24].copy_from_slice(&(reason.len() as u64).to_le_bytes());
     seal(&mut message);
-    let written = { stream }.write_all(&message).and_then(|()| { stream }.write_all(reason));
-    written.map_err(|error| broken(&error))
+    wire.write_all(&mut [IoSlice::new(&message), IoSlice::new(reason)])
 }
 
-fn receive(mut stream: &TcpStream) -> Result<[u8; HEADER_BYTES]> {
+/// Tells a peer why it is refused, such as a worker of another version. The connection is of no use whether or not it gets this.
+fn turn_away(wire: &Wire, error: &Error) {
+    let deadline = Deadline::after(ANSWER);
+    if answer(wire, error.message()).is_ok() {
+        let _ = wire.stream.shutdown(Shutdown::Write);
+        // A socket that is closed before it has been read to its end may lose the answer.
+        wire.discard(DISCARDED_MAX, &deadline);
+    }
+}
+
+fn receive(wire: &Wire, deadline: &Deadline) -> Result<[u8; HEADER_BYTES]> {
     let mut message = [0; HEADER_BYTES];
     // Enough to tell a worker from anything else, which might send less than a hello and wait.
-    stream.read_exact(&mut message[..MAGIC.len()]).map_err(|error| broken(&error))?;
-    if message[..MAGIC.len()] != MAGIC {
-        return Err(Error::outside("it does not speak the protocol of workers"));
+    let (magic, rest) = message.split_at_mut(MAGIC.len());
+    wire.read_within(magic, deadline).map_err(|error| broken(&error))?;
+    if *magic != MAGIC {
+        return Err(match is_tls(magic[0]) {
+            true => Error::outside("it begins with TLS, and this worker's connections are not encrypted"),
+            false => Error::outside("it does not speak the protocol of workers"),
+        });
     }
-    stream.read_exact(&mut message[MAGIC.len()..]).map_err(|error| broken(&error))?;
+    wire.read_within(rest, deadline).map_err(|error| broken(&error))?;
     let version = number(&message, 8);
     if version != u64::from(VERSION) {
         return Err(Error::outside(format!("it speaks version {version} of the exchange, and this worker {VERSION}"))
@@ -170,16 +214,13 @@ fn number(message: &[u8; HEADER_BYTES], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|index| message[at + index]))
 }
 
-fn bounded(stream: &TcpStream) -> Result<()> {
-    patience(stream, Some(PATIENCE))
+/// During the greeting. What is read then has a deadline as well.
+fn bounded(wire: &Wire) -> Result<()> {
+    wire.stream.set_write_timeout(Some(PATIENCE)).map_err(|error| broken(&error))
 }
 
-fn unbounded(stream: &TcpStream) -> Result<()> {
-    patience(stream, None)
-}
-
-fn patience(stream: &TcpStream, patience: Option<Duration>) -> Result<()> {
-    let set = stream.set_read_timeout(patience).and_then(|()| stream.set_write_timeout(patience));
+fn unbounded(wire: &Wire) -> Result<()> {
+    let set = wire.stream.set_read_timeout(None).and_then(|()| wire.stream.set_write_timeout(None));
     set.map_err(|error| broken(&error))
 }
 
@@ -193,6 +234,17 @@ pub(super) fn broken(error: &std::io::Error) -> Error {
     match error.kind() {
         ErrorKind::UnexpectedEof => Error::outside("the peer has closed the connection"),
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::outside("the peer does not answer"),
+        ErrorKind::InvalidData => Error::outside(format!("TLS has failed: {}", tls(error))),
         _ => Error::outside(format!("the connection is broken: {error}")),
+    }
+}
+
+fn tls(error: &std::io::Error) -> String {
+    match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
+        // The only check of a worker's key.
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            "its key is not the one that the coordinator has announced".to_owned()
+        }
+        _ => error.to_string(),
     }
 }

@@ -10,7 +10,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 
 use super::arrays::{check_type, malformed};
-use super::connection::{Link, Patience, Threads, read_header, write_all};
+use super::connection::{Link, Patience, Threads, read_header};
 use super::frame::{Content, Frame, HEADER_BYTES, decode};
 use super::hello::{Greeting, broken};
 use super::pool::Pool;
@@ -69,7 +69,7 @@ impl Incoming {
             return Err(error.at(hello.from.to_string()));
         }
         greeting.accept().map_err(|error| error.at(hello.from.to_string()))?;
-        let link = Link::new(greeting.stream, hello.from, patience)?;
+        let link = Link::new(greeting.wire, hello.from, patience)?;
         let returns = Returns::new(channels.iter().map(|channel| channel.limit));
         let incarnation = hello.incarnation;
         let incoming = Incoming { link: Arc::clone(&link), threads: Threads::default() };
@@ -119,7 +119,7 @@ struct Rows {
 
 impl Rows {
     fn read(&mut self, link: &Link) -> Result<()> {
-        let mut input = BufReader::with_capacity(HEADERS_READ, &link.stream);
+        let mut input = BufReader::with_capacity(HEADERS_READ, &link.wire);
         loop {
             let frame = Frame::read(&read_header(&mut input)?)?;
             if frame.incarnation != self.incarnation {
@@ -158,7 +158,7 @@ impl Rows {
 
 fn write(link: &Link, returns: &Returns, incarnation: Incarnation, beat: Duration) -> Result<()> {
     let header = |channel: usize, content| Frame { channel: channel as u32, incarnation, content }.header();
-    let send = |headers: &[[u8; HEADER_BYTES]]| write_all(&link.stream, &mut [IoSlice::new(headers.as_flattened())]);
+    let send = |headers: &[[u8; HEADER_BYTES]]| link.wire.write_all(&mut [IoSlice::new(headers.as_flattened())]);
     let limits = returns.limits().into_iter().enumerate();
     let limits = limits.map(|(channel, bytes)| header(channel, Content::Limit { bytes }));
     send(&limits.collect::<Vec<_>>())?;
@@ -176,7 +176,7 @@ fn write(link: &Link, returns: &Returns, incarnation: Incarnation, beat: Duratio
     }
     if link.outcome().is_ok() {
         send(&[header(0, Content::End)])?;
-        link.stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
+        link.wire.stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The connections of one incarnation at one worker.
 
 use std::collections::BTreeMap;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +12,9 @@ use anabranch_protocol::membership::WorkerId;
 
 use super::hello::{Greeting, Hello};
 use super::incoming::{Deliver, Incoming, IncomingChannel};
+use super::keys::Peer;
 use super::outgoing::{Outgoing, OutgoingChannel};
+use super::wire::Wire;
 
 /// Time between two attempts to connect to a worker that does not listen yet.
 const RETRY: Duration = Duration::from_millis(50);
@@ -104,7 +106,8 @@ impl Links {
     }
 
     /// Connects to a worker. Tries again while it does not listen.
-    pub(crate) fn connect(&self, hello: &Hello, address: SocketAddr, token: &[u8], deadline: Nanos) -> Result<()> {
+    pub(crate) fn connect(&self, hello: &Hello, peer: &Peer, token: &[u8], deadline: Nanos) -> Result<()> {
+        let Peer { address, key } = *peer;
         loop {
             let left = deadline.after(self.clock.now()).max(Duration::from_millis(1));
             match TcpStream::connect_timeout(&address, left.min(ATTEMPT)) {
@@ -112,7 +115,10 @@ impl Links {
                     self.lock().connecting = stream.try_clone().ok();
                     self.pause(Duration::ZERO)?;
                     let clock = Arc::clone(&self.clock);
-                    let outgoing = Outgoing::open(stream, hello, token, (self.patience, left), clock);
+                    let place = |error: Error| error.at(format!("{} at {address}", hello.to));
+                    let outgoing = Wire::connect(stream, address, key, left)
+                        .map_err(place)
+                        .and_then(|wire| Outgoing::open(wire, hello, token, (self.patience, left), clock));
                     let mut state = self.lock();
                     state.connecting = None;
                     if state.closed {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufReader, IoSlice};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -10,10 +10,11 @@ use std::time::Duration;
 use anabranch_model::{Clock, Envelope, Error, EventTime, Incarnation, Result};
 
 use super::arrays::malformed;
-use super::connection::{Link, Patience, Threads, read_header, write_all};
+use super::connection::{Link, Patience, Threads, read_header};
 use super::frame::{Content, Encoded, Frame, HEADER_BYTES, encode};
 use super::hello::{Hello, broken, place_of};
 use super::outbox::{Closed, Next, Outbox};
+use super::wire::Wire;
 use crate::exchange::ChannelSender;
 
 /// Batches of more bytes, or of more than half of a channel's limit, are divided.
@@ -54,15 +55,16 @@ impl Outgoing {
     /// Introduces this worker on a new connection, with the secret that all workers share. Returns when the peer has
     /// accepted it; waits for that at most for `wait`.
     pub fn open(
-        stream: TcpStream,
+        wire: impl Into<Wire>,
         hello: &Hello,
         token: &[u8],
         (patience, wait): (Patience, Duration),
         clock: Arc<dyn Clock>,
     ) -> Result<Outgoing> {
-        let place = format!("{} at {}", hello.to, place_of(&stream));
-        hello.introduce(&stream, token, wait).map_err(|error| error.at(place))?;
-        let link = Link::new(stream, hello.to, patience)?;
+        let wire = wire.into();
+        let place = format!("{} at {}", hello.to, place_of(&wire.stream));
+        hello.introduce(&wire, token, wait).map_err(|error| error.at(place))?;
+        let link = Link::new(wire, hello.to, patience)?;
         let outbox = Outbox::new(hello.channels as usize);
         let shared = Arc::new(Shared { link, outbox, incarnation: hello.incarnation });
         let outgoing = Outgoing { shared, threads: Threads::default() };
@@ -182,25 +184,25 @@ impl Shared {
     }
 
     fn write(&self, clock: &dyn Clock, beat: Duration) -> Result<()> {
-        let stream = &self.link.stream;
+        let wire = &self.link.wire;
         let mut frames = VecDeque::new();
         loop {
             match self.outbox.take(&mut frames, beat) {
-                Next::Write => write_frames(stream, &mut frames, clock)?,
-                Next::Beat => write_all(stream, &mut [IoSlice::new(&self.header(Content::Beat))])?,
+                Next::Write => write_frames(wire, &mut frames, clock)?,
+                Next::Beat => wire.write_all(&mut [IoSlice::new(&self.header(Content::Beat))])?,
                 Next::End => break,
             }
         }
         if self.link.outcome().is_ok() {
             self.link.has_finished.store(true, SeqCst);
-            write_all(stream, &mut [IoSlice::new(&self.header(Content::End))])?;
-            stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
+            wire.write_all(&mut [IoSlice::new(&self.header(Content::End))])?;
+            wire.stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
         }
         Ok(())
     }
 
     fn read(&self) -> Result<()> {
-        let mut input = BufReader::with_capacity(CREDITS_READ, &self.link.stream);
+        let mut input = BufReader::with_capacity(CREDITS_READ, &self.link.wire);
         let outbox = &self.outbox;
         loop {
             let frame = Frame::read(&read_header(&mut input)?)?;
@@ -221,7 +223,7 @@ impl Shared {
     }
 }
 
-fn write_frames(stream: &TcpStream, frames: &mut VecDeque<Encoded>, clock: &dyn Clock) -> Result<()> {
+fn write_frames(wire: &Wire, frames: &mut VecDeque<Encoded>, clock: &dyn Clock) -> Result<()> {
     while !frames.is_empty() {
         let mut bytes = 0;
         let mut count = 0;
@@ -232,7 +234,7 @@ fn write_frames(stream: &TcpStream, frames: &mut VecDeque<Encoded>, clock: &dyn 
         }
         let mut slices: Vec<IoSlice<'_>> = Vec::new();
         frames.range(..count).for_each(|frame| frame.slices(&mut slices));
-        write_all(stream, &mut slices)?;
+        wire.write_all(&mut slices)?;
         // Their buffers are free when they are written, not when all frames are.
         frames.drain(..count);
     }

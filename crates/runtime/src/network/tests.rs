@@ -2,6 +2,8 @@ mod arrays;
 mod connections;
 mod frames;
 mod greetings;
+mod hostile;
+mod tls;
 
 use std::io::{IoSlice, Read as _};
 

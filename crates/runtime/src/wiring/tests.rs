@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -53,11 +52,11 @@ fn listen(worker: u32, clock: &Arc<dyn Clock>) -> Endpoint {
 
 fn listen_with(worker: u32, token: &[u8], patience: Patience, clock: &Arc<dyn Clock>) -> Endpoint {
     let any = "127.0.0.1:0".parse().unwrap();
-    Endpoint::listen_with(any, WorkerId(worker), token, patience, Arc::clone(clock)).unwrap()
+    Endpoint::listen_with(any, WorkerId(worker), (token, None), patience, Arc::clone(clock)).unwrap()
 }
 
-fn addresses<'a>(endpoints: impl IntoIterator<Item = &'a Endpoint>) -> BTreeMap<WorkerId, SocketAddr> {
-    endpoints.into_iter().map(|endpoint| (endpoint.worker(), endpoint.address())).collect()
+fn addresses<'a>(endpoints: impl IntoIterator<Item = &'a Endpoint>) -> BTreeMap<WorkerId, Peer> {
+    endpoints.into_iter().map(|endpoint| (endpoint.worker(), endpoint.peer())).collect()
 }
 
 /// Connects all workers. They begin in an order that the machine chooses.

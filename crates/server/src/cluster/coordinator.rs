@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
@@ -14,12 +15,16 @@ use anabranch_state::Store;
 
 use super::members::Cluster;
 use super::record::{Record, Records, State};
+use super::role::{Role, of_peers};
 use super::submitted::Submitted;
+use crate::control::Security;
 use crate::http::{JobOrder, Jobs, Listener, Refusal, Running, ServedJob, Server, Worker};
 use crate::{Engine, Settings};
 
 /// Time between two checkpoints of a job that does not set one.
 const CHECKPOINT_INTERVAL: &str = "10 s";
+/// How long a coordinator that leads from now on waits for workers that have tasks of its jobs. Those run on for longer.
+const ADOPTION: Duration = Duration::from_secs(1);
 /// Longest name of a job: it is part of the names of files.
 const NAME_CHARS_MAX: usize = 100;
 
@@ -29,27 +34,33 @@ pub struct CoordinatorOptions {
     pub store: String,
     /// Where it listens for workers.
     pub listen: SocketAddr,
-    /// The secret of the cluster.
-    pub token: Vec<u8>,
+    /// Where workers and other coordinators reach it, if that is another address.
+    pub advertise: Option<SocketAddr>,
+    /// The secret of the cluster, and the certificate that workers check.
+    pub security: Security,
+    /// What the certificate of another coordinator is checked with, as PEM. `None`: its own certificate.
+    pub authority: Option<Vec<u8>>,
     /// Gets a line for each job that starts or ends.
     pub log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// A running coordinator.
+/// A running coordinator: it leads, or stands by.
 pub struct Coordinator {
     shared: Arc<Shared>,
     server: Option<Server>,
+    thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
-    engine: Engine,
-    cluster: Cluster,
-    records: Records,
+pub(super) struct Shared {
+    pub(super) engine: Engine,
+    pub(super) cluster: Cluster,
+    pub(super) records: Records,
+    pub(super) role: Role,
     jobs: Mutex<BTreeMap<String, Arc<Submitted>>>,
     /// Held while a job is taken: two of the same name must not be.
     taking: Mutex<()>,
-    closing: AtomicBool,
-    log: Box<dyn Fn(&str) + Send + Sync>,
+    pub(super) closing: AtomicBool,
+    pub(super) log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 /// The jobs and workers as the API serves them.
@@ -58,19 +69,25 @@ struct Served(Arc<Shared>);
 impl Coordinator {
     /// Listens for workers, serves the API, and resumes the jobs that were running.
     pub fn start(engine: Engine, options: CoordinatorOptions, listener: Listener) -> Result<Coordinator> {
-        let CoordinatorOptions { store, listen, token, log } = options;
+        let CoordinatorOptions { store, listen, advertise, security, authority, log } = options;
+        let of_peers = of_peers(&security, authority);
         let place = |error: Error| error.at(format!("option --store {store}"));
-        // Its tasks reach their peers at the address at which workers reach it.
-        let exchange = SocketAddr::new(listen.ip(), 0);
-        let mut cluster = Cluster::listen(listen, exchange, &token, Arc::clone(engine.clock()))
+        // No task runs in this process, so other workers need not reach it.
+        let mut cluster = Cluster::listen(listen, security, Arc::clone(engine.clock()))
             .map_err(|error| error.at(format!("option --listen {listen}")))?;
         cluster.keep_workers();
-        let (records, known) = Store::open(&store, engine.access()).and_then(Records::open).map_err(place)?;
+        let records = Records::new(Store::open(&store, engine.access()).map_err(place)?);
+        let address = advertise.or(cluster.address()).unwrap_or(listen);
+        let role = Role::new(records.leaders(), (address, listener.url()), of_peers);
         let (jobs, taking, closing) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { engine, cluster, records, jobs, taking, closing, log });
-        known.into_iter().for_each(|record| shared.resume(record));
+        let shared = Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing, log });
+        // What keeps it from leading or standing by at all is an error of this start.
+        shared.decide().map_err(place)?;
         let server = listener.serve(Arc::new(Served(Arc::clone(&shared))))?;
-        Ok(Coordinator { shared, server: Some(server) })
+        let leading = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("leader".into()).spawn(move || leading.keep_role());
+        let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
+        Ok(Coordinator { shared, server: Some(server), thread: Some(thread) })
     }
 
     /// Where workers connect.
@@ -79,12 +96,28 @@ impl Coordinator {
         self.shared.cluster.address()
     }
 
-    /// Stops all jobs at the end of an epoch; the next start resumes them. Those that take longer than `limit` end as by a crash.
+    /// Whether another coordinator stands by: it goes on with the jobs when this one closes.
+    #[must_use]
+    pub fn has_standby(&self) -> bool {
+        self.shared.cluster.members().has_standby()
+    }
+
+    /// Stops all jobs at the end of an epoch; the next start resumes them. Those that take longer than `limit` end as by a crash. With a
+    /// coordinator that stands by, the jobs go on.
     pub fn close(mut self, limit: Duration) {
         self.shared.closing.store(true, SeqCst);
         self.server = None;
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic has ended it too.
+            let _ = thread.join();
+        }
         let jobs: Vec<_> = self.shared.jobs().values().cloned().collect();
-        jobs.iter().filter(|job| job.state() == State::Running).for_each(|job| job.close());
+        let running = jobs.iter().filter(|job| job.state() == State::Running);
+        match self.has_standby() {
+            true => running.for_each(|job| job.leave()),
+            false => running.for_each(|job| job.close()),
+        }
         let clock = self.shared.engine.clock();
         let end = clock.now().plus(limit);
         for ended in jobs.iter().filter_map(|job| job.take_end()) {
@@ -95,7 +128,7 @@ impl Coordinator {
 }
 
 impl Shared {
-    fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Submitted>>> {
+    pub(super) fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Submitted>>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,7 +167,7 @@ impl Shared {
     }
 
     /// Starts a job that was running, and lists those that were not.
-    fn resume(self: &Arc<Self>, mut record: Record) {
+    pub(super) fn resume(self: &Arc<Self>, mut record: Record) {
         let name = record.order.name.clone();
         let resumes = record.state == State::Running;
         let running = self.prepare(&record).unwrap_or_else(|error| {
@@ -144,7 +177,7 @@ impl Shared {
             }
             self.without_plan(record.submitted_ms)
         });
-        let job = Arc::new(Submitted::new(record, running, self.cluster.members()));
+        let job = Arc::new(Submitted::new((record, true), running, self.cluster.members()));
         self.jobs().insert(name.clone(), Arc::clone(&job));
         if job.state() == State::Running {
             (self.log)(&format!("job {name} resumes"));
@@ -178,13 +211,21 @@ impl Shared {
         let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
         let record = Record::new(order, slots.unwrap_or_else(cores), self.engine.clock().wall_ms());
         let running = self.prepare(&record).map_err(Refusal::Wrong)?;
-        self.records.write(&record).map_err(Refusal::Wrong)?;
+        self.write(&record).map_err(Refusal::Wrong)?;
         let name = record.order.name.clone();
-        let job = Arc::new(Submitted::new(record, running, self.cluster.members()));
+        let job = Arc::new(Submitted::new((record, false), running, self.cluster.members()));
         self.jobs().insert(name.clone(), Arc::clone(&job));
         (self.log)(&format!("job {name} was submitted"));
         self.start(&job);
         Ok(())
+    }
+
+    /// Writes a job's record, as long as this coordinator leads.
+    fn write(&self, record: &Record) -> Result<()> {
+        match self.role.is_last() {
+            true => self.records.write(record),
+            false => Err(Error::outside("another coordinator leads now").remedy("send the request to that one")),
+        }
     }
 
     /// A job has a thread: its start waits for workers.
@@ -204,17 +245,22 @@ impl Shared {
 
     /// Runs a job to its end.
     fn run(&self, job: &Arc<Submitted>) {
-        let Workers { job: number, endpoint, awaited, register } = self.cluster.workers(0);
+        let leader = self.role.leader();
+        let patience = if job.resumes { ADOPTION } else { Duration::ZERO };
+        let Workers { job: number, endpoint, awaited, hosted, patience, register } =
+            self.cluster.workers_of(job.number(), 0, patience);
         let seen = Arc::clone(job);
         let register = Box::new(move |handle: JobHandle| {
             register(handle.clone());
             seen.began(handle);
         });
-        let workers = Workers { job: number, endpoint, awaited, register };
+        let workers = Workers { job: number, endpoint, awaited, hosted, patience, register };
         let started = self.engine.start_at(&job.running, None, Some(workers));
         let outcome = started.and_then(anabranch_runtime::Job::wait);
         self.cluster.forget(number);
         match outcome {
+            // Another coordinator has it, or will.
+            _ if leader.is_none() || self.role.leader() != leader || !self.role.is_last() => {}
             // The next start resumes it.
             _ if self.closing.load(SeqCst) && !job.end_was_requested() => {}
             Ok(summary) if job.stop_was_requested() && !summary.had_ended => self.ended(job, State::Stopped, None),
@@ -234,7 +280,7 @@ impl Shared {
         };
         (self.log)(&format!("job {} {how}", job.name()));
         // As long as it counts as running, its name is taken: nobody else writes its record.
-        if let Err(error) = self.records.write(&job.record_of_end(state, failure.clone())) {
+        if let Err(error) = self.write(&job.record_of_end(state, failure.clone())) {
             (self.log)(&format!("this could not be recorded, so the next coordinator resumes the job: {error}"));
         }
         job.ended(state, failure);
@@ -273,7 +319,11 @@ impl Jobs for Served {
     }
 
     fn takes_jobs(&self) -> bool {
-        true
+        self.0.role.leader().is_some()
+    }
+
+    fn elsewhere(&self) -> Option<String> {
+        self.0.role.elsewhere()
     }
 
     fn submit(&self, order: JobOrder) -> Result<(), Refusal> {

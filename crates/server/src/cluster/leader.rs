@@ -139,10 +139,8 @@ fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn
         Err(error) if error.kind() == ErrorKind::Outside => return Ok(Seen::Gone),
         Err(error) => return Err(error),
     };
-    connection.send(&FromProcess::StandsBy {
-        version: MESSAGES_VERSION,
-        release: env!("CARGO_PKG_VERSION").to_owned(),
-    });
+    connection
+        .send(&FromProcess::StandsBy { version: MESSAGES_VERSION, release: env!("CARGO_PKG_VERSION").to_owned() });
     while go_on() {
         match events.recv_timeout(PATIENCE) {
             Ok(Event::Message(FromCluster::Leads { leader: Some(other) })) if other >= leader => {}

@@ -13,6 +13,7 @@ use anabranch_model::{Clock, Error, Result};
 use anabranch_runtime::{Workers, random_seed};
 
 use super::members::{Cluster, Members};
+use crate::control::Security;
 
 /// How often ended processes are looked for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -34,7 +35,7 @@ impl LocalWorkers {
     pub fn start(program: PathBuf, count: u32, slots: u32, clock: Arc<dyn Clock>) -> Result<LocalWorkers> {
         let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         let token = format!("{:016x}{:016x}", random_seed(), random_seed());
-        let cluster = Cluster::listen(any, any, token.as_bytes(), clock)?;
+        let cluster = Cluster::listen(any, Security::Plain { token: token.clone().into_bytes() }, clock)?;
         let address = cluster.address().ok_or_else(|| Error::internal("a cluster does not listen"))?;
         let start = move |number: u32| {
             let mut command = Command::new(&program);

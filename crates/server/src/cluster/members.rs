@@ -1,7 +1,7 @@
 //! The coordinator's process: which workers there are, and the messages between them and the jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -10,9 +10,9 @@ use std::time::Duration;
 use anabranch_model::{Clock, Error, Nanos, Result, hash_bytes};
 use anabranch_protocol::Membership;
 use anabranch_protocol::membership::{Config, Event as Change, Input, Member, Process, WorkerId};
-use anabranch_runtime::messages::{MESSAGES_VERSION, ToWorker};
-use anabranch_runtime::network::Endpoint;
 use anabranch_protocol::worker::Term;
+use anabranch_runtime::messages::{MESSAGES_VERSION, ToWorker};
+use anabranch_runtime::network::{Endpoint, Peer, is_loopback};
 use anabranch_runtime::{Hosted, JobHandle, Link, RemoteWorker, Workers, random_seed};
 
 use super::messages::{FromCluster, FromProcess, Leader};
@@ -42,6 +42,8 @@ struct Shared {
 
 struct State {
     membership: Membership,
+    /// Whether workers of other machines can connect.
+    is_open: bool,
     /// The name of each number.
     names: BTreeMap<WorkerId, String>,
     workers: BTreeMap<Process, Known>,
@@ -61,7 +63,7 @@ struct Known {
     connection: Connection<FromCluster>,
     member: Member,
     /// Where it listens to other workers, once it does.
-    exchange: Option<SocketAddr>,
+    exchange: Option<Peer>,
     heard: Nanos,
     /// Its tasks that run, by the numbers of their jobs.
     hosted: BTreeMap<u64, Hosted>,
@@ -85,12 +87,16 @@ impl Link for JobLink {
 }
 
 impl Cluster {
-    /// Listens for workers, which must know the token. Jobs of this process use `exchange` to reach them.
-    pub fn listen(address: SocketAddr, exchange: SocketAddr, token: &[u8], clock: Arc<dyn Clock>) -> Result<Cluster> {
-        let endpoint = Arc::new(Endpoint::listen(exchange, WorkerId(0), token, Arc::clone(&clock))?);
+    /// Listens for workers, which must know the token. Jobs of this process reach them only if their addresses are of this
+    /// machine: it listens for their connections at a loopback address.
+    pub fn listen(address: SocketAddr, security: Security, clock: Arc<dyn Clock>) -> Result<Cluster> {
+        let exchange = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        let endpoint = Endpoint::listen(exchange, WorkerId(0), (security.token(), None), Arc::clone(&clock))?;
+        let endpoint = Arc::new(endpoint);
         let config = Config { silence: SILENCE, ..Config::default() };
         let state = State {
             membership: Membership::new(config),
+            is_open: !is_loopback(address),
             names: BTreeMap::new(),
             workers: BTreeMap::new(),
             leader: None,
@@ -99,7 +105,6 @@ impl Cluster {
         };
         let shared = Arc::new(Shared { clock, state: Mutex::new(state) });
         let accepting = Arc::clone(&shared);
-        let security = Security::Plain { token: token.to_vec() };
         let listener = Listener::bind(address, security, move |incoming| accepting.accept(incoming))?;
         let (ends, ended) = channel();
         let looking = Arc::clone(&shared);
@@ -188,7 +193,7 @@ impl Members {
         let worker = |known: &Known| {
             let labels = known.member.labels.iter().cloned().collect();
             let (name, pid, slots) = (known.name.clone(), known.pid, known.member.slots as usize);
-            let address = known.exchange?.to_string();
+            let address = known.exchange?.address.to_string();
             Some(http::Worker { name, pid, slots, address, labels, tasks: 0, last_heard_at_ms: Some(known.heard_ms) })
         };
         let mut workers: Vec<_> = self.0.lock().workers.values().filter_map(worker).collect();
@@ -296,6 +301,20 @@ fn number(name: &str) -> WorkerId {
     WorkerId((hash_bytes(0, name.as_bytes()) % u64::from(u32::MAX)) as u32 + 1)
 }
 
+/// Why other workers cannot connect to one that listens here.
+fn why_unreachable(peer: &Peer, is_open: bool) -> Option<String> {
+    let Peer { address, key } = peer;
+    let give = "give it --listen or --advertise with an address that the other workers reach";
+    if address.ip().is_unspecified() || address.port() == 0 {
+        return Some(format!("it announces {address} to other workers, which is no place to connect to: {give}"));
+    }
+    match (is_loopback(*address), key) {
+        (false, None) => Some(format!("it announces {address} without a key: run the same release on every machine")),
+        (true, _) if is_open => Some(format!("it announces {address}, which other machines do not reach: {give}")),
+        _ => None,
+    }
+}
+
 impl State {
     /// A process says which worker it is. `Err`: why it cannot join.
     fn introduce(
@@ -319,8 +338,17 @@ impl State {
         let process = Process { worker, life };
         let labels: Arc<BTreeSet<String>> = Arc::new(labels.into_iter().collect());
         let member = Member { process, slots, labels };
-        let known =
-            Known { name, pid, heard_ms: 0, connection: connection.clone(), member, exchange: None, heard: Nanos(0), hosted: BTreeMap::new(), leader: None };
+        let known = Known {
+            name,
+            pid,
+            heard_ms: 0,
+            connection: connection.clone(),
+            member,
+            exchange: None,
+            heard: Nanos(0),
+            hosted: BTreeMap::new(),
+            leader: None,
+        };
         self.workers.insert(process, known);
         connection.send(&FromCluster::Welcome { worker, silence: SILENCE });
         Ok(process)
@@ -329,16 +357,18 @@ impl State {
     fn message(&mut self, now: (Nanos, i64), process: Process, message: FromProcess) {
         match message {
             FromProcess::Hello { .. } | FromProcess::StandsBy { .. } => {}
-            FromProcess::Ready { exchange, sent } => {
-                if let Some(known) = self.workers.get_mut(&process) {
-                    known.exchange = Some(exchange);
+            FromProcess::Ready { exchange, key, sent } => {
+                let Some(known) = self.workers.get_mut(&process) else { return };
+                let peer = Peer { address: exchange, key };
+                match why_unreachable(&peer, self.is_open) {
+                    Some(why) => known.connection.send(&FromCluster::Refused { why }),
+                    None => known.exchange = Some(peer),
                 }
                 self.beat(now, process, sent);
             }
             FromProcess::Beat { sent, leader } => {
                 if let Some(known) = self.workers.get_mut(&process) {
                     known.leader = leader;
-                    known.connection.send(&FromCluster::Leads { leader: self.leader });
                 }
                 self.beat(now, process, sent);
             }
@@ -373,6 +403,7 @@ impl State {
     fn beat(&mut self, (now, wall_ms): (Nanos, i64), process: Process, sent: Nanos) {
         let Some(known) = self.workers.get_mut(&process).filter(|known| known.exchange.is_some()) else { return };
         (known.heard, known.heard_ms) = (sent, wall_ms);
+        known.connection.send(&FromCluster::Leads { leader: self.leader });
         let member = known.member.clone();
         self.member(now, Input::Heartbeat { member, sent }, "was replaced");
         self.jobs.values().for_each(|job| job.heard(process, sent));

@@ -8,6 +8,7 @@ use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::Term;
 use anabranch_runtime::Hosted;
 use anabranch_runtime::messages::{FromWorker, ToWorker};
+use anabranch_runtime::network::PublicKey;
 use serde::{Deserialize, Serialize};
 
 /// A coordinator that leads, among all that ever lead with the same store. A later one has a higher number.
@@ -36,8 +37,11 @@ pub(super) enum FromProcess {
     },
     /// The process listens to other workers here: tasks can be placed at it.
     Ready {
-        /// Where.
+        /// Where: the address that the others reach.
         exchange: SocketAddr,
+        /// The key that it proves there. `None`: connections to it are not encrypted, so only processes of its machine reach it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<PublicKey>,
         /// When this was sent, by the clock of the process.
         sent: Nanos,
     },

@@ -7,13 +7,12 @@ use anabranch_runtime::random_seed;
 use anabranch_state::Store;
 use serde::{Deserialize, Serialize};
 
+use super::leader::Leaders;
 use crate::http::JobOrder;
 
 /// Version of the records.
 const FORMAT: u32 = 1;
 const FOLDER: &str = "submitted";
-/// The object that says which coordinator has the place.
-const OWNER: &str = "coordinator";
 
 /// Where a job is in its life, as far as its next start depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +32,9 @@ pub(super) enum State {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     format: u32,
+    /// Its number among all jobs of the workers.
+    #[serde(default = "random_seed")]
+    pub(super) number: u64,
     pub(super) order: JobOrder,
     /// Tasks of a stage unless the job says otherwise: what it was planned with must not change with the workers.
     pub(super) default_parallelism: u32,
@@ -44,21 +46,36 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn new(order: JobOrder, default_parallelism: u32, submitted_ms: i64) -> Record {
-        Record { format: FORMAT, order, default_parallelism, submitted_ms, state: State::Running, failure: None }
+        Record {
+            format: FORMAT,
+            number: random_seed(),
+            order,
+            default_parallelism,
+            submitted_ms,
+            state: State::Running,
+            failure: None,
+        }
     }
 }
 
-/// The records at a place. The coordinator that opened it last has it: an earlier one writes nothing more.
+/// The records at a place. The coordinator that leads writes them.
 pub(super) struct Records {
     store: Store,
-    own: String,
 }
 
 impl Records {
-    /// Takes the place, and reads all jobs.
-    pub(super) fn open(store: Store) -> Result<(Records, Vec<Record>)> {
-        let own = format!("{:016x}", random_seed());
-        store.put(OWNER, own.clone().into())?;
+    pub(super) fn new(store: Store) -> Records {
+        Records { store }
+    }
+
+    /// The list of coordinators at the same place.
+    pub(super) fn leaders(&self) -> Leaders {
+        Leaders::new(self.store.clone())
+    }
+
+    /// All jobs.
+    pub(super) fn read(&self) -> Result<Vec<Record>> {
+        let store = &self.store;
         let mut records = Vec::new();
         for name in store.list(FOLDER)? {
             let damaged = |why: &str| {
@@ -72,7 +89,7 @@ impl Records {
             }
             records.push(record);
         }
-        Ok((Records { store, own }, records))
+        Ok(records)
     }
 
     /// The place of a job's checkpoints unless the job says otherwise.
@@ -80,12 +97,8 @@ impl Records {
         format!("{}/jobs/{name}", self.store.place().trim_end_matches('/'))
     }
 
-    /// Writes a job's record. An error if another coordinator has the place.
+    /// Writes a job's record.
     pub(super) fn write(&self, record: &Record) -> Result<()> {
-        if self.store.get(OWNER)?.is_none_or(|owner| owner != self.own) {
-            let error = Error::outside("another coordinator has been started with this place, and has the jobs now");
-            return Err(error.at(self.store.place().to_owned()).remedy("stop one of them, or give it another --store"));
-        }
         let text = serde_json::to_vec_pretty(record);
         let text = text.map_err(|error| Error::internal(format!("a record cannot be written: {error}")))?;
         self.store.put(&format!("{FOLDER}/{}.json", record.order.name), text.into()).map(|_| ())
@@ -98,25 +111,21 @@ mod tests {
 
     use super::*;
 
-    fn open(folder: &std::path::Path) -> Result<(Records, Vec<Record>)> {
-        Records::open(Store::open(folder.to_str().expect("text"), &Access::default()).expect("a store"))
+    fn open(folder: &std::path::Path) -> Records {
+        Records::new(Store::open(folder.to_str().expect("text"), &Access::default()).expect("a store"))
     }
 
     #[test]
-    fn records_are_read_again_and_only_the_last_coordinator_writes_them() {
+    fn records_are_read_again() {
         let folder = tempfile::tempdir().expect("folder");
-        let (first, none) = open(folder.path()).expect("empty");
-        assert!(none.is_empty());
+        let records = open(folder.path());
+        assert!(records.read().expect("empty").is_empty());
         let order = JobOrder { name: "ads".into(), sql: "SELECT 'ä'".into(), ..JobOrder::default() };
-        let mut record = Record::new(order, 3, 7);
-        first.write(&record).expect("written");
-        let (second, mut read) = open(folder.path()).expect("opened");
-        let read = read.pop().expect("a record");
+        let record = Record::new(order, 3, 7);
+        records.write(&record).expect("written");
+        let read = open(folder.path()).read().expect("read").pop().expect("a record");
         assert_eq!((read.order.sql.as_str(), read.default_parallelism, read.state), ("SELECT 'ä'", 3, State::Running));
-        record.state = State::Failed;
-        let refused = first.write(&record).expect_err("another coordinator").to_string();
-        assert!(refused.contains("another coordinator"), "{refused}");
-        second.write(&record).expect("it has the place");
+        assert_eq!(read.number, record.number);
     }
 
     #[test]
@@ -125,7 +134,7 @@ mod tests {
         std::fs::create_dir(folder.path().join(FOLDER)).expect("folder");
         for (text, why) in [("{", "EOF"), ("{\"format\": 1}", "missing field")] {
             std::fs::write(folder.path().join(FOLDER).join("ads.json"), text).expect("written");
-            let error = open(folder.path()).err().expect("damaged").to_string();
+            let error = open(folder.path()).read().expect_err("damaged").to_string();
             assert!(error.contains("submitted/ads.json") && error.contains(why), "{error}");
         }
     }

@@ -16,6 +16,9 @@ use crate::http::{EmbeddedJob, Reading, Running, ServedJob};
 /// A job.
 pub(super) struct Submitted {
     name: String,
+    number: u64,
+    /// It ran before this coordinator led.
+    pub(super) resumes: bool,
     pub(super) running: Arc<Running>,
     members: Members,
     record: Mutex<Record>,
@@ -42,9 +45,11 @@ fn cancelled() -> Error {
 }
 
 impl Submitted {
-    pub(super) fn new(record: Record, running: Running, members: Members) -> Submitted {
+    pub(super) fn new((record, resumes): (Record, bool), running: Running, members: Members) -> Submitted {
         Submitted {
             name: record.order.name.clone(),
+            number: record.number,
+            resumes,
             running: Arc::new(running),
             members,
             record: Mutex::new(record),
@@ -86,6 +91,15 @@ impl Submitted {
     /// Whether a user has asked for its end.
     pub(super) fn end_was_requested(&self) -> bool {
         self.stop_was_requested() || self.requested.cancel.load(SeqCst)
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Leaves it to another coordinator: its tasks go on.
+    pub(super) fn leave(&self) {
+        self.live().into_iter().for_each(|live| live.handle.leave());
     }
 
     /// Stops it for the end of the coordinator: the next one resumes it.

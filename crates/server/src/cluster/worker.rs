@@ -16,35 +16,42 @@ use anabranch_model::{Clock, Error, ErrorKind, Nanos, Result, SystemClock};
 use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{FromWorker, MESSAGES_VERSION, ToWorker};
-use anabranch_runtime::network::Endpoint;
+use anabranch_runtime::network::{Endpoint, Keys, Peer, is_loopback};
 use anabranch_runtime::{Hosted, HostedJob, Origin, Premises};
 use anabranch_state::Store;
 
-use super::messages::{FromCluster, FromProcess, Leader};
+use super::messages::{FromCluster, FromProcess};
 use crate::Engine;
-use crate::control::{Connection, Security};
+use crate::control::Connection;
 use links::{Link, Said};
 
 /// Heartbeats within the time after which a silent worker is lost.
 const BEATS: u32 = 8;
 /// A coordinator that leads is heard lately if it has said so within so many heartbeats.
 const LATELY: u32 = 3;
+/// A coordinator that is silent for so many times the time after which a worker is lost has given this one up, or cannot be reached.
+const SILENCES: u32 = 2;
 
 /// How a worker's process is started.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// Where its coordinators listen: one leads, the others stand by.
-    pub coordinators: Vec<SocketAddr>,
+    /// Where its coordinators listen, each as HOST:PORT: one leads, the others stand by.
+    pub coordinators: Vec<String>,
     /// The secret of the cluster.
     pub token: Vec<u8>,
+    /// The certificates of the authorities that the coordinators' certificates are checked with, as PEM. `None`: connections are not
+    /// encrypted, and the coordinators are at loopback addresses.
+    pub authority: Option<Vec<u8>>,
     /// Its name, which no other worker of the coordinators has.
     pub name: String,
     /// How many tasks of one stage it may have.
     pub slots: u32,
     /// What distinguishes it.
     pub labels: Vec<String>,
-    /// The address of this machine at which other workers reach it.
-    pub listen: IpAddr,
+    /// Where it listens to other workers; port 0 takes any free one. Else it is the address at which it reaches a coordinator.
+    pub listen: Option<SocketAddr>,
+    /// Where other workers reach it, if that is another address; with port 0 the port is the one at which it listens.
+    pub advertise: Option<SocketAddr>,
     /// It is for one run of its coordinator, and ends with the connection.
     pub once: bool,
 }
@@ -109,22 +116,40 @@ impl Premises for Here {
 
 /// Runs a worker until its coordinator ends it. `notify` gets the reason each time that a connection breaks.
 pub fn run_worker(engine: &Engine, options: &WorkerOptions, mut notify: impl FnMut(&Error)) -> Result<()> {
-    if !options.listen.is_loopback() {
-        return Err(Error::user(
-            "rows that workers send each other are not encrypted yet, so they stay on one machine",
-        )
-        .at(format!("--listen {}", options.listen))
-        .remedy("give a loopback address, such as 127.0.0.1"));
-    }
     let (sender, events) = channel();
     let here = Arc::new(Here { engine: engine.clone(), routes: Mutex::default() });
     let mut process = Process::new(options, here, &sender)?;
     process.run(&events, &mut notify)
 }
 
-/// What has joined: the process is a worker.
+/// Listens to other workers. `local` is the address at which this process reaches a coordinator.
+fn listen(
+    options: &WorkerOptions,
+    worker: WorkerId,
+    local: IpAddr,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Endpoint, Peer)> {
+    let bind = options.listen.unwrap_or(SocketAddr::new(local, 0));
+    let own = if bind.ip().is_unspecified() { local } else { bind.ip() };
+    let mut announced = options.advertise.unwrap_or(SocketAddr::new(own, 0));
+    let keys = (!is_loopback(bind) || !is_loopback(announced)).then(Keys::generate).transpose()?;
+    let endpoint = Endpoint::listen(bind, worker, (&options.token, keys), Arc::clone(clock));
+    let endpoint = endpoint.map_err(|error| match options.listen {
+        Some(_) => error.at(format!("option --listen {bind}")),
+        None => error,
+    })?;
+    if announced.port() == 0 {
+        announced.set_port(endpoint.address().port());
+    }
+    let key = endpoint.peer().key;
+    Ok((endpoint, Peer { address: announced, key }))
+}
+
+/// The process listens to other workers.
 struct Joined {
     endpoint: Arc<Endpoint>,
+    /// As the others are told.
+    peer: Peer,
     silence: Duration,
 }
 
@@ -133,25 +158,25 @@ struct Process<'a> {
     here: Arc<Here>,
     clock: Arc<dyn Clock>,
     links: Vec<Link>,
-    /// Once a coordinator has accepted it.
     joined: Option<Joined>,
+    /// A coordinator has answered a heartbeat: the process is one of the cluster.
+    accepted: bool,
     jobs: BTreeMap<u64, HostedJob>,
 }
 
 impl<'a> Process<'a> {
     fn new(options: &'a WorkerOptions, here: Arc<Here>, events: &Sender<(usize, Said)>) -> Result<Process<'a>> {
-        let security = Security::Plain { token: options.token.clone() };
-        let addresses = options.coordinators.iter().enumerate();
-        let link = |(place, address): (usize, &SocketAddr)| Link::dial(place, *address, &security, events.clone());
-        let links = addresses.map(link).collect::<Result<_>>()?;
+        let link = |(place, coordinator): (usize, &String)| Link::dial(place, coordinator, options, events.clone());
+        let links = options.coordinators.iter().enumerate().map(link).collect::<Result<_>>()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        Ok(Process { options, here, clock, links, joined: None, jobs: BTreeMap::new() })
+        Ok(Process { options, here, clock, links, joined: None, accepted: false, jobs: BTreeMap::new() })
     }
 
     fn run(&mut self, events: &Receiver<(usize, Said)>, notify: &mut impl FnMut(&Error)) -> Result<()> {
         let mut beat_at = Nanos(0);
         loop {
             if self.clock.now() >= beat_at {
+                self.give_up_silent(notify);
                 self.beat();
                 beat_at = self.clock.now().plus(self.beat_every());
             }
@@ -180,6 +205,17 @@ impl<'a> Process<'a> {
         self.here.lock().coordinators.values().for_each(|connection| connection.send(&message));
     }
 
+    /// A coordinator that is silent for long has given this worker up, or cannot be reached.
+    fn give_up_silent(&mut self, notify: &mut impl FnMut(&Error)) {
+        let Some(joined) = self.joined.as_ref().filter(|_| self.accepted) else { return };
+        let (now, silence) = (self.clock.now(), joined.silence * SILENCES);
+        for (place, link) in self.links.iter_mut().enumerate().filter(|(_, link)| link.is_silent(now, silence)) {
+            link.connection.take().into_iter().for_each(|connection| connection.close());
+            notify(&Error::outside(format!("it has been silent for {} s", silence.as_secs())).at(link.place()));
+            self.here.lock().coordinators.remove(&place);
+        }
+    }
+
     fn connected(&mut self, place: usize, connection: Connection<FromProcess>) -> bool {
         // A process that connects again is another one for the coordinator, which has counted the one before as lost.
         let life = UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64);
@@ -192,24 +228,28 @@ impl<'a> Process<'a> {
             labels: self.options.labels.clone(),
             pid: std::process::id(),
         });
-        self.links[place].connection = Some(connection);
+        self.links[place].connected(connection, self.clock.now());
         false
     }
 
     /// A coordinator says something. Returns whether the process ends.
     fn message(&mut self, place: usize, message: FromCluster, notify: &mut impl FnMut(&Error)) -> Result<bool> {
+        self.links[place].heard = self.clock.now();
         match message {
             FromCluster::Welcome { worker, silence } => self.joins(place, worker, silence)?,
             FromCluster::Refused { why } => {
                 let error = Error::outside(why).at(self.links[place].place());
-                if self.joined.is_none() {
+                if !self.accepted {
                     return Err(error);
                 }
                 // Its own former connection may be there still.
                 notify(&error);
                 self.links[place].connection = None;
             }
-            FromCluster::Leads { leader } => self.links[place].leads = leader.map(|leader| (leader, self.clock.now())),
+            FromCluster::Leads { leader } => {
+                self.accepted = true;
+                self.links[place].leads = leader;
+            }
             FromCluster::Job { job, term, message } => self.job(place, job, term, message)?,
             FromCluster::Forget { job, term } => self.forget(job, term),
             FromCluster::End => return Ok(true),
@@ -219,16 +259,17 @@ impl<'a> Process<'a> {
 
     /// A coordinator has accepted the process.
     fn joins(&mut self, place: usize, worker: WorkerId, silence: Duration) -> Result<()> {
+        let Some(connection) = self.links[place].connection.clone() else { return Ok(()) };
         let joined = match &self.joined {
             Some(joined) => joined,
             None => {
-                let listen = SocketAddr::new(self.options.listen, 0);
-                let endpoint = Endpoint::listen(listen, worker, &self.options.token, Arc::clone(&self.clock))?;
-                self.joined.insert(Joined { endpoint: Arc::new(endpoint), silence })
+                let local = connection.local_address()?.ip();
+                let (endpoint, peer) = listen(self.options, worker, local, &self.clock)?;
+                self.joined.insert(Joined { endpoint: Arc::new(endpoint), peer, silence })
             }
         };
-        let Some(connection) = self.links[place].connection.clone() else { return Ok(()) };
-        connection.send(&FromProcess::Ready { exchange: joined.endpoint.address(), sent: self.clock.now() });
+        let Peer { address: exchange, key } = joined.peer.clone();
+        connection.send(&FromProcess::Ready { exchange, key, sent: self.clock.now() });
         let mut routes = self.here.lock();
         for (job, hosted) in &routes.hosted {
             connection.send(&FromProcess::Hosts { job: *job, hosted: Some(hosted.clone()) });
@@ -241,12 +282,12 @@ impl<'a> Process<'a> {
     fn closed(&mut self, place: usize, why: Option<Error>, notify: &mut impl FnMut(&Error)) -> Result<bool> {
         let was_connected = self.links[place].closed();
         self.here.lock().coordinators.remove(&place);
-        if self.joined.is_some() && self.options.once {
+        if self.accepted && self.options.once {
             return Ok(true);
         }
         let closed = || Error::outside("it has closed the connection");
         let error = why.unwrap_or_else(closed).at(self.links[place].place());
-        if self.joined.is_none() {
+        if !self.accepted {
             let is_last = self.links.iter().all(Link::has_failed);
             return if is_last || error.kind() != ErrorKind::Outside { Err(error) } else { Ok(false) };
         }

@@ -9,13 +9,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::{Error, Result};
+use anabranch_runtime::network::Deadline;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::frame::{self, BODY_BYTES_MAX, Fault, Frame};
 use super::hello;
 use super::security::Security;
-use super::wire::{Deadline, Input, Wire, broken};
+use super::wire::{Input, Wire, broken};
 
 /// Bytes that wait for a peer, at most, unless they are one message.
 const WAITING_BYTES_MAX: usize = BODY_BYTES_MAX;
@@ -135,6 +136,11 @@ impl<Out> Connection<Out> {
     /// Closes the connection. Never waits. What is queued is sent for up to a second, as long as the peer takes it.
     pub fn close(&self) {
         self.handle.0.close();
+    }
+
+    /// The address of this end.
+    pub fn local_address(&self) -> Result<SocketAddr> {
+        self.handle.0.wire.local_address().map_err(|error| broken(&error))
     }
 
     /// The address of the peer.

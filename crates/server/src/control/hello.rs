@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Error, Result};
+use anabranch_runtime::network::{Deadline, is_tls};
 
 use super::security::{TOKEN_MAX, are_equal};
-use super::wire::{Deadline, Input, Wire, broken};
+use super::wire::{Input, Wire, broken};
 
 pub(super) const MAGIC: [u8; 8] = *b"anabctrl";
 /// Of the greeting and of frames. Processes of different versions refuse each other.
@@ -25,8 +26,6 @@ const HEAD_BYTES: usize = 16;
 const REASON_MAX: usize = 1024;
 /// Bytes of a refused peer that are read and dropped, at most.
 const DISCARDED_MAX: u64 = 1 << 20;
-/// How the message of a peer begins that wants TLS.
-const TLS_HELLO: u8 = 22;
 /// How the requests of browsers and of tools begin.
 const HTTP: [&[u8]; 6] = [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"OPTIONS ", b"DELETE "];
 const HTTP_ANSWER: &str = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
@@ -42,7 +41,7 @@ fn message(text: &[u8]) -> Vec<u8> {
 pub(super) fn receive(input: &mut Input, wire: &Wire, token: &[u8], explain: impl Fn(Error) -> Error) -> Result<()> {
     check(input, token).map_err(|(error, answer)| {
         let error = explain(error);
-        refuse(input, wire, &answer.map_or_else(|| refusal(error.message()), Vec::from));
+        refuse(input, wire, &answer.map_or_else(|| refusal(&reason(&error)), Vec::from));
         error
     })
 }
@@ -69,6 +68,12 @@ pub(super) fn reject(input: &mut Input, wire: &Wire, reason: &str) {
     refuse(input, wire, &refusal(reason));
 }
 
+/// What a refused peer is told.
+fn reason(error: &Error) -> String {
+    let help = error.help().map(|help| format!("; {help}")).unwrap_or_default();
+    format!("{}{help}", error.message())
+}
+
 fn refusal(reason: &str) -> Vec<u8> {
     message(&reason.as_bytes()[..reason.floor_char_boundary(REASON_MAX)])
 }
@@ -83,7 +88,7 @@ pub(super) fn refuse_without_tls(input: &mut Input, wire: &Wire, explain: impl F
         }
     };
     let error = explain(error);
-    refuse(input, wire, &answer.map_or_else(|| refusal(error.message()), Vec::from));
+    refuse(input, wire, &answer.map_or_else(|| refusal(&reason(&error)), Vec::from));
     error
 }
 
@@ -146,11 +151,6 @@ pub(super) fn introduce(input: &mut Input, wire: &Wire, token: &[u8], deadline: 
     let mut reason = vec![0; (length as usize).min(REASON_MAX)];
     input.read_exact(&mut reason).map_err(|error| broken(&error))?;
     Err(Error::outside(format!("the connection was refused: {}", String::from_utf8_lossy(&reason))))
-}
-
-/// Whether a connection whose first byte is this wants TLS.
-pub(super) fn is_tls(first: u8) -> bool {
-    first == TLS_HELLO
 }
 
 fn rest_of_head(input: &mut Input) -> io::Result<[u32; 2]> {

@@ -7,14 +7,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_model::{Clock as _, Error, Notices, Result, SystemClock};
-use anabranch_runtime::network::end_accepting;
+use anabranch_runtime::network::{Deadline, end_accepting, is_tls};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::connection::{Connection, Event, start};
 use super::hello;
 use super::security::{Encryption, Security};
-use super::wire::{Deadline, Input, Wire};
+use super::wire::{Input, Wire};
 
 /// Connections that have not finished the greeting, at most.
 const GREETINGS_MAX: usize = 64;
@@ -196,7 +196,7 @@ impl Greeting {
         let deadline = Arc::new(Deadline::after(shared.greeting));
         if shared.encryption.is_some() {
             let first = Wire::first_byte(&stream, &deadline).map_err(|error| self.reason(hello::unfinished(&error)))?;
-            if !first.is_some_and(hello::is_tls) {
+            if !first.is_some_and(is_tls) {
                 let (wire, mut input) = Wire::open(stream, None, &deadline)?;
                 return Err(hello::refuse_without_tls(&mut input, &wire, |error| self.reason(error)));
             }

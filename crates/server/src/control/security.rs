@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
+use anabranch_runtime::network::is_loopback;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
@@ -38,6 +39,8 @@ pub enum Security {
         /// The certificates of the authorities that are trusted, as PEM. A listener's self-signed certificate may stand here
         /// itself, unless it is marked as that of an authority.
         authority: Vec<u8>,
+        /// The name or address that the listener's certificate must have; the address of the connection unless given.
+        name: Option<String>,
     },
 }
 
@@ -69,7 +72,7 @@ impl Encryption {
 }
 
 impl Security {
-    pub(super) fn token(&self) -> &[u8] {
+    pub(crate) fn token(&self) -> &[u8] {
         match self {
             Security::Plain { token } | Security::TlsServer { token, .. } | Security::TlsClient { token, .. } => token,
         }
@@ -91,7 +94,9 @@ impl Security {
         self.check(address, "--tls-ca and --token-file")?;
         match self {
             Security::Plain { .. } => Ok(None),
-            Security::TlsClient { authority, .. } => client(authority, address.ip()).map(Some),
+            Security::TlsClient { authority, name, .. } => {
+                client(authority, server_name(name.as_deref(), address.ip())?).map(Some)
+            }
             Security::TlsServer { .. } => {
                 Err(Error::user("a connection with TLS needs the certificate of an authority").remedy("give --tls-ca"))
             }
@@ -104,7 +109,7 @@ impl Security {
             return Err(Error::user(format!("the token has {token_bytes} bytes, and {TOKEN_MAX} are allowed"))
                 .remedy("give a shorter one with --token-file"));
         }
-        if address.ip().to_canonical().is_loopback() {
+        if is_loopback(address) {
             return Ok(());
         }
         if matches!(self, Security::Plain { .. }) {
@@ -146,7 +151,15 @@ fn server(certificate: &[u8], key: &[u8]) -> Result<Encryption> {
     Ok(Encryption::Server(Arc::new(config)))
 }
 
-fn client(authority: &[u8], address: IpAddr) -> Result<Encryption> {
+fn server_name(name: Option<&str>, address: IpAddr) -> Result<ServerName<'static>> {
+    let Some(name) = name else { return Ok(ServerName::IpAddress(address.to_canonical().into())) };
+    ServerName::try_from(name.to_owned()).map_err(|_| {
+        let error = Error::user(format!("'{name}' cannot be the name in a certificate"));
+        error.remedy("give a name of DNS or an address")
+    })
+}
+
+fn client(authority: &[u8], name: ServerName<'static>) -> Result<Encryption> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(authority, "--tls-ca")? {
         roots
@@ -159,7 +172,7 @@ fn client(authority: &[u8], address: IpAddr) -> Result<Encryption> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.resumption = rustls::client::Resumption::disabled();
-    Ok(Encryption::Client(Arc::new(config), ServerName::IpAddress(address.to_canonical().into())))
+    Ok(Encryption::Client(Arc::new(config), name))
 }
 
 fn certificates(pem: &[u8], option: &str) -> Result<Vec<CertificateDer<'static>>> {

@@ -1,24 +1,23 @@
 //! The bytes of a connection, plain or encrypted. One thread reads and one writes, at the same time.
-//!
-//! Both share the state of TLS under a lock, which neither holds while it waits for the socket. Only the thread that writes
-//! sends what TLS has produced, so that its records keep their order.
 
-use std::io::{self, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io::{self, BufReader, ErrorKind, IoSlice, Read, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock as _, Error, Nanos, Result, SystemClock};
+use anabranch_model::{Error, Result};
+use anabranch_runtime::network::{Deadline, Limited, Session, Undecrypted};
+use rustls::CertificateError;
 
 use super::security::Encryption;
 
-/// Bytes that are encrypted or read at once.
+/// Bytes that are received or buffered at once.
 const CHUNK_BYTES: usize = 16 << 10;
 
 /// The socket of a connection and its encryption.
 pub(super) struct Wire {
     stream: Arc<TcpStream>,
-    tls: Option<Mutex<rustls::Connection>>,
+    tls: Option<Session>,
 }
 
 /// What the reading thread has. It buffers.
@@ -27,30 +26,8 @@ pub(super) type Input = BufReader<Decrypting>;
 /// The decrypted bytes of a connection.
 pub(super) struct Decrypting {
     wire: Arc<Wire>,
-    /// Encrypted bytes that TLS has not taken.
-    encrypted: Vec<u8>,
-    taken: usize,
+    undecrypted: Undecrypted,
     deadline: Option<Arc<Deadline>>,
-}
-
-/// A limit for work of several steps.
-pub(super) struct Deadline {
-    clock: SystemClock,
-    end: Nanos,
-}
-
-impl Deadline {
-    pub(super) fn after(limit: Duration) -> Deadline {
-        let clock = SystemClock::new();
-        let end = clock.now().plus(limit);
-        Deadline { clock, end }
-    }
-
-    /// What is left, or an error if nothing is.
-    pub(super) fn left(&self) -> io::Result<Duration> {
-        let left = self.end.after(self.clock.now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
-    }
 }
 
 impl Wire {
@@ -61,39 +38,28 @@ impl Wire {
         deadline: &Arc<Deadline>,
     ) -> Result<(Arc<Wire>, Input)> {
         stream.set_nodelay(true).map_err(|error| broken(&error))?;
-        let mut tls = encryption.map(Encryption::connection).transpose()?;
-        if let Some(tls) = &mut tls {
-            let mut limited = Limited { stream: &stream, deadline };
-            while tls.is_handshaking() {
-                tls.complete_io(&mut limited).map_err(|error| broken(&error).remedy(TLS_REMEDY))?;
-            }
-        }
-        let wire = Arc::new(Wire { stream, tls: tls.map(Mutex::new) });
+        let tls = encryption.map(Encryption::connection).transpose()?;
+        let tls = tls.map(|tls| Session::open(tls, &stream, deadline)).transpose();
+        let tls = tls.map_err(|error| broken(&error).remedy(remedy(&error)))?;
+        let wire = Arc::new(Wire { stream, tls });
         let deadline = Some(Arc::clone(deadline));
-        let input = Decrypting { wire: Arc::clone(&wire), encrypted: Vec::new(), taken: 0, deadline };
+        let input = Decrypting { wire: Arc::clone(&wire), undecrypted: Undecrypted::new(CHUNK_BYTES), deadline };
         Ok((wire, BufReader::with_capacity(CHUNK_BYTES, input)))
     }
 
     /// The first byte that the peer sends. It stays to be read. There is none if the peer sends nothing.
     pub(super) fn first_byte(stream: &TcpStream, deadline: &Deadline) -> io::Result<Option<u8>> {
-        let mut first = [0];
-        stream.set_read_timeout(Some(deadline.left()?))?;
-        Ok((stream.peek(&mut first)? == 1).then_some(first[0]))
+        Limited { stream, deadline }.first_byte()
     }
 
     /// Writes all bytes. Only one thread may do so at a time. It asks `gives_up` before each step, with whether the peer has taken nothing
     /// for the write timeout of the socket.
     pub(super) fn write_all(&self, bytes: &[u8], gives_up: &dyn Fn(bool) -> bool) -> io::Result<()> {
         let Some(tls) = &self.tls else { return self.transmit(bytes, gives_up) };
-        let mut encrypted = Vec::new();
-        for chunk in bytes.chunks(CHUNK_BYTES) {
-            encrypted.clear();
-            let mut tls = lock(tls);
-            tls.writer().write_all(chunk)?;
-            while tls.wants_write() {
-                tls.write_tls(&mut encrypted)?;
-            }
-            drop(tls);
+        let (mut bytes, mut encrypted) = (bytes, Vec::new());
+        while !bytes.is_empty() {
+            let taken = tls.encrypt(&[IoSlice::new(bytes)], &mut encrypted)?;
+            bytes = &bytes[taken..];
             self.transmit(&encrypted, gives_up)?;
         }
         Ok(())
@@ -132,6 +98,11 @@ impl Wire {
         self.stream.set_write_timeout(Some(stuck_after))
     }
 
+    /// The address of this end.
+    pub(super) fn local_address(&self) -> io::Result<SocketAddr> {
+        self.stream.local_addr()
+    }
+
     /// Nothing more will be written.
     pub(super) fn finish(&self) {
         // The peer may have closed the socket already.
@@ -161,66 +132,38 @@ impl Decrypting {
 
 impl Read for Decrypting {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = &self.wire.tls else {
-            return Self::receive(&self.wire.stream, self.deadline.as_deref(), into);
-        };
-        loop {
-            let mut tls = lock(tls);
-            match tls.reader().read(into) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                other => return other,
-            }
-            if self.taken < self.encrypted.len() {
-                let taken = tls.read_tls(&mut &self.encrypted[self.taken..])?;
-                tls.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-                self.taken += taken;
-                if taken == 0 {
-                    return Ok(0);
-                }
-                continue;
-            }
-            drop(tls);
-            self.encrypted.resize(CHUNK_BYTES, 0);
-            self.taken = CHUNK_BYTES;
-            let bytes = Self::receive(&self.wire.stream, self.deadline.as_deref(), &mut self.encrypted)?;
-            self.encrypted.truncate(bytes);
-            self.taken = 0;
-            if bytes == 0 {
-                return Ok(0);
-            }
+        let (stream, deadline) = (&self.wire.stream, self.deadline.as_deref());
+        match &self.wire.tls {
+            Some(tls) => tls.read(&mut self.undecrypted, into, |into| Self::receive(stream, deadline, into)),
+            None => Self::receive(stream, deadline, into),
         }
     }
 }
 
-/// A socket within a deadline.
-struct Limited<'a> {
-    stream: &'a TcpStream,
-    deadline: &'a Deadline,
-}
-
-impl Read for Limited<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(Some(self.deadline.left()?))?;
-        self.stream.read(into)
+/// What helps when TLS cannot begin.
+fn remedy(error: &io::Error) -> &'static str {
+    use CertificateError::{BadSignature, NotValidYetContext, UnknownIssuer};
+    use CertificateError::{Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet};
+    match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
+        Some(rustls::Error::InvalidCertificate(why)) => match why {
+            Expired | ExpiredContext { .. } => {
+                "start the listener with a new certificate (--tls-cert, --tls-key); docs/cluster.md shows how to make one"
+            }
+            NotValidYet | NotValidYetContext { .. } => "compare the clocks of both machines",
+            NotValidForName | NotValidForNameContext { .. } => {
+                "connect to a name or an address that the listener's certificate (--tls-cert) has, or make one that has this"
+            }
+            BadSignature | UnknownIssuer => {
+                "give --tls-ca the certificate of the authority that signed the listener's --tls-cert"
+            }
+            _ => "give the listener a certificate (--tls-cert) that the one of --tls-ca has signed",
+        },
+        Some(rustls::Error::InvalidMessage(_)) => {
+            "a listener without TLS is reached without --tls-ca; with --tls-cert and --tls-key it has TLS"
+        }
+        Some(rustls::Error::AlertReceived(_)) => "see what the peer says about it; --tls-ca must fit --tls-cert",
+        _ => "see whether the process runs that listens there, and whether it has --tls-cert and --tls-key",
     }
-}
-
-impl Write for Limited<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(self.deadline.left()?))?;
-        self.stream.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-const TLS_REMEDY: &str = "a listener with --tls-cert and --tls-key is reached with --tls-ca, whose certificate must be that of the \
-                          listener's authority; the listener's certificate must name its IP address";
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_timeout(error: &io::Error) -> bool {

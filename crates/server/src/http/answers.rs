@@ -164,6 +164,11 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
         Ok(body) => body,
         Err(answer) => return *answer,
     };
+    let is_of_process = matches!(target, Target::Readiness | Target::Metrics | Target::Description);
+    if let Some(url) = api.jobs.elsewhere().filter(|_| !is_of_process) {
+        let error = Error::outside("this coordinator stands by: another one has the jobs");
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy(format!("send the request to {url}")));
+    }
     match target {
         Target::Submit => submit(api, &body).await,
         Target::Stop | Target::Cancel | Target::Savepoint => match api.job(&name) {

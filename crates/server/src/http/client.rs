@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Error, ErrorKind, Result};
+use anabranch_model::{Clock as _, Error, ErrorKind, Result, SystemClock};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -14,14 +14,20 @@ use serde_json::Value;
 
 /// Time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Time for one of several coordinators to take over.
+const CHANGE: Duration = Duration::from_secs(5);
+/// Time for one of several coordinators to say that it lives.
+const ALIVE: Duration = Duration::from_secs(2);
+/// Pause before the coordinators are asked again.
+const AGAIN: Duration = Duration::from_millis(200);
 /// Largest answer.
 const ANSWER_MAX: u64 = 64 << 20;
 
 /// Where the API is served, and how to reach it.
 #[derive(Clone, Debug, Default)]
 pub struct Client {
-    /// `http://HOST:PORT` or `https://HOST:PORT`.
-    pub url: String,
+    /// Each `http://HOST:PORT` or `https://HOST:PORT`. Of several coordinators one leads, and answers.
+    pub urls: Vec<String>,
     /// The token of the process that serves it.
     pub token: Option<String>,
     /// File with the certificates that are trusted for TLS, in PEM.
@@ -72,17 +78,46 @@ impl Client {
     }
 
     fn request(&self, method: &str, path: &str, body: &str) -> Result<Value, NoAnswer> {
-        let (status, body) = self.exchange(method, path, body).map_err(NoAnswer::Unreachable)?;
-        let document = serde_json::from_slice(&body);
-        let document: Value = document.map_err(|error| NoAnswer::Unreachable(self.stranger(&error.to_string())))?;
-        match status {
-            200..300 => Ok(document),
-            _ => Err(NoAnswer::Refused(Refused { status, error: error_of(status, &document) })),
+        let clock = SystemClock::new();
+        let until = clock.now().plus(CHANGE);
+        loop {
+            let outcome = self.request_any(method, path, body);
+            let is_absent = match &outcome {
+                Err(NoAnswer::Refused(refused)) => refused.status == 503,
+                Err(NoAnswer::Unreachable(_)) => true,
+                Ok(_) => false,
+            };
+            // One of several takes over.
+            if !is_absent || self.urls.len() < 2 || clock.now() >= until {
+                return outcome;
+            }
+            std::thread::park_timeout(AGAIN);
         }
     }
 
-    fn exchange(&self, method: &str, path: &str, body: &str) -> Result<(u16, Vec<u8>)> {
-        let (host, mut stream) = self.connect()?;
+    /// The answer of the coordinator that leads, or why there is none.
+    fn request_any(&self, method: &str, path: &str, body: &str) -> Result<Value, NoAnswer> {
+        let mut outcome = Err(NoAnswer::Unreachable(Error::user("no coordinator is given")));
+        for url in &self.urls {
+            // One of several may be frozen: it is asked for nothing that may take long.
+            if self.urls.len() > 1
+                && let Err(error) = self.exchange(url, ALIVE, "GET", "/healthz", "")
+            {
+                outcome = outcome.or(Err(NoAnswer::Unreachable(error)));
+                continue;
+            }
+            let answer = self.exchange(url, self.wait, method, path, body).map_err(NoAnswer::Unreachable);
+            outcome = answer.and_then(|(status, body)| answered(url, status, &body));
+            // One that stands by answers so.
+            if !matches!(&outcome, Err(NoAnswer::Refused(refused)) if refused.status == 503) {
+                return outcome;
+            }
+        }
+        outcome
+    }
+
+    fn exchange(&self, url: &str, wait: Duration, method: &str, path: &str, body: &str) -> Result<(u16, Vec<u8>)> {
+        let (host, mut stream) = self.connect(url, wait)?;
         let token = self.token.as_ref().map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let length = body.len();
         let head = format!(
@@ -94,13 +129,13 @@ impl Client {
         let mut answer = Vec::new();
         let read = stream.take(ANSWER_MAX).read_to_end(&mut answer);
         if answer.is_empty() {
-            sent.and(read).map_err(|error| self.unreachable(&error))?;
+            sent.and(read).map_err(|error| unreachable(url, &error))?;
         }
         let end = answer.windows(4).position(|window| window == b"\r\n\r\n");
         let head = end.and_then(|end| std::str::from_utf8(&answer[..end]).ok());
         let status = head.and_then(|head| head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
         let (Some(end), Some(head), Some(status)) = (end, head, status) else {
-            return Err(self.stranger("its answer is not HTTP"));
+            return Err(stranger(url, "its answer is not HTTP"));
         };
         let body = answer[end + 4..].to_vec();
         let length = head.lines().find_map(|line| {
@@ -108,48 +143,47 @@ impl Client {
             name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
         });
         match length.is_some_and(|length| length != body.len()) {
-            true => Err(Error::outside("the connection broke before the answer was complete").at(self.url.clone())),
+            true => Err(Error::outside("the connection broke before the answer was complete").at(url.to_owned())),
             false => Ok((status, body)),
         }
     }
 
-    fn connect(&self) -> Result<(String, Box<dyn Stream>)> {
+    fn connect(&self, url: &str, wait: Duration) -> Result<(String, Box<dyn Stream>)> {
         let wrong = || {
-            let error =
-                Error::user("this is not the address of a coordinator").at(format!("--coordinator {}", self.url));
+            let error = Error::user("this is not the address of a coordinator").at(format!("--coordinator {url}"));
             error.remedy("give http://HOST:PORT or https://HOST:PORT, as the coordinator prints it")
         };
-        let (scheme, rest) = self.url.split_once("://").ok_or_else(wrong)?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
         let host = rest.trim_end_matches('/');
         let addresses = host.to_socket_addrs().map_err(|_| wrong())?;
         let mut failure = None;
         for address in addresses {
             match TcpStream::connect_timeout(&address, CONNECT) {
-                Ok(stream) => return Ok((host.to_owned(), self.protect(scheme, host, stream, wrong)?)),
+                Ok(stream) => return Ok((host.to_owned(), self.protect((url, wait), (scheme, host), stream, wrong)?)),
                 Err(error) => failure = Some(error),
             }
         }
-        Err(failure.map_or_else(wrong, |error| self.unreachable(&error)))
+        Err(failure.map_or_else(wrong, |error| unreachable(url, &error)))
     }
 
     fn protect(
         &self,
-        scheme: &str,
-        host: &str,
+        (url, wait): (&str, Duration),
+        (scheme, host): (&str, &str),
         stream: TcpStream,
         wrong: impl Fn() -> Error,
     ) -> Result<Box<dyn Stream>> {
-        let limit = Some(self.wait).filter(|wait| !wait.is_zero());
+        let limit = Some(wait).filter(|wait| !wait.is_zero());
         stream
             .set_read_timeout(limit)
             .and_then(|()| stream.set_write_timeout(limit))
-            .map_err(|e| self.unreachable(&e))?;
+            .map_err(|e| unreachable(url, &e))?;
         match scheme {
             "http" => Ok(Box::new(stream)),
             "https" => {
                 let name = host.rsplit_once(':').map_or(host, |(name, _)| name).trim_matches(['[', ']']).to_owned();
                 let name = ServerName::try_from(name).map_err(|_| wrong())?;
-                let client = ClientConnection::new(self.trust()?, name);
+                let client = ClientConnection::new(self.trust(url)?, name);
                 let client = client.map_err(|error| Error::internal(format!("TLS cannot begin: {error}")))?;
                 Ok(Box::new(StreamOwned::new(client, stream)))
             }
@@ -157,10 +191,10 @@ impl Client {
         }
     }
 
-    fn trust(&self) -> Result<Arc<ClientConfig>> {
+    fn trust(&self, url: &str) -> Result<Arc<ClientConfig>> {
         let missing = || {
             Error::user("an https address needs the certificate of its authority")
-                .at(self.url.clone())
+                .at(url.to_owned())
                 .remedy("add --tls-ca FILE")
         };
         let path = self.authority.as_ref().ok_or_else(missing)?;
@@ -178,18 +212,28 @@ impl Client {
         let config = config.map_err(|error| Error::internal(format!("TLS cannot be set up: {error}")))?;
         Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
     }
+}
 
-    fn unreachable(&self, error: &std::io::Error) -> Error {
-        Error::outside(format!("no coordinator answers at {}: {error}", self.url)).remedy(
-            "start one: anabranch coordinator --store DIRECTORY; if it runs elsewhere, give --coordinator or set \
-             ANABRANCH_COORDINATOR",
-        )
+/// The document of an answer.
+fn answered(url: &str, status: u16, body: &[u8]) -> Result<Value, NoAnswer> {
+    let document = serde_json::from_slice(body);
+    let document: Value = document.map_err(|error| NoAnswer::Unreachable(stranger(url, &error.to_string())))?;
+    match status {
+        200..300 => Ok(document),
+        _ => Err(NoAnswer::Refused(Refused { status, error: error_of(status, &document) })),
     }
+}
 
-    fn stranger(&self, why: &str) -> Error {
-        let error = Error::outside(format!("what listens at {} is no coordinator: {why}", self.url));
-        error.remedy("give the address that the coordinator prints (--coordinator)")
-    }
+fn unreachable(url: &str, error: &std::io::Error) -> Error {
+    Error::outside(format!("no coordinator answers at {url}: {error}")).remedy(
+        "start one: anabranch coordinator --store DIRECTORY; if it runs elsewhere, give --coordinator or set \
+         ANABRANCH_COORDINATOR",
+    )
+}
+
+fn stranger(url: &str, why: &str) -> Error {
+    let error = Error::outside(format!("what listens at {url} is no coordinator: {why}"));
+    error.remedy("give the address that the coordinator prints (--coordinator)")
 }
 
 /// The error that a document describes.

@@ -21,6 +21,10 @@ pub trait Jobs: Send + Sync {
     fn takes_jobs(&self) -> bool {
         false
     }
+    /// Where the coordinator answers that has the jobs, if this one stands by.
+    fn elsewhere(&self) -> Option<String> {
+        None
+    }
     /// Takes a new job, and starts it. May wait.
     fn submit(&self, order: JobOrder) -> Result<(), Refusal>;
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anabranch_server::Engine;
 use anabranch_server::cluster::{Coordinator, CoordinatorOptions};
+use anabranch_server::control::Security;
 use serde_json::{Value, json};
 
 use crate::client::{Answer, LIMIT, get, post};
@@ -20,7 +21,9 @@ fn start(store: &Path) -> (Coordinator, SocketAddr) {
     let options = CoordinatorOptions {
         store: store.to_str().expect("text").to_owned(),
         listen: "127.0.0.1:0".parse().expect("an address"),
-        token: b"0123456789abcdef".to_vec(),
+        advertise: None,
+        authority: None,
+        security: Security::Plain { token: b"0123456789abcdef".to_vec() },
         log: Box::new(|_| {}),
     };
     (Coordinator::start(Engine::default(), options, listener).expect("a coordinator"), address)

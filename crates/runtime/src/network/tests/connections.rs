@@ -1,7 +1,7 @@
 //! Connections over sockets: what arrives, what waits, and how they end.
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -16,13 +16,13 @@ use arrow::datatypes::{Int64Type, SchemaRef};
 
 use super::super::frame::{Content, FRAME_BYTES_MAX, Frame, HEADER_BYTES, encode};
 use super::super::hello::{Greeting, Hello};
-use super::super::{Deliver, Incoming, IncomingChannel, Outgoing, Patience, Permit, Question};
+use super::super::{Deliver, Incoming, IncomingChannel, Outgoing, Patience, Permit, Question, Wire};
 use super::greetings::{TOKEN, WAIT, in_thread, sockets};
 use super::{INCARNATION, bytes_of_frame, rows};
 use crate::network::WorkerId;
 
 /// Receives what a connection delivers.
-type Deliveries = Receiver<(usize, Envelope, Permit)>;
+pub(super) type Deliveries = Receiver<(usize, Envelope, Permit)>;
 
 /// Long enough for a busy machine.
 const PATIENCE: Patience = Patience {
@@ -47,7 +47,7 @@ impl Deliver for Receivers {
 }
 
 /// Sends as a task does: it waits while there is no room.
-fn send(outgoing: &Outgoing, channel: u32, envelope: &Envelope) -> Result<()> {
+pub(super) fn send(outgoing: &Outgoing, channel: u32, envelope: &Envelope) -> Result<()> {
     let mut channel = outgoing.channel(channel, 1);
     let mut next = channel.offer(envelope.clone())?;
     while let Some(envelope) = next {
@@ -57,27 +57,27 @@ fn send(outgoing: &Outgoing, channel: u32, envelope: &Envelope) -> Result<()> {
     Ok(())
 }
 
-fn hello(channels: u32) -> Hello {
+pub(super) fn hello(channels: u32) -> Hello {
     Hello { job: 9, incarnation: INCARNATION, from: WorkerId(1), to: WorkerId(2), channels }
 }
 
-fn numbers(first: i64, rows: usize) -> RecordBatch {
+pub(super) fn numbers(first: i64, rows: usize) -> RecordBatch {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(first..first + rows as i64));
     RecordBatch::try_from_iter([("n", numbers)]).unwrap()
 }
 
-fn accept(stream: TcpStream, limits: &[u64]) -> Result<(Incoming, Deliveries)> {
+pub(super) fn accept(stream: impl Into<Wire>, limits: &[u64]) -> Result<(Incoming, Deliveries)> {
     accept_of(stream, &numbers(0, 0).schema(), limits)
 }
 
-fn accept_of(stream: TcpStream, schema: &SchemaRef, limits: &[u64]) -> Result<(Incoming, Deliveries)> {
+fn accept_of(stream: impl Into<Wire>, schema: &SchemaRef, limits: &[u64]) -> Result<(Incoming, Deliveries)> {
     let channels = limits.iter().map(|limit| IncomingChannel { schema: Arc::clone(schema), limit: *limit });
     let (sender, deliveries) = channel();
     let (greeting, clock) = (Greeting::receive(stream)?, Arc::new(ManualClock::default()));
     Ok((Incoming::open(greeting, channels.collect(), PATIENCE, clock, Arc::new(Receivers(sender)))?, deliveries))
 }
 
-fn connect(stream: TcpStream, channels: u32) -> Result<Outgoing> {
+pub(super) fn connect(stream: impl Into<Wire>, channels: u32) -> Result<Outgoing> {
     Outgoing::open(stream, &hello(channels), TOKEN, (PATIENCE, WAIT), Arc::new(ManualClock::default()))
 }
 
@@ -275,7 +275,7 @@ fn closing_ends_a_wait_for_a_peer_that_does_not_end() {
     let finishing = in_thread(move || finishing.finish());
     // The sender has ended, and waits for the end of the receiver.
     let mut end = [0; HEADER_BYTES];
-    { &greeting.stream }.read_exact(&mut end).unwrap();
+    { &greeting.wire }.read_exact(&mut end).unwrap();
     assert_eq!(end, frame(0, Content::End));
     outgoing.close();
     assert_eq!(finishing.join().unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
@@ -313,7 +313,7 @@ fn an_end_with_nothing_to_send_says_that_it_lives() {
 
     let (mut connected, accepted) = sockets();
     let receiver = in_thread(|| accept(accepted, &[100]).unwrap());
-    hello(1).introduce(&connected, TOKEN, WAIT).unwrap();
+    hello(1).introduce(&connected.try_clone().unwrap().into(), TOKEN, WAIT).unwrap();
     let (_incoming, deliveries) = receiver.join().unwrap();
     connected.read_exact(&mut header).unwrap();
     assert_eq!(header, frame(0, Content::Limit { bytes: 100 }));
@@ -339,7 +339,7 @@ fn an_end_with_nothing_to_send_says_that_it_lives() {
 fn received(bytes: &[u8]) -> String {
     let (mut connected, accepted) = sockets();
     let receiver = in_thread(|| accept(accepted, &[10_000]).unwrap());
-    hello(1).introduce(&connected, TOKEN, WAIT).unwrap();
+    hello(1).introduce(&connected.try_clone().unwrap().into(), TOKEN, WAIT).unwrap();
     let (incoming, _deliveries) = receiver.join().unwrap();
     // The receiver may close the connection before it has read everything.
     let _ = connected.write_all(bytes).and_then(|()| connected.shutdown(Shutdown::Write));
@@ -348,7 +348,7 @@ fn received(bytes: &[u8]) -> String {
     error
 }
 
-fn frame(channel: u32, content: Content) -> [u8; HEADER_BYTES] {
+pub(super) fn frame(channel: u32, content: Content) -> [u8; HEADER_BYTES] {
     Frame { channel, incarnation: INCARNATION, content }.header()
 }
 
@@ -391,7 +391,7 @@ fn a_sender_that_is_wrong_or_hostile_ends_its_connection() {
 fn a_sender_that_ignores_its_limit_ends_its_connection() {
     let (mut connected, accepted) = sockets();
     let receiver = in_thread(|| accept(accepted, &[10_000]).unwrap());
-    hello(1).introduce(&connected, TOKEN, WAIT).unwrap();
+    hello(1).introduce(&connected.try_clone().unwrap().into(), TOKEN, WAIT).unwrap();
     let (incoming, deliveries) = receiver.join().unwrap();
     connected.write_all(&[batch_of(0, 0), batch_of(0, 1), batch_of(0, 2)].concat()).unwrap();
     let held: Vec<_> = deliveries.iter().collect();

@@ -36,7 +36,7 @@ fn greet(receiver: impl FnOnce(Greeting) -> Result<()> + Send) -> (Result<()>, R
     let (connected, accepted) = sockets();
     thread::scope(|scope| {
         let receiver = scope.spawn(|| Greeting::receive(accepted).and_then(receiver));
-        (HELLO.introduce(&connected, TOKEN, WAIT), receiver.join().unwrap())
+        (HELLO.introduce(&connected.into(), TOKEN, WAIT), receiver.join().unwrap())
     })
 }
 
@@ -84,9 +84,9 @@ fn begin_with(bytes: &[u8]) -> (String, Vec<u8>) {
 }
 
 /// The hello as it is on the wire.
-fn hello() -> [u8; HEADER_BYTES] {
+pub(super) fn hello() -> [u8; HEADER_BYTES] {
     let (connected, mut accepted) = sockets();
-    let sender = in_thread(move || HELLO.introduce(&connected, TOKEN, WAIT));
+    let sender = in_thread(move || HELLO.introduce(&connected.into(), TOKEN, WAIT));
     let mut hello = [0; HEADER_BYTES];
     accepted.read_exact(&mut hello).unwrap();
     drop(accepted);
@@ -124,7 +124,7 @@ fn a_worker_of_another_version_learns_it() {
 #[test]
 fn an_answer_with_an_endless_reason_is_cut() {
     let (connected, mut accepted) = sockets();
-    let sender = in_thread(move || HELLO.introduce(&connected, TOKEN, WAIT));
+    let sender = in_thread(move || HELLO.introduce(&connected.into(), TOKEN, WAIT));
     let mut answer = [0; HEADER_BYTES];
     accepted.read_exact(&mut answer).unwrap();
     answer[16..24].copy_from_slice(&u64::MAX.to_le_bytes());

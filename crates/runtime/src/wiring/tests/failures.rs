@@ -125,7 +125,7 @@ fn a_newer_incarnation_ends_the_connections_of_the_older_one() {
 fn connect_alone(sender: &Endpoint, receiver: &Endpoint, job: u64) -> String {
     let plan = plan(1, ExchangeKind::Forward, 1, JobOptions::default(), OnMalformed::Fail);
     let placement = BTreeMap::from([(task(0, 0), WorkerId(1)), (task(1, 0), WorkerId(2))]);
-    let peers = BTreeMap::from([(WorkerId(1), sender.address()), (WorkerId(2), receiver.address())]);
+    let peers = BTreeMap::from([(WorkerId(1), sender.peer()), (WorkerId(2), receiver.peer())]);
     Wiring::connect(&plan, (job, Incarnation(1)), &placement, &peers, sender).map(drop).unwrap_err().to_string()
 }
 
@@ -152,12 +152,13 @@ fn a_job_that_does_not_begin_at_a_peer_fails_in_time() {
     let receiver = listen(2, &clock);
     let error = connect_alone(&listen_with(1, TOKEN, hasty, &clock), &receiver, 10);
     assert!(error.starts_with("worker 2 at ") && error.ends_with("the peer does not answer"), "{error}");
-    let (address, sender) = (receiver.address(), listen_with(1, TOKEN, hasty, &clock));
+    let (peer, sender) = (receiver.peer(), listen_with(1, TOKEN, hasty, &clock));
+    let address = peer.address;
     drop(receiver);
     let gone = listen_with(4, TOKEN, hasty, &clock);
     let plan = plan(1, ExchangeKind::Forward, 1, JobOptions::default(), OnMalformed::Fail);
     let placement = BTreeMap::from([(task(0, 0), WorkerId(1)), (task(1, 0), WorkerId(4))]);
-    let peers = BTreeMap::from([(WorkerId(4), address)]);
+    let peers = BTreeMap::from([(WorkerId(4), peer)]);
     let error = Wiring::connect(&plan, (JOB, Incarnation(1)), &placement, &peers, &sender).map(drop).unwrap_err();
     assert!(error.to_string().starts_with(&format!("worker 4 at {address}: no connection: ")), "{error}");
     let error = Wiring::connect(&plan, (JOB, Incarnation(1)), &placement, &peers, &gone).map(drop).unwrap_err();
@@ -174,7 +175,7 @@ fn a_frozen_peer_is_given_up() {
     // One that receives: it accepts the connection by hand.
     let frozen = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let sender = listen_with(1, TOKEN, strict, &clock);
-    let peers = BTreeMap::from([(WorkerId(2), frozen.local_addr().unwrap())]);
+    let peers = BTreeMap::from([(WorkerId(2), Peer { address: frozen.local_addr().unwrap(), key: None })]);
     let (wiring, _held) = thread::scope(|scope| {
         let connecting = || Wiring::connect(&plan, (JOB, Incarnation(1)), &placement, &peers, &sender);
         let connecting = scope.spawn(connecting);
@@ -193,7 +194,7 @@ fn a_frozen_peer_is_given_up() {
     let peers = BTreeMap::new();
     let wiring = thread::scope(|scope| {
         let connecting = scope.spawn(|| Wiring::connect(&plan, (JOB, Incarnation(1)), &placement, &peers, &receiver));
-        hello.introduce(&stream, TOKEN, PATIENCE.connect_max).unwrap();
+        hello.introduce(&stream.try_clone().unwrap().into(), TOKEN, PATIENCE.connect_max).unwrap();
         connecting.join().unwrap().unwrap()
     });
     let inbox = wiring.inbox(task(1, 0), Port::Main).unwrap().0;
@@ -209,7 +210,7 @@ fn connecting_can_be_cancelled() {
     let placement = BTreeMap::from([(task(0, 0), WorkerId(1)), (task(1, 0), WorkerId(2))]);
     // The operating system takes the connection, and nobody answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let peers = BTreeMap::from([(WorkerId(2), silent.local_addr().unwrap())]);
+    let peers = BTreeMap::from([(WorkerId(2), Peer { address: silent.local_addr().unwrap(), key: None })]);
     for worker in [1, 2] {
         // As the sender, which waits for the answer, and as the receiver, which waits for the connection.
         let endpoint = listen(worker, &clock);

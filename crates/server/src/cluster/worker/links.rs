@@ -1,12 +1,13 @@
 //! A worker's connection to one coordinator, made again whenever it is over.
 
-use std::net::SocketAddr;
-use std::sync::mpsc::{Sender, channel};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anabranch_model::{Error, Nanos, Result};
 
 use super::super::messages::{FromCluster, FromProcess, Leader};
+use super::WorkerOptions;
 use crate::control::{Connection, Event, Security, connect};
 
 /// Time to connect to a coordinator.
@@ -24,10 +25,12 @@ pub(super) enum Said {
 
 /// A coordinator as the worker reaches it.
 pub(super) struct Link {
-    address: SocketAddr,
+    coordinator: String,
     pub(super) connection: Option<Connection<FromProcess>>,
-    /// When it said last that it leads.
-    pub(super) leads: Option<(Leader, Nanos)>,
+    /// Its newest word on whether it leads.
+    pub(super) leads: Option<Leader>,
+    /// When it said something last.
+    pub(super) heard: Nanos,
     failed: bool,
 }
 
@@ -35,25 +38,36 @@ impl Link {
     /// Connects to a coordinator on a separate thread, again and again.
     pub(super) fn dial(
         place: usize,
-        address: SocketAddr,
-        security: &Security,
+        coordinator: &str,
+        options: &WorkerOptions,
         events: Sender<(usize, Said)>,
     ) -> Result<Link> {
-        let security = security.clone();
-        let dial = move || {
+        let dial = Dial {
+            place,
+            coordinator: coordinator.to_owned(),
+            token: options.token.clone(),
+            authority: options.authority.clone(),
+            events,
+        };
+        let run = move || {
             // Until the process ends.
-            while once(place, address, &security, &events) {
+            while dial.once() {
                 std::thread::park_timeout(AGAIN);
             }
         };
-        let thread = std::thread::Builder::new().name("coordinator".into()).spawn(dial);
+        let thread = std::thread::Builder::new().name("coordinator".into()).spawn(run);
         thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
-        Ok(Link { address, connection: None, leads: None, failed: false })
+        let coordinator = coordinator.to_owned();
+        Ok(Link { coordinator, connection: None, leads: None, heard: Nanos(0), failed: false })
     }
 
     /// For messages.
     pub(super) fn place(&self) -> String {
-        format!("the coordinator at {}", self.address)
+        format!("the coordinator at {}", self.coordinator)
+    }
+
+    pub(super) fn connected(&mut self, connection: Connection<FromProcess>, now: Nanos) {
+        (self.connection, self.heard) = (Some(connection), now);
     }
 
     /// The connection is over. Returns whether it was there.
@@ -67,38 +81,95 @@ impl Link {
         self.failed && self.connection.is_none()
     }
 
-    /// The coordinator, if it has said lately that it leads.
+    /// Whether a coordinator that is connected has said nothing for so long.
+    pub(super) fn is_silent(&self, now: Nanos, silence: Duration) -> bool {
+        self.connection.is_some() && self.heard.plus(silence) < now
+    }
+
+    /// The coordinator, if it leads and was heard lately.
     pub(super) fn leads_since(&self, now: Nanos, lately: Duration) -> Option<Leader> {
-        self.leads.filter(|(_, said)| said.plus(lately) >= now).map(|(leader, _)| leader)
+        self.leads.filter(|_| self.connection.is_some() && self.heard.plus(lately) >= now)
     }
 }
 
-/// Connects, and waits for the end of the connection. False if nobody listens to it any more.
-fn once(place: usize, address: SocketAddr, security: &Security, events: &Sender<(usize, Said)>) -> bool {
-    let (connected, begins) = channel::<()>();
-    let (sender, (ends, ended)) = (events.clone(), channel::<()>());
-    let mut ends = Some(ends);
-    let on_event = move |event: Event<FromCluster>| {
-        // What is said before the connection is announced waits for that.
-        let _ = begins.recv();
-        let said = match event {
-            Event::Message(message) => Said::Message(message),
-            Event::Closed(why) => {
-                ends = None;
-                Said::Closed(why)
+/// Makes the connections to one coordinator.
+struct Dial {
+    place: usize,
+    coordinator: String,
+    token: Vec<u8>,
+    authority: Option<Vec<u8>>,
+    events: Sender<(usize, Said)>,
+}
+
+impl Dial {
+    /// Connects, and waits for the end of the connection. False if nobody listens to it any more.
+    fn once(&self) -> bool {
+        match self.connect() {
+            Ok((connection, ended)) => {
+                let sent = self.events.send((self.place, Said::Connected(connection))).is_ok();
+                // What the coordinator says waits for this.
+                ended.announced();
+                sent
             }
-        };
-        // The receiver is gone only when the process ends.
-        let _ = sender.send((place, said));
-    };
-    match connect(address, security, CONNECT, on_event) {
-        Ok(connection) => {
-            let sent = events.send((place, Said::Connected(connection))).is_ok();
-            drop(connected);
-            // Nothing is ever sent: the channel closes with the connection.
-            let _ = ended.recv();
-            sent
+            Err(error) => self.events.send((self.place, Said::Closed(Some(error)))).is_ok(),
         }
-        Err(error) => events.send((place, Said::Closed(Some(error)))).is_ok(),
+    }
+
+    fn connect(&self) -> Result<(Connection<FromProcess>, Ended)> {
+        let Dial { coordinator, token, authority, .. } = self;
+        let wrong = |why: String| {
+            let error = Error::outside(why).at(format!("--coordinator {coordinator}"));
+            error.remedy("give HOST:PORT, as the coordinator prints it")
+        };
+        let host = coordinator.rsplit_once(':').map_or(coordinator.as_str(), |(host, _)| host);
+        let name = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).to_owned();
+        let security = match authority.clone() {
+            Some(authority) => Security::TlsClient { token: token.clone(), authority, name: Some(name) },
+            None => Security::Plain { token: token.clone() },
+        };
+        // A name may lead to another machine by the next attempt.
+        let addresses = coordinator.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
+        let mut outcome = Err(wrong("the name has no address".to_owned()));
+        for address in addresses {
+            outcome = self.connect_at(address, &security);
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    fn connect_at(&self, address: SocketAddr, security: &Security) -> Result<(Connection<FromProcess>, Ended)> {
+        let (announce, announced) = channel::<()>();
+        let (ends, ended) = channel::<()>();
+        let (place, sender) = (self.place, self.events.clone());
+        let on_event = move |event: Event<FromCluster>| {
+            let _ends: &Sender<()> = &ends;
+            // Nothing is ever sent: the channel closes when the connection is announced.
+            let _ = announced.recv();
+            let said = match event {
+                Event::Message(message) => Said::Message(message),
+                Event::Closed(why) => Said::Closed(why),
+            };
+            // The receiver is gone only when the process ends.
+            let _ = sender.send((place, said));
+        };
+        let connection = connect(address, security, CONNECT, on_event)?;
+        Ok((connection, Ended { announce, ended }))
+    }
+}
+
+/// The end of a connection.
+struct Ended {
+    announce: Sender<()>,
+    ended: Receiver<()>,
+}
+
+impl Ended {
+    /// The connection is known from now on. Waits for its end.
+    fn announced(self) {
+        drop(self.announce);
+        // Nothing is ever sent: the channel closes with the connection.
+        let _ = self.ended.recv();
     }
 }

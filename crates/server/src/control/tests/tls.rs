@@ -27,14 +27,22 @@ impl Authority {
 
     /// A listener whose certificate is for this address.
     fn server(&self, address: &str) -> Security {
+        self.valid(address, (2001, 4000))
+    }
+
+    /// The same, with a certificate that is valid from the beginning of one year to that of another.
+    fn valid(&self, address: &str, (from, to): (i32, i32)) -> Security {
         let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(vec![address.to_owned()]).unwrap().signed_by(&key, &self.0).unwrap();
+        let mut params = CertificateParams::new(vec![address.to_owned()]).unwrap();
+        let [from, to] = [from, to].map(|year| rcgen::date_time_ymd(year, 1, 1));
+        (params.not_before, params.not_after) = (from, to);
+        let certificate = params.signed_by(&key, &self.0).unwrap();
         let (certificate, key) = (certificate.pem().into_bytes(), key.serialize_pem().into_bytes());
         Security::TlsServer { token: TOKEN.to_vec(), certificate, key }
     }
 
     fn client(&self) -> Security {
-        Security::TlsClient { token: TOKEN.to_vec(), authority: self.1.clone() }
+        Security::TlsClient { token: TOKEN.to_vec(), authority: self.1.clone(), name: None }
     }
 }
 
@@ -84,16 +92,64 @@ fn a_connection_over_tls_that_is_not_read_can_be_closed() {
 fn a_certificate_of_another_authority_or_for_another_address_is_refused() {
     let (authority, other) = (Authority::new(), Authority::new());
     let cases = [
-        (authority.server("127.0.0.1"), other.client(), "invalid peer certificate"),
-        (authority.server("127.0.0.2"), authority.client(), "not valid for name"),
+        (
+            authority.server("127.0.0.1"),
+            other.client(),
+            "invalid peer certificate",
+            "give --tls-ca the certificate of the authority",
+        ),
+        (
+            authority.server("127.0.0.2"),
+            authority.client(),
+            "not valid for name",
+            "a name or an address that the listener's",
+        ),
+        (
+            authority.server("other.test"),
+            authority.client(),
+            "not valid for name",
+            "a name or an address that the listener's",
+        ),
+        (authority.valid("127.0.0.1", (2001, 2002)), authority.client(), "expired", "with a new certificate"),
+        (authority.valid("127.0.0.1", (3999, 4000)), authority.client(), "not valid yet", "compare the clocks"),
     ];
-    for (server, client, expected) in cases {
+    for (server, client, expected, remedy) in cases {
         let (listener, incoming) = listen(server, LIMIT);
         let error = open(listener.address(), &client).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Outside);
         let (text, place) = (error.to_string(), listener.address().to_string());
-        assert!(text.starts_with(&place) && text.contains(expected) && text.contains("--tls-ca"), "{text}");
+        assert!(text.starts_with(&place) && text.contains(expected) && text.contains(remedy), "{text}");
         assert!(incoming.try_recv().is_err());
+        // The listener learns it as well.
+        let seen = loop {
+            if let Some(notice) = listener.notices().after(0).pop() {
+                break notice.text;
+            }
+            thread::yield_now();
+        };
+        assert!(seen.starts_with("127.0.0.1:") && seen.contains("received fatal alert"), "{seen}");
+    }
+}
+
+#[test]
+fn a_listener_may_be_known_by_its_name() {
+    let authority = Authority::new();
+    let named = |name: &str| match authority.client() {
+        Security::TlsClient { token, authority, .. } => {
+            Security::TlsClient { token, authority, name: Some(name.to_owned()) }
+        }
+        other => other,
+    };
+    let (listener, incoming) = listen(authority.server("coordinator.test"), LIMIT);
+    let client = open(listener.address(), &named("coordinator.test")).unwrap();
+    let server = start(&incoming);
+    client.connection.send(&note(1));
+    assert_eq!(server.message(), note(1));
+    assert_eq!(client.connection.local_address().unwrap(), server.connection.peer());
+    for (name, expected) in [("127.0.0.1", "not valid for name"), ("a b", "'a b' cannot be the name in a certificate")]
+    {
+        let error = open(listener.address(), &named(name)).err().unwrap().to_string();
+        assert!(error.contains(expected), "{error}");
     }
 }
 
@@ -101,7 +157,7 @@ fn a_certificate_of_another_authority_or_for_another_address_is_refused() {
 fn a_self_signed_certificate_is_its_own_authority() {
     let own = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let (certificate, key) = (own.cert.pem().into_bytes(), own.signing_key.serialize_pem().into_bytes());
-    let client = Security::TlsClient { token: TOKEN.to_vec(), authority: certificate.clone() };
+    let client = Security::TlsClient { token: TOKEN.to_vec(), authority: certificate.clone(), name: None };
     let (client, server) = pair(Security::TlsServer { token: TOKEN.to_vec(), certificate, key }, &client);
     client.connection.send(&note(1));
     assert_eq!(server.message(), note(1));
@@ -123,7 +179,8 @@ fn ends_that_do_not_agree_about_tls_say_so() {
 fn the_token_counts_with_tls_too() {
     let authority = Authority::new();
     let (listener, _incoming) = listen(authority.server("127.0.0.1"), LIMIT);
-    let client = Security::TlsClient { token: b"another token, long enough".to_vec(), authority: authority.1 };
+    let client =
+        Security::TlsClient { token: b"another token, long enough".to_vec(), authority: authority.1, name: None };
     let error = open(listener.address(), &client).err().unwrap().to_string();
     assert!(error.contains("its token is not that of this process"), "{error}");
 }
@@ -182,7 +239,7 @@ fn an_address_that_is_not_loopback_needs_tls_and_a_token() {
             Security::TlsServer { certificate, key, .. } => {
                 Security::TlsServer { token: TOKEN[..15].to_vec(), certificate, key }
             }
-            Security::TlsClient { authority, .. } => Security::TlsClient { token: Vec::new(), authority },
+            Security::TlsClient { authority, .. } => Security::TlsClient { token: Vec::new(), authority, name: None },
             plain @ Security::Plain { .. } => plain,
         };
         let listening = refused(address, &short(&authority.server("192.0.2.1")))[0].clone().unwrap();
@@ -214,7 +271,7 @@ fn what_is_given_to_the_wrong_end_or_is_no_certificate_is_refused() {
     assert!(server(b"", b"").contains("--tls-cert has no certificate"));
     assert!(server(&authority.1, b"key").contains("--tls-key is not a private key"));
     assert!(server(&authority.1, other_key.as_bytes()).contains("--tls-cert and --tls-key do not go together"));
-    let client = Security::TlsClient { token: TOKEN.to_vec(), authority: other_key.into_bytes() };
+    let client = Security::TlsClient { token: TOKEN.to_vec(), authority: other_key.into_bytes(), name: None };
     assert!(refused(&address, &client)[1].clone().unwrap().contains("--tls-ca has no certificate"));
     let long = Security::Plain { token: vec![0; 4097] };
     assert!(refused(&address, &long)[0].clone().unwrap().contains("the token has 4097 bytes"));

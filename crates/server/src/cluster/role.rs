@@ -1,0 +1,181 @@
+//! A coordinator leads, or stands by: how it comes to do the one or the other.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anabranch_model::Result;
+
+use super::coordinator::Shared;
+use super::leader::{Entry, Leaders, Seen, watch};
+use super::messages::Leader;
+use super::record::State;
+use crate::control::Security;
+
+/// How often a coordinator that leads looks for another one that does.
+const LOOK: Duration = Duration::from_millis(500);
+/// Pause after a failure.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Time that jobs have to end that another coordinator has.
+const STEP_DOWN: Duration = Duration::from_secs(10);
+
+/// The role of a coordinator, and what it needs to change it.
+pub(super) struct Role {
+    leaders: Leaders,
+    /// Where others reach it, and where commands do.
+    place: (SocketAddr, String),
+    /// How it connects to other coordinators.
+    security: Security,
+    state: Mutex<Present>,
+}
+
+#[derive(Clone)]
+enum Present {
+    Undecided,
+    Leads(Leader),
+    StandsBy(Leader, Entry),
+}
+
+/// How a coordinator connects to others: with the secret of the cluster. `authority` checks their certificates, else its own does.
+pub(super) fn of_peers(security: &Security, authority: Option<Vec<u8>>) -> Security {
+    match security.clone() {
+        Security::TlsServer { token, certificate, .. } => {
+            Security::TlsClient { token, authority: authority.unwrap_or(certificate), name: None }
+        }
+        other => other,
+    }
+}
+
+impl Role {
+    pub(super) fn new(leaders: Leaders, place: (SocketAddr, String), security: Security) -> Role {
+        Role { leaders, place, security, state: Mutex::new(Present::Undecided) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Present> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This coordinator, if it leads as far as it knows.
+    pub(super) fn leader(&self) -> Option<Leader> {
+        match *self.lock() {
+            Present::Leads(leader) => Some(leader),
+            _ => None,
+        }
+    }
+
+    /// Where commands reach the one that leads, if this one does not.
+    pub(super) fn elsewhere(&self) -> Option<String> {
+        match &*self.lock() {
+            Present::Leads(_) => None,
+            Present::StandsBy(_, entry) => Some(entry.url.clone()),
+            Present::Undecided => Some("another address, which is not known yet".to_owned()),
+        }
+    }
+
+    /// Whether it leads, and no other does. A list that cannot be read says nothing else.
+    pub(super) fn is_last(&self) -> bool {
+        self.leader().is_some_and(|leader| self.leaders.is_last(leader).unwrap_or(true))
+    }
+}
+
+impl Shared {
+    /// Stands by if another coordinator answers, and leads otherwise.
+    pub(super) fn decide(self: &Arc<Self>) -> Result<()> {
+        let last = self.role.leaders.last()?.filter(|(_, entry)| !entry.address.ip().is_unspecified());
+        if let Some((leader, entry)) = &last {
+            // One answer is enough.
+            let answers = std::cell::Cell::new(0);
+            let go_on = || answers.replace(answers.get() + 1) == 0;
+            if watch((*leader, entry), &self.role.security, &self.cluster.members(), &go_on)? == Seen::Alive {
+                (self.log)(&format!("stands by: the coordinator at {} leads", entry.address));
+                *self.role.lock() = Present::StandsBy(*leader, entry.clone());
+                return Ok(());
+            }
+        }
+        self.lead()
+    }
+
+    /// Leads, unless another coordinator is faster.
+    fn lead(self: &Arc<Self>) -> Result<()> {
+        let (address, url) = &self.role.place;
+        let after = self.role.leaders.last()?.map(|(leader, _)| leader);
+        let Some(own) = self.role.leaders.take(after, *address, url)? else { return Ok(()) };
+        *self.role.lock() = Present::Leads(own);
+        self.cluster.lead(Some(own));
+        match self.records.read() {
+            Ok(records) => {
+                records.into_iter().for_each(|record| self.resume(record));
+                Ok(())
+            }
+            Err(error) => {
+                self.step_down();
+                Err(error)
+            }
+        }
+    }
+
+    /// Keeps the role, and changes it when it must, until the coordinator closes.
+    pub(super) fn keep_role(self: &Arc<Self>) {
+        let closing = || self.closing.load(SeqCst);
+        while !closing() {
+            let present = self.role.lock().clone();
+            let changed = match present {
+                Present::Leads(own) => {
+                    self.keep_leading(own);
+                    Ok(())
+                }
+                Present::StandsBy(leader, entry) => {
+                    let members = self.cluster.members();
+                    let seen = watch((leader, &entry), &self.role.security, &members, &|| !closing());
+                    match seen {
+                        Ok(Seen::Gone) if !closing() => self.take_over(leader),
+                        seen => seen.map(|_| ()),
+                    }
+                }
+                Present::Undecided => self.decide(),
+            };
+            if let Err(error) = changed {
+                (self.log)(&format!("neither leads nor stands by: {error}"));
+                *self.role.lock() = Present::Undecided;
+                std::thread::park_timeout(AGAIN);
+            }
+        }
+    }
+
+    /// The one that led is gone: leads instead, unless another coordinator is faster.
+    fn take_over(self: &Arc<Self>, former: Leader) -> Result<()> {
+        *self.role.lock() = Present::Undecided;
+        if self.role.leaders.is_last(former)? {
+            (self.log)("the coordinator that led does not answer: this one leads");
+            self.lead()?;
+        }
+        Ok(())
+    }
+
+    /// Until another coordinator leads, or this one closes.
+    fn keep_leading(&self, own: Leader) {
+        let is_later = |leader| leader > own;
+        while !self.closing.load(SeqCst) {
+            std::thread::park_timeout(LOOK);
+            if self.cluster.members().leader().is_some_and(is_later) || !self.role.is_last() {
+                (self.log)("another coordinator leads now: this one stands by");
+                return self.step_down();
+            }
+        }
+    }
+
+    /// Another coordinator has the jobs.
+    fn step_down(&self) {
+        *self.role.lock() = Present::Undecided;
+        self.cluster.lead(None);
+        let jobs = std::mem::take(&mut *self.jobs());
+        jobs.values().filter(|job| job.state() == State::Running).for_each(|job| job.leave());
+        let clock = self.engine.clock();
+        let end = clock.now().plus(STEP_DOWN);
+        for ended in jobs.values().filter_map(|job| job.take_end()) {
+            // Nothing is ever sent: the channel closes with the job's thread.
+            let _ = ended.recv_timeout(end.after(clock.now()));
+        }
+    }
+}
