@@ -4,6 +4,7 @@
 //! next group while sources are in the middle of the last one. The cost of coordination is its work for a group, plus
 //! the time that a source waited for a grant nevertheless. The coordinator enlarges groups if that is too much.
 
+mod outcome;
 mod workers;
 
 use std::collections::VecDeque;
@@ -12,7 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, TaskId};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Result, TaskId};
 use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Tasks};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::{Coordinator, Peers};
@@ -310,22 +311,6 @@ impl Shell {
         }
     }
 
-    fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error) {
-        if incarnation != self.coordinator.incarnation() {
-            return;
-        }
-        let retry = !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
-        let counts = match &self.failure {
-            None => true,
-            // Tables are opened at the same time: which of several errors comes first must not depend on chance.
-            Some((first, known)) if !self.was_open => known.kind() == error.kind() && task < *first,
-            Some((_, known)) => !retry && known.kind() != ErrorKind::User,
-        };
-        if counts {
-            self.failure = Some((task, error));
-        }
-    }
-
     /// Gives the coordinator all inputs, and carries out the resulting commands.
     fn settle(&mut self) {
         loop {
@@ -467,42 +452,5 @@ impl Shell {
         self.restoring.clear();
         self.worker.retries_opening();
         self.place(incarnation, from);
-    }
-
-    fn committed(&mut self, committed: Committed) {
-        self.waiting.retain(|waiting| {
-            let fulfilled = waiting.epoch.is_some_and(|epoch| epoch <= committed.epoch);
-            // A caller that has stopped waiting needs no answer.
-            let sent = fulfilled.then(|| waiting.answer.send(committed));
-            sent.is_none()
-        });
-    }
-
-    /// The job has ended. If it takes checkpoints, the last one covers everything.
-    fn finish(&mut self) {
-        if let Some(last) = self.coordinator.newest_checkpoint() {
-            let committed = Committed { incarnation: last.incarnation, epoch: last.epoch };
-            for waiting in self.waiting.drain(..).filter(|_| committed.incarnation == self.coordinator.incarnation()) {
-                let _ = waiting.answer.send(committed);
-            }
-        }
-        self.outcome = Some(Ok(()));
-    }
-
-    /// Why the incarnation has failed. A failure that no task reported was found by the coordinator: a restore without
-    /// progress, or checkpoints that do not complete.
-    fn take_failure(&mut self) -> Error {
-        if let Some((_, failure)) = self.failure.take() {
-            return failure;
-        }
-        let mut restoring = std::mem::take(&mut self.restoring);
-        // Of the tasks here it is known which have restored theirs.
-        restoring.retain(|task| self.remotes.is_some() || self.worker.restoring().contains(&task.as_str()));
-        if !restoring.is_empty() {
-            return Error::outside(format!("restoring state makes no progress in {}", restoring.join(", ")))
-                .remedy("check the place of the checkpoints, or allow more time ('checkpoint-timeout')");
-        }
-        Error::outside("several checkpoints in a row failed or took too long")
-            .remedy("check the place where they are kept, or allow more time ('checkpoint-timeout')")
     }
 }

@@ -164,10 +164,7 @@ impl Checkpointing {
             };
             let (job, begun_with) = self.job(&journal, id, incarnation);
             let former = FormerNames::new(&journal, id, incarnation);
-            let mut notices = match adopts {
-                true => vec![format!("this coordinator has adopted the tasks of incarnation {}", incarnation.0)],
-                false => notices(&journal, id),
-            };
+            let mut notices = if adopts { vec![adopted(incarnation)] } else { notices(&journal, id) };
             notices.extend(others);
             if let Some(origin) = origin.filter(|origin| begun_with.as_deref() != Some(origin.id())) {
                 return Err(origin.not_of(&self.store));
@@ -337,6 +334,11 @@ fn notices(journal: &Journal, from: Option<CheckpointId>) -> Vec<String> {
 /// The notice of what the job resumes from.
 pub(crate) fn resumes(incarnation: Incarnation, epoch: Epoch) -> String {
     format!("resumes from the checkpoint of epoch {}, incarnation {}", epoch.0, incarnation.0)
+}
+
+/// The notice that nothing is resumed.
+fn adopted(incarnation: Incarnation) -> String {
+    format!("this coordinator has adopted the tasks of incarnation {}", incarnation.0)
 }
 
 /// The plan of a job that has no checkpoint yet.

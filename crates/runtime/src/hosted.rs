@@ -11,7 +11,7 @@ use anabranch_operators::Connectors;
 use anabranch_protocol::worker::Config;
 use anabranch_state::Store;
 
-use crate::job::Hosted;
+use crate::adoption::Hosted;
 use crate::messages::{Deploy, DeployCheckpoints, FromWorker, ToWorker};
 use crate::network::Endpoint;
 use crate::origin::Origin;

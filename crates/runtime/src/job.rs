@@ -10,12 +10,12 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Notices, Result, StageId, TaskMetrics};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
-use anabranch_protocol::coordinator::{Owner, Tasks};
+use anabranch_protocol::coordinator::{Checkpoint, Config, Owner, Tasks};
 use anabranch_protocol::membership::Process;
-use anabranch_protocol::peers::adoptable;
-use anabranch_protocol::worker::{self, Hosting};
-use serde::{Deserialize, Serialize};
+use anabranch_protocol::worker;
+use anabranch_state::{Store, TaskState};
 
+use crate::adoption::{Hosted, running};
 use crate::coordinator::{Durable, Message, Shell};
 use crate::durable::{Begun, Checkpointing, Running, TakenOver, begin, begin_with};
 use crate::journal::in_memory;
@@ -30,9 +30,6 @@ use crate::settings::{config, progress_interval, tasks};
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::worker::{Checkpoints, Deployment, Mail, WorkerShell};
-
-/// How often workers with tasks of a job are looked for.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// A job whose tasks run on threads of this process. The value owns the threads.
 pub struct Job {
@@ -62,15 +59,6 @@ pub struct Workers {
     pub patience: Duration,
     /// Gets the job before its tasks are placed: from then on it must hear of workers and of what they say.
     pub register: Box<dyn FnOnce(JobHandle)>,
-}
-
-/// The tasks of a job that run at a worker.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Hosted {
-    /// The tasks.
-    pub hosting: Hosting,
-    /// Distinguishes their plan from others.
-    pub plan: u64,
 }
 
 /// What a finished job did.
@@ -207,40 +195,15 @@ pub(crate) fn prepare(
     let mailbox = Mailbox::new(sender, Arc::clone(&shared));
     let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
     let (config, all) = (config(&plan.options, checkpointing), tasks(plan));
-    let (running, found) = running(&all, workers.as_ref(), clock.as_ref());
-    let taken = match checkpointing {
-        Some(checkpointing) => match checkpointing.take_over(plan, &config, &all, clock, origin, running)? {
-            Some(taken) => Some((checkpointing, taken)),
-            None => return Ok((handle, None)),
-        },
-        None => None,
+    let (running, found) = match &workers {
+        Some(Workers { hosted, patience, .. }) => running(&all, hosted, *patience, clock.as_ref()),
+        None => (None, BTreeMap::new()),
     };
-    let (origin, placement, peers) = (origin.cloned(), BTreeMap::new(), BTreeMap::new());
-    let mut adopts = false;
-    let (coordinator, incarnation, from, deployment, log) = match taken {
-        Some((checkpointing, taken)) => {
-            adopts = taken.adopts;
-            let TakenOver { plan, coordinator, incarnation, from, commits, scribe, job, former, notices, .. } = taken;
-            notices.into_iter().for_each(|notice| handle.shared.notify(notice));
-            let progress_interval = progress_interval(checkpointing.timeout);
-            let store = checkpointing.store.clone();
-            let checkpoints = Some(Checkpoints { store: store.clone(), job, former, progress_interval });
-            // A process that has lost the job may disturb this one's commit while both open their sinks.
-            let deployment =
-                Deployment { plan: Arc::new(plan), origin, checkpoints, retries_opening: commits, placement, peers };
-            (coordinator, incarnation, from, deployment, Some((store, scribe)))
-        }
-        None => {
-            let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], all.clone(), None);
-            let begun = begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?;
-            let Begun::Start(incarnation, from) = begun else {
-                return Err(Error::internal("a job without a log does not begin"));
-            };
-            let plan = Arc::new(begin_with(origin.as_ref(), plan)?);
-            let deployment = Deployment { plan, origin, checkpoints: None, retries_opening: false, placement, peers };
-            (coordinator, incarnation, from, deployment, None)
-        }
+    let places = (checkpointing, origin);
+    let Some(taken) = take(plan, (config, &all), clock, places, running, &handle.shared)? else {
+        return Ok((handle, None));
     };
+    let Taken { coordinator, incarnation, from, adopts, deployment, log } = taken;
     let epoch_interval = plan.options.epoch_interval;
     let (durable, scribe) = match log {
         Some((store, scribe)) => {
@@ -270,28 +233,47 @@ pub(crate) fn prepare(
     Ok((handle, Some(Prepared { shell, scribe })))
 }
 
-/// The tasks that run without a coordinator, if all of them do, and where they are.
-fn running(all: &Tasks, workers: Option<&Workers>, clock: &dyn Clock) -> (Option<Running>, BTreeMap<Process, Tasks>) {
-    let Some(Workers { hosted, patience, .. }) = workers else { return (None, BTreeMap::new()) };
-    let until = clock.now().plus(*patience);
-    loop {
-        let hosted = hosted();
-        if let Some(found) = complete(all, &hosted) {
-            return (Some(found.0), found.1);
-        }
-        if clock.now() >= until {
-            return (None, BTreeMap::new());
-        }
-        std::thread::park_timeout(LOOK);
-    }
+/// A job that belongs to this process.
+struct Taken {
+    coordinator: Coordinator<TaskState>,
+    incarnation: Incarnation,
+    from: Option<Checkpoint<TaskState>>,
+    /// Its tasks run.
+    adopts: bool,
+    deployment: Deployment,
+    log: Option<(Store, Scribe)>,
 }
 
-/// The newest incarnation, if all its tasks run and are of one plan.
-fn complete(all: &Tasks, hosted: &[(Process, Hosted)]) -> Option<(Running, BTreeMap<Process, Tasks>)> {
-    let (incarnation, found) = adoptable(all, hosted.iter().map(|(process, of)| (*process, of.hosting.clone())))?;
-    let mut plans = hosted.iter().filter(|(process, _)| found.contains_key(process)).map(|(_, of)| of.plan);
-    let plan = plans.next()?;
-    plans.all(|other| other == plan).then_some((Running { incarnation, plan }, found))
+/// Takes a job over, or begins one that no other process knows of. `None`: it has ended before.
+fn take(
+    plan: &Plan,
+    (config, all): (Config, &Tasks),
+    clock: &Arc<dyn Clock>,
+    (checkpointing, origin): (Option<&Checkpointing>, Option<&Origin>),
+    running: Option<Running>,
+    shared: &Shared,
+) -> Result<Option<Taken>> {
+    let (placement, peers) = (BTreeMap::new(), BTreeMap::new());
+    let Some(checkpointing) = checkpointing else {
+        let mut coordinator = Coordinator::new(clock.now(), config, Owner(0), [], all.clone(), None);
+        let begun = begin(&mut coordinator, clock.as_ref(), |command| Ok(in_memory(&command)))?;
+        let Begun::Start(incarnation, from) = begun else {
+            return Err(Error::internal("a job without a log does not begin"));
+        };
+        let (plan, origin) = (Arc::new(begin_with(origin, plan)?), origin.cloned());
+        let deployment = Deployment { plan, origin, checkpoints: None, retries_opening: false, placement, peers };
+        return Ok(Some(Taken { coordinator, incarnation, from, adopts: false, deployment, log: None }));
+    };
+    let Some(taken) = checkpointing.take_over(plan, &config, all, clock, origin, running)? else { return Ok(None) };
+    let TakenOver { plan, coordinator, incarnation, from, adopts, commits, scribe, job, former, notices } = taken;
+    notices.into_iter().for_each(|notice| shared.notify(notice));
+    let progress_interval = progress_interval(checkpointing.timeout);
+    let store = checkpointing.store.clone();
+    let checkpoints = Some(Checkpoints { store: store.clone(), job, former, progress_interval });
+    let (plan, origin) = (Arc::new(plan), origin.cloned());
+    // A process that has lost the job may disturb this one's commit while both open their sinks.
+    let deployment = Deployment { plan, origin, checkpoints, retries_opening: commits, placement, peers };
+    Ok(Some(Taken { coordinator, incarnation, from, adopts, deployment, log: Some((store, scribe)) }))
 }
 
 /// The stages whose tables are only in this process.

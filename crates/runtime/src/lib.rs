@@ -8,6 +8,7 @@
 //! `driver` drives the job's coordinator on a thread, and `control` is between it and the tasks. `recorder` writes
 //! snapshots and the log on another thread.
 
+mod adoption;
 mod alignment;
 mod assembly;
 mod chain;
@@ -49,10 +50,11 @@ mod watermarks;
 pub mod wiring;
 mod worker;
 
+pub use adoption::Hosted;
 pub use coordinator::HERE;
 pub use durable::{Checkpointing, random_seed};
 pub use hosted::{HostedJob, Premises};
-pub use job::{Committed, Coordination, Hosted, Job, JobHandle, Summary, Workers};
+pub use job::{Committed, Coordination, Job, JobHandle, Summary, Workers};
 pub use origin::{Change, Fate, Origin};
 pub use remote::{Link, RemoteWorker};
 pub use status::{Completed, Status};

@@ -17,10 +17,10 @@ use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase};
 use anabranch_state::{Log, Store, TaskState};
 
+use crate::adoption::Hosted;
 use crate::assembly::{Assembly, DurableParts, Life};
 use crate::coordinator::HERE;
 use crate::durable::FormerNames;
-use crate::job::Hosted;
 use crate::job_state::JobState;
 use crate::messages::{FromWorker, Summary, fingerprint};
 use crate::network::{Endpoint, Peer};

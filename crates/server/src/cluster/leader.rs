@@ -2,7 +2,7 @@
 //!
 //! A coordinator that starts looks for the last entry. If the coordinator that wrote it answers, it stands by: it knows the workers too, which
 //! connect to every coordinator, and watches the leader over a connection. When that connection breaks or falls silent, and no
-//! worker hears the leader either, it writes the next entry and leads. Two that write at once are told apart by the store. A leader that
+//! worker hears the leader either, it writes the next entry and leads. If two write at once, the store accepts one entry. A leader that
 //! was wrongly taken for dead reads the later entry, and stands by.
 //!
 //! The list decides only who tries. Who has a job is decided by the job's own log, so two coordinators that both lead for a moment

@@ -268,7 +268,7 @@ impl<'a> Process<'a> {
                 self.joined.insert(Joined { endpoint: Arc::new(endpoint), peer, silence })
             }
         };
-        let Peer { address: exchange, key } = joined.peer.clone();
+        let Peer { address: exchange, key } = joined.peer;
         connection.send(&FromProcess::Ready { exchange, key, sent: self.clock.now() });
         let mut routes = self.here.lock();
         for (job, hosted) in &routes.hosted {
