@@ -156,6 +156,10 @@ pub(crate) struct Worker {
     /// End with the connection to the coordinator, instead of connecting again
     #[arg(long)]
     pub(crate) once: bool,
+    /// End when standard input ends, as it does when the process that started the worker is gone; on Linux also with the thread that
+    /// started it
+    #[arg(long)]
+    pub(crate) end_with_parent: bool,
 }
 
 #[derive(Debug, Args)]

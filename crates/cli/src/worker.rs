@@ -10,10 +10,15 @@ use crate::arguments::Worker;
 use crate::client::{file, token};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::process;
 
 /// Runs the command.
 pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
     let wrong = |error: Error| Failure::planning(&error, "");
+    if arguments.end_with_parent {
+        process::die_with_parent();
+        process::terminate_with_input()?;
+    }
     let options = WorkerOptions {
         coordinators: arguments.coordinators.iter().map(|text| checked(text)).collect::<Result<_>>().map_err(wrong)?,
         token: secret(arguments).map_err(wrong)?,

@@ -36,6 +36,9 @@ pub(crate) struct Coordinator {
     /// File with the certificates that another coordinator's certificate is checked with, in PEM; this one's own unless given
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_ca: Option<PathBuf>,
+    /// When standard input ends, stop as on SIGTERM: it ends when the process that started the coordinator is gone
+    #[arg(long)]
+    pub(crate) end_with_parent: bool,
 }
 
 /// The coordinator of a command.
