@@ -153,6 +153,9 @@ pub(crate) struct Worker {
     /// File with the coordinator's token; else the environment has it (ANABRANCH_TOKEN)
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// The coordinator's store: the worker ends with an error unless this machine reaches it
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) store: Option<String>,
     /// End with the connection to the coordinator, instead of connecting again
     #[arg(long)]
     pub(crate) once: bool,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anabranch_model::{Error, Result};
 use anabranch_server::Engine;
-use anabranch_server::cluster::{TOKEN, WorkerOptions, run_worker};
+use anabranch_server::cluster::{TOKEN, WorkerOptions, check_place, run_worker};
 
 use crate::arguments::Worker;
 use crate::client::{file, token};
@@ -18,6 +18,10 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
     if arguments.end_with_parent {
         process::die_with_parent();
         process::terminate_with_input()?;
+    }
+    let engine = Engine::default();
+    if let Some(store) = &arguments.store {
+        check_place(&engine, store).map_err(wrong)?;
     }
     let options = WorkerOptions {
         coordinators: arguments.coordinators.iter().map(|text| checked(text)).collect::<Result<_>>().map_err(wrong)?,
@@ -35,7 +39,7 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
         // Without a place for notices the worker goes on.
         let _ = progress.line(&format!("notice: {error}; the worker connects again"));
     };
-    run_worker(&Engine::default(), &options, notify).map_err(Failure::from)
+    run_worker(&engine, &options, notify).map_err(Failure::from)
 }
 
 /// `HOST:PORT`.
