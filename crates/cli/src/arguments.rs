@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_server::TableOption;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::cluster::{Client, Coordinator, Job, Jobs, Logs, Submit};
+pub(crate) use self::cluster::{Certificate, Client, Coordinator, Job, Jobs, Logs, Submit};
 
 mod cluster;
 
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Worker(Worker),
     /// Take jobs and run them at workers, until it is stopped
     Coordinator(Coordinator),
+    /// Make a certificate for a coordinator that other machines reach, and the authority that workers and commands check it with
+    Certificate(Certificate),
     /// Send the INSERT INTO statements of a file to a coordinator, as one job
     Submit(Submit),
     /// List the jobs and the workers of a coordinator

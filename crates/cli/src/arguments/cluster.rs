@@ -41,6 +41,15 @@ pub(crate) struct Coordinator {
     pub(crate) end_with_parent: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Certificate {
+    /// Folder for cert.pem, key.pem and ca.pem
+    pub(crate) folder: PathBuf,
+    /// Name or IP address by which workers and commands reach the coordinator; may be repeated
+    #[arg(long = "host", value_name = "HOST", required = true)]
+    pub(crate) hosts: Vec<String>,
+}
+
 /// The coordinator of a command.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Client {

@@ -113,19 +113,29 @@ class Cluster:
 
     def _ask(self, method: str, *arguments: object, timeout_s: float = _ANSWER_S) -> Any:
         ray = _ray()
-        try:
-            return ray.get(getattr(self._supervisor, method).remote(*arguments), timeout=timeout_s)
-        except ray.exceptions.RayTaskError as error:
-            raise getattr(error, "cause", None) or error from None
-        except ray.exceptions.GetTimeoutError:
-            raise OutsideError(
-                f"the supervisor of cluster '{self.name}' has not answered within {timeout_s:g} s",
-                "Ray restarts it if its node is lost: ask again; `ray status` shows the nodes",
-            ) from None
-        except ray.exceptions.RayError as error:
-            raise OutsideError(
-                f"the supervisor of cluster '{self.name}' is lost: {_first_line(error)}", "bring the cluster up again"
-            ) from error
+        end_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                return ray.get(getattr(self._supervisor, method).remote(*arguments), timeout=max(0.0, end_s - time.monotonic()))
+            except ray.exceptions.RayTaskError as error:
+                raise getattr(error, "cause", None) or error from None
+            except ray.exceptions.GetTimeoutError:
+                raise OutsideError(
+                    f"the supervisor of cluster '{self.name}' has not answered within {timeout_s:g} s",
+                    "Ray restarts it if its node is lost: ask again; `ray status` shows the nodes",
+                ) from None
+            except ray.exceptions.ActorUnavailableError as error:
+                # A request may have been carried out: only its sender knows whether it may be sent again.
+                if method == "request":
+                    raise OutsideError(
+                        f"the supervisor of cluster '{self.name}' is restarted by Ray; the request may have been carried out or not",
+                        "see status, and try again",
+                    ) from error
+                time.sleep(_LOOK_S)
+            except ray.exceptions.RayError as error:
+                raise OutsideError(
+                    f"the supervisor of cluster '{self.name}' is lost: {_first_line(error)}", "bring the cluster up again"
+                ) from error
 
 
 def up(

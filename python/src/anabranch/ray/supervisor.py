@@ -210,7 +210,7 @@ class Supervisor:
             state, problem = ("refused" if node.id in self._refused else "failed"), seat.problem
         elif not running.is_ready and seat.started_s is not None and time.monotonic() - seat.started_s > _PENDING_S:
             cpus = self._settings.cpus_of(node.cpus)
-            problem = f"Ray has not started its actor: it waits for {cpus:g} free CPUs of {node.cpus:g} on its node"
+            problem = f"Ray has not started its actor: its node does not answer, or {cpus:g} of its {node.cpus:g} CPUs are not free"
         listed = listed or {}
         return WorkerStatus(
             name=_name(node),
