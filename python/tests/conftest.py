@@ -18,7 +18,7 @@ _FOLDER = Path(tempfile.mkdtemp(prefix="ab", dir="/tmp"))
 os.environ["RAY_TMPDIR"] = str(_FOLDER)
 os.environ.pop("RAY_ADDRESS", None)
 # The other nodes notice sooner that the head is gone.
-os.environ["RAY_gcs_rpc_server_reconnect_timeout_s"] = "5"  # noqa: SIM112 - Ray's name
+os.environ["RAY_gcs_rpc_server_reconnect_timeout_s"] = "2"  # noqa: SIM112 - Ray's name
 
 #: Bytes of each node's object store: the smallest that Ray takes.
 OBJECT_STORE_BYTES = 80 << 20
@@ -67,6 +67,10 @@ class Machines:
     def address(self) -> str:
         return str(self.cluster.address)
 
+    @property
+    def head(self) -> Any:
+        return self.cluster.head_node
+
     def add(self, **args: Any) -> Any:
         return self.cluster.add_node(object_store_memory=OBJECT_STORE_BYTES, **{"num_cpus": 2, **args})
 
@@ -82,7 +86,7 @@ class Machines:
         self.cluster.shutdown()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def machines() -> Iterator[Machines]:
     """A head and another node, to which the tests' process is connected."""
     machines = Machines()

@@ -24,10 +24,10 @@ def test_with_the_head_all_processes_end_and_the_next_cluster_resumes_the_jobs(s
     machines.add()
     machines.connect()
     cluster = anabranch.ray.up(slots=2, store=str(store))
-    cluster.submit("job", script(tmp_path, ROWS, 1000), settings=SETTINGS)
+    cluster.submit("job", script(tmp_path, ROWS), settings=SETTINGS)
     until("rows of a checkpoint", lambda: rows(tmp_path))
     ray.shutdown()
-    machines.cluster.remove_node(machines.cluster.head_node, allow_graceful=False)
+    machines.cluster.remove_node(machines.head, allow_graceful=False)
     until("the end of all processes", lambda: not processes(str(store)))
     machines.close()
     assert rows(tmp_path) < ROWS, "the job has ended too early for this test"
@@ -49,11 +49,10 @@ def test_with_a_head_that_keeps_its_state_nothing_ends(store: Path, tmp_path: Pa
     cluster.submit("job", script(tmp_path, ROWS), settings=SETTINGS)
     until("rows of a checkpoint", lambda: rows(tmp_path))
     before = cluster.status()
-    head = machines.cluster.head_node
-    head.kill_gcs_server()
+    machines.head.kill_gcs_server()
     seen = rows(tmp_path)
     until("rows without a head", lambda: rows(tmp_path) > seen)
-    head.start_gcs_server()
+    machines.head.start_gcs_server()
     until("the end of the job", lambda: state(cluster, "job") == "ended")
     assert rows(tmp_path) == ROWS
     after = cluster.status()

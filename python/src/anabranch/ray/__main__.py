@@ -62,6 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     env = commands.add_parser(
         "env", parents=[where], help="print variables for anabranch jobs, show, stop and so on, the secret among them"
     )
+    env.add_argument(
+        "--folder", type=Path, help="where the certificate of the cluster's authority is written; ~/.anabranch/NAME unless given"
+    )
     env.set_defaults(run=_env)
 
     down = commands.add_parser("down", parents=[where], help="stop all jobs at the end of an epoch, and end the cluster")
@@ -100,7 +103,7 @@ def _submit(given: argparse.Namespace) -> None:
 
 
 def _env(given: argparse.Namespace) -> None:
-    for name, value in api.connect(given.name, address=given.address).environment().items():
+    for name, value in api.connect(given.name, address=given.address).environment(given.folder).items():
         print(f"export {name}={shlex.quote(value)}")
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import OutsideError, RequestError
-from anabranch.ray.settings import NAMESPACE, Settings, Status
+from anabranch.ray.settings import NAMESPACE, TOKEN_VARIABLE, Settings, Status
 
 if TYPE_CHECKING:
-    from anabranch.ray.client import Answer
+    from anabranch.ray.client import Answer, Client
 
 #: The name of a cluster that has no other.
 NAME = "anabranch"
@@ -25,7 +25,7 @@ _ANSWER_S = 30.0
 _DOWN_S = 75.0
 #: Seconds in which Ray gives a name free after its actor has ended.
 _NAME_S = 15.0
-#: The resource that Ray's head node has.
+#: The resource that only Ray's head node has, whichever it is.
 _HEAD = "node:__internal_head__"
 
 
@@ -86,13 +86,26 @@ class Cluster:
         assert isinstance(answer, Status)
         return answer
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, folder: Path | None = None) -> dict[str, str]:
         """Returns variables with which ``anabranch jobs`` and the other commands find this cluster, its secret among them.
 
+        Args:
+            folder: Where a file with the certificate of the cluster's authority is written; ``None`` for ``~/.anabranch/NAME``.
+
         Raises:
-            OutsideError: The supervisor does not answer.
+            OutsideError: The supervisor does not answer, or the coordinator has not started.
         """
-        return {"ANABRANCH_COORDINATOR": self.status().url, "ANABRANCH_TOKEN": self._ask("settings").token}
+        client: Client | None = self._ask("client")
+        if client is None:
+            raise OutsideError("the coordinator has not started yet", "ask again, or see status")
+        variables = {"ANABRANCH_COORDINATOR": client.url, TOKEN_VARIABLE: client.token}
+        if client.authority:
+            folder = folder or Path.home() / ".anabranch" / self.name
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = folder / "ca.pem"
+            file.write_text(client.authority)
+            variables["ANABRANCH_TLS_CA"] = str(file)
+        return variables
 
     def down(self) -> None:
         """Stops all jobs at the end of an epoch, and ends all processes and actors. Another cluster with this store resumes the jobs.
@@ -269,8 +282,6 @@ def _check_nodes(settings: Settings) -> None:
 
 
 def _create(ray: Any, settings: Settings, runtime_env: Mapping[str, Any] | None) -> Any:
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
     from anabranch.ray.supervisor import Supervisor
 
     taken = RequestError(
@@ -278,18 +289,17 @@ def _create(ray: Any, settings: Settings, runtime_env: Mapping[str, Any] | None)
     )
     if _find(settings.name) is not None:
         raise taken
-    heads = [node["NodeID"] for node in ray.nodes() if node["Alive"] and _HEAD in node["Resources"]]
     options: dict[str, Any] = {
         "name": settings.name,
         "namespace": NAMESPACE,
         "lifetime": "detached",
         "num_cpus": 0,
+        # An actor without any resource is placed at random, whatever affinity it has.
+        "resources": {_HEAD: 0.001},
         # With its store a restarted supervisor resumes all jobs. The store lets the older of two coordinators write nothing.
         "max_restarts": -1,
         "max_concurrency": 8,
     }
-    if heads:
-        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(heads[0], soft=True)
     if runtime_env is not None:
         options["runtime_env"] = dict(runtime_env)
     try:
@@ -312,11 +322,12 @@ def _wait(cluster: Cluster, timeout_s: float) -> None:
     end_s = time.monotonic() + timeout_s
     while True:
         seen = cluster.status()
-        if seen.coordinator == "refused":
-            raise RequestError(f"the coordinator does not start: {seen.problem}")
+        if seen.coordinator in ("refused", "failed"):
+            kind = RequestError if seen.coordinator == "refused" else OutsideError
+            raise kind(*_parts(f"the coordinator does not start: {seen.problem}"))
         for worker in seen.workers:
             if worker.state == "refused":
-                raise RequestError(f"worker {worker.name} on node {worker.address} does not start: {worker.problem}")
+                raise RequestError(*_parts(f"worker {worker.name} on node {worker.address} does not start: {worker.problem}"))
         if seen.coordinator == "running" and seen.workers and all(worker.state == "running" for worker in seen.workers):
             return
         if time.monotonic() > end_s:
@@ -342,6 +353,12 @@ def _checked(answer: Answer) -> None:
     if answer.status in (400, 404, 409):
         raise RequestError(text.removeprefix("error: ").rstrip(), "" if body.get("text") else body.get("remedy") or "")
     raise OutsideError(text, body.get("remedy") or "")
+
+
+def _parts(text: str) -> tuple[str, str]:
+    """Divides what the program says into message and remedy."""
+    message, _, remedy = text.partition("help: ")
+    return message.strip(), remedy.strip()
 
 
 def _first_line(error: BaseException) -> str:

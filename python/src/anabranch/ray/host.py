@@ -5,9 +5,11 @@ Ray does not restart it (``max_restarts=0``): the supervisor starts another one.
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from anabranch.errors import AnabranchError
 from anabranch.ray.child import Child
@@ -27,7 +29,7 @@ class WorkerSpec:
         node: Ray's identifier of its node, which becomes a label.
         slots: Tasks of one stage that it may have.
         store: Where the jobs' checkpoints are; the worker checks that it reaches the place.
-        listen: Address at which other workers reach it.
+        authority: Certificate of the authority that has signed the coordinator's, in PEM; empty on a loopback address.
         token: The secret of the cluster.
         environment: Further variables of the process.
     """
@@ -37,13 +39,17 @@ class WorkerSpec:
     node: str
     slots: int
     store: str
-    listen: str
+    authority: str
     token: str = field(repr=False)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-    def arguments(self) -> list[str]:
-        """Returns the command line of the program."""
-        where = ["--coordinator", self.coordinator, "--listen", self.listen, "--store", self.store]
+    def arguments(self, folder: str) -> list[str]:
+        """Returns the command line of the program. ``folder`` is for files that it needs."""
+        where = ["--coordinator", self.coordinator, "--store", self.store]
+        if self.authority:
+            file = Path(folder) / "ca.pem"
+            file.write_text(self.authority)
+            where += ["--tls-ca", str(file)]
         return ["worker", "--name", self.name, "--slots", str(self.slots), "--label", f"node={self.node}", *where]
 
 
@@ -77,14 +83,15 @@ class Host:
     def run(self) -> Ended:
         """Starts the process, and returns when it has ended."""
         spec = self._spec
-        try:
-            with self._lock:
-                if self._is_stopped:
-                    return Ended("it was stopped before it began")
-                self._child = Child(spec.arguments(), {**spec.environment, TOKEN_VARIABLE: spec.token})
-        except AnabranchError as error:
-            return Ended(str(error), is_refused=True)
-        self._child.wait()
+        with tempfile.TemporaryDirectory(prefix="anabranch-") as folder:
+            try:
+                with self._lock:
+                    if self._is_stopped:
+                        return Ended("it was stopped before it began")
+                    self._child = Child(spec.arguments(folder), {**spec.environment, TOKEN_VARIABLE: spec.token})
+            except AnabranchError as error:
+                return Ended(str(error), is_refused=True)
+            self._child.wait()
         return Ended(self._child.reason(), self._child.is_refused())
 
     def stop(self) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+import subprocess
+import tempfile
 import threading
 import time
+from pathlib import Path
 
+import anabranch
 from anabranch.errors import AnabranchError
 from anabranch.ray.child import Child
 from anabranch.ray.client import Client
@@ -29,9 +34,12 @@ class Keeper:
         """
         self._settings = settings
         self._lock = threading.Lock()
+        self._address = address
+        self._authority = ""
+        self._tls: list[str] = []
+        self._folder = tempfile.TemporaryDirectory(prefix="anabranch-")
         self._stopping = threading.Event()
-        self._workers = f"{address}:0"
-        self._http = f"{address}:0"
+        self._workers = self._http = f"[{address}]:0" if ":" in address else f"{address}:0"
         self._url = ""
         self._child: Child | None = None
         self._is_ready = False
@@ -70,10 +78,16 @@ class Keeper:
         with self._lock:
             return self._workers if self._url else ""
 
+    @property
+    def authority(self) -> str:
+        """Certificate of the authority that has signed the coordinator's, in PEM; empty on a loopback address."""
+        with self._lock:
+            return self._authority
+
     def client(self) -> Client | None:
         """Returns how it is reached; ``None`` until it has listened once."""
         with self._lock:
-            return Client(self._url, self._settings.token) if self._url else None
+            return Client(self._url, self._settings.token, self._authority) if self._url else None
 
     def end(self) -> None:
         """Lets the coordinator stop its jobs at the end of an epoch. Returns when it has ended."""
@@ -83,12 +97,14 @@ class Keeper:
         if child is not None:
             child.end(_GRACE_S)
         self._thread.join()
+        self._folder.cleanup()
 
     def _keep(self) -> None:
         pause_s = PAUSE_S_FIRST
         while not self._stopping.is_set():
             began_s = time.monotonic()
             try:
+                self._certify()
                 self._run()
             except AnabranchError as error:
                 with self._lock:
@@ -98,13 +114,27 @@ class Keeper:
             self._stopping.wait(pause_s)
             pause_s = min(PAUSE_S_MAX, pause_s * 2)
 
+    def _certify(self) -> None:
+        """Makes a certificate for the coordinator's address, once. On a loopback address nothing is encrypted."""
+        if self._tls or ipaddress.ip_address(self._address).is_loopback:
+            return
+        folder = Path(self._folder.name) / "tls"
+        made = subprocess.run(
+            [anabranch.program(), "certificate", folder, "--host", self._address], capture_output=True, text=True, check=False
+        )
+        if made.returncode != 0:
+            raise anabranch.OutsideError(f"a certificate cannot be made: {made.stderr.strip()}")
+        with self._lock:
+            self._authority = (folder / "ca.pem").read_text()
+            self._tls = ["--tls-cert", str(folder / "cert.pem"), "--tls-key", str(folder / "key.pem")]
+
     def _run(self) -> None:
         with self._lock:
             if self._stopping.is_set():
                 return
             where = ["--listen", self._workers, "--http", self._http, "--store", self._settings.store]
             variables = {**self._settings.environment, TOKEN_VARIABLE: self._settings.token}
-            child = self._child = Child(["coordinator", *where], variables, self._on_line)
+            child = self._child = Child(["coordinator", *where, *self._tls], variables, self._on_line)
         child.wait()
         with self._lock:
             self._child = None

@@ -21,7 +21,6 @@ class Settings:
         workers: How many Ray nodes get a worker; ``None`` for all, also those that join later.
         slots: Tasks of one stage that a worker may have; ``None`` for one per CPU of its node.
         cpus: Ray CPUs that a worker takes; ``None`` for as many as it has slots.
-        loopback: All nodes are on one machine, and the processes listen on its loopback address only.
         environment: Variables for the processes, such as the keys of an object store.
     """
 
@@ -31,7 +30,6 @@ class Settings:
     workers: int | None = None
     slots: int | None = None
     cpus: float | None = None
-    loopback: bool = True
     environment: dict[str, str] = field(default_factory=dict, repr=False)
 
     def slots_of(self, node_cpus: float) -> int:

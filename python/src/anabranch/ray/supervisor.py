@@ -16,7 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 import anabranch
 from anabranch.errors import OutsideError
-from anabranch.ray.client import Answer
+from anabranch.ray.client import Answer, Client
 from anabranch.ray.host import Ended, Host, WorkerSpec
 from anabranch.ray.keeper import Keeper
 from anabranch.ray.roster import Node, Roster, Seat, Start
@@ -30,7 +30,6 @@ _LOOK_FIRST_S = 0.2
 _STOP_S = 10.0
 #: Seconds after which it is reported that Ray has not started an actor.
 _PENDING_S = 3.0
-_LOOPBACK = "127.0.0.1"
 #: Characters of a node's identifier in the name of its worker.
 _NAME_CHARS = 12
 
@@ -72,7 +71,7 @@ class Supervisor:
         self._problem = ""
         self._listed: dict[str, dict[str, Any]] = {}
         self._jobs: tuple[tuple[str, str], ...] = ()
-        self._keeper = Keeper(settings, self._address())
+        self._keeper = Keeper(settings, ray.util.get_node_ip_address())
         self._thread = threading.Thread(target=self._follow, name="workers", daemon=True)
         self._thread.start()
 
@@ -102,9 +101,9 @@ class Supervisor:
             raise OutsideError("the coordinator has not started yet", "ask again, or see status")
         return client.request(method, path, body, timeout_s=60.0)
 
-    def settings(self) -> Settings:
-        """Returns what the cluster was brought up with, its secret included."""
-        return self._settings
+    def client(self) -> Client | None:
+        """Returns how the coordinator is reached, with the cluster's secret; ``None`` until it has started."""
+        return self._keeper.client()
 
     def down(self) -> None:
         """Stops all jobs at the end of an epoch, and ends all processes and actors but this one."""
@@ -121,9 +120,6 @@ class Supervisor:
             ray.wait(stops, num_returns=len(stops), timeout=_STOP_S)
         for each in running:
             ray.kill(each.host, no_restart=True)
-
-    def _address(self) -> str:
-        return _LOOPBACK if self._settings.loopback else ray.util.get_node_ip_address()
 
     def _follow(self) -> None:
         while not self._stopping.is_set():
@@ -181,7 +177,7 @@ class Supervisor:
             node=node.id,
             slots=settings.slots_of(node.cpus),
             store=settings.store,
-            listen=_LOOPBACK if settings.loopback else node.address,
+            authority=self._keeper.authority,
             token=settings.token,
             environment=settings.environment,
         )
