@@ -74,6 +74,13 @@ class Machines:
     def add(self, **args: Any) -> Any:
         return self.cluster.add_node(object_store_memory=OBJECT_STORE_BYTES, **{"num_cpus": 2, **args})
 
+    def lose_head(self) -> None:
+        """Kills the head's node, with all that runs on it."""
+        import ray
+
+        ray.shutdown()
+        self.cluster.remove_node(self.head, allow_graceful=False)
+
     def connect(self) -> None:
         import ray
 

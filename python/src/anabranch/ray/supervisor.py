@@ -29,7 +29,7 @@ _LOOK_FIRST_S = 0.2
 #: Seconds that a worker's actor has to end its process.
 _STOP_S = 10.0
 #: Seconds after which it is reported that Ray has not started an actor.
-_PENDING_S = 3.0
+_PENDING_S = 2.0
 #: Characters of a node's identifier in the name of its worker.
 _NAME_CHARS = 12
 
