@@ -15,9 +15,13 @@ DURATION ?=
 SEED ?= $(shell date +%s)000
 # Time limit of the tests, after they are built. Each test that waits has its own, shorter limit.
 TEST_TIME_LIMIT ?= 30m
+# For the wheel: `dev` builds faster and runs slower.
+WHEEL_PROFILE ?= release
 # For chaos: how often the job is killed.
 KILLS ?= 20
 
+# Where the tools of the Python package are: only for recipes, after need-python.
+PYTHON = $(shell python/environment.sh)
 ANABRANCH := $(CARGO_TARGET_DIR)/release/anabranch
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
@@ -26,7 +30,7 @@ DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 BUILD := cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test chaos sim bench lint clean release dist need-build need-kafka need-s3
+.PHONY: help demo demo-kafka sql test test-python chaos sim bench lint clean release dist wheel need-build need-kafka need-s3 need-python
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,9 +45,15 @@ demo-kafka: release need-kafka ## the same through a real Kafka broker, which th
 sql: release ## an interactive SQL shell
 	$(ANABRANCH) sql $(if $(PARALLELISM),--parallelism $(PARALLELISM))
 
-test: need-build need-kafka need-s3 ## every test, some with a real Kafka broker or S3 server
+test: need-build need-kafka need-s3 need-python ## every test, some with a real Kafka broker, S3 server or Ray
 	cargo test --locked --workspace --no-run
 	timeout --kill-after=10s $(TEST_TIME_LIMIT) cargo test --locked --workspace --no-fail-fast
+	@$(MAKE) test-python
+
+test-python: need-build need-python ## the tests of the Python package, which start Ray clusters of several nodes on this machine
+	cargo build --locked --workspace --bin anabranch
+	cd python && ANABRANCH_PROGRAM=$(CARGO_TARGET_DIR)/debug/anabranch PYTHONPATH=src \
+	  timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest --numprocesses 2 --dist loadfile
 
 chaos: need-build need-kafka ## kill a job between Kafka and Kafka, 20 times (KILLS=20 SEED=7); hang its broker for 40 s
 	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test chaos -- --nocapture
@@ -53,15 +63,20 @@ sim: need-build ## simulate one seed after the other, from SEED on, until one fa
 	$(BUILD) anabranch-sim
 	$(CARGO_TARGET_DIR)/release/anabranch-sim $(SEED)
 
-lint: need-build ## format, clippy without warnings, and the repository's own rules
+lint: need-build need-python ## format, clippy, ruff and mypy without warnings, and the repository's own rules
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo xtask tidy
+	cd python && $(PYTHON)/bin/ruff format --check --quiet && $(PYTHON)/bin/ruff check --quiet && $(PYTHON)/bin/mypy
 
 bench: release ## measure against hand-written limits and peers; writes bench/RESULTS.md
 	@mkdir -p bench
 	$(BUILD) anabranch-bench
 	$(CARGO_TARGET_DIR)/release/anabranch-bench all --markdown bench/RESULTS.md
+
+wheel: need-build need-python ## the Python package with the binary, as a wheel in dist/
+	cd python && CARGO="$$PWD/cargo.sh" $(PYTHON)/bin/maturin build --quiet --locked --profile $(WHEEL_PROFILE) --out ../dist
+	@ls -l dist/*.whl
 
 clean: ## remove what was built (the target folder, shared by all working copies)
 	cargo clean
@@ -82,6 +97,10 @@ need-build:
 need-kafka:
 	@.ci/need kafka
 	@tests/kafka/fetch.sh
+
+need-python:
+	@.ci/need python
+	@python/environment.sh
 
 need-s3: need-kafka
 	@tests/s3/fetch.sh

@@ -58,8 +58,8 @@ impl File {
 /// Folders without files of the repository.
 const FOREIGN_FOLDERS: [&str; 4] = [".git", ".cache", "target", "node_modules"];
 /// Endings (or whole names) of the files that the checks read.
-const TEXT_FILES: [&str; 10] =
-    [".rs", ".md", ".toml", ".sh", ".sql", ".plan", ".err", "Makefile", ".ci/run", "ratchet.txt"];
+const TEXT_FILES: [&str; 12] =
+    [".rs", ".md", ".toml", ".sh", ".sql", ".py", ".yaml", ".plan", ".err", "Makefile", ".ci/run", "ratchet.txt"];
 const RATCHET: &str = "xtask/ratchet.txt";
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const LIFE_OF_A_RECORD: &str = "docs/life-of-a-record.md";

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_server::TableOption;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::cluster::{Client, Coordinator, Job, Jobs, Logs, Submit};
+pub(crate) use self::cluster::{Certificate, Client, Coordinator, Job, Jobs, Logs, Submit};
 
 mod cluster;
 
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Worker(Worker),
     /// Take jobs and run them at workers, until it is stopped
     Coordinator(Coordinator),
+    /// Make a certificate for a coordinator that other machines reach, and the authority that workers and commands check it with
+    Certificate(Certificate),
     /// Send the INSERT INTO statements of a file to a coordinator, as one job
     Submit(Submit),
     /// List the jobs and the workers of a coordinator
@@ -153,9 +155,16 @@ pub(crate) struct Worker {
     /// File with the coordinator's token; else the environment has it (ANABRANCH_TOKEN)
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// The coordinator's store: the worker ends with an error unless this machine reaches it
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) store: Option<String>,
     /// End with the connection to the coordinator, instead of connecting again
     #[arg(long)]
     pub(crate) once: bool,
+    /// End when standard input ends, as it does when the process that started the worker is gone; on Linux also with the thread that
+    /// started it
+    #[arg(long)]
+    pub(crate) end_with_parent: bool,
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,7 @@ use crate::arguments;
 use crate::client::{file, token};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::process;
 use crate::signals::Signals;
 
 /// Time that jobs have to end with a checkpoint when the coordinator is stopped.
@@ -36,6 +37,9 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
     let listener = Listener::bind_as(&http, "--http").map_err(wrong)?;
     let url = listener.url();
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
+    if arguments.end_with_parent {
+        process::terminate_with_input()?;
+    }
     let log = Box::new(|line: &str| {
         // If this fails, there is no other place to report it.
         let _ = Console::error().line(line);

@@ -5,6 +5,7 @@
 //! before its last statement.
 
 mod arguments;
+mod certificate;
 mod client;
 mod console;
 mod coordinator;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Savepoint(arguments) => savepoint::savepoint(&arguments),
         Command::Worker(arguments) => worker::worker(&arguments),
         Command::Coordinator(arguments) => coordinator::coordinator(&arguments),
+        Command::Certificate(arguments) => certificate::certificate(&arguments),
         Command::Submit(arguments) => submit::submit(&arguments),
         Command::Jobs(arguments) => jobs::jobs(&arguments),
         Command::Show(arguments) => show::show(&arguments),

@@ -1,4 +1,10 @@
-//! The limits of this process.
+//! The limits of this process, and its end when the process that started it is gone.
+
+use std::io::{Read, stdin};
+
+use anabranch_model::{Error, Result};
+use signal_hook::consts::SIGTERM;
+use signal_hook::low_level::raise;
 
 /// Raises the limit of open files as far as allowed: state on disk has one for each run. A failure does no harm: the
 /// limit stays as it is.
@@ -10,5 +16,27 @@ pub(crate) fn raise_open_files() {
             limit.rlim_cur = limit.rlim_max;
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
+    }
+}
+
+/// When standard input ends, this process gets SIGTERM. The process that started this one holds the other end of the pipe: its end closes
+/// the pipe, however it ends. What comes by standard input is ignored.
+pub(crate) fn terminate_with_input() -> Result<()> {
+    let failed = |error| Error::outside(format!("cannot start a thread: {error}"));
+    let wait = || {
+        let mut ignored = [0; 1024];
+        while !matches!(stdin().lock().read(&mut ignored), Ok(0) | Err(_)) {}
+        // It cannot fail: the signal exists.
+        let _ = raise(SIGTERM);
+    };
+    std::thread::Builder::new().name("stdin".into()).spawn(wait).map(drop).map_err(failed)
+}
+
+/// The kernel kills this process with the thread that started it, also when this process is stopped and cannot read its input.
+pub(crate) fn die_with_parent() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the call has no effect but that on the kernel's record of this process.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
 }

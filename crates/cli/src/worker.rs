@@ -4,16 +4,25 @@ use std::net::SocketAddr;
 
 use anabranch_model::{Error, Result};
 use anabranch_server::Engine;
-use anabranch_server::cluster::{TOKEN, WorkerOptions, run_worker};
+use anabranch_server::cluster::{TOKEN, WorkerOptions, check_place, run_worker};
 
 use crate::arguments::Worker;
 use crate::client::{file, token};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::process;
 
 /// Runs the command.
 pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
     let wrong = |error: Error| Failure::planning(&error, "");
+    if arguments.end_with_parent {
+        process::die_with_parent();
+        process::terminate_with_input()?;
+    }
+    let engine = Engine::default();
+    if let Some(store) = &arguments.store {
+        check_place(&engine, store).map_err(wrong)?;
+    }
     let options = WorkerOptions {
         coordinators: arguments.coordinators.iter().map(|text| checked(text)).collect::<Result<_>>().map_err(wrong)?,
         token: secret(arguments).map_err(wrong)?,
@@ -30,7 +39,7 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
         // Without a place for notices the worker goes on.
         let _ = progress.line(&format!("notice: {error}; the worker connects again"));
     };
-    run_worker(&Engine::default(), &options, notify).map_err(Failure::from)
+    run_worker(&engine, &options, notify).map_err(Failure::from)
 }
 
 /// `HOST:PORT`.

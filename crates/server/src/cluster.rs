@@ -15,6 +15,7 @@ mod submitted;
 mod worker;
 
 pub use coordinator::{Coordinator, CoordinatorOptions};
+pub use leader::check_place;
 pub use local::{LocalWorkers, TOKEN};
 pub use members::Cluster;
 pub(crate) use members::Members;

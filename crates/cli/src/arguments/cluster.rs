@@ -36,6 +36,18 @@ pub(crate) struct Coordinator {
     /// File with the certificates that another coordinator's certificate is checked with, in PEM; this one's own unless given
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_ca: Option<PathBuf>,
+    /// When standard input ends, stop as on SIGTERM: it ends when the process that started the coordinator is gone
+    #[arg(long)]
+    pub(crate) end_with_parent: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Certificate {
+    /// Folder for cert.pem, key.pem and ca.pem
+    pub(crate) folder: PathBuf,
+    /// Name or IP address by which workers and commands reach the coordinator; may be repeated
+    #[arg(long = "host", value_name = "HOST", required = true)]
+    pub(crate) hosts: Vec<String>,
 }
 
 /// The coordinator of a command.
@@ -48,9 +60,9 @@ pub(crate) struct Client {
     /// File with the coordinator's token; else the environment has it (ANABRANCH_TOKEN)
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// File with the certificates that are trusted for https, in PEM
+    /// File with the certificates that are trusted for https, in PEM; else the environment names it (ANABRANCH_TLS_CA)
     #[arg(long, value_name = "FILE")]
-    pub(crate) tls_ca: Option<PathBuf>,
+    tls_ca: Option<PathBuf>,
 }
 
 impl Client {
@@ -59,6 +71,13 @@ impl Client {
         let from_environment = || std::env::var("ANABRANCH_COORDINATOR").ok().filter(|url| !url.is_empty());
         let given = self.coordinator.clone().or_else(from_environment).unwrap_or_else(|| COORDINATOR.to_owned());
         given.split(',').map(|url| url.trim().to_owned()).collect()
+    }
+
+    /// The file with trusted certificates.
+    pub(crate) fn authority(&self) -> Option<PathBuf> {
+        let from_environment =
+            || std::env::var_os("ANABRANCH_TLS_CA").filter(|path| !path.is_empty()).map(PathBuf::from);
+        self.tls_ca.clone().or_else(from_environment)
     }
 }
 

@@ -236,3 +236,24 @@ fn what_keeps_a_coordinator_or_a_command_from_its_work_is_told() {
     let twin = ["worker", "--coordinator", &listen, "--name", "twin"];
     cluster.refused(&twin, 1, "there is a worker twin already");
 }
+
+#[test]
+fn a_coordinator_and_a_worker_end_when_the_process_that_started_them_closes_their_input() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    let listen = cluster.listen();
+    let mut worker = cluster.child(&["worker", "--coordinator", &listen, "--name", "child", "--end-with-parent"]);
+    cluster.until("the worker", || cluster.ok(&["jobs"]).contains("child"));
+    worker.close_input();
+    assert_eq!(worker.end(), None, "it gets a signal");
+    cluster.until("its end at the coordinator", || cluster.ok(&["jobs"]).contains("no workers"));
+
+    cluster.stop_coordinator();
+    let (store, http) = (folder.path().join("store"), cluster.http());
+    let store = store.to_str().expect("text");
+    let arguments = ["coordinator", "--store", store, "--listen", &listen, "--http", &http, "--end-with-parent"];
+    let mut coordinator = cluster.child(&arguments);
+    cluster.until("the coordinator", || coordinator.said().contains("workers connect to"));
+    coordinator.close_input();
+    assert_eq!(coordinator.end(), Some(0), "it stops in order");
+}

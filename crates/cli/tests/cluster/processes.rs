@@ -37,7 +37,11 @@ impl Begun {
         said.clone()
     }
 
-    /// Waits for its end. Returns its code.
+    pub(crate) fn close_input(&mut self) {
+        self.process.0.stdin = None;
+    }
+
+    /// Waits for its end. Returns its code, or nothing if a signal ended it.
     pub(crate) fn end(mut self) -> Option<i32> {
         loop {
             match self.stderr.recv_timeout(LIMIT) {
@@ -208,7 +212,16 @@ impl Cluster {
 
     /// Starts a command that takes a while.
     pub(crate) fn begin(&self, arguments: &[&str]) -> Begun {
-        let mut child = self.command(arguments).stdout(Stdio::null()).spawn().expect("starts");
+        Cluster::run(&mut self.command(arguments))
+    }
+
+    /// The same with a pipe for its standard input.
+    pub(crate) fn child(&self, arguments: &[&str]) -> Begun {
+        Cluster::run(self.command(arguments).stdin(Stdio::piped()))
+    }
+
+    fn run(command: &mut Command) -> Begun {
+        let mut child = command.stdout(Stdio::null()).spawn().expect("starts");
         let stderr = lines(child.stderr.take().expect("piped"));
         Begun { process: Process(child), stderr, said: std::cell::RefCell::default() }
     }

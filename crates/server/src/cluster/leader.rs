@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::members::{Members, SILENCE};
 use super::messages::{FromCluster, FromProcess, Leader};
+use crate::Engine;
 use crate::control::{Event, Security, connect};
 
 const FOLDER: &str = "coordinators";
@@ -102,6 +103,23 @@ impl Leaders {
     }
 }
 
+/// An error if this process does not reach the place of a coordinator: the entry of one is missing there.
+pub fn check_place(engine: &Engine, place: &str) -> Result<()> {
+    let has_led = match Store::open_existing(place, engine.access()) {
+        Ok(store) => !Leaders::new(store).numbers()?.is_empty(),
+        // There is no such directory on this machine.
+        Err(error) if error.kind() == ErrorKind::User => false,
+        Err(error) => return Err(error),
+    };
+    if has_led {
+        return Ok(());
+    }
+    let error = Error::user("this machine finds nothing that a coordinator has written there");
+    Err(error.at(format!("the store {place}")).remedy(
+        "give the coordinator a store that all its workers reach under the same name: a shared folder, or an object store",
+    ))
+}
+
 fn name(number: u64) -> String {
     format!("{FOLDER}/{number:010}.json")
 }
@@ -152,4 +170,24 @@ fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn
         }
     }
     Ok(Seen::Alive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_without_a_coordinator_is_recognized() {
+        let folder = tempfile::tempdir().expect("folder");
+        let engine = Engine::default();
+        let place = folder.path().to_str().expect("text");
+        for place in [place.to_owned(), format!("{place}/missing")] {
+            let error = check_place(&engine, &place).expect_err("nothing is there").to_string();
+            assert!(error.contains("a shared folder, or an object store"), "{error}");
+        }
+        let store = Store::open(place, engine.access()).expect("a store");
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        Leaders::new(store).take(None, address, "").expect("written").expect("it leads");
+        check_place(&engine, place).expect("a coordinator was there");
+    }
 }
