@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Error, Incarnation, TaskId, TaskMetrics, hash_bytes};
+use anabranch_model::{Epoch, Error, Incarnation, TaskId, TaskMetrics, HASH_SEED, hash_bytes};
 use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::{FromCoordinator, ToCoordinator};
 use anabranch_state::TaskState;
@@ -22,7 +22,7 @@ pub const MESSAGES_VERSION: u32 = 1;
 
 /// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a release make the same.
 pub(crate) fn fingerprint(plan: &Plan) -> u64 {
-    hash_bytes(0, format!("{plan:?}").as_bytes())
+    hash_bytes(HASH_SEED, format!("{plan:?}").as_bytes())
 }
 
 /// What a coordinator tells a worker.

@@ -5,7 +5,11 @@
 #[path = "../../../connectors/tests/support/broker.rs"]
 #[allow(dead_code, reason = "these tests use a part of the helper")]
 mod broker;
+mod cluster;
 mod main_job;
+#[path = "../cluster/processes.rs"]
+#[allow(dead_code, reason = "these tests use a part of the helper")]
+mod nodes;
 mod processes;
 mod session_rules;
 mod topics;

@@ -13,7 +13,7 @@ use crate::topics::records;
 const RATE: u32 = 10_000;
 
 /// Printed result rows without what identifies the table.
-fn printed_rows(printed: &str) -> Vec<String> {
+pub(crate) fn printed_rows(printed: &str) -> Vec<String> {
     let rows = printed.lines().filter(|line| line.contains("2026-01-01"));
     let mut rows: Vec<String> =
         rows.map(|line| line.split_once("> ").map_or(line, |(_, row)| row).to_owned()).collect();

@@ -83,6 +83,11 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+fn send(signal: &str, process: &Process) {
+    let sent = Command::new("kill").args(["-s", signal, &process.0.id().to_string()]).status().expect("kill");
+    assert!(sent.success());
+}
+
 /// A file with this text; its path.
 pub(crate) fn file(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
@@ -179,8 +184,7 @@ impl Cluster {
     /// Sends a coordinator a signal.
     pub(crate) fn signal(&self, which: usize, signal: &str) {
         let (process, _) = self.coordinators[which].process.as_ref().expect("it runs");
-        let sent = Command::new("kill").args(["-s", signal, &process.0.id().to_string()]).status().expect("kill");
-        assert!(sent.success());
+        send(signal, process);
     }
 
     /// Ends a coordinator in order.
@@ -192,11 +196,47 @@ impl Cluster {
     }
 
     pub(crate) fn worker(&mut self, name: &str, slots: u32) {
+        let process = self.spawn_worker(name, slots);
+        self.workers.push(process);
+    }
+
+    fn spawn_worker(&self, name: &str, slots: u32) -> Process {
         let arguments = ["worker", "--coordinator", &self.listen(), "--name", name, "--slots", &slots.to_string()];
         let mut child = anabranch(&arguments).stdout(Stdio::null()).spawn().expect("starts");
         // Read to its end, so that the worker can always write.
         drop(lines(child.stderr.take().expect("piped")));
-        self.workers.push(Process(child));
+        Process(child)
+    }
+
+    /// A worker's process is killed, and its end has been seen.
+    pub(crate) fn kill_worker(&mut self, which: usize) {
+        let process = &mut self.workers[which];
+        process.0.kill().and_then(|()| process.0.wait()).expect("killed");
+    }
+
+    /// Starts a worker in the place of one that was killed.
+    pub(crate) fn start_worker(&mut self, which: usize, name: &str, slots: u32) {
+        self.workers[which] = self.spawn_worker(name, slots);
+    }
+
+    pub(crate) fn signal_worker(&self, which: usize, signal: &str) {
+        send(signal, &self.workers[which]);
+    }
+
+    /// The coordinator that leads, as far as they say. Waits until one does.
+    pub(crate) fn leader(&self) -> usize {
+        let mut leader = None;
+        self.until("a leader", || {
+            leader = (0..self.coordinators.len()).find(|which| self.leads(*which));
+            leader.is_some()
+        });
+        leader.expect("one")
+    }
+
+    fn leads(&self, which: usize) -> bool {
+        let url = format!("http://127.0.0.1:{}", self.coordinators[which].http);
+        let output = self.command(&["jobs", "--coordinator", &url]).output().expect("runs");
+        output.status.success()
     }
 
     pub(crate) fn kill_workers(&mut self) {
