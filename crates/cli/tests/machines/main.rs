@@ -144,8 +144,8 @@ fn what_keeps_a_worker_from_a_coordinator_with_tls_is_told() {
         &["belongs to the certificate"],
     );
     let expired = Cluster::with(folder.path(), None, [free(loopback), free(loopback)], (&old, &key));
-    let (listen, token) = (expired.listen(), expired.files.token.clone());
-    worker(&listen, Some(&old), &token, 1, &[&listen, "certificate expired", "with a new certificate (--tls-cert"]);
+    let (listen, token) = (expired.listen(), expired.files.token.as_str());
+    worker(&listen, Some(&old), token, 1, &[&listen, "certificate expired", "with a new certificate (--tls-cert"]);
     assert_eq!(std::fs::read_to_string(token).expect("text"), SECRET);
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Error, Nanos, Result, hash_bytes};
+use anabranch_model::{Clock, Error, HASH_SEED, Nanos, Result, hash_bytes};
 use anabranch_protocol::Membership;
 use anabranch_protocol::membership::{Config, Event as Change, Input, Member, Process, WorkerId};
 use anabranch_protocol::worker::Term;
@@ -298,7 +298,7 @@ fn is_of(version: u32, release: &str) -> Result<(), String> {
 
 /// The number of a worker, which all coordinators know from its name. 0 is the worker in a coordinator's process.
 fn number(name: &str) -> WorkerId {
-    WorkerId((hash_bytes(0, name.as_bytes()) % u64::from(u32::MAX)) as u32 + 1)
+    WorkerId((hash_bytes(HASH_SEED, name.as_bytes()) % u64::from(u32::MAX)) as u32 + 1)
 }
 
 /// Why other workers cannot connect to one that listens here.
@@ -437,5 +437,18 @@ impl State {
                 Change::Drained(_) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_same_length_have_different_numbers() {
+        let names = ["a", "b", "first", "third", "fifth", "local-1", "local-2", "worker-001", "worker-002"];
+        let numbers: BTreeSet<WorkerId> = names.iter().map(|name| number(name)).collect();
+        assert_eq!(numbers.len(), names.len());
+        assert!(!numbers.contains(&WorkerId(0)));
     }
 }
