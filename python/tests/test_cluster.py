@@ -34,11 +34,11 @@ def begin(cluster: Cluster, folder: Path) -> None:
     """Starts a job, and waits for rows of a checkpoint."""
     cluster.submit("job", script(folder, ROWS), settings=SETTINGS)
     until("rows of a checkpoint", lambda: rows(folder))
+    assert rows(folder) < ROWS, "the job has ended too early for this test"
 
 
 def finish(cluster: Cluster, folder: Path) -> None:
     """Waits for the end of the job, which has lost and doubled nothing."""
-    assert rows(folder) < ROWS, "the job has ended too early for this test"
     until("the end of the job", lambda: state(cluster, "job") == "ended")
     assert rows(folder) == ROWS
 
@@ -135,6 +135,7 @@ def test_workers_follow_nodes_that_die_and_join(machines: Machines, cluster: Clu
     until("a third worker", lambda: [each.state for each in cluster.status().workers] == ["running"] * 3)
     cluster.submit("job", script(tmp_path, ROWS, 2000), settings={**SETTINGS, "parallelism": "4"})
     until("rows of a checkpoint", lambda: rows(tmp_path))
+    assert rows(tmp_path) < ROWS, "the job has ended too early for this test"
     machines.cluster.remove_node(dies, allow_graceful=False)
     until("the loss of the node", lambda: len(cluster.status().workers) == 2)
     joined = machines.add()
@@ -167,7 +168,7 @@ def test_what_keeps_a_cluster_from_coming_up_is_told_and_nothing_of_it_is_left(m
     busy = ray.util.placement_group([{"CPU": 2}, {"CPU": 2}])
     ray.get(busy.ready())
     with pytest.raises(OutsideError, match="its node does not answer, or 2 of its 2 CPUs are not free"):
-        anabranch.ray.up(slots=2, store=str(store), timeout_s=3.0)
+        anabranch.ray.up(slots=2, store=str(store), timeout_s=6.0)
     ray.util.remove_placement_group(busy)
     assert ray.util.list_named_actors(all_namespaces=True) == []
     assert processes(str(store)) == []

@@ -46,7 +46,8 @@ def test_a_program_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_worker_that_cannot_start_says_why(tmp_path: Path) -> None:
-    (tmp_path / "coordinator").write_text("")
+    (tmp_path / "coordinators").mkdir()
+    (tmp_path / "coordinators/0000000001.json").write_text("")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

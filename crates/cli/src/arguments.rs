@@ -161,8 +161,8 @@ pub(crate) struct Worker {
     /// End with the connection to the coordinator, instead of connecting again
     #[arg(long)]
     pub(crate) once: bool,
-    /// End when standard input ends, as it does when the process that started the worker is gone; on Linux also with the thread that
-    /// started it
+    /// End at once when standard input ends: it ends when the process that started the worker is gone; on Linux also with the thread
+    /// that started it
     #[arg(long)]
     pub(crate) end_with_parent: bool,
 }

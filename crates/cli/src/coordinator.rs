@@ -38,7 +38,7 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
     let url = listener.url();
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     if arguments.end_with_parent {
-        process::terminate_with_input()?;
+        process::end_with_input()?;
     }
     let log = Box::new(|line: &str| {
         // If this fails, there is no other place to report it.

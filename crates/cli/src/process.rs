@@ -3,8 +3,8 @@
 use std::io::{Read, stdin};
 
 use anabranch_model::{Error, Result};
-use signal_hook::consts::SIGTERM;
-use signal_hook::low_level::raise;
+
+use crate::signals::INTERRUPTED;
 
 /// Raises the limit of open files as far as allowed: state on disk has one for each run. A failure does no harm: the
 /// limit stays as it is.
@@ -19,15 +19,15 @@ pub(crate) fn raise_open_files() {
     }
 }
 
-/// When standard input ends, this process gets SIGTERM. The process that started this one holds the other end of the pipe: its end closes
-/// the pipe, however it ends. What comes by standard input is ignored.
-pub(crate) fn terminate_with_input() -> Result<()> {
+/// When standard input ends, this process ends at once. The process that started this one holds the other end of the pipe: its end closes
+/// the pipe, however it ends. What comes by standard input is ignored. To end in order would take time in which the next coordinator
+/// stands by.
+pub(crate) fn end_with_input() -> Result<()> {
     let failed = |error| Error::outside(format!("cannot start a thread: {error}"));
     let wait = || {
         let mut ignored = [0; 1024];
         while !matches!(stdin().lock().read(&mut ignored), Ok(0) | Err(_)) {}
-        // It cannot fail: the signal exists.
-        let _ = raise(SIGTERM);
+        std::process::exit(i32::from(INTERRUPTED));
     };
     std::thread::Builder::new().name("stdin".into()).spawn(wait).map(drop).map_err(failed)
 }

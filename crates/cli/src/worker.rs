@@ -17,7 +17,7 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
     let wrong = |error: Error| Failure::planning(&error, "");
     if arguments.end_with_parent {
         process::die_with_parent();
-        process::terminate_with_input()?;
+        process::end_with_input()?;
     }
     let engine = Engine::default();
     if let Some(store) = &arguments.store {

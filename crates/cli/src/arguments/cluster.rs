@@ -36,7 +36,7 @@ pub(crate) struct Coordinator {
     /// File with the certificates that another coordinator's certificate is checked with, in PEM; this one's own unless given
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// When standard input ends, stop as on SIGTERM: it ends when the process that started the coordinator is gone
+    /// End at once, as by a crash, when standard input ends: it ends when the process that started the coordinator is gone
     #[arg(long)]
     pub(crate) end_with_parent: bool,
 }

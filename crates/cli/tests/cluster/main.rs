@@ -245,15 +245,15 @@ fn a_coordinator_and_a_worker_end_when_the_process_that_started_them_closes_thei
     let mut worker = cluster.child(&["worker", "--coordinator", &listen, "--name", "child", "--end-with-parent"]);
     cluster.until("the worker", || cluster.ok(&["jobs"]).contains("child"));
     worker.close_input();
-    assert_eq!(worker.end(), None, "it gets a signal");
+    assert_eq!(worker.end(), Some(130));
     cluster.until("its end at the coordinator", || cluster.ok(&["jobs"]).contains("no workers"));
 
-    cluster.stop_coordinator();
+    cluster.stop_coordinator(0);
     let (store, http) = (folder.path().join("store"), cluster.http());
     let store = store.to_str().expect("text");
     let arguments = ["coordinator", "--store", store, "--listen", &listen, "--http", &http, "--end-with-parent"];
     let mut coordinator = cluster.child(&arguments);
     cluster.until("the coordinator", || coordinator.said().contains("workers connect to"));
     coordinator.close_input();
-    assert_eq!(coordinator.end(), Some(0), "it stops in order");
+    assert_eq!(coordinator.end(), Some(130));
 }

@@ -141,7 +141,9 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
         return json(StatusCode::OK, &serde_json::json!({ "healthy": true }));
     }
     if let Err(answer) = api.guard(&head.method, &head.headers) {
-        return *answer;
+        // A probe has no token. It learns whether this process is ready, and no names of jobs.
+        let is_probe = found == Found::Target(Target::Readiness, String::new());
+        return if is_probe { readiness(&api, Readiness::without_jobs) } else { *answer };
     }
     let (target, name) = match found {
         Found::Target(target, name) => (target, name),
@@ -179,14 +181,16 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
     }
 }
 
+fn readiness(api: &Api, shown: impl FnOnce(Readiness) -> Readiness) -> Answer {
+    let readiness = Readiness::of(&api.readings(), api.jobs.takes_jobs());
+    let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    json(status, &shown(readiness))
+}
+
 /// Answers a request that changes nothing.
 fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
     let of_all = match target {
-        Target::Readiness => {
-            let readiness = Readiness::of(&api.readings(), api.jobs.takes_jobs());
-            let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-            Some(json(status, &readiness))
-        }
+        Target::Readiness => Some(readiness(api, |readiness| readiness)),
         Target::Metrics => {
             Some(answer(StatusCode::OK, exposition::CONTENT_TYPE, exposition::text(&api.readings()).into()))
         }

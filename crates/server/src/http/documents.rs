@@ -257,6 +257,11 @@ impl Readiness {
     pub(super) fn is_ready(&self) -> bool {
         self.ready
     }
+
+    /// For requests without the token.
+    pub(super) fn without_jobs(self) -> Self {
+        Readiness { jobs: Vec::new(), ..self }
+    }
 }
 
 impl WorkerList {

@@ -8,7 +8,7 @@ use anabranch_server::http::{Client, Listen, Listener};
 use rustls::pki_types::CertificateDer;
 
 use crate::client::{LIMIT, connect, get, received, send, send_tls};
-use crate::start;
+use crate::{start, wait_for};
 
 const TOKEN: &str = "correct-horse-battery-9";
 
@@ -48,13 +48,20 @@ impl Files {
 }
 
 #[test]
-fn a_token_is_needed_for_everything_but_health() {
+fn a_token_is_needed_for_everything_but_probes() {
     let (files, job) = (Files::new(), start(None, None));
     let listener = Listener::bind(&files.listen("127.0.0.1:0", ["token", "", ""])).expect("it listens");
     let address = listener.address();
     let _server = job.serve(listener).expect("it serves");
     assert_eq!(get(address, "/healthz").status, 200);
-    for path in ["/readyz", "/metrics", "/api/v1/openapi.json", "/api/v1/jobs", "/nothing"] {
+    wait_for(&job, "all tasks run", || get(address, "/readyz").status == 200);
+    let [probed, with_token] = ["", &format!("Authorization: Bearer {TOKEN}")].map(|headers| {
+        let answer = send(address, "GET", "/readyz", headers, "");
+        serde_json::from_str::<serde_json::Value>(&answer.body).expect("JSON")
+    });
+    assert_eq!((&probed["ready"], probed["jobs"].as_array().map(Vec::len)), (&true.into(), Some(0)), "no names");
+    assert_eq!((&with_token["ready"], with_token["jobs"].as_array().map(Vec::len)), (&true.into(), Some(1)));
+    for path in ["/metrics", "/api/v1/openapi.json", "/api/v1/jobs", "/nothing"] {
         for headers in ["", "Authorization: Bearer correct-horse-battery-8", "Authorization: Basic Y29ycmVjdA=="] {
             let refused = send(address, "GET", path, headers, "");
             assert_eq!((refused.status, refused.header("www-authenticate")), (401, Some("Bearer")), "{path} {headers}");

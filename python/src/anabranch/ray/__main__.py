@@ -20,7 +20,7 @@ from anabranch.ray.settings import Status
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line. Returns the exit code."""
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
         given.run(given)
     except AnabranchError as error:
@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """Returns the command line."""
     parser = argparse.ArgumentParser(prog="python -m anabranch.ray", description="Anabranch on a Ray cluster.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     where = argparse.ArgumentParser(add_help=False)

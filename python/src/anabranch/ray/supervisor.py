@@ -28,8 +28,6 @@ _LOOK_S = 1.0
 _LOOK_FIRST_S = 0.2
 #: Seconds that a worker's actor has to end its process.
 _STOP_S = 10.0
-#: Seconds after which it is reported that Ray has not started an actor.
-_PENDING_S = 2.0
 #: Characters of a node's identifier in the name of its worker.
 _NAME_CHARS = 12
 
@@ -204,7 +202,7 @@ class Supervisor:
             state = "running"
         elif running is None:
             state, problem = ("refused" if node.id in self._refused else "failed"), seat.problem
-        elif not running.is_ready and seat.started_s is not None and time.monotonic() - seat.started_s > _PENDING_S:
+        elif not running.is_ready:
             cpus = self._settings.cpus_of(node.cpus)
             problem = f"Ray has not started its actor: its node does not answer, or {cpus:g} of its {node.cpus:g} CPUs are not free"
         listed = listed or {}
