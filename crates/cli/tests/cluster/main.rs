@@ -1,5 +1,6 @@
 //! A cluster by hand: a coordinator, workers and commands as processes of their own.
 
+#[allow(dead_code, reason = "other tests use the rest of the helper")]
 mod processes;
 
 use std::path::Path;

@@ -32,6 +32,9 @@ const LATELY: u32 = 3;
 /// A coordinator that is silent for so many times the time after which a worker is lost has given this one up, or cannot be reached.
 const SILENCES: u32 = 2;
 
+/// A process that is refused at its start tries again for so long: a former one of its name may be lost only now.
+const FORMER: Duration = Duration::from_secs(3);
+
 /// How a worker's process is started.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
@@ -161,6 +164,8 @@ struct Process<'a> {
     joined: Option<Joined>,
     /// A coordinator has answered a heartbeat: the process is one of the cluster.
     accepted: bool,
+    /// When a coordinator refused it first.
+    refused: Option<Nanos>,
     jobs: BTreeMap<u64, HostedJob>,
 }
 
@@ -169,7 +174,7 @@ impl<'a> Process<'a> {
         let link = |(place, coordinator): (usize, &String)| Link::dial(place, coordinator, options, events.clone());
         let links = options.coordinators.iter().enumerate().map(link).collect::<Result<_>>()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        Ok(Process { options, here, clock, links, joined: None, accepted: false, jobs: BTreeMap::new() })
+        Ok(Process { options, here, clock, links, joined: None, accepted: false, refused: None, jobs: BTreeMap::new() })
     }
 
     fn run(&mut self, events: &Receiver<(usize, Said)>, notify: &mut impl FnMut(&Error)) -> Result<()> {
@@ -239,15 +244,18 @@ impl<'a> Process<'a> {
             FromCluster::Welcome { worker, silence } => self.joins(place, worker, silence)?,
             FromCluster::Refused { why } => {
                 let error = Error::outside(why).at(self.links[place].place());
-                if !self.accepted {
+                let since = *self.refused.get_or_insert(self.clock.now());
+                if !self.accepted && self.clock.now() >= since.plus(FORMER) {
                     return Err(error);
                 }
-                // Its own former connection may be there still.
-                notify(&error);
+                // A former process of this name may count as present until it has been silent for long.
+                if self.accepted {
+                    notify(&error);
+                }
                 self.links[place].connection = None;
             }
             FromCluster::Leads { leader } => {
-                self.accepted = true;
+                (self.accepted, self.refused) = (true, None);
                 self.links[place].leads = leader;
             }
             FromCluster::Job { job, term, message } => self.job(place, job, term, message)?,
@@ -287,6 +295,9 @@ impl<'a> Process<'a> {
         }
         let closed = || Error::outside("it has closed the connection");
         let error = why.unwrap_or_else(closed).at(self.links[place].place());
+        if !self.accepted && self.refused.is_some() {
+            return Ok(false);
+        }
         if !self.accepted {
             let is_last = self.links.iter().all(Link::has_failed);
             return if is_last || error.kind() != ErrorKind::Outside { Err(error) } else { Ok(false) };
