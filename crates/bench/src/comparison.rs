@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn programs_of_the_network_agree() {
         let sections = network::network(TINY).unwrap();
-        sections[..2].iter().for_each(|section| check(section, 2, 2));
+        sections[..2].iter().for_each(|section| check(section, 3, 3));
         assert_eq!(sections[2].to_string().matches(" ns per row").count(), 6);
     }
 

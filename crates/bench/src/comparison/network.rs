@@ -23,18 +23,19 @@ pub(crate) fn network(scale: Scale) -> Result<Vec<Section>> {
         let parts = engine::network_parts(&columns)?;
         costs.extend(parts.into_iter().map(|(part, ns)| (format!("{shape}: {part}"), format!("{ns:.2} ns per row"))));
         let columns = Arc::new(columns);
-        let bare = Arc::clone(&columns);
+        let (bare, encrypted) = (Arc::clone(&columns), Arc::clone(&columns));
         sections.push(section(
             &format!("Exchange between workers: {shape}"),
             format!(
                 "{} rows in batches of {BLOCK_ROWS} ({bytes} bytes) from one thread to another over a local socket. The limit writes \
                  the lengths and the bytes of the same buffers, and reads them into the same memory every time; the exchange has \
-                 credits, checksums and validated arrays.",
+                 credits, checksums and validated arrays. With TLS it is the exchange between machines.",
                 columns.rows()
             ),
             vec![
                 program("limit: bare sender and receiver", move || limit::network::pair(&bare)),
-                program("engine: exchange", move || engine::exchange(&columns)),
+                program("engine: exchange", move || engine::exchange(&columns, false)),
+                program("engine: exchange with TLS", move || engine::exchange(&encrypted, true)),
             ],
             1,
             scale,

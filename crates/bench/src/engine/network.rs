@@ -9,8 +9,8 @@ use std::time::Duration;
 use anabranch_dataflow::JobOptions;
 use anabranch_model::{Clock, Envelope, Error, Incarnation, Nanos, Result, Stamped, SystemClock};
 use anabranch_runtime::network::{
-    Deliver, Encoded, Greeting, Hello, Incoming, IncomingChannel, Outgoing, Patience, Permit, Question, WorkerId,
-    decode, encode,
+    Deadline, Deliver, Encoded, Greeting, Hello, Incoming, IncomingChannel, Keys, Outgoing, Patience, Permit, Question,
+    Wire, WorkerId, decode, encode,
 };
 use arrow::buffer::{Buffer, MutableBuffer};
 
@@ -20,11 +20,15 @@ use crate::workload::{Columns, LastRows};
 
 const HELLO: Hello = Hello { job: 1, incarnation: Incarnation(1), from: WorkerId(0), to: WorkerId(1), channels: 1 };
 
+/// Time to connect.
+const WAIT: Duration = Duration::from_secs(5);
 /// Batches of which the parts of the work are measured.
 const BATCHES_MEASURED: usize = 200;
 
-/// Sends all batches through one channel of a connection.
-pub(crate) fn exchange(columns: &Columns) -> Result<RunResult> {
+/// Sends all batches through one channel of a connection, which may be encrypted as it is between machines.
+pub(crate) fn exchange(columns: &Columns, is_encrypted: bool) -> Result<RunResult> {
+    let keys = is_encrypted.then(Keys::generate).transpose()?;
+    let key = keys.as_ref().map(Keys::public);
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| socket(&error))?;
     let address = listener.local_addr().map_err(|error| socket(&error))?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -32,8 +36,9 @@ pub(crate) fn exchange(columns: &Columns) -> Result<RunResult> {
     thread::scope(|scope| {
         let send = || {
             let stream = TcpStream::connect(address).map_err(|error| socket(&error))?;
-            let patience = (Patience::default(), Duration::from_secs(5));
-            let outgoing = Outgoing::open(stream, &HELLO, &[], patience, Arc::clone(&clock))?;
+            let wire = Wire::connect(stream, address, key, WAIT)?;
+            let patience = (Patience::default(), WAIT);
+            let outgoing = Outgoing::open(wire, &HELLO, &[], patience, Arc::clone(&clock))?;
             let mut channel = outgoing.channel(0, limit as usize);
             for batch in columns.in_turn() {
                 let mut next = channel.offer(rows(batch.clone(), clock.now()))?;
@@ -49,7 +54,8 @@ pub(crate) fn exchange(columns: &Columns) -> Result<RunResult> {
         let (stream, _) = listener.accept().map_err(|error| socket(&error))?;
         let (deliver, deliveries) = mpsc::channel();
         let channel = IncomingChannel { schema: columns.batches[0].schema(), limit };
-        let (greeting, deliver) = (Greeting::receive(stream)?, Arc::new(Receiver(deliver)));
+        let wire = Wire::accept(stream, keys.as_ref(), &Deadline::after(WAIT))?;
+        let (greeting, deliver) = (Greeting::receive(wire)?, Arc::new(Receiver(deliver)));
         let incoming = Incoming::open(greeting, vec![channel], Patience::default(), Arc::clone(&clock), deliver)?;
         let (mut last_rows, mut events) = (LastRows::new(), 0);
         for (envelope, _permit) in deliveries {
