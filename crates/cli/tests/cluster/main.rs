@@ -252,7 +252,8 @@ fn a_coordinator_and_a_worker_end_when_the_process_that_started_them_closes_thei
     cluster.stop_coordinator(0);
     let (store, http) = (folder.path().join("store"), cluster.http());
     let store = store.to_str().expect("text");
-    let arguments = ["coordinator", "--store", store, "--listen", &listen, "--http", &http, "--end-with-parent"];
+    let http = http.trim_start_matches("http://");
+    let arguments = ["coordinator", "--store", store, "--listen", &listen, "--http", http, "--end-with-parent"];
     let mut coordinator = cluster.child(&arguments);
     cluster.until("the coordinator", || coordinator.said().contains("workers connect to"));
     coordinator.close_input();

@@ -6,6 +6,7 @@ itself (``--end-with-parent``). The kernel kills a worker's child as well when t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -39,6 +40,9 @@ class Child:
             OutsideError: The program is not there, or cannot be started.
         """
         program = anabranch.program()
+        # Ray gives its processes a low priority (nice 15). The child takes that of this thread, so that its heartbeats come in time.
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, 0, 0)
         try:
             self._process = subprocess.Popen(
                 [str(program), *arguments, "--end-with-parent"],
