@@ -1,7 +1,9 @@
 //! Which programs are compared for which workload.
 
+pub(crate) mod cluster;
 pub(crate) mod coordination;
 pub(crate) mod kafka;
+pub(crate) mod kills;
 pub(crate) mod network;
 pub(crate) mod shapes;
 pub(crate) mod state;

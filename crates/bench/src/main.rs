@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod answer;
+mod arrivals;
 #[path = "../../connectors/tests/support/broker.rs"]
 mod broker;
 mod comparison;
@@ -15,6 +16,7 @@ mod limit;
 mod measure;
 mod peer;
 mod pingpong;
+mod processes;
 mod report;
 mod workload;
 
@@ -72,6 +74,10 @@ enum Command {
     WorkerLatency,
     /// The coordination of a job with many workers, simulated.
     Coordination,
+    /// Processes of a cluster are killed while its job writes to Kafka.
+    Kills,
+    /// Many small jobs of a cluster: how soon they run, and what they cost.
+    Jobs,
     /// Workloads with and without checkpoints.
     Checkpoints,
     /// State on disk, checkpoints of much state, and recovery.
@@ -150,6 +156,12 @@ fn sections(command: &Command, scale: Scale, add: &mut dyn FnMut(Section) -> Res
     }
     if wanted(Command::Coordination) {
         add(comparison::coordination::coordination(scale)?)?;
+    }
+    if wanted(Command::Kills) {
+        add(comparison::kills::kills(scale)?)?;
+    }
+    if wanted(Command::Jobs) {
+        add(comparison::cluster::jobs(scale)?)?;
     }
     if wanted(Command::Checkpoints) {
         comparison::checkpoints(scale)?.into_iter().try_for_each(&mut *add)?;
