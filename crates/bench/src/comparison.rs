@@ -1,9 +1,13 @@
 //! Which programs are compared for which workload.
 
+pub(crate) mod cluster;
+pub(crate) mod coordination;
 pub(crate) mod kafka;
+pub(crate) mod kills;
 pub(crate) mod network;
 pub(crate) mod shapes;
 pub(crate) mod state;
+pub(crate) mod workers;
 
 use std::sync::Arc;
 use std::time::Duration;

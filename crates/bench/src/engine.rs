@@ -13,6 +13,8 @@ mod recovery;
 mod resident;
 mod shapes;
 mod startup;
+mod worker_tables;
+mod workers;
 
 use std::sync::{Arc, PoisonError};
 
@@ -32,11 +34,11 @@ pub(crate) use kafka::{Topic, dropped_from_memory};
 pub(crate) use large_state::{changing, memory as state_memory};
 pub(crate) use main_job::{main_job, memory, typed};
 pub(crate) use network::{exchange, parts as network_parts};
-#[cfg(test)]
-pub(crate) use recovery::program;
-pub(crate) use recovery::recovery;
+pub(crate) use recovery::{program, recovery};
 pub(crate) use shapes::shapes;
 pub(crate) use startup::startup;
+pub(crate) use worker_tables::KeysTable;
+pub(crate) use workers::{WorkerArguments, count_at, latency_at, rate_at, worker};
 
 /// Connector of the table that a query writes.
 const RESULTS: &str = "bench_results";

@@ -5,15 +5,18 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod answer;
+mod arrivals;
 #[path = "../../connectors/tests/support/broker.rs"]
 mod broker;
 mod comparison;
 mod contestant;
+mod coordination;
 mod engine;
 mod limit;
 mod measure;
 mod peer;
 mod pingpong;
+mod processes;
 mod report;
 mod workload;
 
@@ -45,7 +48,7 @@ struct Args {
     markdown: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// All of the following.
     All,
@@ -65,6 +68,16 @@ enum Command {
     Network,
     /// Grouping at half of its rate, and the noise floor of the machine.
     Latency,
+    /// Count per key over worker processes, compared with one process.
+    Workers,
+    /// Grouping over worker processes at half of its rate.
+    WorkerLatency,
+    /// The coordination of a job with many workers, simulated.
+    Coordination,
+    /// Processes of a cluster are killed while its job writes to Kafka.
+    Kills,
+    /// Many small jobs of a cluster: how soon they run, and what they cost.
+    Jobs,
     /// Workloads with and without checkpoints.
     Checkpoints,
     /// State on disk, checkpoints of much state, and recovery.
@@ -73,6 +86,9 @@ enum Command {
     Startup,
     /// Resident memory: of the main job, and of state that is larger.
     Memory,
+    /// A worker's process of another run of this program.
+    #[command(hide = true)]
+    Worker(engine::WorkerArguments),
 }
 
 fn main() -> ExitCode {
@@ -86,16 +102,19 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<()> {
+    if let Command::Worker(arguments) = &args.command {
+        return engine::worker(arguments);
+    }
     let mut scale = if args.quick { Scale::quick(args.seed) } else { Scale::full(args.seed) };
     scale.repetitions = args.repetitions.unwrap_or(scale.repetitions);
     let mut report = Report::begin(args.markdown.as_deref())?;
-    sections(args.command, scale, &mut |section| report.add(&section))
+    sections(&args.command, scale, &mut |section| report.add(&section))
 }
 
 /// Measures what is wanted, and hands each section over as soon as it is complete.
-fn sections(command: Command, scale: Scale, add: &mut dyn FnMut(Section) -> Result<()>) -> Result<()> {
+fn sections(command: &Command, scale: Scale, add: &mut dyn FnMut(Section) -> Result<()>) -> Result<()> {
     let wanted = |one: Command| {
-        matches!(command, Command::All) || std::mem::discriminant(&command) == std::mem::discriminant(&one)
+        matches!(command, Command::All) || std::mem::discriminant(command) == std::mem::discriminant(&one)
     };
     if wanted(Command::Memory) {
         // First, before other work has filled the process's memory.
@@ -128,6 +147,21 @@ fn sections(command: Command, scale: Scale, add: &mut dyn FnMut(Section) -> Resu
     if wanted(Command::Latency) {
         add(comparison::latency(scale)?)?;
         add(comparison::grouping_latency(scale)?)?;
+    }
+    if wanted(Command::Workers) {
+        comparison::workers::workers(scale)?.into_iter().try_for_each(&mut *add)?;
+    }
+    if wanted(Command::WorkerLatency) {
+        add(comparison::workers::latency(scale)?)?;
+    }
+    if wanted(Command::Coordination) {
+        add(comparison::coordination::coordination(scale)?)?;
+    }
+    if wanted(Command::Kills) {
+        add(comparison::kills::kills(scale)?)?;
+    }
+    if wanted(Command::Jobs) {
+        add(comparison::cluster::jobs(scale)?)?;
     }
     if wanted(Command::Checkpoints) {
         comparison::checkpoints(scale)?.into_iter().try_for_each(&mut *add)?;

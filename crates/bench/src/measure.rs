@@ -1,5 +1,6 @@
 //! Measures contestants side by side: A B C, A B C, ... so that other load on the machine affects all of them equally.
-//! The measure is the processor time of the whole process; wall time is shown beside it.
+//! The measure is the processor time of the whole process and of the processes that it has started and that have ended; wall time is
+//! shown beside it.
 //!
 //! Processor time depends on neighbours too: on a shared machine the same instructions take up to twice as long when
 //! the core's other half is busy. So contestants are compared within a round, when the machine was in about the same
@@ -84,9 +85,9 @@ pub(crate) fn measure(contestants: &mut [Box<dyn Contestant>], repetitions: u32)
         let fixed_s = fixed_work_cpu_s()?;
         (slowest_s, fastest_s) = (slowest_s.max(fixed_s), fastest_s.min(fixed_s));
         for (contestant, measurement) in contestants.iter_mut().zip(&mut measurements) {
-            let (wall, cpu_before_s) = (Instant::now(), process_cpu_s()?);
+            let (wall, cpu_before_s) = (Instant::now(), used_cpu_s()?);
             let result = contestant.run().map_err(|error| error.at(measurement.name.clone()))?;
-            let sample = Sample { cpu_s: process_cpu_s()? - cpu_before_s, wall_s: wall.elapsed().as_secs_f64() };
+            let sample = Sample { cpu_s: used_cpu_s()? - cpu_before_s, wall_s: wall.elapsed().as_secs_f64() };
             if result != measurement.result {
                 return Err(Error::internal(format!("one run gave {:?}, another {result:?}", measurement.result))
                     .at(measurement.name.clone()));
@@ -134,6 +135,19 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
         n if n % 2 == 1 => values[middle],
         _ => f64::midpoint(values[middle - 1], values[middle]),
     }
+}
+
+/// Processor time used so far by this process, and by those of its children that have ended.
+fn used_cpu_s() -> Result<f64> {
+    // SAFETY: all of its fields are numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is a valid place to write to, and the call keeps no reference to it.
+    let status = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    if status != 0 {
+        return Err(Error::outside(format!("processor time of children: {}", std::io::Error::last_os_error())));
+    }
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Ok(process_cpu_s()? + seconds(usage.ru_utime) + seconds(usage.ru_stime))
 }
 
 /// Processor time used so far by all threads of this process.
@@ -211,5 +225,13 @@ mod tests {
             scope.spawn(|| (0..3_000_000_u64).map(std::hint::black_box).sum::<u64>());
         });
         assert!(process_cpu_s().unwrap() > before_s + 0.001);
+    }
+
+    #[test]
+    fn children_count_when_they_have_ended() {
+        let before_s = used_cpu_s().unwrap() - process_cpu_s().unwrap();
+        let status = std::process::Command::new("sh").args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).status();
+        assert!(status.unwrap().success());
+        assert!(used_cpu_s().unwrap() - process_cpu_s().unwrap() > before_s);
     }
 }

@@ -1,6 +1,8 @@
 //! The noise floor of latency on this machine: how long two threads take to exchange a message, and how late a timer
 //! wakes a thread. No engine with several threads can be faster.
 
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
@@ -37,6 +39,11 @@ impl Latency {
     /// Latency in microseconds that this share of the samples does not exceed.
     pub(crate) fn quantile_us(&self, share: f64) -> f64 {
         self.nanos.value_at_quantile(share) as f64 / 1e3
+    }
+
+    /// Adds the samples of another one.
+    pub(crate) fn merge(&mut self, other: &Latency) -> Result<()> {
+        self.nanos.add(&other.nanos).map_err(|error| Error::internal(format!("histogram: {error}")))
     }
 
     /// Number of samples.
@@ -104,6 +111,32 @@ pub(crate) fn timer(rounds: u32, timeout: Duration) -> Result<Latency> {
     Ok(latency)
 }
 
+/// A message of a few bytes there and back between two threads over a loopback socket, once in each `pause`.
+pub(crate) fn loopback(rounds: u32, pause: Duration) -> Result<Latency> {
+    let failed = |error: io::Error| Error::outside(format!("no connection over the local network: {error}"));
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+    let mut ping = TcpStream::connect(listener.local_addr().map_err(failed)?).map_err(failed)?;
+    let (mut pong, _) = listener.accept().map_err(failed)?;
+    ping.set_nodelay(true).and_then(|()| pong.set_nodelay(true)).map_err(failed)?;
+    thread::scope(|scope| {
+        named(scope, "pong", move || {
+            let mut message = [0; 8];
+            while pong.read_exact(&mut message).is_ok() && pong.write_all(&message).is_ok() {}
+        })?;
+        let mut latency = Latency::new("a message there and back over a loopback socket")?;
+        let (lock, never) = (Mutex::new(()), Condvar::new());
+        for _ in 0..rounds {
+            let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+            drop(never.wait_timeout_while(guard, pause, |()| true).unwrap_or_else(PoisonError::into_inner));
+            let start = Instant::now();
+            ping.write_all(&[7; 8]).and_then(|()| ping.read_exact(&mut [0; 8])).map_err(failed)?;
+            latency.record(start.elapsed());
+        }
+        drop(ping);
+        Ok(latency)
+    })
+}
+
 fn named<'scope>(
     scope: &'scope thread::Scope<'scope, '_>,
     name: &str,
@@ -133,7 +166,8 @@ mod tests {
 
     #[test]
     fn every_round_is_recorded_and_takes_time() {
-        for latency in [channel(200), condition(200), timer(5, Duration::from_millis(1))].map(Result::unwrap) {
+        let pause = Duration::from_micros(100);
+        for latency in [channel(200), condition(200), loopback(200, pause), timer(5, pause)].map(Result::unwrap) {
             assert!(latency.samples() == 200 || latency.samples() == 5);
             let (p50, p999) = (latency.quantile_us(0.5), latency.quantile_us(0.999));
             assert!(p50 > 0.0 && p50 <= p999, "{latency:?}");

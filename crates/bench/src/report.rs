@@ -37,6 +37,49 @@ pub(crate) enum Table {
     Values(Vec<(String, String)>),
     /// Latencies.
     Latencies(Vec<Latency>),
+    /// Values with bounds.
+    Bounds(Vec<Bounded>),
+}
+
+/// A value, and the largest one that is good enough, if there is one.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounded {
+    name: String,
+    value: String,
+    bound: Option<(String, bool)>,
+}
+
+impl Bounded {
+    /// A number of a unit that is at most `bound`.
+    pub(crate) fn new(name: impl Into<String>, value: f64, bound: f64, unit: &str) -> Bounded {
+        let shown = |number: f64| format!("{} {unit}", shown(number)).trim_end().to_owned();
+        Bounded { name: name.into(), value: shown(value), bound: Some((shown(bound), value <= bound)) }
+    }
+
+    /// A value without a bound.
+    pub(crate) fn plain(name: impl Into<String>, value: impl Into<String>) -> Bounded {
+        Bounded { name: name.into(), value: value.into(), bound: None }
+    }
+
+    /// `name 1.20, bound 1.35: met`.
+    pub(crate) fn sentence(&self) -> String {
+        let bound = self.bound.as_ref().map(|(bound, met)| format!(", bound {bound}: {}", is_met(*met)));
+        format!("{} {}{}", self.name, self.value, bound.unwrap_or_default())
+    }
+}
+
+fn is_met(met: bool) -> &'static str {
+    if met { "met" } else { "NOT met" }
+}
+
+/// A number with three significant digits or more.
+fn shown(number: f64) -> String {
+    match number.abs() {
+        size if size >= 100.0 || number.fract() == 0.0 => format!("{number:.0}"),
+        size if size >= 10.0 => format!("{number:.1}"),
+        size if size >= 1.0 => format!("{number:.2}"),
+        _ => format!("{number:.4}"),
+    }
 }
 
 impl Report {
@@ -81,6 +124,17 @@ impl fmt::Display for Section {
             Table::Values(values) => {
                 table(f, &["", "value"], values.iter().map(|(name, value)| vec![name.clone(), value.clone()]))
             }
+            Table::Bounds(values) => table(
+                f,
+                &["", "value", "bound", ""],
+                values.iter().map(|value| {
+                    let (bound, met) = match &value.bound {
+                        Some((bound, met)) => (bound.clone(), is_met(*met).to_owned()),
+                        None => ("-".to_owned(), String::new()),
+                    };
+                    vec![value.name.clone(), value.value.clone(), bound, met]
+                }),
+            ),
             Table::Latencies(latencies) => table(
                 f,
                 &["latency", "samples", "p50 µs", "p99 µs", "p99.9 µs", "max µs"],
