@@ -61,8 +61,8 @@ A drained worker keeps the tasks that it has, and gets no further one. It is dra
 
 `crates/protocol/src/placement.rs` decides which worker has which task. A slot has room for one task of each stage, so a job needs as
 many slots as its widest stage has tasks. A task stays with the process that has it. Otherwise it goes to a worker that has its
-state on a local disk. Other tasks go to the worker whose slots are used least. If slots are missing, the answer is how many, for
-which stage, and with which label.
+state on a local disk, else to a later process of the worker that had it. Other tasks go to the worker whose slots are used least. If
+slots are missing, the answer is how many, for which stage, and with which label.
 ";
 
 /// A worker by its name, as a number that the driver has given to the name.

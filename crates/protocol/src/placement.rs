@@ -22,7 +22,7 @@ pub struct Stage {
 pub struct Former {
     /// The placement before this one.
     pub tasks: BTreeMap<TaskId, Process>,
-    /// Processes that have the state of a task on a local disk.
+    /// Processes that have the newest state of a task on a local disk.
     pub local: BTreeMap<TaskId, Vec<Process>>,
 }
 
@@ -85,10 +85,13 @@ pub fn place<'a>(
         let tasks = (0..stage.parallelism).map(|index| TaskId { stage: stage.id, index });
         let mut left: Vec<TaskId> = tasks.collect();
         let stays = |task: &TaskId, room: &Room<'_>| former.tasks.get(task) == Some(&room.member.process);
+        let is_successor = |task: &TaskId, room: &Room<'_>| {
+            former.tasks.get(task).is_some_and(|process| process.worker == room.member.process.worker)
+        };
         let has_state = |task: &TaskId, room: &Room<'_>| {
             former.local.get(task).is_some_and(|processes| processes.contains(&room.member.process))
         };
-        for prefers in [&stays as &dyn Fn(&TaskId, &Room<'_>) -> bool, &has_state, &|_, _| true] {
+        for prefers in [&stays as &dyn Fn(&TaskId, &Room<'_>) -> bool, &has_state, &is_successor, &|_, _| true] {
             left.retain(|task| {
                 let fitting = rooms.iter_mut().filter(|room| room.free > 0 && prefers(task, room));
                 let emptiest = fitting.reduce(|best, room| if room.is_emptier(best) { room } else { best });
@@ -153,6 +156,18 @@ mod tests {
         };
         let placed = place(&members, &[stage(0, 4, None)], &former).expect("enough slots");
         assert_eq!(workers(&placed, 0), [1, 1, 2, 0]);
+    }
+
+    #[test]
+    fn a_later_process_of_a_worker_gets_the_tasks_of_the_former_one_unless_another_has_their_state() {
+        let later =
+            |worker| Member { process: Process { worker: WorkerId(worker), life: 2 }, ..member(worker, 2, &[]) };
+        let former = Former {
+            tasks: [(task(0, 0), process(1)), (task(0, 1), process(0)), (task(0, 2), process(1))].into(),
+            local: [(task(0, 2), vec![process(0)])].into(),
+        };
+        let placed = place(&[member(0, 2, &[]), later(1)], &[stage(0, 3, None)], &former).expect("enough slots");
+        assert_eq!(workers(&placed, 0), [1, 0, 0]);
     }
 
     #[test]

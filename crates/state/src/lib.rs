@@ -23,4 +23,4 @@ pub use manifest::{
 };
 pub use request::{Answer, Asked, REQUEST_FORGOTTEN_MS, Request};
 pub use savepoint::{Savepoint, check_empty};
-pub use store::{Access, Blob, Disk, DiskEntry, DiskFault, ModelDisk, OsDisk, Store};
+pub use store::{Access, Blob, Disk, DiskEntry, DiskFault, LocalCopies, ModelDisk, OsDisk, Store};

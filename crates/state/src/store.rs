@@ -3,6 +3,7 @@
 //! Only two operations decide anything: `put_new`, which succeeds for at most one caller, and `get`. So the same
 //! protocol is correct on a local directory and on every object store with a conditional put.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ mod open;
 mod requests;
 
 use copies::Copies;
+pub use copies::LocalCopies;
 use directory::Directory;
 pub use disk::{Disk, DiskEntry, OsDisk};
 pub use model_disk::{DiskFault, ModelDisk};
@@ -29,6 +31,8 @@ use requests::Requests;
 
 /// How often a refused conditional put is retried while there is no object of its name.
 const CONFLICTS: usize = 5;
+
+const MISSING: &str = "a file of the checkpoint is missing";
 
 /// A place for the checkpoints of one job.
 #[derive(Clone)]
@@ -185,11 +189,7 @@ impl Store {
     /// Reads an object and verifies it. Missing, shorter or changed content is damage, which differs from an error of
     /// reading.
     pub fn get_blob(&self, blob: &Blob) -> Result<Bytes> {
-        let damaged = |what: String| {
-            Error::damaged(what)
-                .at(self.at(&blob.name))
-                .remedy("start from an older checkpoint, or restore the file from a copy")
-        };
+        let damaged = |what: String| self.damaged(blob, what);
         if let Some(content) = self.copies.as_ref().and_then(|copies| copies.get(blob)) {
             return Ok(content);
         }
@@ -201,11 +201,8 @@ impl Store {
             }
             _ => self.get(&blob.name)?,
         };
-        let content = content.ok_or_else(|| damaged("a file of the checkpoint is missing".into()))?;
-        if content.len() as u64 != blob.bytes {
-            let (is, was) = (content.len(), blob.bytes);
-            return Err(damaged(format!("a file of the checkpoint is damaged: {is} bytes, {was} were written")));
-        }
+        let content = content.ok_or_else(|| damaged(MISSING.into()))?;
+        self.check_size(blob, content.len() as u64)?;
         if crc32fast::hash(&content) != blob.crc32 {
             return Err(damaged("a file of the checkpoint is damaged: its checksum does not match".into()));
         }
@@ -213,6 +210,36 @@ impl Store {
             copies.put(&blob.name, &content);
         }
         Ok(content)
+    }
+
+    /// Verifies that objects are there and have their sizes, without reading them. `None` if that is impossible here.
+    pub fn check_sizes<'a>(&self, blobs: impl Iterator<Item = &'a Blob>) -> Result<Option<()>> {
+        let mut folders = BTreeMap::new();
+        for blob in blobs {
+            let folder = blob.name.split('/').next().unwrap_or_default();
+            if !folders.contains_key(folder) {
+                let Some(sizes) = self.sizes(folder)? else { return Ok(None) };
+                folders.insert(folder, sizes);
+            }
+            let bytes = folders[folder].get(&blob.name).copied();
+            self.check_size(blob, bytes.ok_or_else(|| self.damaged(blob, MISSING.into()))?)?;
+        }
+        Ok(Some(()))
+    }
+
+    fn check_size(&self, blob: &Blob, bytes: u64) -> Result<()> {
+        match blob.bytes {
+            was if was == bytes => Ok(()),
+            was => {
+                let what = format!("a file of the checkpoint is damaged: {bytes} bytes, {was} were written");
+                Err(self.damaged(blob, what))
+            }
+        }
+    }
+
+    fn damaged(&self, blob: &Blob, what: String) -> Error {
+        let error = Error::damaged(what).at(self.at(&blob.name));
+        error.remedy("start from an older checkpoint, or restore the file from a copy")
     }
 
     /// Names of all objects in the folder `folder`, ascending.
@@ -227,6 +254,14 @@ impl Store {
         };
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// Names and sizes of all objects in the folder `folder`. `None` if only reading them says how large they are.
+    fn sizes(&self, folder: &str) -> Result<Option<BTreeMap<String, u64>>> {
+        let Objects::Store(objects, requests) = &self.objects else { return Ok(None) };
+        let found = requests.wait(objects.list(Some(&Path::from(folder))).try_collect::<Vec<_>>());
+        let found = found.map_err(|error| failed("listed", &self.at(folder), &error))?;
+        Ok(Some(found.into_iter().map(|object| (object.location.to_string(), object.size)).collect()))
     }
 
     /// Names at the top level of the place: objects, and the first parts of longer names.
@@ -271,6 +306,26 @@ impl Store {
         if let Some(copies) = &self.copies {
             copies.keep(needed);
         }
+    }
+
+    /// Removes a local copy. The object stays.
+    pub fn delete_copy(&self, name: &str) {
+        if let Some(copies) = &self.copies {
+            copies.delete(name);
+        }
+    }
+
+    /// Removes all local copies. The objects stay.
+    pub fn remove_copies(&self) {
+        if let Some(copies) = &self.copies {
+            copies.remove_all();
+        }
+    }
+
+    /// The name of the folder that has the local copies of this place's objects, in any directory of copies.
+    #[must_use]
+    pub fn copies_name(&self) -> String {
+        copies::folder_name(&self.place)
     }
 
     /// The error for a disk that has refused an operation.

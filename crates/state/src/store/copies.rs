@@ -2,17 +2,24 @@
 //! remote files.
 //!
 //! Nothing depends on them. A copy that is not exactly what was written counts as missing, and a failure to write one
-//! is ignored. Each place has its own folder; a folder without writes for days belongs to a job that is gone.
+//! is ignored. Several processes may use one directory. Each place has its own folder; a folder without writes for days
+//! belongs to a job that is gone.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Epoch, Error, Incarnation, Result, StageId, TaskId};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::Blob;
 
+/// Folder of the copies of all places.
+const COPIES: &str = "copies";
+/// Largest number of tasks of which a process says that it has copies.
+const TASKS_MAX: usize = 4096;
 /// Folder of the store whose objects are copied.
 const COPIED: &str = "state/";
 /// A folder without writes for this time is removed when a job opens another one.
@@ -26,15 +33,9 @@ pub(super) struct Copies {
 impl Copies {
     /// Copies of the objects at `place`, in a folder of `directory`.
     pub(super) fn open(directory: &Path, place: &str) -> Result<Copies> {
-        let copies = directory.join("copies");
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let readable: String = place.chars().map(plain).take(80).collect();
-        let folder = copies.join(format!("{readable}-{:08x}", crc32fast::hash(place.as_bytes())));
-        fs::create_dir_all(&folder).map_err(|error| {
-            Error::outside(format!("the directory cannot be created: {error}"))
-                .at(directory.display().to_string())
-                .remedy("use a writable directory")
-        })?;
+        let copies = directory.join(COPIES);
+        let folder = copies.join(folder_name(place));
+        check_writable(directory, &folder)?;
         remove_unused(&copies, &folder);
         Ok(Copies { folder })
     }
@@ -65,6 +66,11 @@ impl Copies {
         }
     }
 
+    /// Removes all copies of the place.
+    pub(super) fn remove_all(&self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+
     /// Removes copies of objects that are not needed.
     pub(super) fn keep(&self, needed: impl Fn(&str) -> bool) {
         for path in entries(&self.folder) {
@@ -80,6 +86,69 @@ impl Copies {
         let file = name.strip_prefix(COPIED)?;
         (!file.is_empty() && !file.contains(['/', '\\'])).then(|| self.folder.join(file))
     }
+}
+
+/// The folder of a place in a directory of copies. All processes that have the place under this name use the same.
+pub(super) fn folder_name(place: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let readable: String = place.chars().map(plain).take(80).collect();
+    format!("{readable}-{:08x}", crc32fast::hash(place.as_bytes()))
+}
+
+/// Creates a folder of a directory, and writes a file there.
+fn check_writable(directory: &Path, folder: &Path) -> Result<()> {
+    let file = folder.join(format!(".writable-{}", std::process::id()));
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&file, "")).and_then(|()| fs::remove_file(file));
+    written.map_err(|error| {
+        Error::outside(format!("the directory cannot be written: {error}"))
+            .at(directory.display().to_string())
+            .remedy("use a writable directory")
+    })
+}
+
+/// The copies of one place in a local directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocalCopies {
+    /// The name of their folder: see [`Store::copies_name`](super::Store::copies_name).
+    pub folder: String,
+    /// The tasks whose state was copied, each with the incarnation and the epoch of its newest file.
+    pub tasks: Vec<(TaskId, Incarnation, Epoch)>,
+}
+
+impl LocalCopies {
+    /// All copies in a directory, which must be writable. Of very many tasks only those of the places that were written last.
+    pub fn find(directory: &Path) -> Result<Vec<LocalCopies>> {
+        let copies = directory.join(COPIES);
+        check_writable(directory, &copies)?;
+        let mut folders: Vec<PathBuf> = entries(&copies).filter(|path| path.is_dir()).collect();
+        let changed = |path: &PathBuf| path.metadata().and_then(|metadata| metadata.modified()).ok();
+        folders.sort_by_cached_key(|path| std::cmp::Reverse(changed(path)));
+        let (mut found, mut left) = (Vec::new(), TASKS_MAX);
+        for path in folders {
+            let Some(folder) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            let mut newest = BTreeMap::new();
+            for file in entries(&path) {
+                let Some((task, of)) = file.file_name().and_then(|name| parts(name.to_str()?)) else { continue };
+                let known = newest.entry(task).or_insert(of);
+                *known = of.max(*known);
+            }
+            let tasks: Vec<_> = newest.into_iter().map(|(task, (of, epoch))| (task, of, epoch)).take(left).collect();
+            left -= tasks.len();
+            if !tasks.is_empty() {
+                found.push(LocalCopies { folder: folder.to_owned(), tasks });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What the name of a state file says: whose state it has, and from when.
+fn parts(name: &str) -> Option<(TaskId, (Incarnation, Epoch))> {
+    let mut parts = name.strip_suffix(".arrow")?.splitn(4, '-');
+    let (incarnation, epoch) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let (stage, index) = parts.next()?.split_once('.')?;
+    let task = TaskId { stage: StageId(stage.parse().ok()?), index: index.parse().ok()? };
+    Some((task, (Incarnation(incarnation), Epoch(epoch))))
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
