@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Error, Incarnation, TaskId, TaskMetrics, HASH_SEED, hash_bytes};
+use anabranch_model::{Epoch, Error, HASH_SEED, Incarnation, TaskId, TaskMetrics, hash_bytes};
 use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::{FromCoordinator, ToCoordinator};
 use anabranch_state::TaskState;

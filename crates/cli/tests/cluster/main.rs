@@ -1,6 +1,9 @@
 //! A cluster by hand: a coordinator, workers and commands as processes of their own.
 
+mod local_state;
 mod processes;
+#[path = "../../../state/tests/support/s3.rs"]
+mod s3;
 
 use std::path::Path;
 
