@@ -158,6 +158,10 @@ pub(crate) struct Worker {
     /// The coordinator's store: the worker ends with an error unless this machine reaches it
     #[arg(long, value_name = "PLACE")]
     pub(crate) store: Option<String>,
+    /// A directory of this machine for copies of state files in object stores: a later worker's process finds them there. Several
+    /// workers may share it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
     /// End with the connection to the coordinator, instead of connecting again
     #[arg(long)]
     pub(crate) once: bool,

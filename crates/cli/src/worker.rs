@@ -32,6 +32,7 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
         labels: arguments.labels.clone(),
         listen: arguments.listen,
         advertise: arguments.advertise.map(usable).transpose().map_err(wrong)?,
+        state: arguments.state.clone(),
         once: arguments.once,
     };
     let mut progress = Console::error();

@@ -203,7 +203,8 @@ impl Shell {
     pub(crate) fn end(mut self) -> Result<()> {
         let outcome = self.outcome.take().unwrap_or_else(|| Err(Error::cancelled()));
         let term = self.coordinator.term();
-        self.remotes.iter().filter(|_| !self.leaves_tasks).for_each(|remotes| remotes.forget(term));
+        let ended = outcome.is_ok() && !self.stopping;
+        self.remotes.iter().filter(|_| !self.leaves_tasks).for_each(|remotes| remotes.forget(term, ended));
         if let Some(hung) = self.worker.end() {
             self.shared.notify(format!("the job no longer waits for {hung}, and ends"));
         }

@@ -37,6 +37,17 @@ pub struct Checkpointing {
     pub seed: u64,
 }
 
+/// How much of a checkpoint is read before tasks resume from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// Everything: damage is found while an older checkpoint can be used instead.
+    #[default]
+    Content,
+    /// Of an object store, the names and sizes of files. Other damage is found by the tasks that read them: then the job fails, and
+    /// is to be started again with the other check.
+    Sizes,
+}
+
 /// A job whose current incarnation is in the log.
 pub(crate) struct TakenOver {
     /// The plan, with the identities that its parts have in the checkpoint or in the savepoint that the job resumes from.
@@ -121,7 +132,7 @@ impl Checkpointing {
         tasks: &Tasks,
         clock: &Arc<dyn Clock>,
         origin: Option<&Origin>,
-        running: Option<Running>,
+        (running, check): (Option<Running>, Check),
     ) -> Result<Option<TakenOver>> {
         self.check_place()?;
         let (mut aside, mut owners) = (BTreeMap::<CheckpointId, Error>::new(), Rng::new(self.seed));
@@ -151,7 +162,7 @@ impl Checkpointing {
             };
             let id = from.as_ref().map(|checkpoint| (checkpoint.incarnation, checkpoint.epoch));
             let plan = match &from {
-                Some(checkpoint) => match adopts || self.is_undamaged(checkpoint, incarnation, &mut aside)? {
+                Some(checkpoint) => match adopts || self.is_undamaged(checkpoint, check, incarnation, &mut aside)? {
                     true => journal.carry(plan, (checkpoint.incarnation, checkpoint.epoch)),
                     false => continue,
                 },
@@ -193,14 +204,15 @@ impl Checkpointing {
         }
     }
 
-    /// Reads a checkpoint: damage must be found while an older one can be used instead. A damaged one is recorded in `aside`.
+    /// Checks a checkpoint: damage is to be found while an older one can be used instead. A damaged one is recorded in `aside`.
     fn is_undamaged(
         &self,
         checkpoint: &Checkpoint<TaskState>,
+        how: Check,
         own: Incarnation,
         aside: &mut BTreeMap<CheckpointId, Error>,
     ) -> Result<bool> {
-        match check(&self.store, checkpoint.tasks.values()) {
+        match check(&self.store, checkpoint.tasks.values(), how) {
             Ok(()) => Ok(true),
             // The next owner removes files of the checkpoints that it does not need.
             Err(error) if error.kind() == ErrorKind::Damaged && Journal::is_taken_over(&self.store, own) => {

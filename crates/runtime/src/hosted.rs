@@ -41,6 +41,8 @@ enum Message {
     Task(FromTask),
     Coordinator(ToWorker),
     End,
+    /// The job has ended by itself.
+    Over,
 }
 
 /// A job at this worker. Dropping it ends its tasks.
@@ -75,6 +77,8 @@ struct Host {
     noticed: u64,
     /// When the tasks are read next.
     read_at: Nanos,
+    /// The job will not start again.
+    is_over: bool,
 }
 
 impl HostedJob {
@@ -91,9 +95,22 @@ impl HostedJob {
         let mail = Arc::new(Post(sender.clone()));
         let config = Config { lease, ..Config::default() };
         let read_at = endpoint.clock().now();
-        let (shell, runs, noticed) = (None, None, 0);
-        let host =
-            Host { job, config, connectors, shared, mail, endpoint, premises, messages, shell, runs, noticed, read_at };
+        let (shell, runs, noticed, is_over) = (None, None, 0, false);
+        let host = Host {
+            job,
+            config,
+            connectors,
+            shared,
+            mail,
+            endpoint,
+            premises,
+            messages,
+            shell,
+            runs,
+            noticed,
+            read_at,
+            is_over,
+        };
         let thread = std::thread::Builder::new().name("worker".into()).spawn(move || host.run());
         Ok(HostedJob { messages: sender, thread: Some(thread.map_err(|error| no_thread(&error))?) })
     }
@@ -102,6 +119,11 @@ impl HostedJob {
     pub fn send(&self, message: ToWorker) {
         // The receiver is gone only after a panic, which has ended the tasks.
         let _ = self.messages.send(Message::Coordinator(message));
+    }
+
+    /// The job has ended by itself: when the value is dropped, local copies of its state are removed.
+    pub fn is_over(&self) {
+        let _ = self.messages.send(Message::Over);
     }
 }
 
@@ -123,6 +145,7 @@ impl Host {
             match (received, &mut self.shell) {
                 (Ok(Message::Task(message)), Some(shell)) => shell.task(message),
                 (Ok(Message::Coordinator(message)), _) => self.coordinator(message),
+                (Ok(Message::Over), _) => self.is_over = true,
                 (Ok(Message::End) | Err(RecvTimeoutError::Disconnected), _) => break,
                 (Err(RecvTimeoutError::Timeout), Some(shell)) => shell.tick(),
                 (_, None) => {}
@@ -139,6 +162,8 @@ impl Host {
         if let Some(mut shell) = self.shell.take() {
             // The process may end, whatever its tasks wait for.
             let _ = shell.end();
+            let checkpoints = shell.deployment().checkpoints.as_ref();
+            checkpoints.filter(|_| self.is_over).into_iter().for_each(|of| of.store.remove_copies());
         }
     }
 

@@ -17,7 +17,7 @@ use anabranch_state::{Store, TaskState};
 
 use crate::adoption::{Hosted, running};
 use crate::coordinator::{Durable, Message, Shell};
-use crate::durable::{Begun, Checkpointing, Running, TakenOver, begin, begin_with};
+use crate::durable::{Begun, Check, Checkpointing, Running, TakenOver, begin, begin_with};
 use crate::journal::in_memory;
 use crate::mailbox::Mailbox;
 use crate::messages::FromWorker;
@@ -57,6 +57,8 @@ pub struct Workers {
     pub hosted: Box<dyn Fn() -> Vec<(Process, Hosted)>>,
     /// How long to wait for workers that have tasks of the job.
     pub patience: Duration,
+    /// How the checkpoint is checked that the job resumes from.
+    pub check: Check,
     /// Gets the job before its tasks are placed: from then on it must hear of workers and of what they say.
     pub register: Box<dyn FnOnce(JobHandle)>,
 }
@@ -200,7 +202,8 @@ pub(crate) fn prepare(
         None => (None, BTreeMap::new()),
     };
     let places = (checkpointing, origin);
-    let Some(taken) = take(plan, (config, &all), clock, places, running, &handle.shared)? else {
+    let check = workers.as_ref().map_or(Check::Content, |workers| workers.check);
+    let Some(taken) = take(plan, (config, &all), clock, places, (running, check), &handle.shared)? else {
         return Ok((handle, None));
     };
     let Taken { coordinator, incarnation, from, adopts, deployment, log } = taken;
@@ -250,7 +253,7 @@ fn take(
     (config, all): (Config, &Tasks),
     clock: &Arc<dyn Clock>,
     (checkpointing, origin): (Option<&Checkpointing>, Option<&Origin>),
-    running: Option<Running>,
+    found: (Option<Running>, Check),
     shared: &Shared,
 ) -> Result<Option<Taken>> {
     let (placement, peers) = (BTreeMap::new(), BTreeMap::new());
@@ -264,7 +267,7 @@ fn take(
         let deployment = Deployment { plan, origin, checkpoints: None, retries_opening: false, placement, peers };
         return Ok(Some(Taken { coordinator, incarnation, from, adopts: false, deployment, log: None }));
     };
-    let Some(taken) = checkpointing.take_over(plan, &config, all, clock, origin, running)? else { return Ok(None) };
+    let Some(taken) = checkpointing.take_over(plan, &config, all, clock, origin, found)? else { return Ok(None) };
     let TakenOver { plan, coordinator, incarnation, from, adopts, commits, scribe, job, former, notices } = taken;
     notices.into_iter().for_each(|notice| shared.notify(notice));
     let progress_interval = progress_interval(checkpointing.timeout);

@@ -12,6 +12,7 @@ mod adoption;
 mod alignment;
 mod assembly;
 mod chain;
+mod collector;
 mod control;
 mod coordinator;
 mod durable;
@@ -52,7 +53,7 @@ mod worker;
 
 pub use adoption::Hosted;
 pub use coordinator::HERE;
-pub use durable::{Checkpointing, random_seed};
+pub use durable::{Check, Checkpointing, random_seed};
 pub use hosted::{HostedJob, Premises};
 pub use job::{Committed, Coordination, Job, JobHandle, Summary, Workers};
 pub use origin::{Change, Fate, Origin};

@@ -11,6 +11,7 @@ use anabranch_dataflow::Plan;
 use anabranch_model::{Error, OperatorId, OperatorKind, Result};
 use anabranch_state::{Contents, Lineage, Manifest, Savepoint, Store, TaskState};
 
+use crate::durable::Check;
 use crate::job_state::{JobState, check};
 use crate::matching::{Matching, pair};
 use crate::outline::{Part, differ, fits, former, outline, read_outline};
@@ -196,7 +197,7 @@ impl Origin {
 
     /// Ensures that everything is undamaged that the savepoint has of the parts of a plan that carries its identities.
     pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
-        check(&self.store, self.of_plan(plan).iter())
+        check(&self.store, self.of_plan(plan).iter(), Check::Content)
     }
 
     fn of_plan(&self, plan: &Plan) -> Vec<TaskState> {

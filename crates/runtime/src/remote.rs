@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Incarnation, Nanos, StageId, TaskId};
+use anabranch_model::{Epoch, Incarnation, Nanos, StageId, TaskId};
 use anabranch_protocol::membership::{Member, Process, WorkerId};
 use anabranch_protocol::placement::{Former, Stage, place};
 use anabranch_protocol::worker::{FromCoordinator, Term};
-use anabranch_state::TaskState;
+use anabranch_state::{LocalCopies, TaskState};
 
 use crate::coordinator::HERE;
 use crate::messages::{Deploy, DeployCheckpoints, ToWorker};
@@ -21,8 +21,8 @@ pub trait Link: Send + Sync {
     /// Sends a message. If the connection is broken the message is dropped, and the worker is reported as lost.
     fn send(&self, term: Term, message: ToWorker);
 
-    /// The job is over: the worker keeps nothing of it.
-    fn forget(&self, term: Term);
+    /// The job is over: the worker keeps no task of it, and nothing at all if it has `ended` by itself.
+    fn forget(&self, term: Term, ended: bool);
 }
 
 /// A worker in another process.
@@ -33,6 +33,8 @@ pub struct RemoteWorker {
     pub exchange: Peer,
     /// When it sent its newest heartbeat, by its clock.
     pub heard: Nanos,
+    /// State files that it had on a local disk when it joined.
+    pub copies: Arc<[LocalCopies]>,
     /// Sends to it.
     pub link: Arc<dyn Link>,
 }
@@ -78,9 +80,9 @@ impl Remotes {
         self.workers.insert(worker.member.process, worker);
     }
 
-    /// The job is over.
-    pub(crate) fn forget(&self, term: Term) {
-        self.workers.values().for_each(|worker| worker.link.forget(term));
+    /// The job is over, and has perhaps `ended` by itself.
+    pub(crate) fn forget(&self, term: Term, ended: bool) {
+        self.workers.values().for_each(|worker| worker.link.forget(term, ended));
     }
 
     /// A worker sent its newest heartbeat then, by its clock.
@@ -110,7 +112,7 @@ impl Remotes {
         let stages = self.plan.stages.iter().filter(|stage| !self.here.contains(&stage.id));
         let stages: Vec<Stage> =
             stages.map(|stage| Stage { id: stage.id, parallelism: stage.parallelism, label: None }).collect();
-        let former = Former { tasks: former.clone(), local: BTreeMap::new() };
+        let former = Former { tasks: former.clone(), local: self.local(here) };
         let members = self.workers.values().map(|worker| &worker.member);
         let mut placement = place(members, &stages, &former).map_err(|missing| {
             let stage = &self.plan.stage(missing.stage).name;
@@ -124,6 +126,27 @@ impl Remotes {
         self.renew(taken);
         self.deploy(&placement, here);
         Ok(placement)
+    }
+
+    /// Which workers have copies of the newest state of a task.
+    fn local(&self, here: &WorkerShell) -> BTreeMap<TaskId, Vec<Process>> {
+        let Some(checkpoints) = &here.deployment().checkpoints else { return BTreeMap::new() };
+        let folder = checkpoints.store.copies_name();
+        let mut newest = BTreeMap::<TaskId, ((Incarnation, Epoch), Vec<Process>)>::new();
+        for (process, worker) in &self.workers {
+            let copies = worker.copies.iter().filter(|copies| copies.folder == folder);
+            for (task, incarnation, epoch) in copies.flat_map(|copies| &copies.tasks) {
+                let of = (*incarnation, *epoch);
+                let (known, processes) = newest.entry(*task).or_insert((of, Vec::new()));
+                if of > *known {
+                    (*known, *processes) = (of, Vec::new());
+                }
+                if of == *known {
+                    processes.push(*process);
+                }
+            }
+        }
+        newest.into_iter().map(|(task, (_, processes))| (task, processes)).collect()
     }
 
     fn renew(&mut self, taken: (Incarnation, Term)) {

@@ -19,6 +19,7 @@ use anabranch_state::{Log, Store, TaskState};
 
 use crate::adoption::Hosted;
 use crate::assembly::{Assembly, DurableParts, Life};
+use crate::collector::Collector;
 use crate::coordinator::HERE;
 use crate::durable::FormerNames;
 use crate::job_state::JobState;
@@ -114,6 +115,7 @@ pub(crate) struct WorkerShell {
     /// Tasks that restore their state, with their names for messages.
     restoring: BTreeMap<TaskId, String>,
     dropped: Vec<(Epoch, String)>,
+    collector: Collector,
     inputs: VecDeque<Input<TaskState>>,
     outbox: VecDeque<FromWorker>,
 }
@@ -152,6 +154,7 @@ impl WorkerShell {
             asking: BTreeMap::new(),
             restoring: BTreeMap::new(),
             dropped: Vec::new(),
+            collector: Collector::default(),
             inputs: VecDeque::new(),
             outbox: VecDeque::new(),
         }
@@ -206,6 +209,12 @@ impl WorkerShell {
         self.network.as_ref().is_some_and(|(endpoint, _)| endpoint.worker() != HERE.worker)
     }
 
+    /// The place of checkpoints, if copies of its files are removed here: the coordinator does so in its own process.
+    fn copied(&self) -> Option<Store> {
+        let checkpoints = self.deployment.checkpoints.as_ref().filter(|_| self.is_remote());
+        checkpoints.map(|checkpoints| checkpoints.store.clone())
+    }
+
     fn incarnation(&self) -> Incarnation {
         self.protocol.fence().incarnation
     }
@@ -257,6 +266,7 @@ impl WorkerShell {
             }
             FromTask::Opened(incarnation) => self.opened(incarnation),
             FromTask::Dropped(incarnation, dropped) if incarnation == self.incarnation() => {
+                self.collector.dropped(&dropped);
                 self.dropped.extend(dropped);
             }
             FromTask::Dropped(..) => {}
@@ -340,6 +350,9 @@ impl WorkerShell {
             (Order::CheckpointDone(epoch), Some(control)) => {
                 control.set_done(epoch);
                 control.wake();
+                if let Some(store) = self.copied() {
+                    self.collector.checkpoint_done(&store, incarnation, epoch);
+                }
             }
             (Order::AbortCheckpoint(epoch), Some(control)) => control.checkpoint_aborted(epoch),
             (Order::NoneDone, Some(control)) => control.set_none_done(),
@@ -409,6 +422,9 @@ impl WorkerShell {
     fn try_start(&mut self, starting: &Starting, wiring: Wiring) -> Result<()> {
         let Starting { incarnation, tasks, from } = starting;
         let (incarnation, from) = (*incarnation, from.as_ref());
+        if let Some(store) = self.copied() {
+            self.collector.start(&store, incarnation, from);
+        }
         let Deployment { plan, origin, checkpoints, .. } = &self.deployment;
         let state = match (from, checkpoints, origin) {
             (Some(from), Some(checkpoints), _) => {

@@ -15,7 +15,7 @@ use anabranch_protocol::membership::{Member, Process, WorkerId};
 use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{FromWorker, ToWorker};
 use anabranch_runtime::network::{Endpoint, Keys};
-use anabranch_runtime::{HostedJob, Job, JobHandle, Link, Origin, Premises, RemoteWorker, Workers};
+use anabranch_runtime::{Check, HostedJob, Job, JobHandle, Link, Origin, Premises, RemoteWorker, Workers};
 use anabranch_state::Store;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -59,7 +59,7 @@ impl Link for Down {
         self.0.send(written(&message));
     }
 
-    fn forget(&self, _term: Term) {}
+    fn forget(&self, _term: Term, _ended: bool) {}
 }
 
 type Hosted = Arc<Mutex<BTreeMap<Process, Arc<HostedJob>>>>;
@@ -84,7 +84,8 @@ fn start(tables: &Tables, plan: &Plan, workers: u32, slots: u32, is_encrypted: b
             let job = Arc::new(job);
             here.lock().expect("lock").insert(process, Arc::clone(&job));
             let member = Member { process, slots, labels: Arc::default() };
-            handle.joined(RemoteWorker { member, exchange, heard: Nanos(0), link: Arc::new(Down(job)) });
+            let (copies, link) = ([].into(), Arc::new(Down(job)));
+            handle.joined(RemoteWorker { member, exchange, heard: Nanos(0), copies, link });
         }
     };
     let workers = Workers {
@@ -93,6 +94,7 @@ fn start(tables: &Tables, plan: &Plan, workers: u32, slots: u32, is_encrypted: b
         awaited: 1,
         hosted: Box::new(Vec::new),
         patience: Duration::ZERO,
+        check: Check::Content,
         register: Box::new(register),
     };
     Job::start_at(plan, &connectors, Arc::clone(&clock), None, None, Some(workers))

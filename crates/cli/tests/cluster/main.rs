@@ -1,7 +1,10 @@
 //! A cluster by hand: a coordinator, workers and commands as processes of their own.
 
+mod local_state;
 #[allow(dead_code, reason = "other tests use the rest of the helper")]
 mod processes;
+#[path = "../../../state/tests/support/s3.rs"]
+mod s3;
 
 use std::path::Path;
 

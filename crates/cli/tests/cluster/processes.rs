@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Drop for Process {
 }
 
 pub(crate) struct Cluster {
-    store: PathBuf,
+    store: String,
     coordinators: Vec<Coordinator>,
     workers: Vec<Process>,
 }
@@ -98,6 +98,8 @@ pub(crate) fn file(folder: &Path, name: &str, text: &str) -> String {
 fn anabranch(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
     command.args(arguments).env(TOKEN, SECRET).env_remove("ANABRANCH_COORDINATOR");
+    // Those of the S3 server of tests.
+    command.env("AWS_ACCESS_KEY_ID", "anabranch").env("AWS_SECRET_ACCESS_KEY", "anabranch-secret");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -123,6 +125,11 @@ impl Cluster {
 
     /// So many coordinators, without workers. The first one leads.
     pub(crate) fn of(folder: &Path, coordinators: usize) -> Cluster {
+        Cluster::at(folder.join("store").to_str().expect("text"), coordinators)
+    }
+
+    /// The same with another store.
+    pub(crate) fn at(store: &str, coordinators: usize) -> Cluster {
         let coordinator = || Coordinator {
             listen: Free::port(),
             http: Free::port(),
@@ -130,7 +137,7 @@ impl Cluster {
             said: std::cell::RefCell::default(),
         };
         let all = (0..coordinators).map(|_| coordinator()).collect();
-        let mut cluster = Cluster { store: folder.join("store"), coordinators: all, workers: Vec::new() };
+        let mut cluster = Cluster { store: store.to_owned(), coordinators: all, workers: Vec::new() };
         (0..coordinators).for_each(|which| cluster.start_coordinator(which));
         cluster
     }
@@ -159,7 +166,7 @@ impl Cluster {
 
     /// Starts a coordinator, and waits until it leads or stands by.
     pub(crate) fn start_coordinator(&mut self, which: usize) {
-        let store = self.store.to_str().expect("text").to_owned();
+        let store = self.store.clone();
         let of = &mut self.coordinators[which];
         let (listen, http) = (format!("127.0.0.1:{}", of.listen), format!("127.0.0.1:{}", of.http));
         let mut child = anabranch(&["coordinator", "--store", &store, "--listen", &listen, "--http", &http])
@@ -196,13 +203,19 @@ impl Cluster {
     }
 
     pub(crate) fn worker(&mut self, name: &str, slots: u32) {
-        let process = self.spawn_worker(name, slots);
+        let process = self.spawn_worker(name, slots, &[]);
         self.workers.push(process);
     }
 
-    fn spawn_worker(&self, name: &str, slots: u32) -> Process {
+    /// A worker with copies of state in a directory.
+    pub(crate) fn worker_with_state(&mut self, name: &str, slots: u32, state: &Path) {
+        let process = self.spawn_worker(name, slots, &["--state", state.to_str().expect("text")]);
+        self.workers.push(process);
+    }
+
+    fn spawn_worker(&self, name: &str, slots: u32, more: &[&str]) -> Process {
         let arguments = ["worker", "--coordinator", &self.listen(), "--name", name, "--slots", &slots.to_string()];
-        let mut child = anabranch(&arguments).stdout(Stdio::null()).spawn().expect("starts");
+        let mut child = anabranch(&arguments).args(more).stdout(Stdio::null()).spawn().expect("starts");
         // Read to its end, so that the worker can always write.
         drop(lines(child.stderr.take().expect("piped")));
         Process(child)
@@ -216,7 +229,7 @@ impl Cluster {
 
     /// Starts a worker in the place of one that was killed.
     pub(crate) fn start_worker(&mut self, which: usize, name: &str, slots: u32) {
-        self.workers[which] = self.spawn_worker(name, slots);
+        self.workers[which] = self.spawn_worker(name, slots, &[]);
     }
 
     pub(crate) fn signal_worker(&self, which: usize, signal: &str) {

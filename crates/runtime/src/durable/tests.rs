@@ -30,7 +30,7 @@ fn take_over(store: &Store) -> Result<TakenOver> {
     let (plan, checkpointing) = (plan(), checkpointing(store));
     let config = config(&plan.options, Some(&checkpointing));
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-    let taken = checkpointing.take_over(&plan, &config, &tasks(&plan), &clock, None, None)?;
+    let taken = checkpointing.take_over(&plan, &config, &tasks(&plan), &clock, None, (None, Check::Content))?;
     Ok(taken.expect("the job has not ended"))
 }
 

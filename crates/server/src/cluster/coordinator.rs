@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
-use anabranch_model::{Error, KeyGroups, PlanVersion, Result};
-use anabranch_runtime::{JobHandle, Workers};
+use anabranch_model::{Error, ErrorKind, KeyGroups, PlanVersion, Result};
+use anabranch_runtime::{Check, JobHandle, Summary, Workers};
 use anabranch_state::Store;
 
 use super::members::Cluster;
@@ -246,18 +246,16 @@ impl Shared {
     /// Runs a job to its end.
     fn run(&self, job: &Arc<Submitted>) {
         let leader = self.role.leader();
-        let patience = if job.resumes { ADOPTION } else { Duration::ZERO };
-        let Workers { job: number, endpoint, awaited, hosted, patience, register } =
-            self.cluster.workers_of(job.number(), 0, patience);
-        let seen = Arc::clone(job);
-        let register = Box::new(move |handle: JobHandle| {
-            register(handle.clone());
-            seen.began(handle);
-        });
-        let workers = Workers { job: number, endpoint, awaited, hosted, patience, register };
-        let started = self.engine.start_at(&job.running, None, Some(workers));
-        let outcome = started.and_then(anabranch_runtime::Job::wait);
-        self.cluster.forget(number);
+        let mut outcome = self.run_once(job, Check::Sizes);
+        if let Err(error) = &outcome
+            && error.kind() == ErrorKind::Damaged
+            && self.role.leader() == leader
+            && !self.closing.load(SeqCst)
+            && !job.end_was_requested()
+        {
+            (self.log)(&format!("job {} starts again, from a checkpoint that is read before: {error}", job.name()));
+            outcome = self.run_once(job, Check::Content);
+        }
         match outcome {
             // Another coordinator has it, or will.
             _ if leader.is_none() || self.role.leader() != leader || !self.role.is_last() => {}
@@ -269,6 +267,23 @@ impl Shared {
             Err(_) if job.stop_was_requested() && job.waits_for_workers() => self.ended(job, State::Stopped, None),
             Err(error) => self.ended(job, State::Failed, Some(error)),
         }
+    }
+
+    /// Runs a job until it ends or fails. Workers read the state: the coordinator reads it only if it was found damaged.
+    fn run_once(&self, job: &Arc<Submitted>, check: Check) -> Result<Summary> {
+        let patience = if job.resumes { ADOPTION } else { Duration::ZERO };
+        let Workers { job: number, endpoint, awaited, hosted, patience, register, .. } =
+            self.cluster.workers_of(job.number(), 0, patience);
+        let seen = Arc::clone(job);
+        let register = Box::new(move |handle: JobHandle| {
+            register(handle.clone());
+            seen.began(handle);
+        });
+        let workers = Workers { job: number, endpoint, awaited, hosted, patience, check, register };
+        let started = self.engine.start_at(&job.running, None, Some(workers));
+        let outcome = started.and_then(anabranch_runtime::Job::wait);
+        self.cluster.forget(number);
+        outcome
     }
 
     fn ended(&self, job: &Submitted, state: State, error: Option<Error>) {

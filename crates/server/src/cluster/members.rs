@@ -13,7 +13,9 @@ use anabranch_protocol::membership::{Config, Event as Change, Input, Member, Pro
 use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{MESSAGES_VERSION, ToWorker};
 use anabranch_runtime::network::{Endpoint, Peer, is_loopback};
-use anabranch_runtime::{Hosted, JobHandle, Link, RemoteWorker, Workers, random_seed};
+use anabranch_runtime::{Check, Hosted, JobHandle, Link, RemoteWorker, Workers, random_seed};
+
+use anabranch_state::LocalCopies;
 
 use super::messages::{FromCluster, FromProcess, Leader};
 use crate::control::{Connection, Event, Incoming, Listener, Security};
@@ -64,6 +66,8 @@ struct Known {
     member: Member,
     /// Where it listens to other workers, once it does.
     exchange: Option<Peer>,
+    /// State files that it had on a local disk then.
+    copies: Arc<[LocalCopies]>,
     heard: Nanos,
     /// Its tasks that run, by the numbers of their jobs.
     hosted: BTreeMap<u64, Hosted>,
@@ -81,8 +85,8 @@ impl Link for JobLink {
         self.connection.send(&FromCluster::Job { job: self.job, term, message });
     }
 
-    fn forget(&self, term: Term) {
-        self.connection.send(&FromCluster::Forget { job: self.job, term });
+    fn forget(&self, term: Term, ended: bool) {
+        self.connection.send(&FromCluster::Forget { job: self.job, term, ended });
     }
 }
 
@@ -146,7 +150,8 @@ impl Cluster {
             state.workers.values().filter_map(|known| known.remote(job)).for_each(|worker| handle.joined(worker));
             state.jobs.insert(job, handle);
         });
-        Workers { job, endpoint: Arc::clone(&self.endpoint), awaited, hosted, patience, register }
+        let check = Check::Content;
+        Workers { job, endpoint: Arc::clone(&self.endpoint), awaited, hosted, patience, check, register }
     }
 
     /// A job is over in this process.
@@ -224,7 +229,8 @@ impl Known {
     /// The worker for a job, if tasks can be placed there.
     fn remote(&self, job: u64) -> Option<RemoteWorker> {
         let link = Arc::new(JobLink { job, connection: self.connection.clone() });
-        Some(RemoteWorker { member: self.member.clone(), exchange: self.exchange?, heard: self.heard, link })
+        let (member, copies) = (self.member.clone(), Arc::clone(&self.copies));
+        Some(RemoteWorker { member, exchange: self.exchange?, heard: self.heard, copies, link })
     }
 }
 
@@ -345,6 +351,7 @@ impl State {
             connection: connection.clone(),
             member,
             exchange: None,
+            copies: [].into(),
             heard: Nanos(0),
             hosted: BTreeMap::new(),
             leader: None,
@@ -357,8 +364,9 @@ impl State {
     fn message(&mut self, now: (Nanos, i64), process: Process, message: FromProcess) {
         match message {
             FromProcess::Hello { .. } | FromProcess::StandsBy { .. } => {}
-            FromProcess::Ready { exchange, key, sent } => {
+            FromProcess::Ready { exchange, key, copies, sent } => {
                 let Some(known) = self.workers.get_mut(&process) else { return };
+                known.copies = copies.into();
                 let peer = Peer { address: exchange, key };
                 match why_unreachable(&peer, self.is_open) {
                     Some(why) => known.connection.send(&FromCluster::Refused { why }),

@@ -9,6 +9,7 @@ use anabranch_protocol::worker::Term;
 use anabranch_runtime::Hosted;
 use anabranch_runtime::messages::{FromWorker, ToWorker};
 use anabranch_runtime::network::PublicKey;
+use anabranch_state::LocalCopies;
 use serde::{Deserialize, Serialize};
 
 /// A coordinator that leads, among all that ever lead with the same store. A later one has a higher number.
@@ -42,6 +43,9 @@ pub(super) enum FromProcess {
         /// The key that it proves there. `None`: connections to it are not encrypted, so only processes of its machine reach it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<PublicKey>,
+        /// State files that it has on a local disk.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        copies: Vec<LocalCopies>,
         /// When this was sent, by the clock of the process.
         sent: Nanos,
     },
@@ -110,6 +114,9 @@ pub(super) enum FromCluster {
         job: u64,
         /// The coordinator's term over the job.
         term: Term,
+        /// It has ended by itself: it will not start again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        ended: bool,
     },
     /// The process is not needed any more.
     End,

@@ -7,6 +7,7 @@ mod links;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -18,7 +19,7 @@ use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{FromWorker, MESSAGES_VERSION, ToWorker};
 use anabranch_runtime::network::{Endpoint, Keys, Peer, is_loopback};
 use anabranch_runtime::{Hosted, HostedJob, Origin, Premises};
-use anabranch_state::Store;
+use anabranch_state::{LocalCopies, Store};
 
 use super::messages::{FromCluster, FromProcess};
 use crate::Engine;
@@ -55,6 +56,8 @@ pub struct WorkerOptions {
     pub listen: Option<SocketAddr>,
     /// Where other workers reach it, if that is another address; with port 0 the port is the one at which it listens.
     pub advertise: Option<SocketAddr>,
+    /// A local directory that outlives the process, for copies of state files in object stores.
+    pub state: Option<PathBuf>,
     /// It is for one run of its coordinator, and ends with the connection.
     pub once: bool,
 }
@@ -62,6 +65,8 @@ pub struct WorkerOptions {
 /// What this process provides for all jobs.
 struct Here {
     engine: Engine,
+    /// For copies of state files of jobs that do not give another one.
+    state: Option<PathBuf>,
     routes: Mutex<Routes>,
 }
 
@@ -93,7 +98,11 @@ impl Premises for Here {
     fn checkpoints(&self, plan: &Plan) -> Result<Store> {
         let options = plan.options.checkpoints.as_ref();
         let options = options.ok_or_else(|| Error::internal("a job takes checkpoints without a place for them"))?;
-        self.engine.store(plan, options)
+        let store = self.engine.store(plan, options)?;
+        match &self.state {
+            Some(directory) if plan.options.state_directory.is_none() => store.with_copies(directory).map_err(of_state),
+            _ => Ok(store),
+        }
     }
 
     fn savepoint(&self, place: &str) -> Result<Origin> {
@@ -120,9 +129,16 @@ impl Premises for Here {
 /// Runs a worker until its coordinator ends it. `notify` gets the reason each time that a connection breaks.
 pub fn run_worker(engine: &Engine, options: &WorkerOptions, mut notify: impl FnMut(&Error)) -> Result<()> {
     let (sender, events) = channel();
-    let here = Arc::new(Here { engine: engine.clone(), routes: Mutex::default() });
+    // What cannot be used is found before there are tasks.
+    options.state.iter().try_for_each(|directory| LocalCopies::find(directory).map(drop)).map_err(of_state)?;
+    let here = Here { engine: engine.clone(), state: options.state.clone(), routes: Mutex::default() };
+    let here = Arc::new(here);
     let mut process = Process::new(options, here, &sender)?;
     process.run(&events, &mut notify)
+}
+
+fn of_state(error: Error) -> Error {
+    error.at("option '--state'")
 }
 
 /// Listens to other workers. `local` is the address at which this process reaches a coordinator.
@@ -259,7 +275,7 @@ impl<'a> Process<'a> {
                 self.links[place].leads = leader;
             }
             FromCluster::Job { job, term, message } => self.job(place, job, term, message)?,
-            FromCluster::Forget { job, term } => self.forget(job, term),
+            FromCluster::Forget { job, term, ended } => self.forget(job, term, ended),
             FromCluster::End => return Ok(true),
         }
         Ok(false)
@@ -277,7 +293,10 @@ impl<'a> Process<'a> {
             }
         };
         let Peer { address: exchange, key } = joined.peer;
-        connection.send(&FromProcess::Ready { exchange, key, sent: self.clock.now() });
+        // A directory that cannot be used any more is an error of the next job.
+        let find = |directory: &PathBuf| LocalCopies::find(directory).unwrap_or_default();
+        let copies = self.options.state.as_ref().map(find).unwrap_or_default();
+        connection.send(&FromProcess::Ready { exchange, key, copies, sent: self.clock.now() });
         let mut routes = self.here.lock();
         for (job, hosted) in &routes.hosted {
             connection.send(&FromProcess::Hosts { job: *job, hosted: Some(hosted.clone()) });
@@ -331,7 +350,7 @@ impl<'a> Process<'a> {
     }
 
     /// Ends the tasks of a job. Other jobs do not wait for that.
-    fn forget(&mut self, job: u64, term: Term) {
+    fn forget(&mut self, job: u64, term: Term, ended: bool) {
         let mut routes = self.here.lock();
         if !routes.accepts(job, term) {
             return;
@@ -339,6 +358,9 @@ impl<'a> Process<'a> {
         routes.jobs.remove(&job);
         drop(routes);
         if let Some(hosted) = self.jobs.remove(&job) {
+            if ended {
+                hosted.is_over();
+            }
             let here = Arc::clone(&self.here);
             let ended = std::thread::Builder::new().name("end".into()).spawn(move || {
                 drop(hosted);

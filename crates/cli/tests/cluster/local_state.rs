@@ -1,0 +1,291 @@
+//! Workers with copies of state on their machines, and checkpoints in an object store.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use crate::processes::{Cluster, file};
+use crate::s3::{Server, shared};
+
+/// Events of a job.
+const ROWS: u64 = 150_000;
+/// State from which on processes are killed. That is before the last event.
+const STATE_BYTES: u64 = 6 << 20;
+
+/// Passes connections on to an S3 server, and counts what it answers to requests for state files.
+struct Counting {
+    url: String,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Counting {
+    fn new(server: &str) -> Counting {
+        let server = server.strip_prefix("http://").expect("a URL").to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let bytes = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&bytes);
+        let accept = move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(&server) else { continue };
+                pass_on(&client, &server, Arc::clone(&counted));
+            }
+        };
+        std::thread::Builder::new().name("accept".into()).spawn(accept).expect("a thread");
+        Counting { url, bytes }
+    }
+
+    /// Bytes of state since the last call.
+    fn take(&self) -> u64 {
+        self.bytes.swap(0, SeqCst)
+    }
+}
+
+/// Whether a request begins here; then, whether it is for a state file.
+fn requests_state(bytes: &[u8]) -> Option<bool> {
+    let line = String::from_utf8_lossy(&bytes[..bytes.len().min(2000)]).into_owned();
+    let (method, rest) = line.split_once(' ')?;
+    let path = rest.split([' ', '?']).next()?;
+    let is_request = ["GET", "HEAD", "PUT", "POST", "DELETE"].contains(&method) && path.starts_with('/');
+    is_request.then(|| method == "GET" && path.contains("/state/"))
+}
+
+fn pass_on(client: &TcpStream, server: &TcpStream, counted: Arc<AtomicU64>) {
+    let counts = Arc::new(AtomicBool::new(false));
+    let clones = || (client.try_clone().expect("a socket"), server.try_clone().expect("a socket"));
+    let of_requests = Arc::clone(&counts);
+    let (mut from, mut to) = clones();
+    let up = move || {
+        copy(&mut from, &mut to, |bytes| {
+            requests_state(bytes).into_iter().for_each(|state| of_requests.store(state, SeqCst));
+        });
+    };
+    let (mut to, mut from) = clones();
+    let down = move || {
+        copy(&mut from, &mut to, |bytes| {
+            if counts.load(SeqCst) {
+                counted.fetch_add(bytes.len() as u64, SeqCst);
+            }
+        });
+    };
+    std::thread::Builder::new().name("up".into()).spawn(up).expect("a thread");
+    std::thread::Builder::new().name("down".into()).spawn(down).expect("a thread");
+}
+
+fn copy(from: &mut TcpStream, to: &mut TcpStream, mut seen: impl FnMut(&[u8])) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        seen(&buffer[..read]);
+        if to.write_all(&buffer[..read]).is_err() {
+            break;
+        }
+    }
+    // The other end may have closed both.
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+/// Counts of nearly as many long keys as there are events, in one window that closes at the end.
+fn script(folder: &Path) -> String {
+    format!(
+        "CREATE TABLE events (user_id STRING, page_id STRING, ad_id STRING, event_time BIGINT,
+           ts AS TO_TIMESTAMP_LTZ(event_time, 3), WATERMARK FOR ts AS ts)
+         WITH ('connector' = 'ad_events', 'seed' = '1', 'start-time' = '2026-01-01 00:00:00', 'rows-per-second' = '10000',
+           'number-of-rows' = '{ROWS}');
+         CREATE TABLE out_rows (ad_id STRING, event_time BIGINT, n BIGINT)
+         WITH ('connector' = 'filesystem', 'path' = '{}/out', 'format' = 'csv');
+         INSERT INTO out_rows SELECT ad_id, event_time, COUNT(*)
+         FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' DAY))
+         GROUP BY user_id, page_id, ad_id, event_time, window_start, window_end;",
+        folder.display()
+    )
+}
+
+/// The sum of all counts: each event counts once, and each result is there once.
+fn counted(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder.join("out")).expect("results").flatten().map(|file| file.path());
+    let files = files.filter(|path| path.extension().is_some_and(|extension| extension == "csv"));
+    let text: String = files.map(|path| std::fs::read_to_string(path).expect("text")).collect();
+    text.lines().filter_map(|line| line.rsplit(',').next()?.parse::<u64>().ok()).sum()
+}
+
+/// All files under a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+fn bytes(folder: &Path) -> u64 {
+    files(folder).iter().filter_map(|path| path.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+/// A job at an S3 server.
+struct Job {
+    name: &'static str,
+    folder: tempfile::TempDir,
+    server: &'static Server,
+    counting: Counting,
+    cluster: Cluster,
+}
+
+impl Job {
+    /// A coordinator whose store is the server.
+    fn new(name: &'static str) -> Job {
+        let folder = tempfile::tempdir().expect("folder");
+        let server = shared();
+        let place = server.place(name);
+        let counting = Counting::new(place.strip_suffix(&format!("/checkpoints/{name}")).expect("a place"));
+        let cluster = Cluster::at(&format!("{}/checkpoints/{name}", counting.url), 1);
+        Job { name, folder, server, counting, cluster }
+    }
+
+    /// The directory of a worker.
+    fn nearby(&self, worker: &str) -> PathBuf {
+        self.folder.path().join(worker)
+    }
+
+    fn worker(&mut self, name: &str, nearby: &str) {
+        let nearby = self.nearby(nearby);
+        self.cluster.worker_with_state(name, 1, &nearby);
+    }
+
+    fn submit(&self) {
+        let job = file(self.folder.path(), "job.sql", &script(self.folder.path()));
+        self.cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=500 ms"]);
+        self.until_state(STATE_BYTES);
+    }
+
+    fn remote(&self, folder: &str) -> PathBuf {
+        self.server.file(&format!("{}/jobs/job/{folder}", self.name))
+    }
+
+    fn until_state(&self, expected: u64) {
+        self.cluster.until("state", || bytes(&self.remote("state")) >= expected);
+    }
+
+    fn until_restored(&self, times: usize) {
+        let restored = "the state of the job is restored";
+        self.cluster.until("that state is restored", || {
+            self.cluster.state("job") == "ended" || self.cluster.ok(&["logs", "job"]).matches(restored).count() >= times
+        });
+    }
+
+    /// Less than one percent of the state was read from the store.
+    fn has_read_little(&self, state: u64) {
+        let read = self.counting.take();
+        assert!(read < state / 100, "{read} bytes of {state} were read from the store");
+    }
+
+    fn ends(&self) {
+        self.cluster.until("the job's end", || self.cluster.state("job") == "ended");
+        assert_eq!(counted(self.folder.path()), ROWS);
+    }
+}
+
+#[test]
+fn state_is_read_from_the_machines_of_workers_and_removed_there() {
+    let mut job = Job::new("near");
+    job.worker("one", "one");
+    job.worker("two", "two");
+    job.submit();
+    job.counting.take();
+    // The other worker's tasks restart too.
+    job.cluster.kill_worker(0);
+    job.cluster.until("the wait for workers", || job.cluster.state("job") == "waiting");
+    let state = bytes(&job.nearby("one")) + bytes(&job.nearby("two"));
+    assert!(state >= STATE_BYTES / 2, "{state} bytes of copies");
+    job.worker("one", "one");
+    job.until_restored(1);
+    job.has_read_little(state);
+
+    job.until_state(STATE_BYTES * 2);
+    job.cluster.kill_coordinator(0);
+    job.cluster.kill_workers();
+    job.cluster.start_coordinator(0);
+    // In another order, and with other numbers of processes.
+    job.worker("two", "two");
+    job.worker("one", "one");
+    job.until_restored(1);
+    job.has_read_little(state);
+    job.ends();
+    let nearby = [job.nearby("one"), job.nearby("two")];
+    job.cluster.until("that copies are removed", || nearby.iter().all(|nearby| files(nearby).is_empty()));
+}
+
+#[test]
+fn a_torn_copy_is_not_used_and_workers_may_share_a_directory() {
+    let mut job = Job::new("torn");
+    job.worker("one", "both");
+    job.worker("two", "both");
+    job.submit();
+    job.cluster.kill_workers();
+    job.cluster.until("the wait for workers", || job.cluster.state("job") == "waiting");
+    let both = job.nearby("both");
+    let copies = files(&both);
+    for (number, path) in copies.iter().enumerate() {
+        let mut content = std::fs::read(path).expect("a copy");
+        match number % 2 {
+            0 => content.truncate(content.len() / 2),
+            _ => *content.last_mut().expect("not empty") ^= 1,
+        }
+        std::fs::write(path, content).expect("damaged");
+    }
+    job.counting.take();
+    job.worker("three", "both");
+    job.worker("four", "both");
+    job.until_restored(1);
+    let read = job.counting.take();
+    assert!(read > STATE_BYTES / 4, "{read} bytes were read from the store");
+    job.ends();
+}
+
+#[test]
+fn damage_that_workers_find_is_avoided_by_an_older_checkpoint() {
+    let mut job = Job::new("damaged");
+    job.worker("one", "one");
+    job.worker("two", "two");
+    job.submit();
+    job.cluster.kill_coordinator(0);
+    job.cluster.kill_workers();
+    let of_newest = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("text");
+        name.split('-').nth(1).and_then(|epoch| epoch.parse::<u64>().ok()).expect("an epoch")
+    };
+    // The newest snapshot may not be of a checkpoint: those before it are damaged too, except for the files of the first one.
+    let mut state = files(&job.remote("state"));
+    state.sort_by_key(of_newest);
+    let complete = of_newest(state.first().expect("state"));
+    let newest: Vec<_> = state.iter().filter(|path| of_newest(path) > complete).collect();
+    let manifests = files(&job.remote("manifests"));
+    let needed = manifests.iter().map(|path| std::fs::read_to_string(path).expect("text"));
+    let needed: Vec<String> = needed.collect();
+    let name = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
+    // A file that only the newest checkpoint has.
+    let only = newest.iter().rev().find(|path| needed.iter().filter(|text| text.contains(&name(path))).count() == 1);
+    let damaged = only.expect("checkpoints differ");
+    let mut content = std::fs::read(damaged).expect("state");
+    let middle = content.len() / 2;
+    content[middle] ^= 1;
+    std::fs::write(damaged, content).expect("damaged");
+    for nearby in ["one", "two"] {
+        std::fs::remove_dir_all(job.nearby(nearby)).expect("removed");
+    }
+    job.cluster.start_coordinator(0);
+    job.worker("one", "one");
+    job.worker("two", "two");
+    let says = "job job starts again, from a checkpoint that is read before: ";
+    job.cluster.until("that damage is found", || job.cluster.has_said(0, says));
+    job.ends();
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_refused() {
+    let folder = tempfile::tempdir().expect("folder");
+    let cluster = Cluster::start(folder.path());
+    let used = file(folder.path(), "used", "");
+    let listen = cluster.listen();
+    let worker = ["worker", "--coordinator", &listen, "--name", "one", "--state", &used];
+    cluster.refused(&worker, 1, "option '--state'");
+    cluster.refused(&worker, 1, "use a writable directory");
+}

@@ -1,0 +1,49 @@
+//! Removes local copies of state files that are not needed any more, at a worker whose coordinator is in another process.
+//!
+//! The coordinator removes the files themselves. A copy that is removed too early costs a download and nothing else. Workers of one
+//! machine may share a directory: a worker removes copies of its own tasks, and those of incarnations that are over.
+
+use std::collections::BTreeSet;
+
+use anabranch_model::{Epoch, Incarnation};
+use anabranch_protocol::coordinator::Checkpoint;
+use anabranch_state::{Store, TaskState};
+
+/// The copies of one job.
+#[derive(Default)]
+pub(crate) struct Collector {
+    /// Files of this worker's tasks, each with the epoch of the first snapshot that no longer refers to it.
+    dropped: Vec<(Epoch, String)>,
+    /// There may be copies from before this incarnation.
+    has_earlier: bool,
+}
+
+impl Collector {
+    /// An incarnation starts from this checkpoint: of earlier incarnations only its files are needed.
+    pub(crate) fn start(&mut self, store: &Store, incarnation: Incarnation, from: Option<&Checkpoint<TaskState>>) {
+        *self = Collector { dropped: Vec::new(), has_earlier: true };
+        let tasks = from.iter().flat_map(|from| from.tasks.values());
+        let files = tasks.flat_map(|task| &task.operators).flat_map(|operator| &operator.files);
+        let needed: BTreeSet<&str> = files.map(|file| file.blob.name.as_str()).collect();
+        store.keep_copies(|name| needed.contains(name) || !is_before(name, incarnation));
+    }
+
+    /// Snapshots no longer refer to these files.
+    pub(crate) fn dropped(&mut self, dropped: &[(Epoch, String)]) {
+        self.dropped.extend_from_slice(dropped);
+    }
+
+    /// A checkpoint is complete. It needs nothing from before its incarnation, because the first snapshot of a task is complete.
+    pub(crate) fn checkpoint_done(&mut self, store: &Store, incarnation: Incarnation, epoch: Epoch) {
+        if std::mem::take(&mut self.has_earlier) {
+            store.keep_copies(|name| !is_before(name, incarnation));
+        }
+        self.dropped.extract_if(.., |(since, _)| *since <= epoch).for_each(|(_, name)| store.delete_copy(&name));
+    }
+}
+
+/// Whether a state file is from before an incarnation.
+fn is_before(name: &str, own: Incarnation) -> bool {
+    let of = name.rsplit('/').next().and_then(|file| file.split_once('-'));
+    of.and_then(|(of, _)| of.parse().ok()).is_some_and(|of: u64| of < own.0)
+}
