@@ -88,7 +88,9 @@ impl Connector for GeneratedKeys {
         let mut spec = spec.clone();
         spec.connector.options = BTreeMap::new();
         match table.rows_per_s {
-            0 => MemorySource::batches(keys).partitions(table.readers).repeat(table.repeat).source(&spec, context, from),
+            0 => {
+                MemorySource::batches(keys).partitions(table.readers).repeat(table.repeat).source(&spec, context, from)
+            }
             rate => PacedSource::new(keys, rate, table.rows, table.readers).source(&spec, context, from),
         }
     }

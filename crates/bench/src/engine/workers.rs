@@ -32,6 +32,7 @@ pub(crate) struct WorkerArguments {
 pub(crate) fn worker(arguments: &WorkerArguments) -> Result<()> {
     let missing = || Error::internal("a worker of a benchmark is started by the benchmark only");
     let options = WorkerOptions {
+        state: None,
         coordinators: vec![arguments.coordinator.clone()],
         token: std::env::var(TOKEN).map_err(|_| missing())?.into_bytes(),
         authority: None,
