@@ -183,6 +183,12 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         self.incarnation
     }
 
+    /// Whether the job stops at the end of an epoch, by a request here or to the coordinator before.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.life.stop_wanted
+    }
+
     /// The term of this coordinator: the number, from 1, of the log's entry with which it took the job. 0 before that.
     #[must_use]
     pub fn term(&self) -> Term {

@@ -333,6 +333,8 @@ impl Shell {
             self.restoring.clear();
             self.shared.notify("the state of the job is restored");
         }
+        // The coordinator before may have been asked.
+        self.stopping |= self.coordinator.is_stopping();
         self.shared.life.entered(self.coordinator.phase(), self.coordinator.incarnation(), self.stopping);
         // Stopping a job during a restart ends it at once. The next start resumes from the newest checkpoint.
         let phase = self.coordinator.phase();

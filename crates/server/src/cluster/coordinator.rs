@@ -25,6 +25,8 @@ use crate::{Engine, Settings};
 const CHECKPOINT_INTERVAL: &str = "10 s";
 /// How long a coordinator that leads from now on waits for workers that have tasks of its jobs. Those run on for longer.
 const ADOPTION: Duration = Duration::from_secs(1);
+/// Pause before another attempt to resume a job.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Longest name of a job: it is part of the names of files.
 const NAME_CHARS_MAX: usize = 100;
 
@@ -247,6 +249,19 @@ impl Shared {
     fn run(&self, job: &Arc<Submitted>) {
         let leader = self.role.leader();
         let mut outcome = self.run_once(job, Check::Sizes);
+        // It ran before this coordinator led: what is away for a moment does not end it.
+        while let Err(error) = &outcome
+            && error.kind() == ErrorKind::Outside
+            && job.resumes
+            && !job.has_begun()
+            && self.role.leader() == leader
+            && !self.closing.load(SeqCst)
+            && !job.end_was_requested()
+        {
+            (self.log)(&format!("job {} cannot resume yet, and tries again: {error}", job.name()));
+            std::thread::park_timeout(AGAIN);
+            outcome = self.run_once(job, Check::Sizes);
+        }
         if let Err(error) = &outcome
             && error.kind() == ErrorKind::Damaged
             && self.role.leader() == leader
@@ -261,7 +276,7 @@ impl Shared {
             _ if leader.is_none() || self.role.leader() != leader || !self.role.is_last() => {}
             // The next start resumes it.
             _ if self.closing.load(SeqCst) && !job.end_was_requested() => {}
-            Ok(summary) if job.stop_was_requested() && !summary.had_ended => self.ended(job, State::Stopped, None),
+            Ok(summary) if job.stops() && !summary.had_ended => self.ended(job, State::Stopped, None),
             Ok(_) => self.ended(job, State::Ended, None),
             // Nothing ran that could stop at the end of an epoch.
             Err(_) if job.stop_was_requested() && job.waits_for_workers() => self.ended(job, State::Stopped, None),

@@ -88,6 +88,16 @@ impl Submitted {
         self.requested.stop.load(SeqCst)
     }
 
+    /// Whether it stops at the end of an epoch, or has, by a request here or to another coordinator.
+    pub(super) fn stops(&self) -> bool {
+        self.stop_was_requested() || self.live().is_some_and(|live| live.handle.status().stopping)
+    }
+
+    /// Whether it has taken over its checkpoints.
+    pub(super) fn has_begun(&self) -> bool {
+        self.live().is_some()
+    }
+
     /// Whether a user has asked for its end.
     pub(super) fn end_was_requested(&self) -> bool {
         self.stop_was_requested() || self.requested.cancel.load(SeqCst)
