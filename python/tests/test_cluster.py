@@ -168,7 +168,7 @@ def test_what_keeps_a_cluster_from_coming_up_is_told_and_nothing_of_it_is_left(m
     busy = ray.util.placement_group([{"CPU": 2}, {"CPU": 2}])
     ray.get(busy.ready())
     with pytest.raises(OutsideError, match="its node does not answer, or 2 of its 2 CPUs are not free"):
-        anabranch.ray.up(slots=2, store=str(store), timeout_s=6.0)
+        anabranch.ray.up(slots=2, store=str(store), timeout_s=10.0)
     ray.util.remove_placement_group(busy)
     assert ray.util.list_named_actors(all_namespaces=True) == []
     assert processes(str(store)) == []
