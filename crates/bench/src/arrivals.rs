@@ -82,7 +82,13 @@ impl Arrivals {
 
     /// How many groups of records of a topic, each with values of one window of `length`, began more than `late` after they were
     /// due, as it is known from the group before. Only groups that began between two moments count.
-    pub(crate) fn late_windows(&self, topic: usize, (from, until): (Instant, Instant), length_ms: i64, late: Duration) -> usize {
+    pub(crate) fn late_windows(
+        &self,
+        topic: usize,
+        (from, until): (Instant, Instant),
+        length_ms: i64,
+        late: Duration,
+    ) -> usize {
         let records = self.lock();
         let mut firsts: Vec<(i64, Instant)> = Vec::new();
         for (at, value) in &records[topic] {

@@ -161,7 +161,6 @@ impl Job {
             tick: None,
         };
         Job {
-
             now: Nanos(0),
             next: 0,
             events: BTreeMap::new(),
@@ -189,7 +188,9 @@ impl Job {
                 self.coordinate(|peers, inputs, sent| {
                     inputs.extend(peers.heard(process, message));
                     // As in the engine, a summary is answered at once.
-                    sent.extend(peers.messages(process, Some(now), now, REPEAT).into_iter().map(|message| (process, message)));
+                    sent.extend(
+                        peers.messages(process, Some(now), now, REPEAT).into_iter().map(|message| (process, message)),
+                    );
                 });
             }
             Event::Stored(sequence, answer) => {
@@ -226,7 +227,8 @@ impl Job {
                 self.peers.command(&command);
                 match command {
                     Command::Start { incarnation, from } => {
-                        let of = |host: &Host| host.tasks.all.iter().map(|task| (*task, host.process)).collect::<Vec<_>>();
+                        let of =
+                            |host: &Host| host.tasks.all.iter().map(|task| (*task, host.process)).collect::<Vec<_>>();
                         let placement = self.hosts.iter().flat_map(of).collect();
                         self.peers.start((incarnation, self.coordinator.term()), from, &self.tasks, &placement);
                     }

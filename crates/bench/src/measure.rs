@@ -230,7 +230,8 @@ mod tests {
     #[test]
     fn children_count_when_they_have_ended() {
         let before_s = used_cpu_s().unwrap() - process_cpu_s().unwrap();
-        let status = std::process::Command::new("sh").args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).status();
+        let status =
+            std::process::Command::new("sh").args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]).status();
         assert!(status.unwrap().success());
         assert!(used_cpu_s().unwrap() - process_cpu_s().unwrap() > before_s);
     }

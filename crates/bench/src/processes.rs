@@ -112,8 +112,7 @@ impl Cluster {
         self.started += 1;
         let name = format!("worker-{}", self.started);
         let (listen, slots) = (listen.join(","), slots.to_string());
-        let process =
-            Process::start(&["worker", "--coordinator", &listen, "--name", &name, "--slots", &slots])?;
+        let process = Process::start(&["worker", "--coordinator", &listen, "--name", &name, "--slots", &slots])?;
         self.workers.insert(name.clone(), process);
         let client = self.client(None);
         until("a worker", || {

@@ -20,7 +20,8 @@ const GROUPS: [u64; 4] = [1, 4, 16, 64];
 /// The coordinator and its peers alone.
 pub(crate) fn coordination(scale: Scale) -> Result<Section> {
     let epochs = u64::from(scale.rounds / 50).clamp(20, 1000);
-    let of = |workers, group, checkpoints| simulate(Setup { workers, group, epochs: epochs.max(group * 4), checkpoints });
+    let of =
+        |workers, group, checkpoints| simulate(Setup { workers, group, epochs: epochs.max(group * 4), checkpoints });
     let plain = of(WORKERS, 1, false)?;
     let share = plain.busy.as_secs_f64() / plain.elapsed.as_secs_f64();
     let mut values = vec![
