@@ -13,9 +13,12 @@ use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 /// Longest time without a look whether the benchmark is over.
 const WAIT: Duration = Duration::from_millis(100);
 
+/// When the records of a topic came, each with the value of its field.
+type Arrived = Vec<(Instant, i64)>;
+
 /// The records of topics of one partition, each a JSON object.
 pub(crate) struct Arrivals {
-    records: Arc<Mutex<Vec<Vec<(Instant, i64)>>>>,
+    records: Arc<Mutex<Vec<Arrived>>>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,7 +58,7 @@ impl Arrivals {
         Ok(Arrivals { records, ends, thread: Some(thread) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Vec<(Instant, i64)>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arrived>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

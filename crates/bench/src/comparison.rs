@@ -392,6 +392,22 @@ mod tests {
     }
 
     #[test]
+    fn the_coordination_of_many_workers_is_measured() {
+        let text = coordination::coordination(TINY).unwrap().to_string();
+        assert_eq!(text.matches("| wait of a cut for its grant, p99").count(), 4, "{text}");
+        assert!(text.contains("bound") && text.contains("met"), "{text}");
+    }
+
+    /// Where the program has been built, as in a run of all tests.
+    #[test]
+    fn jobs_of_a_cluster_are_started_and_observed() {
+        if engine::program().is_ok() {
+            let text = cluster::jobs(TINY).unwrap().to_string();
+            assert!(text.contains("2 jobs of 4 tasks") && text.contains("% of a core"), "{text}");
+        }
+    }
+
+    #[test]
     fn checkpoints_change_no_answer() {
         for section in checkpoints(TINY).unwrap() {
             assert_eq!(measurements(&section).len(), 2, "{section}");

@@ -21,6 +21,8 @@ pub(super) struct PacedSource {
     rows_per_s: u64,
     rows: u64,
     partitions: u32,
+    /// At the beginning, rows come at a tenth of the rate for this time.
+    slow: Duration,
     /// How long after its tick each piece was returned, in nanoseconds: latency from the reading does not include this.
     late_ns: Arc<Mutex<Vec<u64>>>,
 }
@@ -28,12 +30,25 @@ pub(super) struct PacedSource {
 impl PacedSource {
     /// `rows` rows in all, `rows_per_s` of them per second, evenly over `partitions`. `batches` is not empty.
     pub(super) fn new(batches: Vec<RecordBatch>, rows_per_s: u64, rows: u64, partitions: u32) -> Self {
-        PacedSource { first: Vec::new(), batches, rows_per_s, rows, partitions, late_ns: Arc::default() }
+        PacedSource {
+            first: Vec::new(),
+            batches,
+            rows_per_s,
+            rows,
+            partitions,
+            slow: Duration::ZERO,
+            late_ns: Arc::default(),
+        }
     }
 
     /// The same, after these.
     pub(super) fn after(self, first: Vec<RecordBatch>) -> Self {
         PacedSource { first, ..self }
+    }
+
+    /// The same, but at a tenth of the rate for this time: a latency that is measured from the start on has few rows of the start in it.
+    pub(super) fn slow_for(self, slow: Duration) -> Self {
+        PacedSource { slow, ..self }
     }
 
     /// How late the pieces since the last call were returned.
@@ -71,6 +86,7 @@ impl Connector for PacedSource {
             offset: 0,
             ns_per_row: 1e9 * partitions as f64 / self.rows_per_s as f64,
             given: 0,
+            slow_ns: self.slow.as_nanos() as f64,
             rows: self.rows / partitions,
             rows_max: context.batch_rows,
             started: context.clock.now(),
@@ -94,6 +110,7 @@ struct Reader {
     offset: usize,
     ns_per_row: f64,
     given: u64,
+    slow_ns: f64,
     rows: u64,
     rows_max: usize,
     started: Nanos,
@@ -106,6 +123,7 @@ impl Reader {
     /// Rows that have arrived by `now` and have not been returned.
     fn due(&self, now: Nanos) -> u64 {
         let elapsed_ns = now.since(self.started) as f64;
+        let elapsed_ns = elapsed_ns - elapsed_ns.min(self.slow_ns) * 0.9;
         ((elapsed_ns / self.ns_per_row) as u64).min(self.rows) - self.given
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_connectors::MemorySource;
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
@@ -34,6 +35,8 @@ pub(crate) struct KeysTable {
     pub(crate) rows_per_s: u64,
     /// Rows in all, with a rate.
     pub(crate) rows: u64,
+    /// With a rate, the time at the beginning in which it is a tenth.
+    pub(crate) slow_ms: u64,
     /// Tasks that read the table.
     pub(crate) readers: u32,
 }
@@ -41,10 +44,11 @@ pub(crate) struct KeysTable {
 impl KeysTable {
     /// The options of a declaration.
     pub(crate) fn options(&self) -> String {
-        let KeysTable { count, distinct, seed, repeat, rows_per_s, rows, readers } = self;
+        let KeysTable { count, distinct, seed, repeat, rows_per_s, rows, slow_ms, readers } = self;
         format!(
             "'connector' = 'bench_generated_keys', 'count' = '{count}', 'distinct' = '{distinct}', 'seed' = '{seed}', \
-             'repeat' = '{repeat}', 'rows-per-second' = '{rows_per_s}', 'rows' = '{rows}', 'readers' = '{readers}'"
+             'repeat' = '{repeat}', 'rows-per-second' = '{rows_per_s}', 'rows' = '{rows}', 'slow-ms' = '{slow_ms}', \
+             'readers' = '{readers}'"
         )
     }
 
@@ -56,6 +60,7 @@ impl KeysTable {
             repeat: option(spec, "repeat")?,
             rows_per_s: option(spec, "rows-per-second")?,
             rows: option(spec, "rows")?,
+            slow_ms: option(spec, "slow-ms")?,
             readers: option(spec, "readers")?,
         })
     }
@@ -91,7 +96,10 @@ impl Connector for GeneratedKeys {
             0 => {
                 MemorySource::batches(keys).partitions(table.readers).repeat(table.repeat).source(&spec, context, from)
             }
-            rate => PacedSource::new(keys, rate, table.rows, table.readers).source(&spec, context, from),
+            rate => {
+                let slow = Duration::from_millis(table.slow_ms);
+                PacedSource::new(keys, rate, table.rows, table.readers).slow_for(slow).source(&spec, context, from)
+            }
         }
     }
 
