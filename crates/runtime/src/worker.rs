@@ -350,9 +350,8 @@ impl WorkerShell {
             (Order::CheckpointDone(epoch), Some(control)) => {
                 control.set_done(epoch);
                 control.wake();
-                if let Some(store) = self.copied() {
-                    self.collector.checkpoint_done(&store, incarnation, epoch);
-                }
+                let copied = self.copied().into_iter();
+                copied.for_each(|store| self.collector.checkpoint_done(&store, incarnation, epoch));
             }
             (Order::AbortCheckpoint(epoch), Some(control)) => control.checkpoint_aborted(epoch),
             (Order::NoneDone, Some(control)) => control.set_none_done(),
@@ -422,9 +421,7 @@ impl WorkerShell {
     fn try_start(&mut self, starting: &Starting, wiring: Wiring) -> Result<()> {
         let Starting { incarnation, tasks, from } = starting;
         let (incarnation, from) = (*incarnation, from.as_ref());
-        if let Some(store) = self.copied() {
-            self.collector.start(&store, incarnation, from);
-        }
+        self.copied().into_iter().for_each(|store| self.collector.start(&store, incarnation, from));
         let Deployment { plan, origin, checkpoints, .. } = &self.deployment;
         let state = match (from, checkpoints, origin) {
             (Some(from), Some(checkpoints), _) => {

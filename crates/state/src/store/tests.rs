@@ -1,3 +1,5 @@
+use anabranch_model::{Epoch, ErrorKind, Incarnation, StageId, TaskId};
+
 use super::*;
 
 fn local(place: &str) -> Store {
@@ -132,6 +134,48 @@ fn copies_are_removed_when_they_are_not_needed() {
     let other = copied.store("s3://far/other");
     assert_eq!(copied.copies(), left);
     assert_eq!(other.get_blob(&gone).expect("from afar"), "old");
+}
+
+#[test]
+fn copies_are_found_by_task_with_the_newest_of_each() {
+    let copied = Copied::new();
+    let store = copied.store("s3://far/away");
+    for name in ["1-5-2.0-0.arrow", "2-3-2.0-0-17.arrow", "2-3-2.1-0+1.arrow", "1-9-2.1-0.arrow", "other", "1-2.arrow"]
+    {
+        store.put(&format!("state/{name}"), Bytes::from_static(b"content")).expect("put");
+    }
+    copied.store("s3://far/empty");
+    let task = |index| (TaskId { stage: StageId(2), index }, Incarnation(2), Epoch(3));
+    let expected = LocalCopies { folder: store.copies_name(), tasks: vec![task(0), task(1)] };
+    assert_eq!(LocalCopies::find(copied.nearby.path()).expect("found"), [expected]);
+
+    store.delete_copy("state/2-3-2.1-0+1.arrow");
+    assert_eq!(copied.copies().len(), 5);
+    store.remove_copies();
+    assert_eq!(copied.copies().len(), 0);
+    assert_eq!(store.list("state").expect("listed").len(), 6, "the files stay");
+    store.put("state/1-5-2.0-0.arrow", Bytes::from_static(b"content")).expect("put");
+    assert_eq!(copied.copies().len(), 1);
+}
+
+#[test]
+fn sizes_are_checked_without_reading() {
+    let copied = Copied::new();
+    let store = copied.store("s3://far/away");
+    let put = |name: &str| store.put(name, Bytes::from_static(b"content")).expect("put");
+    let blobs = [put("state/a"), put("prepared/a")];
+    assert_eq!(store.check_sizes(blobs.iter()).expect("as written"), Some(()));
+    std::fs::write(copied.remote.path().join("state/a"), "contenT").expect("written");
+    assert_eq!(store.check_sizes(blobs.iter()).expect("of the same size"), Some(()));
+    std::fs::write(copied.remote.path().join("state/a"), "cont").expect("written");
+    let error = store.check_sizes(blobs.iter()).expect_err("cut");
+    assert!(error.kind() == ErrorKind::Damaged && error.to_string().contains("4 bytes, 7 were written"), "{error}");
+    std::fs::remove_file(copied.remote.path().join("state/a")).expect("removed");
+    let error = store.check_sizes(blobs.iter()).expect_err("missing");
+    assert!(error.kind() == ErrorKind::Damaged && error.to_string().contains("is missing"), "{error}");
+    let folder = tempfile::tempdir().expect("folder");
+    let directory = local(folder.path().to_str().expect("text"));
+    assert_eq!(directory.check_sizes(blobs.iter()).expect("no error"), None);
 }
 
 #[test]
