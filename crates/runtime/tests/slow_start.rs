@@ -78,7 +78,7 @@ impl Bench {
             clock: &shared,
             checkpointing: Some(&checkpointing),
             origin: None,
-            tap: None,
+            workers: None,
         };
         let job = SteppedJob::start(parts).unwrap().unwrap();
         Bench { clock, job }
@@ -87,12 +87,12 @@ impl Bench {
     fn turns(&mut self, turns: u32) -> Option<Result<()>> {
         for _ in 0..turns {
             self.clock.advance(EPOCH);
-            for task in 0..self.job.tasks() {
-                for channel in 0..self.job.channels(task).max(1) {
-                    self.job.step(task, channel);
+            for task in 0..self.job.tasks().count() {
+                for channel in 0..self.job.tasks().channels(task).max(1) {
+                    self.job.tasks().step(task, channel);
                 }
             }
-            while self.job.coordinate() || self.job.record() {}
+            while self.job.coordinate() || self.job.tasks().record() || self.job.write() {}
             if let Some(outcome) = self.job.outcome() {
                 return Some(outcome);
             }

@@ -146,7 +146,7 @@ impl Cluster {
             state.workers.values().filter_map(|known| known.remote(job)).for_each(|worker| handle.joined(worker));
             state.jobs.insert(job, handle);
         });
-        Workers { job, endpoint: Arc::clone(&self.endpoint), awaited, hosted, patience, register }
+        Workers { job, endpoint: Arc::<Endpoint>::clone(&self.endpoint), awaited, hosted, patience, register }
     }
 
     /// A job is over in this process.

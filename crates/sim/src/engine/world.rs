@@ -12,6 +12,7 @@ use anabranch_state::Store;
 
 use super::damage::damage;
 use super::outside::{ProcessId, Rates, Shared};
+use super::planted::Hand;
 use super::query::{PARALLELISM_MAX, Queries};
 use super::savepoint::{Asker, Copied};
 use super::scenario::{FAULT_TURNS, Scenario};
@@ -33,6 +34,7 @@ const PROCESSES: usize = 3;
 struct Process {
     id: ProcessId,
     job: SteppedJob,
+    hand: Hand,
     stopping: bool,
 }
 
@@ -285,24 +287,25 @@ impl<'a> World<'a> {
             }
             2..5 => {
                 for _ in 0..1 + self.rng.below(4) {
-                    process.job.record();
+                    let _ = process.hand.record(&mut process.job.tasks()) || process.job.write();
                 }
             }
             _ => {
-                let tasks = process.job.tasks();
-                let task = self.rng.below(tasks as u64) as usize;
-                let hangs = |hung: &(Range<u64>, usize)| hung.0.contains(&self.turn) && hung.1 % tasks == task;
+                let mut tasks = process.job.tasks();
+                let count = tasks.count();
+                let task = self.rng.below(count as u64) as usize;
+                let hangs = |hung: &(Range<u64>, usize)| hung.0.contains(&self.turn) && hung.1 % count == task;
                 if self.finished_at.is_none() && self.scenario.hung.as_ref().is_some_and(hangs) {
                     self.seen.hung += 1;
                     return;
                 }
-                let channels = process.job.channels(task) as u64;
+                let channels = tasks.channels(task) as u64;
                 let channel = self.rng.below(channels.max(1)) as usize;
                 // Sources are slow, so that there is work in many epochs.
                 let steps = if channels == 0 { 1 } else { 1 + self.rng.below(8) };
                 for _ in 0..steps {
                     self.shared.lock().poll_rows = 1 + self.rng.below(8) as usize;
-                    if !process.job.step(task, channel) {
+                    if !process.hand.step(&mut tasks, task, channel) {
                         break;
                     }
                 }
@@ -328,7 +331,7 @@ impl<'a> World<'a> {
                 if job.was_open() {
                     self.check(self.truth.restored(&self.shared));
                 }
-                self.processes.push(Process { id, job, stopping: false });
+                self.processes.push(Process { id, job, hand: Hand::new(self.options.mutation), stopping: false });
                 if self.processes.len() > PROCESSES {
                     let oldest = self.processes[0].id;
                     self.shared.lock().kill(oldest);
@@ -367,7 +370,7 @@ impl<'a> World<'a> {
             clock: &clock,
             checkpointing: self.scenario.durable.then_some(&checkpointing),
             origin: self.origin.as_ref(),
-            tap: mutation.and_then(Mutation::tap),
+            workers: None,
         })
     }
 
@@ -480,9 +483,7 @@ impl<'a> World<'a> {
     }
 
     fn check(&mut self, checked: Checked) {
-        if let Err((invariant, message)) = checked {
-            self.violated(invariant, message);
-        }
+        checked.unwrap_or_else(|(invariant, message)| self.violated(invariant, message));
     }
 
     fn violated(&mut self, invariant: &'static str, message: String) {
