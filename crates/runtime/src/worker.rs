@@ -308,6 +308,10 @@ impl WorkerShell {
     /// Cancels the tasks and waits for them. Returns what does not end, if anything.
     pub(crate) fn end(&mut self) -> Option<String> {
         self.asking.clear();
+        if let (Some(starting), Some((network, job))) = (self.connecting.take(), &self.network) {
+            // Nobody waits for the peers any more.
+            network.cancel(*job, starting.incarnation);
+        }
         self.running.take().and_then(Running::end)
     }
 

@@ -13,7 +13,7 @@ use crate::messages::ToWorker;
 use crate::network::SteppedEndpoint;
 use crate::running::Drive;
 
-/// A job at a worker. What it says goes to its [`Premises`].
+/// A job at a worker. What it says goes to its [`Premises`]. Dropping it ends its tasks.
 pub struct SteppedWorker {
     host: Host,
     messages: Sender<Message>,
@@ -53,5 +53,11 @@ impl SteppedWorker {
     #[must_use]
     pub fn late_rows(&self) -> u64 {
         self.host.late_rows()
+    }
+}
+
+impl Drop for SteppedWorker {
+    fn drop(&mut self) {
+        self.host.end();
     }
 }

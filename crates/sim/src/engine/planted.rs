@@ -30,6 +30,20 @@ pub enum Mutation {
     HandedOverTooSoon,
     /// A source skips rows that are older, by the wall clock, than those that it has read.
     NewerByWallClock,
+    /// A receiver returns credit twice.
+    CreditTwice,
+    /// A frame with rows arrives twice.
+    FrameTwice,
+    /// On a connection between workers, a marker passes the rows before it.
+    FrameOvertaken,
+    /// A worker takes what an older incarnation was told for its own.
+    OlderOrderTaken,
+    /// The coordinator takes what a worker has reported of an older incarnation for its own.
+    OlderReportTaken,
+    /// The last snapshots of a worker's tasks are lost, and their receipt is acknowledged.
+    SummaryLost,
+    /// Two workers start the same task.
+    ClaimedTwice,
 }
 
 /// Steps the tasks of a worker, and plants a bug between them if there is one.
