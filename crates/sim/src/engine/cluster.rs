@@ -232,7 +232,7 @@ impl Cluster {
                 .machines
                 .iter()
                 .any(|machine| machine.process.as_ref().is_some_and(|process| process.control == *number));
-            is_used || !control.up.has_closed(now)
+            is_used || (!control.is_over && self.hubs.iter().any(|hub| hub.process == control.coordinator))
         });
         seen.exchanged += std::mem::take(&mut self.wires.carried);
         seen.connections += std::mem::take(&mut self.wires.made);

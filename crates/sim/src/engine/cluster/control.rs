@@ -44,11 +44,20 @@ pub(super) struct Control {
     pub(super) up: Lane<Up>,
     /// What the job's coordinator has said.
     pub(super) said: Written,
+    /// The coordinator's process knows that it is over.
+    pub(super) is_over: bool,
 }
 
 impl Control {
     pub(super) fn new(coordinator: ProcessId, place: Place) -> Control {
-        Control { coordinator, place, down: Lane::default(), up: Lane::default(), said: Written::default() }
+        Control {
+            coordinator,
+            place,
+            down: Lane::default(),
+            up: Lane::default(),
+            said: Written::default(),
+            is_over: false,
+        }
     }
 
     pub(super) fn tell(&mut self, now: Nanos, air: &mut Air, message: Down) {

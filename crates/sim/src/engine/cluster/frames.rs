@@ -75,6 +75,7 @@ impl Frames {
                 _ if self.has_rows => channels.charge(channel, frame.len() as u64)?,
                 _ => {}
             }
+            let mutation = mutation.filter(|mutation| *mutation == Mutation::CreditTwice || self.has_rows);
             match (mutation, kind) {
                 (Some(Mutation::CreditTwice), CREDIT) => passing.extend([frame.as_slice(), &frame].concat()),
                 (Some(Mutation::FrameTwice), ROWS) if !std::mem::replace(&mut channels.planted, true) => {

@@ -138,6 +138,7 @@ impl Hub {
         }
         if let Some(control) = controls.get_mut(&id) {
             control.close(now, air);
+            control.is_over = true;
         }
     }
 

@@ -10,18 +10,19 @@ use anabranch_state::TaskState;
 
 use crate::engine::Mutation;
 
+/// Reports of a worker that are remembered.
+const REPORTED: usize = 8;
+
 /// Carries messages, and plants a bug in them if there is one.
 #[derive(Default)]
 pub(super) struct Carrier {
     mutation: Option<Mutation>,
     /// The last group granted to each worker, and for which tasks.
     granted: BTreeMap<WorkerId, (Fence, Epoch)>,
-    /// Snapshots that a worker has reported, and in which incarnation.
-    reported: BTreeMap<Process, (Incarnation, Vec<Snapshots<TaskState>>)>,
+    /// The last snapshots that a worker has reported, and in which incarnation.
+    reported: BTreeMap<Process, Vec<(Incarnation, Snapshots<TaskState>)>>,
     /// A task that another worker claims too.
     claimed: Option<(Incarnation, WorkerId, TaskId)>,
-    /// Last snapshots were lost: number of the summary by process.
-    lost: BTreeMap<Process, u64>,
 }
 
 impl Carrier {
@@ -39,10 +40,10 @@ impl Carrier {
                     self.granted.insert(worker, (fence, group.last));
                 }
                 (Some(Mutation::OlderOrderTaken), Some(Order::Start { .. })) => {
-                    // What an older incarnation was granted, or might have been told next, is taken for the new one.
+                    // The checkpoint of an older incarnation may be in the log by now, but not that of this one.
                     let older = self.granted.get(&worker).filter(|(old, _)| old.incarnation < fence.incarnation);
                     if let Some((_, epoch)) = older {
-                        let order = Some(Order::CheckpointDone(Epoch(epoch.0 + 2)));
+                        let order = Some(Order::CheckpointDone(*epoch));
                         more.push(ToWorker::Protocol(Box::new(clone_with(protocol, order))));
                     }
                 }
@@ -70,23 +71,14 @@ impl Carrier {
             let summary = &mut summary.message.summary;
             match self.mutation {
                 // It counts as received, and is not repeated.
-                Some(Mutation::SummaryLost) if !summary.last.is_empty() => {
-                    self.lost.insert(process, summary.number);
-                    summary.last.clear();
-                }
+                Some(Mutation::SummaryLost) => summary.last.clear(),
                 Some(Mutation::OlderReportTaken) => {
-                    let before = self.reported.get(&process).filter(|(of, _)| *of < incarnation);
-                    match before {
-                        Some((_, snapshots)) => summary.checkpoints.extend(snapshots.iter().cloned()),
-                        None if summary.checkpoints.is_empty() => {}
-                        None => {
-                            let newest = summary
-                                .checkpoints
-                                .iter()
-                                .map(|of| Snapshots { epoch: Epoch(of.epoch.0 + 1), tasks: of.tasks.clone() });
-                            self.reported.insert(process, (incarnation, newest.collect()));
-                        }
-                    }
+                    let reported = self.reported.entry(process).or_default();
+                    let own = summary.checkpoints.clone();
+                    let older = reported.iter().filter(|(of, _)| *of < incarnation).map(|(_, snapshots)| snapshots);
+                    summary.checkpoints.extend(older.cloned());
+                    reported.extend(own.into_iter().map(|snapshots| (incarnation, snapshots)));
+                    reported.drain(..reported.len().saturating_sub(REPORTED));
                 }
                 _ => {}
             }
