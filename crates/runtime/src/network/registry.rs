@@ -118,11 +118,9 @@ impl Registry {
         drop(waiting);
     }
 
-    /// Jobs that run here, and connections that wait.
-    #[must_use]
-    pub(super) fn held(&self) -> (usize, usize) {
-        let state = self.lock();
-        (state.jobs.len(), state.waiting.len())
+    /// Number of jobs that run here.
+    pub(super) fn jobs(&self) -> usize {
+        self.lock().jobs.len()
     }
 
     /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end with an error, and

@@ -85,11 +85,10 @@ impl SteppedEndpoint {
         dials
     }
 
-    /// Jobs that run here, connections that wait for theirs, and incarnations that connect.
+    /// Number of jobs that run here or connect.
     #[must_use]
     pub fn held(&self) -> usize {
-        let (jobs, waiting) = self.registry.held();
-        jobs + waiting + self.lock().len()
+        self.registry.jobs() + self.lock().len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Pending>> {

@@ -36,6 +36,12 @@ impl Tasks<'_> {
         self.0.tasks().iter().map(|view| view.id).collect()
     }
 
+    /// Whether a task has ended.
+    #[must_use]
+    pub fn has_ended(&self, task: usize) -> bool {
+        self.0.running.as_ref().is_none_or(|running| running.stepped.get(task).is_none_or(Option::is_none))
+    }
+
     /// Number of channels into the main input of a task; 0 if it reads a source or has ended.
     #[must_use]
     pub fn channels(&self, task: usize) -> usize {

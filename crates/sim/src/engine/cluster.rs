@@ -132,7 +132,8 @@ impl Cluster {
         let endpoint = SteppedEndpoint::new(WorkerId(0), address, TOKEN, patience(), clock);
         self.wires.listen((process, 0), address, &endpoint);
         self.hubs.push(Hub::new(process, Arc::clone(&endpoint), self.air.several.slots));
-        Workers { job: process, endpoint, awaited: self.air.several.awaited, register: Box::new(|_| ()) }
+        let (awaited, hosted, register) = (self.air.several.awaited, Box::new(Vec::new), Box::new(|_| ()));
+        Workers { job: process, endpoint, awaited, hosted, patience: Duration::ZERO, register }
     }
 
     /// Its job has begun.

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Nanos, Result};
 use anabranch_protocol::membership::WorkerId;
+use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{FromWorker, ToWorker};
-use anabranch_runtime::{Link, Origin, Premises};
+use anabranch_runtime::{Hosted, Link, Origin, Premises};
 use anabranch_state::Store;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -113,9 +114,12 @@ pub(super) fn read<M: DeserializeOwned>(text: &str) -> std::result::Result<M, (&
 pub(super) struct Said(pub(super) Written);
 
 impl Link for Said {
-    fn send(&self, message: ToWorker) {
+    fn send(&self, _: Term, message: ToWorker) {
         write(&self.0, &message);
     }
+
+    /// The process of the coordinator does that.
+    fn forget(&self, _: Term) {}
 }
 
 /// What a worker's process provides for a job.
@@ -137,4 +141,7 @@ impl Premises for Here {
     fn send(&self, _: u64, message: FromWorker) {
         write(&self.says, &message);
     }
+
+    /// No other coordinator adopts tasks here.
+    fn hosts(&self, _: u64, _: Option<Hosted>) {}
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use anabranch_model::{Error, Nanos};
 use anabranch_protocol::Membership;
 use anabranch_protocol::membership::{Config, Event, Input, Member, Process, WorkerId};
-use anabranch_runtime::network::SteppedEndpoint;
+use anabranch_runtime::network::{Peer, SteppedEndpoint};
 use anabranch_runtime::{JobHandle, RemoteWorker};
 
 use super::SILENCE;
@@ -188,6 +188,7 @@ impl Hub {
 impl Known {
     fn remote(&self, controls: &BTreeMap<u64, Control>) -> Option<RemoteWorker> {
         let link = Arc::new(Said(Arc::clone(&controls.get(&self.control)?.said)));
-        Some(RemoteWorker { member: self.member.clone(), exchange: self.exchange?, heard: self.heard, link })
+        let exchange = Peer { address: self.exchange?, key: None };
+        Some(RemoteWorker { member: self.member.clone(), exchange, heard: self.heard, link })
     }
 }

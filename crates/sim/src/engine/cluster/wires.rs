@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{ErrorKind, Nanos, Rng};
-use anabranch_runtime::network::{SteppedEndpoint, Wire};
+use anabranch_runtime::network::{SteppedEndpoint, SteppedWire};
 
 use super::frames::{Channels, Credit, Frames};
 use super::lane::Lane;
@@ -71,7 +71,7 @@ struct Bytes {
 struct End {
     process: ProcessId,
     place: Place,
-    wire: Wire,
+    wire: SteppedWire,
     /// Nothing comes out of it any more.
     gone: bool,
 }
