@@ -190,13 +190,18 @@ impl Shell {
 
     /// Waits for the next message, and takes it.
     fn receive(&mut self) {
-        let waits = self.unplaced.as_ref().map(|unplaced| unplaced.again);
-        let deadlines = [self.coordinator.next_deadline(), self.worker.next_deadline(), self.watch.deadline(), waits];
-        let received = match deadlines.into_iter().flatten().min() {
+        let received = match self.deadline() {
             Some(at) => self.messages.recv_timeout(at.after(self.clock.now())),
             None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         self.take(received.ok());
+    }
+
+    /// When it must handle the time at the latest.
+    fn deadline(&self) -> Option<Nanos> {
+        let waits = self.unplaced.as_ref().map(|unplaced| unplaced.again);
+        let deadlines = [self.coordinator.next_deadline(), self.worker.next_deadline(), self.watch.deadline(), waits];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Ends the threads of a job that has an outcome, and returns that.
@@ -224,8 +229,7 @@ impl Shell {
     pub(crate) fn step(&mut self) -> bool {
         let received = self.messages.try_recv().ok();
         let had_message = received.is_some();
-        let deadlines = [self.coordinator.next_deadline(), self.worker.next_deadline()];
-        if had_message || deadlines.into_iter().flatten().any(|at| at <= self.clock.now()) {
+        if had_message || self.deadline().is_some_and(|at| at <= self.clock.now()) {
             self.take(received);
         }
         had_message

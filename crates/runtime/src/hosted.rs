@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Error, Incarnation, Nanos, Result};
+use anabranch_model::{Clock, Error, Incarnation, Nanos, Result};
 use anabranch_operators::Connectors;
 use anabranch_protocol::worker::Config;
 use anabranch_state::Store;
@@ -17,6 +17,7 @@ use crate::network::Endpoint;
 use crate::origin::Origin;
 use crate::running::{Drive, no_thread};
 use crate::shared::Shared;
+use crate::wiring::Network;
 use crate::worker::{Checkpoints, Deployment, FromTask, Mail, WorkerShell};
 
 /// How often the coordinator gets a reading of the tasks.
@@ -37,7 +38,8 @@ pub trait Premises: Send + Sync {
     fn hosts(&self, job: u64, hosted: Option<Hosted>);
 }
 
-enum Message {
+/// What a worker of one job takes in.
+pub(crate) enum Message {
     Task(FromTask),
     Coordinator(ToWorker),
     End,
@@ -60,17 +62,19 @@ impl Mail for Post {
     }
 }
 
-struct Host {
+/// The worker of one job, without its thread.
+pub(crate) struct Host {
     job: u64,
     config: Config,
     connectors: Connectors,
     shared: Arc<Shared>,
     mail: Arc<dyn Mail>,
-    endpoint: Arc<Endpoint>,
+    network: Arc<dyn Network>,
     premises: Arc<dyn Premises>,
+    drive: Drive,
     messages: Receiver<Message>,
     /// `None` until the first deployment.
-    shell: Option<WorkerShell>,
+    pub(crate) shell: Option<WorkerShell>,
     /// Whose tasks run, as far as coordinators know.
     runs: Option<Incarnation>,
     /// Number of the last notice that was sent.
@@ -90,29 +94,11 @@ impl HostedJob {
         endpoint: Arc<Endpoint>,
         premises: Arc<dyn Premises>,
     ) -> Result<HostedJob> {
-        let (sender, messages) = channel();
-        let shared = Shared::new(Arc::clone(endpoint.clock()));
-        let mail = Arc::new(Post(sender.clone()));
+        let clock = Arc::clone(endpoint.clock());
         let config = Config { lease, ..Config::default() };
-        let read_at = endpoint.clock().now();
-        let (shell, runs, noticed, is_over) = (None, None, 0, false);
-        let host = Host {
-            job,
-            config,
-            connectors,
-            shared,
-            mail,
-            endpoint,
-            premises,
-            messages,
-            shell,
-            runs,
-            noticed,
-            read_at,
-            is_over,
-        };
+        let (host, messages) = Host::new(job, config, connectors, (endpoint, clock), premises, Drive::Threads);
         let thread = std::thread::Builder::new().name("worker".into()).spawn(move || host.run());
-        Ok(HostedJob { messages: sender, thread: Some(thread.map_err(|error| no_thread(&error))?) })
+        Ok(HostedJob { messages, thread: Some(thread.map_err(|error| no_thread(&error))?) })
     }
 
     /// A message of the job's coordinator has arrived.
@@ -136,34 +122,87 @@ impl Drop for HostedJob {
 }
 
 impl Host {
+    /// A worker without tasks, and where its messages go.
+    pub(crate) fn new(
+        job: u64,
+        config: Config,
+        connectors: Connectors,
+        (network, clock): (Arc<dyn Network>, Arc<dyn Clock>),
+        premises: Arc<dyn Premises>,
+        drive: Drive,
+    ) -> (Host, Sender<Message>) {
+        let (sender, messages) = channel();
+        let (shared, read_at) = (Shared::new(Arc::clone(&clock)), clock.now());
+        let mail = Arc::new(Post(sender.clone()));
+        let (shell, runs, noticed) = (None, None, 0);
+        let host = Host {
+            job,
+            config,
+            connectors,
+            shared,
+            mail,
+            network,
+            premises,
+            drive,
+            messages,
+            shell,
+            runs,
+            noticed,
+            read_at,
+            is_over: false,
+        };
+        (host, sender)
+    }
+
     fn run(mut self) {
         let clock = self.shared.clock();
         loop {
             let deadline = self.shell.as_ref().and_then(WorkerShell::next_deadline);
             let until = deadline.map_or(self.read_at, |deadline| deadline.min(self.read_at));
             let received = self.messages.recv_timeout(until.after(clock.now()));
-            match (received, &mut self.shell) {
-                (Ok(Message::Task(message)), Some(shell)) => shell.task(message),
-                (Ok(Message::Coordinator(message)), _) => self.coordinator(message),
-                (Ok(Message::Over), _) => self.is_over = true,
-                (Ok(Message::End) | Err(RecvTimeoutError::Disconnected), _) => break,
-                (Err(RecvTimeoutError::Timeout), Some(shell)) => shell.tick(),
-                (_, None) => {}
+            if let Ok(Message::End) | Err(RecvTimeoutError::Disconnected) = received {
+                break;
             }
-            while let Some(message) = self.shell.as_mut().and_then(WorkerShell::poll) {
-                self.premises.send(self.job, message);
-            }
-            self.tell_coordinators();
-            if clock.now() >= self.read_at {
-                self.read_at = clock.now().plus(METRICS);
-                self.read();
-            }
+            self.take(received.ok());
         }
+        self.end();
+    }
+
+    /// Ends the tasks.
+    pub(crate) fn end(&mut self) {
         if let Some(mut shell) = self.shell.take() {
             // The process may end, whatever its tasks wait for.
             let _ = shell.end();
             let checkpoints = shell.deployment().checkpoints.as_ref();
             checkpoints.filter(|_| self.is_over).into_iter().for_each(|of| of.store.remove_copies());
+        }
+    }
+
+    /// Takes the next message without waiting, or handles the time if there is none. Returns whether there was one.
+    pub(crate) fn step(&mut self) -> bool {
+        let received = self.messages.try_recv().ok();
+        let had_message = received.is_some();
+        self.take(received);
+        had_message
+    }
+
+    /// Handles a message, or the time.
+    fn take(&mut self, received: Option<Message>) {
+        match (received, &mut self.shell) {
+            (Some(Message::Task(message)), Some(shell)) => shell.task(message),
+            (Some(Message::Coordinator(message)), _) => self.coordinator(message),
+            (Some(Message::Over), _) => self.is_over = true,
+            (None, Some(shell)) => shell.tick(),
+            (Some(Message::End), _) | (_, None) => {}
+        }
+        while let Some(message) = self.shell.as_mut().and_then(WorkerShell::poll) {
+            self.premises.send(self.job, message);
+        }
+        self.tell_coordinators();
+        let now = self.shared.clock().now();
+        if now >= self.read_at {
+            self.read_at = now.plus(METRICS);
+            self.read();
         }
     }
 
@@ -192,9 +231,9 @@ impl Host {
         let refused = refused.or(error);
         let shell = self.shell.get_or_insert_with(|| {
             let seen = (Arc::clone(&self.shared), Arc::clone(&self.mail));
-            let network = Some((Arc::clone(&self.endpoint), self.job));
+            let network = Some((Arc::clone(&self.network), self.job));
             let (config, connectors) = (self.config.clone(), self.connectors.clone());
-            WorkerShell::new(config, deployment.clone(), connectors, seen, network, Drive::Threads)
+            WorkerShell::new(config, deployment.clone(), connectors, seen, network, self.drive)
         });
         shell.deploy(deployment);
         shell.refuse(refused);
@@ -216,6 +255,11 @@ impl Host {
         });
         let (plan, placement) = (Arc::new(plan), placement.into_iter().collect());
         (Deployment { plan, origin, checkpoints, retries_opening, placement, peers }, refused)
+    }
+
+    /// Rows that were late, of the present tasks together.
+    pub(crate) fn late_rows(&self) -> u64 {
+        self.shared.late_rows()
     }
 
     /// Sends what the coordinator shows to users.

@@ -21,7 +21,6 @@ use crate::durable::{Begun, Check, Checkpointing, Running, TakenOver, begin, beg
 use crate::journal::in_memory;
 use crate::mailbox::Mailbox;
 use crate::messages::FromWorker;
-use crate::network::Endpoint;
 use crate::origin::Origin;
 use crate::remote::{RemoteWorker, Remotes};
 use crate::running::{Drive, no_thread, panicked};
@@ -29,6 +28,7 @@ use crate::scribe::{self, Scribe};
 use crate::settings::{config, progress_interval, tasks};
 use crate::shared::Shared;
 use crate::status::Status;
+use crate::wiring::Network;
 use crate::worker::{Checkpoints, Deployment, Mail, WorkerShell};
 
 /// A job whose tasks run on threads of this process. The value owns the threads.
@@ -50,7 +50,7 @@ pub struct Workers {
     /// Number of the job among all that these workers have.
     pub job: u64,
     /// Where the worker in this process listens to the others.
-    pub endpoint: Arc<Endpoint>,
+    pub endpoint: Arc<dyn Network>,
     /// How many must have joined before tasks are placed.
     pub awaited: usize,
     /// What the workers have of the job already. If that is all of it, this process adopts the tasks as they run.
@@ -59,6 +59,8 @@ pub struct Workers {
     pub patience: Duration,
     /// How the checkpoint is checked that the job resumes from.
     pub check: Check,
+    /// Asked before the job is taken over: it may have gone to another coordinator.
+    pub is_wanted: Box<dyn Fn() -> bool>,
     /// Gets the job before its tasks are placed: from then on it must hear of workers and of what they say.
     pub register: Box<dyn FnOnce(JobHandle)>,
 }
@@ -203,6 +205,9 @@ pub(crate) fn prepare(
     };
     let places = (checkpointing, origin);
     let check = workers.as_ref().map_or(Check::Content, |workers| workers.check);
+    if workers.as_ref().is_some_and(|workers| !(workers.is_wanted)()) {
+        return Err(Error::cancelled());
+    }
     let Some(taken) = take(plan, (config, &all), clock, places, (running, check), &handle.shared)? else {
         return Ok((handle, None));
     };

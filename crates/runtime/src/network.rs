@@ -1,9 +1,11 @@
 //! The exchange between workers: the channels from the tasks of one process to those of another, over one TCP connection.
 //!
 //! A connection carries rows in one direction, for all channels between the two workers, and credits in the other. Its
-//! threads are the only place that waits for a socket: `connection`. What they do is decided by parts without sockets:
-//! `frame` and `arrays` have the format of what is sent, `credit` has the limits of what may be sent, `hello` opens a
-//! connection. Tasks and threads meet in `outbox` at the sender and in `returns` at the receiver.
+//! threads are the only place that waits for a socket: `connection`, `endpoint`. What they do is decided by parts without
+//! sockets: `frame` and `arrays` have the format of what is sent, `credit` has the limits of what may be sent, `hello` opens a
+//! connection, `registry` and `links` say which incarnation it belongs to, `outgoing` and `incoming` have its two ends. Tasks and
+//! threads meet in `outbox` at the sender and in `returns` at the receiver. A simulator carries the bytes of the same
+//! parts without sockets and threads: `stepped`.
 //!
 //! Between machines the bytes are encrypted: `keys` has whom a worker trusts, `session` the state of TLS that both threads
 //! share, and `wire` what is above it, the bytes of a connection, encrypted or not.
@@ -26,14 +28,15 @@ mod links;
 mod outbox;
 mod outgoing;
 mod pool;
+mod registry;
 mod returns;
 mod session;
+mod stepped;
 mod wire;
 
 pub use anabranch_protocol::membership::WorkerId;
 pub use connection::Patience;
 pub use deadline::{Deadline, Limited};
-pub(crate) use endpoint::Registration;
 pub use endpoint::{Endpoint, end_accepting, is_loopback};
 pub use frame::{Encoded, FRAME_BYTES_MAX, Frame, HEADER_BYTES, decode, encode};
 pub use hello::{Greeting, Hello};
@@ -41,8 +44,10 @@ pub use incoming::{Deliver, Incoming, IncomingChannel};
 pub use keys::{Keys, Peer, PublicKey};
 pub(crate) use links::{Expected, Links};
 pub use outgoing::{Outgoing, OutgoingChannel};
+pub(crate) use registry::{Registration, Registry};
 pub use returns::{Permit, Question};
 pub use session::{Session, Undecrypted, is_tls};
+pub use stepped::{SteppedEndpoint, SteppedWire};
 pub use wire::Wire;
 
 #[cfg(test)]

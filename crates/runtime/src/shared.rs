@@ -102,6 +102,11 @@ impl Shared {
         Arc::clone(&self.lock().tasks)
     }
 
+    /// Rows that were late, of the tasks in this process together.
+    pub(crate) fn late_rows(&self) -> u64 {
+        self.tasks().iter().map(|task| task.counters.late_rows.load(Relaxed)).sum()
+    }
+
     /// A group was granted.
     pub(crate) fn granted(&self, group_epochs: u64, overhead: Option<f64>) {
         let coordination = &mut self.lock().coordination;

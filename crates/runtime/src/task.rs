@@ -276,9 +276,10 @@ impl TaskParts {
     }
 
     /// The last epoch has ended. Once it is settled, the sink makes visible what it has prepared, if it is done, and is closed.
+    /// A task whose last snapshot is not written yet must not be gone: its worker would take no further report of it.
     pub(crate) fn finish(&mut self, last: Epoch) -> Result<Advance> {
         let waits = self.chain.waits_for_checkpoint();
-        if waits && !self.control.is_settled(last) {
+        if (waits || self.snapshots.is_some()) && !self.control.is_settled(last) {
             return Ok(Advance::Settled(last));
         }
         self.chain.finish((waits && self.control.is_done(last)).then_some(last))?;

@@ -5,7 +5,7 @@
 //! placement.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch_dataflow::{Exchange, ExchangeKind, Plan, Port};
 use anabranch_model::{Clock, Envelope, Error, Incarnation, Result, StageId, TaskId};
@@ -15,8 +15,9 @@ use crate::exchange::{ChannelSender, LocalChannel};
 use crate::inbox::Inbox;
 use crate::network::{
     Deliver, Endpoint, Expected, Hello, IncomingChannel, Links, OutgoingChannel, Peer, Permit, Question, Registration,
-    WorkerId,
+    Registry, WorkerId,
 };
+use crate::running::no_thread;
 
 /// So many channels of a task hold `channel-bytes` each. More of them share what these may hold.
 const FULL_CHANNELS: usize = 4;
@@ -53,6 +54,69 @@ struct Receivers {
     clock: Arc<dyn Clock>,
 }
 
+/// The tasks of one incarnation, and where they are.
+pub struct Placed {
+    /// The job, and its incarnation.
+    pub life: (u64, Incarnation),
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// Where each task is.
+    pub placement: BTreeMap<TaskId, WorkerId>,
+    /// Where each worker listens.
+    pub peers: BTreeMap<WorkerId, Peer>,
+}
+
+/// Gets the channels when they are there, or why they are not.
+pub type Connected = Box<dyn FnOnce(Result<Wiring>) + Send>;
+
+/// How a worker reaches the others: by sockets, or as a simulator carries it.
+pub trait Network: Send + Sync {
+    /// The worker.
+    fn worker(&self) -> WorkerId;
+
+    /// Where others reach it.
+    fn peer(&self) -> Peer;
+
+    /// Connects the tasks of an incarnation with those at other workers. Does not wait for that.
+    fn connect(self: Arc<Self>, placed: Placed, connected: Connected);
+
+    /// Ends the connections of an incarnation, and those that still come.
+    fn cancel(&self, job: u64, incarnation: Incarnation);
+}
+
+impl Network for Endpoint {
+    fn worker(&self) -> WorkerId {
+        Endpoint::worker(self)
+    }
+
+    fn peer(&self) -> Peer {
+        Endpoint::peer(self)
+    }
+
+    fn connect(self: Arc<Self>, placed: Placed, connected: Connected) {
+        // It is still there if no thread can be started.
+        let waiting = Arc::new(Mutex::new(Some(connected)));
+        let connected = Arc::clone(&waiting);
+        let end = |waiting: &Mutex<Option<Connected>>, wiring: Result<Wiring>| {
+            let connected = waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(connected) = connected {
+                connected(wiring);
+            }
+        };
+        let connect = move || {
+            let Placed { life, plan, placement, peers } = placed;
+            end(&connected, Wiring::connect(&plan, life, &placement, &peers, &self));
+        };
+        if let Err(error) = std::thread::Builder::new().name("connect".into()).spawn(connect) {
+            end(&waiting, Err(no_thread(&error)));
+        }
+    }
+
+    fn cancel(&self, job: u64, incarnation: Incarnation) {
+        Endpoint::cancel(self, job, incarnation);
+    }
+}
+
 impl Wiring {
     /// For a process with all tasks of a plan.
     pub fn local(plan: &Plan) -> Result<Wiring> {
@@ -69,7 +133,27 @@ impl Wiring {
         peers: &BTreeMap<WorkerId, Peer>,
         endpoint: &Endpoint,
     ) -> Result<Wiring> {
-        let me = endpoint.worker();
+        let registry = endpoint.registry();
+        let (wiring, hellos) = Wiring::begin(plan, (job, incarnation), placement, registry)?;
+        let Some((links, _)) = &wiring.links else { return Ok(wiring) };
+        let deadline = registry.clock.now().plus(registry.patience.connect_max);
+        for hello in &hellos {
+            let peer = peer_of(peers, hello.to)?;
+            endpoint.check(peer).map_err(|error| error.at(hello.to.to_string()))?;
+            links.connect(hello, peer, &registry.token, deadline)?;
+        }
+        links.wait(deadline)?;
+        Ok(wiring)
+    }
+
+    /// Begins to connect: other workers may connect from now on, and this one must connect as the messages say.
+    pub(crate) fn begin(
+        plan: &Plan,
+        (job, incarnation): (u64, Incarnation),
+        placement: &BTreeMap<TaskId, WorkerId>,
+        registry: &Arc<Registry>,
+    ) -> Result<(Wiring, Vec<Hello>)> {
+        let me = registry.me;
         let unplaced = plan.stages.iter().flat_map(tasks_of).find(|task| !placement.contains_key(task));
         if let Some(task) = unplaced {
             return Err(Error::internal(format!("{} task {} is at no worker", task.stage, task.index)));
@@ -79,23 +163,19 @@ impl Wiring {
         let (mut expected, mut remote, mut hellos) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for ((from, to), channels) in connections {
             if to == me {
-                expected.insert(from, receivers(plan, &entries, from, &channels, endpoint.clock())?);
+                expected.insert(from, receivers(plan, &entries, from, &channels, &registry.clock)?);
             } else if from == me {
                 hellos.push(Hello { job, incarnation, from, to, channels: channels.len() as u32 });
                 remote.extend((0..).zip(channels).map(|(number, channel)| (channel, (to, number))));
             }
         }
-        let (links, registration) = endpoint.register((job, incarnation), expected)?;
-        let wiring = Wiring { entries, remote, links: Some((Arc::clone(&links), registration)) };
-        let deadline = endpoint.clock().now().plus(endpoint.patience().connect_max);
-        for hello in &hellos {
-            let peer = peers.get(&hello.to);
-            let peer = peer.ok_or_else(|| Error::internal(format!("the address of {} is unknown", hello.to)))?;
-            endpoint.check(peer).map_err(|error| error.at(hello.to.to_string()))?;
-            links.connect(hello, peer, endpoint.token(), deadline)?;
-        }
-        links.wait(deadline)?;
-        Ok(wiring)
+        let (links, registration) = registry.register((job, incarnation), expected)?;
+        Ok((Wiring { entries, remote, links: Some((links, registration)) }, hellos))
+    }
+
+    /// The connections that this worker has with others.
+    pub(crate) fn links(&self) -> Option<&Arc<Links>> {
+        self.links.as_ref().map(|(links, _)| links)
     }
 
     /// The inboxes of the tasks that are here.
@@ -192,6 +272,11 @@ impl Deliver for Receivers {
             inbox.fail(*channel, outcome().err().unwrap_or_else(early));
         }
     }
+}
+
+/// Where a worker listens.
+pub(crate) fn peer_of(peers: &BTreeMap<WorkerId, Peer>, worker: WorkerId) -> Result<&Peer> {
+    peers.get(&worker).ok_or_else(|| Error::internal(format!("the address of {worker} is unknown")))
 }
 
 fn port_key(port: Port) -> Option<usize> {

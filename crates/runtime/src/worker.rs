@@ -24,12 +24,12 @@ use crate::coordinator::HERE;
 use crate::durable::FormerNames;
 use crate::job_state::JobState;
 use crate::messages::{FromWorker, Summary, fingerprint};
-use crate::network::{Endpoint, Peer};
+use crate::network::Peer;
 use crate::origin::Origin;
 use crate::recorder::Recorder;
-use crate::running::{Drive, Running, no_thread};
+use crate::running::{Drive, Running};
 use crate::shared::{Shared, TaskView};
-use crate::wiring::Wiring;
+use crate::wiring::{Network, Placed, Wiring};
 
 /// What tasks, the recorder and the thread that connects report.
 pub(crate) enum FromTask {
@@ -100,7 +100,7 @@ pub(crate) struct WorkerShell {
     mail: Arc<dyn Mail>,
     drive: Drive,
     /// Where other workers connect, and the number of the job there.
-    network: Option<(Arc<Endpoint>, u64)>,
+    network: Option<(Arc<dyn Network>, u64)>,
     /// Why the tasks that start next cannot be started.
     refused: Option<Error>,
     /// Tasks that start when the channels to other workers are there.
@@ -134,7 +134,7 @@ impl WorkerShell {
         deployment: Deployment,
         connectors: Connectors,
         (shared, mail): (Arc<Shared>, Arc<dyn Mail>),
-        network: Option<(Arc<Endpoint>, u64)>,
+        network: Option<(Arc<dyn Network>, u64)>,
         drive: Drive,
     ) -> WorkerShell {
         WorkerShell {
@@ -206,7 +206,7 @@ impl WorkerShell {
 
     /// Whether the coordinator is in another process.
     fn is_remote(&self) -> bool {
-        self.network.as_ref().is_some_and(|(endpoint, _)| endpoint.worker() != HERE.worker)
+        self.network.as_ref().is_some_and(|(network, _)| network.worker() != HERE.worker)
     }
 
     /// The place of checkpoints, if copies of its files are removed here: the coordinator does so in its own process.
@@ -289,6 +289,16 @@ impl WorkerShell {
         self.outbox.pop_front()
     }
 
+    /// The tasks as observers see them.
+    pub(crate) fn tasks(&self) -> Arc<[TaskView]> {
+        self.shared.tasks()
+    }
+
+    /// Where the tasks report.
+    pub(crate) fn mail(&self) -> &dyn Mail {
+        self.mail.as_ref()
+    }
+
     /// When [`WorkerShell::tick`] must be called at the latest.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         self.protocol.next_deadline()
@@ -308,6 +318,10 @@ impl WorkerShell {
     /// Cancels the tasks and waits for them. Returns what does not end, if anything.
     pub(crate) fn end(&mut self) -> Option<String> {
         self.asking.clear();
+        if let (Some(starting), Some((network, job))) = (self.connecting.take(), &self.network) {
+            // Nobody waits for the peers any more.
+            network.cancel(*job, starting.incarnation);
+        }
         self.running.take().and_then(Running::end)
     }
 
@@ -358,8 +372,8 @@ impl WorkerShell {
             (Order::Cancel, _) => {
                 self.asking.clear();
                 self.running.iter().for_each(Running::cancel);
-                if let Some((endpoint, job)) = &self.network {
-                    endpoint.cancel(*job, incarnation);
+                if let Some((network, job)) = &self.network {
+                    network.cancel(*job, incarnation);
                 }
             }
             // With checkpoints, these decide what is done. Tasks that could not be started need no order.
@@ -378,21 +392,15 @@ impl WorkerShell {
         if let Some(why) = self.refused.take() {
             return self.start_with(&starting, Err(why), self.deployment.retries_opening);
         }
-        let Some((endpoint, job)) = self.network.clone().filter(|_| !self.deployment.placement.is_empty()) else {
+        let Some((network, job)) = self.network.clone().filter(|_| !self.deployment.placement.is_empty()) else {
             let wiring = Wiring::local(&self.deployment.plan);
             return self.start_with(&starting, wiring, false);
         };
         self.connecting = Some(starting);
         let Deployment { plan, placement, peers, .. } = self.deployment.clone();
         let mail = Arc::clone(&self.mail);
-        let connect = move || {
-            let wiring = Wiring::connect(&plan, (job, incarnation), &placement, &peers, &endpoint);
-            mail.send(FromTask::Connected(incarnation, wiring));
-        };
-        let thread = std::thread::Builder::new().name("connect".into()).spawn(connect);
-        if let Err(error) = thread {
-            self.connected(incarnation, Err(no_thread(&error)));
-        }
+        let connected = Box::new(move |wiring| mail.send(FromTask::Connected(incarnation, wiring)));
+        network.connect(Placed { life: (job, incarnation), plan, placement, peers }, connected);
     }
 
     fn connected(&mut self, incarnation: Incarnation, wiring: Result<Wiring>) {

@@ -2,31 +2,15 @@
 
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use anabranch_dataflow::{
     Exchange, ExchangeKind, Expr, JobOptions, JoinKind, OnMalformed, OperatorSpec, Plan, Port, Stage, StaticJoinSpec,
 };
-use anabranch_model::{Clock, Envelope, ManualClock, MarkerKind, StageId, TaskId};
-use anabranch_operators::{Connectors, StateChange};
-use anabranch_runtime::stepped::{Parts, SteppedJob, Tap};
+use anabranch_model::{Clock, Envelope, ManualClock, MarkerKind, StageId};
+use anabranch_operators::Connectors;
+use anabranch_runtime::stepped::{Parts, SteppedJob};
 use support::{Tables, plan, schema};
-
-/// Remembers what the tasks take, by stage.
-struct Taken(Arc<Mutex<Vec<(usize, Envelope)>>>);
-
-impl Tap for Taken {
-    fn envelope(&mut self, task: usize, _: usize, envelope: Envelope) -> Vec<Envelope> {
-        self.0.lock().expect("no panic").push((task, envelope.clone()));
-        vec![envelope]
-    }
-
-    fn state_change(&mut self, _: &mut StateChange) {}
-
-    fn acknowledged(&mut self, task: TaskId, _: &[TaskId]) -> Vec<TaskId> {
-        vec![task]
-    }
-}
 
 /// An announcement that it is idle would let event time advance at its receivers: windows would fire without its rows.
 #[test]
@@ -58,17 +42,23 @@ fn a_task_whose_static_side_is_cut_short_only_passes_the_stop_on() {
     // Neither table ends.
     connectors.register("log", Arc::new(Tables::new(1, None)));
     connectors.register("side", Arc::new(Tables::new(2, None)));
-    let taken: Arc<Mutex<Vec<_>>> = Arc::default();
-    let tap: Option<Box<dyn Tap>> = Some(Box::new(Taken(Arc::clone(&taken))));
-    let parts = Parts { plan: &plan, connectors: &connectors, clock: &shared, checkpointing: None, origin: None, tap };
+    let mut taken = Vec::new();
+    let workers = None;
+    let parts =
+        Parts { plan: &plan, connectors: &connectors, clock: &shared, checkpointing: None, origin: None, workers };
     let mut job = SteppedJob::start(parts).unwrap().unwrap();
     for turn in 0..1_000 {
         if turn == 20 {
             job.handle().stop();
         }
         clock.advance(plan.options.epoch_interval);
-        for task in 0..job.tasks() {
-            job.step(task, 0);
+        let mut tasks = job.tasks();
+        for task in 0..tasks.count() {
+            if let Some(envelope) = tasks.take(task, 0) {
+                taken.push((task, envelope.clone()));
+                tasks.give(task, 0, vec![envelope]);
+            }
+            tasks.step(task, 0);
         }
         while job.coordinate() {}
         if let Some(outcome) = job.outcome() {
@@ -76,7 +66,6 @@ fn a_task_whose_static_side_is_cut_short_only_passes_the_stop_on() {
             break;
         }
     }
-    let taken = taken.lock().unwrap();
     let by_sink: Vec<&Envelope> = taken.iter().filter(|(task, _)| *task == 2).map(|(_, envelope)| envelope).collect();
     assert!(matches!(by_sink.last(), Some(Envelope::Marker(marker)) if marker.kind == MarkerKind::Stop), "{by_sink:?}");
     assert!(by_sink.iter().all(|envelope| matches!(envelope, Envelope::Marker(_))), "{by_sink:?}");

@@ -27,13 +27,19 @@ fn a_source_that_was_held_up_cuts_its_epochs_with_the_others_again() {
     connectors.register("log", Arc::new(Tables::new(1, None)));
     let clock = Arc::new(ManualClock::default());
     let shared: Arc<dyn Clock> = clock.clone();
-    let parts =
-        Parts { plan: &plan, connectors: &connectors, clock: &shared, checkpointing: None, origin: None, tap: None };
+    let parts = Parts {
+        plan: &plan,
+        connectors: &connectors,
+        clock: &shared,
+        checkpointing: None,
+        origin: None,
+        workers: None,
+    };
     let mut job = SteppedJob::start(parts).expect("starts").expect("not ended");
     let mut turns = |sources: &[usize], count: u32, each: Duration| {
         for _ in 0..count {
             clock.advance(each);
-            sources.iter().for_each(|source| assert!(job.step(*source, 0)));
+            sources.iter().for_each(|source| assert!(job.tasks().step(*source, 0)));
             while job.coordinate() {}
         }
         job.handle().metrics().iter().filter(|task| task.is_source).map(|task| task.epoch).collect::<Vec<_>>()

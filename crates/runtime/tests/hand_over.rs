@@ -76,15 +76,15 @@ fn run(task: u32, epoch: Epoch) -> Vec<u64> {
     let manual = Arc::new(ManualClock::default());
     let clock: Arc<dyn Clock> = manual.clone();
     let parts =
-        Parts { plan: &plan, connectors: &connectors, clock: &clock, checkpointing: None, origin: None, tap: None };
+        Parts { plan: &plan, connectors: &connectors, clock: &clock, checkpointing: None, origin: None, workers: None };
     let mut job = SteppedJob::start(parts).unwrap().unwrap();
     for _ in 0..TURNS {
         manual.advance(EPOCH);
-        job.step(0, 0);
-        for sink in 1..job.tasks() {
-            while job.step(sink, 0) && job.channels(sink) > 0 && has_input(&job, sink) {}
+        job.tasks().step(0, 0);
+        for sink in 1..job.tasks().count() {
+            while job.tasks().step(sink, 0) && job.tasks().channels(sink) > 0 && has_input(&job, sink) {}
             while job.coordinate() {
-                job.step(0, 0);
+                job.tasks().step(0, 0);
             }
         }
         if let Some(outcome) = job.outcome() {

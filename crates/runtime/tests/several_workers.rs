@@ -95,6 +95,7 @@ fn start(tables: &Tables, plan: &Plan, workers: u32, slots: u32, is_encrypted: b
         hosted: Box::new(Vec::new),
         patience: Duration::ZERO,
         check: Check::Content,
+        is_wanted: Box::new(|| true),
         register: Box::new(register),
     };
     Job::start_at(plan, &connectors, Arc::clone(&clock), None, None, Some(workers))

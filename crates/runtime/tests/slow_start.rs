@@ -78,21 +78,25 @@ impl Bench {
             clock: &shared,
             checkpointing: Some(&checkpointing),
             origin: None,
-            tap: None,
+            workers: None,
         };
         let job = SteppedJob::start(parts).unwrap().unwrap();
         Bench { clock, job }
     }
 
+    fn step_tasks(&mut self) {
+        self.clock.advance(EPOCH);
+        for task in 0..self.job.tasks().count() {
+            for channel in 0..self.job.tasks().channels(task).max(1) {
+                self.job.tasks().step(task, channel);
+            }
+        }
+    }
+
     fn turns(&mut self, turns: u32) -> Option<Result<()>> {
         for _ in 0..turns {
-            self.clock.advance(EPOCH);
-            for task in 0..self.job.tasks() {
-                for channel in 0..self.job.channels(task).max(1) {
-                    self.job.step(task, channel);
-                }
-            }
-            while self.job.coordinate() || self.job.record() {}
+            self.step_tasks();
+            while self.job.coordinate() || self.job.tasks().record() || self.job.write() {}
             if let Some(outcome) = self.job.outcome() {
                 return Some(outcome);
             }
@@ -146,4 +150,20 @@ fn a_restore_without_progress_is_named_even_if_its_tasks_get_further_when_they_a
     while again.job.coordinate() {}
     let error = again.turns(50).expect("the job has failed").expect_err("no progress").to_string();
     assert!(error.contains("restoring state makes no progress in stage 1 task 0 (write)"), "{error}");
+}
+
+/// A worker takes no report of a task that is gone: without the snapshot, the job would never end.
+#[test]
+fn a_task_is_there_until_its_last_snapshot_is_written() {
+    let plan = plan(1, ExchangeKind::Rebalance, 2, options(), OnMalformed::Fail);
+    let folder = tempfile::tempdir().unwrap();
+    let mut bench = Bench::start(&plan, &Tables::new(1, Some(20)), Duration::ZERO, &folder, 0);
+    // The recorder is slow.
+    for _ in 0..50 {
+        bench.step_tasks();
+        while bench.job.coordinate() || bench.job.write() {}
+    }
+    let tasks = bench.job.tasks();
+    assert!((0..tasks.count()).all(|task| !tasks.has_ended(task)));
+    bench.turns(50).expect("the job ends").unwrap();
 }

@@ -11,10 +11,12 @@
 //! * `savepoint`: a client that requests savepoints, and checks whether they are kept until copied.
 //! * `damage`: objects of a checkpoint that are lost or changed after they were written.
 //! * `scenario`: what a seed decides.
+//! * `cluster`: workers in other processes, and their connections.
 //! * `world`: the processes and the scheduler.
 //! * `planted`: bugs, to verify that they are found.
 //! * `truth`: the checks, against the same query run without failures.
 
+mod cluster;
 mod damage;
 mod outside;
 mod planted;
@@ -101,6 +103,24 @@ pub struct Seen {
     pub late_rows: u64,
     /// Steps of the wall clock.
     pub wall_steps: u64,
+    /// Jobs with workers in other processes.
+    pub with_workers: u64,
+    /// Processes of workers.
+    pub workers: u64,
+    /// Of these, those that crashed.
+    pub worker_crashes: u64,
+    /// Times that a worker's process stopped and continued.
+    pub stopped_workers: u64,
+    /// Workers that were lost because they were silent.
+    pub silent_workers: u64,
+    /// Links that were cut, in one direction or both.
+    pub cuts: u64,
+    /// Connections that were reset.
+    pub resets: u64,
+    /// Connections between workers.
+    pub connections: u64,
+    /// Bytes that they have carried.
+    pub exchanged: u64,
 }
 
 impl Seen {
@@ -133,6 +153,15 @@ impl Seen {
         self.past_idle += other.past_idle;
         self.late_rows += other.late_rows;
         self.wall_steps += other.wall_steps;
+        self.with_workers += other.with_workers;
+        self.workers += other.workers;
+        self.worker_crashes += other.worker_crashes;
+        self.stopped_workers += other.stopped_workers;
+        self.silent_workers += other.silent_workers;
+        self.cuts += other.cuts;
+        self.resets += other.resets;
+        self.connections += other.connections;
+        self.exchanged += other.exchanged;
     }
 }
 

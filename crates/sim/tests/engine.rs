@@ -80,6 +80,12 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.runs,
         seen.savepoints,
         seen.wall_steps,
+        seen.with_workers,
+        seen.workers,
+        seen.worker_crashes,
+        seen.cuts,
+        seen.resets,
+        seen.connections,
     ];
     assert!(often.iter().all(|times| *times > SEEDS / 4), "{seen:?}");
     let now_and_then = [
@@ -98,6 +104,8 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.without_checkpoints_ended,
         seen.past_idle,
         seen.late_rows,
+        seen.stopped_workers,
+        seen.silent_workers,
     ];
     assert!(now_and_then.iter().all(|times| *times > SEEDS / 100) && seen.damaged_before > 0, "{seen:?}");
 }
@@ -134,6 +142,13 @@ fn planted_bugs_are_found() {
         (Mutation::RunLost, &["prefix"]),
         (Mutation::HandedOverTooSoon, &["give-up"]),
         (Mutation::NewerByWallClock, &["prefix"]),
+        (Mutation::CreditTwice, &["exchange", "bound"]),
+        (Mutation::FrameTwice, &["prefix", "exchange"]),
+        (Mutation::FrameOvertaken, &["prefix", "progress", "error"]),
+        (Mutation::OlderOrderTaken, &["prefix", "progress"]),
+        (Mutation::OlderReportTaken, &["prefix", "commit"]),
+        (Mutation::SummaryLost, &["progress"]),
+        (Mutation::ClaimedTwice, &["error"]),
     ];
     for (mutation, invariants) in planted {
         let run = found(&queries, mutation);

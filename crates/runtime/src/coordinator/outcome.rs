@@ -48,6 +48,10 @@ impl Shell {
         if let Some((_, failure)) = self.failure.take() {
             return failure;
         }
+        if let Some(unplaced) = &self.unplaced {
+            let missing = &unplaced.missing;
+            return Error::outside(format!("the job was stopped while it waited for workers: {missing}"));
+        }
         let mut restoring = std::mem::take(&mut self.restoring);
         // Of the tasks here it is known which have restored theirs.
         restoring.retain(|task| self.remotes.is_some() || self.worker.restoring().contains(&task.as_str()));

@@ -1,5 +1,6 @@
-//! What both ends of a connection have in common: the socket, how it ends, and its two threads.
+//! What both ends of a connection have in common: how it ends, the socket, and its two threads.
 
+use std::fmt::Debug;
 use std::io::Read;
 use std::net::Shutdown;
 use std::sync::atomic::AtomicBool;
@@ -34,10 +35,23 @@ impl Default for Patience {
     }
 }
 
-/// The socket, the peer, and what ended the connection.
+/// What carries the bytes of a connection, as far as its end is concerned.
+pub(crate) trait Socket: Debug + Send + Sync {
+    /// Nothing comes and nothing goes any more. It may be closed already.
+    fn shutdown(&self);
+}
+
+impl Socket for Wire {
+    fn shutdown(&self) {
+        // Errors say that it is closed.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// The peer, and what ended the connection.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) wire: Wire,
+    socket: Arc<dyn Socket>,
     place: String,
     end: Mutex<Option<End>>,
     /// This end sends nothing more.
@@ -52,14 +66,18 @@ enum End {
 }
 
 impl Link {
-    pub(super) fn new(wire: Wire, peer: WorkerId, patience: Patience) -> Result<Arc<Link>> {
+    pub(super) fn new(wire: &Arc<Wire>, peer: WorkerId, patience: Patience) -> Result<Arc<Link>> {
         let stream = &wire.stream;
         let place = format!("{peer} at {}", place_of(stream));
         // Rows wait in exchanges already, as long as the user wants: not in the system too.
         let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(patience.silence_max)));
         set.map_err(|error| broken(&error).at(place.clone()))?;
-        let (end, has_finished) = (Mutex::new(None), AtomicBool::new(false));
-        Ok(Arc::new(Link { wire, place, end, has_finished }))
+        Ok(Link::over(Arc::<Wire>::clone(wire), place))
+    }
+
+    /// For a peer at this place.
+    pub(super) fn over(socket: Arc<dyn Socket>, place: String) -> Arc<Link> {
+        Arc::new(Link { socket, place, end: Mutex::new(None), has_finished: AtomicBool::new(false) })
     }
 
     /// The first failure ends the connection for all threads. The later ones follow from it.
@@ -74,8 +92,7 @@ impl Link {
 
     fn set_end(&self, end: End) {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(end);
-        // The socket may be closed already.
-        let _ = self.wire.stream.shutdown(Shutdown::Both);
+        self.socket.shutdown();
     }
 
     /// How the connection ended.

@@ -63,6 +63,26 @@ impl Hello {
     /// Introduces this worker to the receiver of its rows with the secret that all workers share. Waits until the receiver
     /// has accepted it: it may not have begun with the incarnation yet.
     pub(crate) fn introduce(&self, wire: &Wire, token: &[u8], wait: Duration) -> Result<()> {
+        let message = self.message(token)?;
+        let deadline = Deadline::after(wait);
+        bounded(wire)?;
+        let sent = wire.write_all(&mut [IoSlice::new(&message)]);
+        // A receiver that refuses may have closed the connection before all was written: its answer says why.
+        let answer = match receive(wire, &deadline) {
+            Ok(answer) => answer,
+            Err(error) => return Err(sent.err().unwrap_or(error)),
+        };
+        let bytes = reason_bytes(&answer);
+        if bytes == 0 {
+            return sent.and_then(|()| unbounded(wire));
+        }
+        let mut reason = vec![0; bytes];
+        wire.read_within(&mut reason, &deadline).map_err(|error| broken(&error))?;
+        Err(refused(&reason))
+    }
+
+    /// What is sent first: a header, and the token.
+    pub(super) fn message(&self, token: &[u8]) -> Result<Vec<u8>> {
         if token.len() > TOKEN_MAX {
             return Err(Error::user(format!("the token of the workers has more than {TOKEN_MAX} bytes")));
         }
@@ -74,22 +94,34 @@ impl Hello {
         message[36..40].copy_from_slice(&(token.len() as u32).to_le_bytes());
         message[40..48].copy_from_slice(&self.job.to_le_bytes());
         seal(&mut message);
-        let deadline = Deadline::after(wait);
-        bounded(wire)?;
-        let sent = wire.write_all(&mut [IoSlice::new(&message), IoSlice::new(token)]);
-        // A receiver that refuses may have closed the connection before all was written: its answer says why.
-        let answer = match receive(wire, &deadline) {
-            Ok(answer) => answer,
-            Err(error) => return Err(sent.err().unwrap_or(error)),
-        };
-        let bytes = usize::try_from(number(&answer, 16)).unwrap_or(usize::MAX);
-        if bytes == 0 {
-            return sent.and_then(|()| unbounded(wire));
-        }
-        let mut reason = vec![0; bytes.min(REASON_MAX)];
-        wire.read_within(&mut reason, &deadline).map_err(|error| broken(&error))?;
-        Err(Error::outside(format!("the connection was refused: {}", String::from_utf8_lossy(&reason))))
+        Ok([&message, token].concat())
     }
+
+    /// What the first message says, and the bytes of the token that follows.
+    pub(super) fn read(message: &[u8; HEADER_BYTES]) -> Result<(Hello, usize)> {
+        let token_bytes = (number(message, 32) >> 32) as usize;
+        if token_bytes > TOKEN_MAX || number(message, 48) != 0 {
+            return Err(Error::outside("its hello is malformed"));
+        }
+        let hello = Hello {
+            job: number(message, 40),
+            incarnation: Incarnation(number(message, 16)),
+            from: WorkerId(number(message, 24) as u32),
+            to: WorkerId((number(message, 24) >> 32) as u32),
+            channels: number(message, 32) as u32,
+        };
+        Ok((hello, token_bytes))
+    }
+}
+
+/// Bytes of the reason that follows an answer; 0 if the connection is accepted.
+pub(super) fn reason_bytes(answer: &[u8; HEADER_BYTES]) -> usize {
+    usize::try_from(number(answer, 16)).unwrap_or(usize::MAX).min(REASON_MAX)
+}
+
+/// The error of a connection that was refused.
+pub(super) fn refused(reason: &[u8]) -> Error {
+    Error::outside(format!("the connection was refused: {}", String::from_utf8_lossy(reason)))
 }
 
 impl Greeting {
@@ -115,19 +147,9 @@ impl Greeting {
 
     fn within(wire: Wire, deadline: &Deadline) -> Result<Greeting> {
         let hello = bounded(&wire).and_then(|()| receive(&wire, deadline)).and_then(|message| {
-            let token_bytes = (number(&message, 32) >> 32) as usize;
-            if token_bytes > TOKEN_MAX || number(&message, 48) != 0 {
-                return Err(Error::outside("its hello is malformed"));
-            }
+            let (hello, token_bytes) = Hello::read(&message)?;
             let mut token = vec![0; token_bytes];
             wire.read_within(&mut token, deadline).map_err(|error| broken(&error))?;
-            let hello = Hello {
-                job: number(&message, 40),
-                incarnation: Incarnation(number(&message, 16)),
-                from: WorkerId(number(&message, 24) as u32),
-                to: WorkerId((number(&message, 24) >> 32) as u32),
-                channels: number(&message, 32) as u32,
-            };
             Ok((hello, token))
         });
         match hello {
@@ -142,9 +164,7 @@ impl Greeting {
 
     /// Whether the sender knows the secret that all workers share.
     pub(super) fn has_token(&self, token: &[u8]) -> bool {
-        // Takes the same time wherever the first difference is.
-        let differences = self.token.iter().zip(token).fold(0, |all, (a, b)| all | std::hint::black_box(a ^ b));
-        self.token.len() == token.len() && differences == 0
+        is_same(&self.token, token)
     }
 
     /// Who connects, for errors.
@@ -169,12 +189,23 @@ fn begin() -> [u8; HEADER_BYTES] {
     message
 }
 
-fn answer(wire: &Wire, reason: &str) -> Result<()> {
+/// What accepts a connection if there is no reason, and refuses it otherwise.
+pub(super) fn answer_message(reason: &str) -> Vec<u8> {
     let reason = &reason.as_bytes()[..reason.floor_char_boundary(REASON_MAX)];
     let mut message = begin();
     message[16..24].copy_from_slice(&(reason.len() as u64).to_le_bytes());
     seal(&mut message);
-    wire.write_all(&mut [IoSlice::new(&message), IoSlice::new(reason)])
+    [&message, reason].concat()
+}
+
+fn answer(wire: &Wire, reason: &str) -> Result<()> {
+    wire.write_all(&mut [IoSlice::new(&answer_message(reason))])
+}
+
+/// Takes the same time wherever the first difference is.
+pub(super) fn is_same(token: &[u8], other: &[u8]) -> bool {
+    let differences = token.iter().zip(other).fold(0, |all, (a, b)| all | std::hint::black_box(a ^ b));
+    token.len() == other.len() && differences == 0
 }
 
 /// Tells a peer why it is refused, such as a worker of another version. The connection is of no use whether or not it gets this.
@@ -199,15 +230,21 @@ fn receive(wire: &Wire, deadline: &Deadline) -> Result<[u8; HEADER_BYTES]> {
         });
     }
     wire.read_within(rest, deadline).map_err(|error| broken(&error))?;
-    let version = number(&message, 8);
+    check(&message)?;
+    Ok(message)
+}
+
+/// Whether a first message is one of this version.
+pub(super) fn check(message: &[u8; HEADER_BYTES]) -> Result<()> {
+    let version = number(message, 8);
     if version != u64::from(VERSION) {
         return Err(Error::outside(format!("it speaks version {version} of the exchange, and this worker {VERSION}"))
             .remedy("run the same release on every machine"));
     }
-    if !is_sealed(&message) {
-        return Err(Error::outside("the checksum of its first message is wrong"));
+    match is_sealed(message) {
+        true => Ok(()),
+        false => Err(Error::outside("the checksum of its first message is wrong")),
     }
-    Ok(message)
 }
 
 fn number(message: &[u8; HEADER_BYTES], at: usize) -> u64 {

@@ -1,6 +1,7 @@
 //! The receiving end of a connection: a thread reads frames and delivers them, another one returns credits and answers.
+//! [`Receiving`] and [`Credits`] decide what they do.
 
-use std::io::{BufReader, IoSlice};
+use std::io::{BufReader, IoSlice, Read as _};
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +13,10 @@ use arrow::datatypes::SchemaRef;
 use super::arrays::{check_type, malformed};
 use super::connection::{Link, Patience, Threads, read_header};
 use super::frame::{Content, Frame, HEADER_BYTES, decode};
-use super::hello::{Greeting, broken};
+use super::hello::{Greeting, Hello, broken};
 use super::pool::Pool;
 use super::returns::{Next, Permit, Question, Return, Returns};
+use super::wire::Wire;
 
 /// Headers are read together up to this number of bytes. Larger bodies are read to where they stay.
 const HEADERS_READ: usize = 8 << 10;
@@ -44,7 +46,20 @@ pub trait Deliver: Send + Sync {
 #[derive(Debug)]
 pub struct Incoming {
     link: Arc<Link>,
+    /// None if a simulator carries the bytes.
     threads: Threads,
+}
+
+/// Whether the channels that a sender announces are those that are awaited.
+pub(super) fn check_channels(hello: &Hello, channels: &[IncomingChannel]) -> Result<()> {
+    let fields = channels.iter().flat_map(|channel| channel.schema.fields());
+    if let Some(error) = fields.map(|field| check_type(field.data_type())).find_map(Result::err) {
+        return Err(error);
+    }
+    match hello.channels as usize == channels.len() {
+        true => Ok(()),
+        false => Err(Error::outside(format!("{} channels are wanted, not {}", channels.len(), hello.channels))),
+    }
 }
 
 impl Incoming {
@@ -58,34 +73,36 @@ impl Incoming {
         deliver: Arc<dyn Deliver>,
     ) -> Result<Incoming> {
         let hello = greeting.hello;
-        let fields = channels.iter().flat_map(|channel| channel.schema.fields());
-        let refused = match fields.map(|field| check_type(field.data_type())).find_map(Result::err) {
-            Some(error) => Some(error),
-            None if hello.channels as usize == channels.len() => None,
-            None => Some(Error::outside(format!("{} channels are wanted, not {}", channels.len(), hello.channels))),
-        };
-        if let Some(error) = refused {
+        if let Err(error) = check_channels(&hello, &channels) {
             greeting.refuse(error.message())?;
             return Err(error.at(hello.from.to_string()));
         }
         greeting.accept().map_err(|error| error.at(hello.from.to_string()))?;
-        let link = Link::new(greeting.wire, hello.from, patience)?;
+        let wire = Arc::new(greeting.wire);
+        let link = Link::new(&wire, hello.from, patience)?;
+        let (incoming, mut receiving, mut credits) = Incoming::over(link, &hello, channels, clock, deliver);
+        let (input, ends) = (Arc::clone(&wire), receiving.ending(&incoming.link));
+        let write = move |link: &Link| write(link, &mut credits, &wire, patience.beat);
+        let ended = Arc::clone(&receiving.returns);
+        incoming.threads.add(incoming.link.spawn("credit to", write, move || ended.end())?);
+        incoming.threads.add(incoming.link.spawn("rows from", move |_| read(&mut receiving, &input), ends)?);
+        Ok(incoming)
+    }
+
+    /// A connection that was accepted, and whose bytes the caller carries.
+    pub(super) fn over(
+        link: Arc<Link>,
+        hello: &Hello,
+        channels: Vec<IncomingChannel>,
+        clock: Arc<dyn Clock>,
+        deliver: Arc<dyn Deliver>,
+    ) -> (Incoming, Receiving, Credits) {
         let returns = Returns::new(channels.iter().map(|channel| channel.limit));
         let incarnation = hello.incarnation;
-        let incoming = Incoming { link: Arc::clone(&link), threads: Threads::default() };
-        let (credits, ended) = (Arc::clone(&returns), Arc::clone(&returns));
-        let write = move |link: &Link| write(link, &credits, incarnation, patience.beat);
-        incoming.threads.add(link.spawn("credit to", write, move || ended.end())?);
-        let (input, ended, delivered) = (Arc::clone(&returns), Arc::clone(&returns), Arc::clone(&deliver));
         let schemas = channels.into_iter().map(|channel| channel.schema).collect();
-        let mut rows = Rows { returns: input, schemas, incarnation, clock, pool: Pool::default(), deliver };
-        let outcome = Arc::clone(&link);
-        let end = move || {
-            delivered.ended(&|| outcome.outcome());
-            ended.end();
-        };
-        incoming.threads.add(link.spawn("rows from", move |link| rows.read(link), end)?);
-        Ok(incoming)
+        let credits = Credits { returns: Arc::clone(&returns), incarnation, due: Vec::new() };
+        let receiving = Receiving { returns, schemas, incarnation, clock, deliver, awaited: None };
+        (Incoming { link, threads: Threads::default() }, receiving, credits)
     }
 
     /// Waits until the sender has ended the connection.
@@ -107,76 +124,158 @@ impl Drop for Incoming {
     }
 }
 
-/// The reading thread.
-struct Rows {
+/// What the receiving end reads next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Header,
+    /// The body of the frame, of so many bytes.
+    Body(usize),
+    /// The peer has sent everything.
+    Nothing,
+}
+
+/// What the receiving end does with what it reads, without its socket.
+pub(super) struct Receiving {
     returns: Arc<Returns>,
     schemas: Vec<SchemaRef>,
     incarnation: Incarnation,
     clock: Arc<dyn Clock>,
-    pool: Pool,
     deliver: Arc<dyn Deliver>,
+    /// The frame whose body is read next.
+    awaited: Option<(Frame, Permit)>,
 }
 
-impl Rows {
-    fn read(&mut self, link: &Link) -> Result<()> {
-        let mut input = BufReader::with_capacity(HEADERS_READ, &link.wire);
-        loop {
-            let frame = Frame::read(&read_header(&mut input)?)?;
-            if frame.incarnation != self.incarnation {
-                return Err(malformed("it belongs to another incarnation of the job"));
+impl Receiving {
+    /// A header has come. Nothing is allocated for a frame that the sender has no credit for.
+    pub(super) fn header(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Wanted> {
+        let frame = Frame::read(header)?;
+        if frame.incarnation != self.incarnation {
+            return Err(malformed("it belongs to another incarnation of the job"));
+        }
+        match frame.content {
+            Content::End => return Ok(Wanted::Nothing),
+            Content::Beat => return Ok(Wanted::Header),
+            _ => {}
+        }
+        let channel = frame.channel as usize;
+        let permit = self.returns.received(channel, frame.bytes()).map_err(malformed)?;
+        if let Content::Question { sent } = frame.content {
+            self.deliver.question(channel, Question { permit, sent });
+            return Ok(Wanted::Header);
+        }
+        match frame.body_bytes() {
+            0 => {
+                self.envelope(&frame, permit, &Buffer::default())?;
+                Ok(Wanted::Header)
             }
-            match frame.content {
-                Content::End => return Ok(()),
-                Content::Beat => continue,
-                _ => {}
+            bytes => {
+                self.awaited = Some((frame, permit));
+                Ok(Wanted::Body(bytes))
             }
-            let channel = frame.channel as usize;
-            // Before memory is allocated: the sender must have credit for it.
-            let permit = self.returns.received(channel, frame.bytes()).map_err(malformed)?;
-            if let Content::Question { sent } = frame.content {
-                self.deliver.question(channel, Question { permit, sent });
-                continue;
-            }
-            let body = self.body(frame.body_bytes(), &mut input)?;
-            let place = |error: Error| error.at(format!("channel {channel}"));
-            let envelope = decode(&frame, &body, &self.schemas[channel], self.clock.as_ref()).map_err(place)?;
-            let envelope =
-                envelope.ok_or_else(|| malformed("the sender of rows sends what only their receiver does"))?;
-            self.deliver.envelope(channel, envelope, permit);
         }
     }
 
-    fn body(&mut self, bytes: usize, input: &mut impl std::io::Read) -> Result<Buffer> {
-        if bytes == 0 {
-            return Ok(Buffer::default());
+    /// The body of the last frame has come.
+    pub(super) fn body(&mut self, body: &Buffer) -> Result<()> {
+        match self.awaited.take() {
+            Some((frame, permit)) => self.envelope(&frame, permit, body),
+            None => Err(Error::internal("a body without a frame")),
         }
-        let mut memory = self.pool.take(bytes);
-        input.read_exact(&mut memory.as_slice_mut()[..bytes]).map_err(|error| broken(&error))?;
-        Ok(self.pool.share(memory, bytes))
+    }
+
+    fn envelope(&self, frame: &Frame, permit: Permit, body: &Buffer) -> Result<()> {
+        let channel = frame.channel as usize;
+        let place = |error: Error| error.at(format!("channel {channel}"));
+        let envelope = decode(frame, body, &self.schemas[channel], self.clock.as_ref()).map_err(place)?;
+        let envelope = envelope.ok_or_else(|| malformed("the sender of rows sends what only their receiver does"))?;
+        self.deliver.envelope(channel, envelope, permit);
+        Ok(())
+    }
+
+    /// What follows when nothing is read any more: tasks learn how the connection has ended.
+    pub(super) fn ending(&self, link: &Arc<Link>) -> impl FnOnce() + Send + 'static {
+        let (link, deliver, returns) = (Arc::clone(link), Arc::clone(&self.deliver), Arc::clone(&self.returns));
+        move || {
+            deliver.ended(&|| link.outcome());
+            returns.end();
+        }
     }
 }
 
-fn write(link: &Link, returns: &Returns, incarnation: Incarnation, beat: Duration) -> Result<()> {
-    let header = |channel: usize, content| Frame { channel: channel as u32, incarnation, content }.header();
-    let send = |headers: &[[u8; HEADER_BYTES]]| link.wire.write_all(&mut [IoSlice::new(headers.as_flattened())]);
-    let limits = returns.limits().into_iter().enumerate();
-    let limits = limits.map(|(channel, bytes)| header(channel, Content::Limit { bytes }));
-    send(&limits.collect::<Vec<_>>())?;
-    let content = |of| match of {
-        Return::Credit(bytes) => Content::Credit { bytes },
-        Return::Reached(sent, reached) => Content::Answer { sent, reached },
-    };
-    let mut due = Vec::new();
+/// What the receiving end writes, without its socket.
+pub(super) struct Credits {
+    returns: Arc<Returns>,
+    incarnation: Incarnation,
+    due: Vec<(usize, Return)>,
+}
+
+impl Credits {
+    fn header(&self, channel: usize, content: Content) -> [u8; HEADER_BYTES] {
+        Frame { channel: channel as u32, incarnation: self.incarnation, content }.header()
+    }
+
+    /// What is written first: the limit of each channel.
+    pub(super) fn limits(&self) -> Vec<[u8; HEADER_BYTES]> {
+        let limits = self.returns.limits().into_iter().enumerate();
+        limits.map(|(channel, bytes)| self.header(channel, Content::Limit { bytes })).collect()
+    }
+
+    /// What is written next, at once. `None`: nothing is there.
+    pub(super) fn poll(&mut self) -> Option<Next> {
+        self.returns.poll(&mut self.due)
+    }
+
+    /// What [`Next::Send`] was about.
+    pub(super) fn due(&mut self) -> Vec<[u8; HEADER_BYTES]> {
+        let content = |of| match of {
+            Return::Credit(bytes) => Content::Credit { bytes },
+            Return::Reached(sent, reached) => Content::Answer { sent, reached },
+        };
+        let due = std::mem::take(&mut self.due);
+        due.into_iter().map(|(channel, of)| self.header(channel, content(of))).collect()
+    }
+
+    /// Says that this process lives.
+    pub(super) fn beat(&self) -> [u8; HEADER_BYTES] {
+        self.header(0, Content::Beat)
+    }
+
+    /// The last thing to write, unless the connection has failed.
+    pub(super) fn finish(&self, link: &Link) -> Option<[u8; HEADER_BYTES]> {
+        link.outcome().ok().map(|()| self.header(0, Content::End))
+    }
+}
+
+/// The reading thread.
+fn read(receiving: &mut Receiving, wire: &Wire) -> Result<()> {
+    let (mut input, mut pool) = (BufReader::with_capacity(HEADERS_READ, wire), Pool::default());
     loop {
-        match returns.take(&mut due, beat) {
-            Next::Send => send(&due.drain(..).map(|(channel, of)| header(channel, content(of))).collect::<Vec<_>>())?,
-            Next::Beat => send(&[header(0, Content::Beat)])?,
+        match receiving.header(&read_header(&mut input)?)? {
+            Wanted::Header => {}
+            Wanted::Nothing => return Ok(()),
+            Wanted::Body(bytes) => {
+                let mut memory = pool.take(bytes);
+                input.read_exact(&mut memory.as_slice_mut()[..bytes]).map_err(|error| broken(&error))?;
+                receiving.body(&pool.share(memory, bytes))?;
+            }
+        }
+    }
+}
+
+/// The writing thread.
+fn write(link: &Link, credits: &mut Credits, wire: &Wire, beat: Duration) -> Result<()> {
+    let send = |headers: &[[u8; HEADER_BYTES]]| wire.write_all(&mut [IoSlice::new(headers.as_flattened())]);
+    send(&credits.limits())?;
+    loop {
+        match credits.returns.take(&mut credits.due, beat) {
+            Next::Send => send(&credits.due())?,
+            Next::Beat => send(&[credits.beat()])?,
             Next::End => break,
         }
     }
-    if link.outcome().is_ok() {
-        send(&[header(0, Content::End)])?;
-        link.wire.stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
+    if let Some(end) = credits.finish(link) {
+        send(&[end])?;
+        wire.stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
     }
     Ok(())
 }

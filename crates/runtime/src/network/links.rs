@@ -10,10 +10,11 @@ use anabranch_model::{Clock, Error, Nanos, Result};
 use super::connection::Patience;
 use anabranch_protocol::membership::WorkerId;
 
-use super::hello::{Greeting, Hello};
+use super::hello::Hello;
 use super::incoming::{Deliver, Incoming, IncomingChannel};
 use super::keys::Peer;
 use super::outgoing::{Outgoing, OutgoingChannel};
+use super::registry::Arrival;
 use super::wire::Wire;
 
 /// Time between two attempts to connect to a worker that does not listen yet.
@@ -70,20 +71,20 @@ impl Links {
 
     /// A worker of the incarnation has connected. An error is one of this connection; that of an awaited worker also fails
     /// [`Links::wait`].
-    pub(super) fn accept(&self, greeting: Greeting) -> Result<()> {
-        let (from, place) = (greeting.hello.from, greeting.place());
+    pub(super) fn accept(&self, arrival: Box<dyn Arrival>) -> Result<()> {
+        let (from, place) = (arrival.hello().from, arrival.place());
         let mut state = self.lock();
         let expected = if state.closed { None } else { state.awaited.remove(&from) };
         let Some(Expected { channels, deliver }) = expected else {
             let reason =
                 if state.closed { "the incarnation is over" } else { "no connection is awaited from this worker" };
             drop(state);
-            greeting.refuse(reason)?;
+            arrival.refuse(reason)?;
             return Err(Error::outside(format!("its connection was refused: {reason}")).at(place));
         };
         state.opening += 1;
         drop(state);
-        let incoming = Incoming::open(greeting, channels, self.patience, Arc::clone(&self.clock), deliver);
+        let incoming = arrival.open(channels, self.patience, Arc::clone(&self.clock), deliver);
         let mut state = self.lock();
         state.opening -= 1;
         let outcome = match incoming {
@@ -119,13 +120,8 @@ impl Links {
                     let outgoing = Wire::connect(stream, address, key, left)
                         .map_err(place)
                         .and_then(|wire| Outgoing::open(wire, hello, token, (self.patience, left), clock));
-                    let mut state = self.lock();
-                    state.connecting = None;
-                    if state.closed {
-                        return Err(Error::cancelled());
-                    }
-                    state.outgoing.insert(hello.to, Arc::new(outgoing?));
-                    return Ok(());
+                    self.lock().connecting = None;
+                    return self.connected(hello.to, outgoing);
                 }
                 Err(error) if self.clock.now() >= deadline => {
                     let error = Error::outside(format!("no connection: {error}"));
@@ -134,6 +130,16 @@ impl Links {
                 Err(_) => self.pause(RETRY)?,
             }
         }
+    }
+
+    /// A worker has accepted the connection to it, or has not.
+    pub(super) fn connected(&self, to: WorkerId, outgoing: Result<Outgoing>) -> Result<()> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(Error::cancelled());
+        }
+        state.outgoing.insert(to, Arc::new(outgoing?));
+        Ok(())
     }
 
     /// Waits for a while. An error if the connections are closed.
@@ -150,22 +156,18 @@ impl Links {
     pub(crate) fn wait(&self, deadline: Nanos) -> Result<()> {
         let mut state = self.lock();
         loop {
-            if state.closed {
-                return Err(Error::cancelled());
+            let now = self.clock.now();
+            if let Some(outcome) = state.outcome(now, deadline) {
+                return outcome;
             }
-            if let Some(error) = state.failure.take() {
-                return Err(error);
-            }
-            if state.awaited.is_empty() && state.opening == 0 {
-                return Ok(());
-            }
-            let left = deadline.after(self.clock.now());
-            if left.is_zero() {
-                let missing: Vec<String> = state.awaited.keys().map(WorkerId::to_string).collect();
-                return Err(Error::outside(format!("{} did not connect in time", missing.join(", "))));
-            }
+            let left = deadline.after(now);
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// The same without waiting. `None`: not all are there yet.
+    pub(super) fn poll(&self, deadline: Nanos) -> Option<Result<()>> {
+        self.lock().outcome(self.clock.now(), deadline)
     }
 
     /// The sending end of a channel to a worker.
@@ -205,5 +207,22 @@ impl Links {
         self.changed.notify_all();
         // Nothing comes from these any more.
         awaited.values().for_each(|expected| expected.deliver.ended(&|| Err(Error::cancelled())));
+    }
+}
+
+impl State {
+    /// Whether all workers have connected, or why they do not. `None`: that is not known yet.
+    fn outcome(&mut self, now: Nanos, deadline: Nanos) -> Option<Result<()>> {
+        if self.closed {
+            return Some(Err(Error::cancelled()));
+        }
+        if let Some(error) = self.failure.take() {
+            return Some(Err(error));
+        }
+        if self.awaited.is_empty() && self.opening == 0 {
+            return Some(Ok(()));
+        }
+        let missing = || self.awaited.keys().map(WorkerId::to_string).collect::<Vec<_>>().join(", ");
+        (now >= deadline).then(|| Err(Error::outside(format!("{} did not connect in time", missing()))))
     }
 }

@@ -201,15 +201,8 @@ impl<T> Outbox<T> {
     pub(crate) fn take(&self, frames: &mut VecDeque<T>, beat: Duration) -> Next {
         let mut state = self.lock();
         loop {
-            if state.phase == Phase::Closed {
-                return Next::End;
-            }
-            if !state.queue.is_empty() {
-                std::mem::swap(&mut state.queue, frames);
-                return Next::Write;
-            }
-            if state.phase == Phase::Finished && state.waiting == 0 {
-                return Next::End;
+            if let Some(next) = state.next(frames) {
+                return next;
             }
             state.writer_waits = true;
             let waited = self.readable.wait_timeout(state, beat).unwrap_or_else(PoisonError::into_inner);
@@ -218,6 +211,11 @@ impl<T> Outbox<T> {
                 return Next::Beat;
             }
         }
+    }
+
+    /// The same without waiting. `None`: nothing is there.
+    pub(crate) fn poll(&self, frames: &mut VecDeque<T>) -> Option<Next> {
+        self.lock().next(frames)
     }
 
     /// Bytes of a channel that are queued, on their way, or not yet taken by the receiving task.
@@ -251,6 +249,17 @@ impl<T> Outbox<T> {
 }
 
 impl<T> State<T> {
+    fn next(&mut self, frames: &mut VecDeque<T>) -> Option<Next> {
+        if self.phase == Phase::Closed {
+            return Some(Next::End);
+        }
+        if !self.queue.is_empty() {
+            std::mem::swap(&mut self.queue, frames);
+            return Some(Next::Write);
+        }
+        (self.phase == Phase::Finished && self.waiting == 0).then_some(Next::End)
+    }
+
     /// Moves what has credit to the writer.
     fn charge(&mut self, channel: usize) {
         let Channel { credit, waiting, .. } = &mut self.channels[channel];

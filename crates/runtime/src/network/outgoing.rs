@@ -1,4 +1,5 @@
-//! The sending end of a connection: tasks offer envelopes, a thread writes them, another one reads credits and answers.
+//! The sending end of a connection: tasks offer envelopes, a thread writes them, another one reads credits and answers. [`Sending`]
+//! decides what they do.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, IoSlice};
@@ -28,14 +29,15 @@ const CREDITS_READ: usize = 4 << 10;
 
 /// The channels to the tasks of another worker.
 pub struct Outgoing {
-    shared: Arc<Shared>,
+    sending: Arc<Sending>,
+    /// None if a simulator carries the bytes.
     threads: Threads,
 }
 
-/// What tasks and threads share.
+/// The sending end without its socket: what tasks and threads share.
 #[derive(Debug)]
-struct Shared {
-    link: Arc<Link>,
+pub(super) struct Sending {
+    pub(super) link: Arc<Link>,
     outbox: Outbox<Encoded>,
     incarnation: Incarnation,
 }
@@ -43,7 +45,7 @@ struct Shared {
 /// The sending end of one channel.
 #[derive(Debug)]
 pub struct OutgoingChannel {
-    connection: Arc<Shared>,
+    connection: Arc<Sending>,
     channel: u32,
     /// The limit that the receiver sets.
     capacity: usize,
@@ -64,49 +66,54 @@ impl Outgoing {
         let wire = wire.into();
         let place = format!("{} at {}", hello.to, place_of(&wire.stream));
         hello.introduce(&wire, token, wait).map_err(|error| error.at(place))?;
-        let link = Link::new(wire, hello.to, patience)?;
-        let outbox = Outbox::new(hello.channels as usize);
-        let shared = Arc::new(Shared { link, outbox, incarnation: hello.incarnation });
-        let outgoing = Outgoing { shared, threads: Threads::default() };
-        outgoing.start("rows to", move |shared| shared.write(clock.as_ref(), patience.beat))?;
-        outgoing.start("credit from", Shared::read)?;
+        let wire = Arc::new(wire);
+        let outgoing = Outgoing::over(Link::new(&wire, hello.to, patience)?, hello);
+        let rows = Arc::clone(&wire);
+        outgoing.start("rows to", move |sending| write(sending, &rows, clock.as_ref(), patience.beat))?;
+        outgoing.start("credit from", move |sending| read(sending, &wire))?;
         Ok(outgoing)
     }
 
-    fn start(&self, name: &str, body: impl FnOnce(&Shared) -> Result<()> + Send + 'static) -> Result<()> {
-        let (shared, ended) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
-        let end = move || {
-            if ended.link.outcome().is_err() {
-                ended.outbox.close();
-            }
-        };
-        self.threads.add(self.shared.link.spawn(name, move |_| body(&shared), end)?);
+    /// A connection that the peer has accepted, and whose bytes the caller carries.
+    pub(super) fn over(link: Arc<Link>, hello: &Hello) -> Outgoing {
+        let outbox = Outbox::new(hello.channels as usize);
+        let sending = Arc::new(Sending { link, outbox, incarnation: hello.incarnation });
+        Outgoing { sending, threads: Threads::default() }
+    }
+
+    pub(super) fn sending(&self) -> Arc<Sending> {
+        Arc::clone(&self.sending)
+    }
+
+    fn start(&self, name: &str, body: impl FnOnce(&Sending) -> Result<()> + Send + 'static) -> Result<()> {
+        let (sending, ended) = (Arc::clone(&self.sending), Arc::clone(&self.sending));
+        self.threads.add(self.sending.link.spawn(name, move |_| body(&sending), move || ended.ended())?);
         Ok(())
     }
 
     /// The sending end of a channel. It has one owner. The receiver sets the limit `capacity`.
     #[must_use]
     pub fn channel(&self, channel: u32, capacity: usize) -> OutgoingChannel {
-        OutgoingChannel { connection: Arc::clone(&self.shared), channel, capacity, sent: 0 }
+        OutgoingChannel { connection: Arc::clone(&self.sending), channel, capacity, sent: 0 }
     }
 
     /// Bytes of a channel that are queued here, on their way, or not yet taken by the receiving task.
     #[must_use]
     pub fn outstanding(&self, channel: u32) -> u64 {
-        self.shared.outbox.outstanding(channel as usize)
+        self.sending.outbox.outstanding(channel as usize)
     }
 
     /// Writes what was added, and waits until the peer has received everything. Tasks that still send get an error.
     pub fn finish(&self) -> Result<()> {
-        self.shared.outbox.finish();
+        self.sending.outbox.finish();
         self.threads.join();
-        self.shared.link.outcome()
+        self.sending.link.outcome()
     }
 
     /// Ends the connection now. Threads that wait in other methods get an error.
     pub fn close(&self) {
-        self.shared.link.close();
-        self.shared.outbox.close();
+        self.sending.link.close();
+        self.sending.outbox.close();
     }
 }
 
@@ -121,9 +128,9 @@ impl OutgoingChannel {
     /// Adds an envelope to the end of the channel, or returns it if there is no room. The connection ends in order when the
     /// streams of all its channels have.
     pub fn offer(&mut self, envelope: Envelope) -> Result<Option<Envelope>> {
-        let Shared { outbox, incarnation, .. } = &*self.connection;
+        let Sending { outbox, incarnation, .. } = &*self.connection;
         let index = self.channel as usize;
-        let Some(limit) = outbox.room(index).map_err(|Closed| self.connection.ended())? else {
+        let Some(limit) = outbox.room(index).map_err(|Closed| self.connection.refusal())? else {
             return Ok(Some(envelope));
         };
         // With its header, a frame takes at most half of the limit: with what is on its way before it, at most the limit.
@@ -131,7 +138,7 @@ impl OutgoingChannel {
         let frames = encode(&envelope, self.channel, *incarnation, bytes_wanted as usize)?;
         let frames = frames.into_iter().map(|encoded| (encoded.frame().bytes(), encoded));
         let last = matches!(&envelope, Envelope::Marker(marker) if marker.kind.closes());
-        outbox.push(index, frames, last).map_err(|Closed| self.connection.ended())?;
+        outbox.push(index, frames, last).map_err(|Closed| self.connection.refusal())?;
         self.sent += 1;
         Ok(None)
     }
@@ -158,7 +165,7 @@ impl ChannelSender for OutgoingChannel {
     /// The receiver is asked, and answers once. That is enough: from then on the sender's own watermark holds event time back
     /// at the receiver.
     fn reached(&mut self, sent: u64) -> Option<EventTime> {
-        let Shared { outbox, incarnation, .. } = &*self.connection;
+        let Sending { outbox, incarnation, .. } = &*self.connection;
         let reached = outbox.reached(self.channel as usize, sent);
         if reached.is_none() && self.sent >= sent {
             let content = Content::Question { sent: self.sent };
@@ -173,9 +180,9 @@ impl ChannelSender for OutgoingChannel {
     }
 }
 
-impl Shared {
+impl Sending {
     /// What a task gets that sends when the connection has ended.
-    fn ended(&self) -> Error {
+    fn refusal(&self) -> Error {
         self.link.outcome().err().unwrap_or_else(Error::cancelled)
     }
 
@@ -183,44 +190,72 @@ impl Shared {
         Frame { channel: 0, incarnation: self.incarnation, content }.header()
     }
 
-    fn write(&self, clock: &dyn Clock, beat: Duration) -> Result<()> {
-        let wire = &self.link.wire;
-        let mut frames = VecDeque::new();
-        loop {
-            match self.outbox.take(&mut frames, beat) {
-                Next::Write => write_frames(wire, &mut frames, clock)?,
-                Next::Beat => wire.write_all(&mut [IoSlice::new(&self.header(Content::Beat))])?,
-                Next::End => break,
-            }
-        }
-        if self.link.outcome().is_ok() {
-            self.link.has_finished.store(true, SeqCst);
-            wire.write_all(&mut [IoSlice::new(&self.header(Content::End))])?;
-            wire.stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
-        }
-        Ok(())
+    /// What is written next, at once. `None`: nothing is there.
+    pub(super) fn poll(&self, frames: &mut VecDeque<Encoded>) -> Option<Next> {
+        self.outbox.poll(frames)
     }
 
-    fn read(&self) -> Result<()> {
-        let mut input = BufReader::with_capacity(CREDITS_READ, &self.link.wire);
-        let outbox = &self.outbox;
-        loop {
-            let frame = Frame::read(&read_header(&mut input)?)?;
-            if frame.incarnation != self.incarnation {
-                return Err(malformed("it belongs to another incarnation of the job"));
-            }
-            let channel = frame.channel as usize;
-            match frame.content {
-                Content::Limit { bytes } => outbox.open(channel, bytes).map_err(malformed)?,
-                Content::Credit { bytes } => outbox.returned(channel, bytes).map_err(malformed)?,
-                Content::Answer { sent, reached } => outbox.answered(channel, sent, reached).map_err(malformed)?,
-                Content::Beat => {}
-                Content::End if self.link.has_finished.load(SeqCst) => return Ok(()),
-                Content::End => return Err(Error::outside("the peer has ended the connection too early")),
-                _ => return Err(malformed("the receiver of rows sends what only their sender does")),
-            }
+    /// Says that this process lives.
+    pub(super) fn beat(&self) -> [u8; HEADER_BYTES] {
+        self.header(Content::Beat)
+    }
+
+    /// Everything was written: the last thing to write, unless the connection has failed.
+    pub(super) fn finish(&self) -> Option<[u8; HEADER_BYTES]> {
+        self.link.outcome().ok()?;
+        self.link.has_finished.store(true, SeqCst);
+        Some(self.header(Content::End))
+    }
+
+    /// A frame of the peer has come. Returns whether it was the last one.
+    pub(super) fn received(&self, header: &[u8; HEADER_BYTES]) -> Result<bool> {
+        let (frame, outbox) = (Frame::read(header)?, &self.outbox);
+        if frame.incarnation != self.incarnation {
+            return Err(malformed("it belongs to another incarnation of the job"));
+        }
+        let channel = frame.channel as usize;
+        match frame.content {
+            Content::Limit { bytes } => outbox.open(channel, bytes).map_err(malformed)?,
+            Content::Credit { bytes } => outbox.returned(channel, bytes).map_err(malformed)?,
+            Content::Answer { sent, reached } => outbox.answered(channel, sent, reached).map_err(malformed)?,
+            Content::Beat => {}
+            Content::End if self.link.has_finished.load(SeqCst) => return Ok(true),
+            Content::End => return Err(Error::outside("the peer has ended the connection too early")),
+            _ => return Err(malformed("the receiver of rows sends what only their sender does")),
+        }
+        Ok(false)
+    }
+
+    /// Nothing is read or nothing is written any more: tasks learn of a failure.
+    pub(super) fn ended(&self) {
+        if self.link.outcome().is_err() {
+            self.outbox.close();
         }
     }
+}
+
+/// The writing thread.
+fn write(sending: &Sending, wire: &Wire, clock: &dyn Clock, beat: Duration) -> Result<()> {
+    let mut frames = VecDeque::new();
+    loop {
+        match sending.outbox.take(&mut frames, beat) {
+            Next::Write => write_frames(wire, &mut frames, clock)?,
+            Next::Beat => wire.write_all(&mut [IoSlice::new(&sending.beat())])?,
+            Next::End => break,
+        }
+    }
+    if let Some(end) = sending.finish() {
+        wire.write_all(&mut [IoSlice::new(&end)])?;
+        wire.stream.shutdown(Shutdown::Write).map_err(|error| broken(&error))?;
+    }
+    Ok(())
+}
+
+/// The reading thread.
+fn read(sending: &Sending, wire: &Wire) -> Result<()> {
+    let mut input = BufReader::with_capacity(CREDITS_READ, wire);
+    while !sending.received(&read_header(&mut input)?)? {}
+    Ok(())
 }
 
 fn write_frames(wire: &Wire, frames: &mut VecDeque<Encoded>, clock: &dyn Clock) -> Result<()> {

@@ -138,11 +138,9 @@ impl Returns {
     /// Waits for something to send, at most for `beat`, and adds it with its channel.
     pub(crate) fn take(&self, returns: &mut Vec<(usize, Return)>, beat: Duration) -> Next {
         let mut state = self.lock();
-        while !state.ended {
-            let due = std::mem::take(&mut state.due);
-            if !due.is_empty() {
-                due.into_iter().for_each(|channel| state.channels[channel].take(channel, returns));
-                return Next::Send;
+        loop {
+            if let Some(next) = state.next(returns) {
+                return next;
             }
             state.writer_waits = true;
             let waited = self.due.wait_timeout(state, beat).unwrap_or_else(PoisonError::into_inner);
@@ -151,13 +149,28 @@ impl Returns {
                 return Next::Beat;
             }
         }
-        Next::End
+    }
+
+    /// The same without waiting. `None`: nothing is there.
+    pub(crate) fn poll(&self, returns: &mut Vec<(usize, Return)>) -> Option<Next> {
+        self.lock().next(returns)
     }
 
     /// The sender needs nothing any more.
     pub(crate) fn end(&self) {
         self.lock().ended = true;
         self.due.notify_all();
+    }
+}
+
+impl State {
+    fn next(&mut self, returns: &mut Vec<(usize, Return)>) -> Option<Next> {
+        if self.ended {
+            return Some(Next::End);
+        }
+        let due = std::mem::take(&mut self.due);
+        due.iter().for_each(|channel| self.channels[*channel].take(*channel, returns));
+        (!due.is_empty()).then_some(Next::Send)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
 use anabranch_model::{Error, ErrorKind, KeyGroups, PlanVersion, Result};
-use anabranch_runtime::{Check, JobHandle, Summary, Workers};
+use anabranch_runtime::{Check, JobHandle, Summary, Workers, is_fenced};
 use anabranch_state::Store;
 
 use super::members::Cluster;
@@ -26,7 +26,7 @@ const CHECKPOINT_INTERVAL: &str = "10 s";
 /// How long a coordinator that leads from now on waits for workers that have tasks of its jobs. Those run on for longer.
 const ADOPTION: Duration = Duration::from_secs(1);
 /// Pause before another attempt to resume a job.
-const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN: Duration = Duration::from_millis(200);
 /// Longest name of a job: it is part of the names of files.
 const NAME_CHARS_MAX: usize = 100;
 
@@ -117,7 +117,11 @@ impl Coordinator {
         let jobs: Vec<_> = self.shared.jobs().values().cloned().collect();
         let running = jobs.iter().filter(|job| job.state() == State::Running);
         match self.has_standby() {
-            true => running.for_each(|job| job.leave()),
+            true => {
+                running.for_each(|job| job.leave());
+                // The other one need not find out.
+                self.shared.cluster.lead(None);
+            }
             false => running.for_each(|job| job.close()),
         }
         let clock = self.shared.engine.clock();
@@ -130,6 +134,10 @@ impl Coordinator {
 }
 
 impl Shared {
+    pub(super) fn taking(&self) -> MutexGuard<'_, ()> {
+        self.taking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Submitted>>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -194,7 +202,10 @@ impl Shared {
     }
 
     fn take(self: &Arc<Self>, order: JobOrder) -> Result<(), Refusal> {
-        let _taking = self.taking.lock().unwrap_or_else(PoisonError::into_inner);
+        let _taking = self.taking();
+        if self.role.leader().is_none() {
+            return Err(Refusal::Conflict(Error::outside("this coordinator does not lead any more")));
+        }
         check_name(&order.name).map_err(Refusal::Wrong)?;
         let known = self.jobs().get(&order.name).map(|job| job.state());
         let taken = |what: &str, remedy: &str| {
@@ -224,7 +235,7 @@ impl Shared {
 
     /// Writes a job's record, as long as this coordinator leads.
     fn write(&self, record: &Record) -> Result<()> {
-        match self.role.is_last() {
+        match self.role.may_write()? {
             true => self.records.write(record),
             false => Err(Error::outside("another coordinator leads now").remedy("send the request to that one")),
         }
@@ -248,32 +259,28 @@ impl Shared {
     /// Runs a job to its end.
     fn run(&self, job: &Arc<Submitted>) {
         let leader = self.role.leader();
-        let mut outcome = self.run_once(job, Check::Sizes);
-        // It ran before this coordinator led: what is away for a moment does not end it.
-        while let Err(error) = &outcome
-            && error.kind() == ErrorKind::Outside
-            && job.resumes
-            && !job.has_begun()
-            && self.role.leader() == leader
-            && !self.closing.load(SeqCst)
-            && !job.end_was_requested()
-        {
-            (self.log)(&format!("job {} cannot resume yet, and tries again: {error}", job.name()));
+        let goes_on = || {
+            let leads = leader.is_some() && self.role.leader() == leader && !self.closing.load(SeqCst);
+            leads && !job.end_was_requested() && !job.was_left() && self.role.is_last()
+        };
+        let (mut check, mut patience) = (Check::Sizes, if job.resumes { ADOPTION } else { Duration::ZERO });
+        let outcome = loop {
+            let outcome = self.run_once(job, check, patience);
+            let Err(error) = &outcome else { break outcome };
+            match error.kind() {
+                ErrorKind::Damaged if matches!(check, Check::Sizes) && goes_on() => check = Check::Content,
+                // A coordinator that led before has written to the job's log late: that is over now.
+                _ if is_fenced(error) && goes_on() => patience = ADOPTION,
+                // It ran before this coordinator led: what is away for a moment does not end it.
+                ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
+                _ => break outcome,
+            }
+            (self.log)(&format!("job {} starts again: {error}", job.name()));
             std::thread::park_timeout(AGAIN);
-            outcome = self.run_once(job, Check::Sizes);
-        }
-        if let Err(error) = &outcome
-            && error.kind() == ErrorKind::Damaged
-            && self.role.leader() == leader
-            && !self.closing.load(SeqCst)
-            && !job.end_was_requested()
-        {
-            (self.log)(&format!("job {} starts again, from a checkpoint that is read before: {error}", job.name()));
-            outcome = self.run_once(job, Check::Content);
-        }
+        };
         match outcome {
             // Another coordinator has it, or will.
-            _ if leader.is_none() || self.role.leader() != leader || !self.role.is_last() => {}
+            _ if leader.is_none() || self.role.leader() != leader || job.was_left() || !self.role.is_last() => {}
             // The next start resumes it.
             _ if self.closing.load(SeqCst) && !job.end_was_requested() => {}
             Ok(summary) if job.stops() && !summary.had_ended => self.ended(job, State::Stopped, None),
@@ -285,16 +292,16 @@ impl Shared {
     }
 
     /// Runs a job until it ends or fails. Workers read the state: the coordinator reads it only if it was found damaged.
-    fn run_once(&self, job: &Arc<Submitted>, check: Check) -> Result<Summary> {
-        let patience = if job.resumes { ADOPTION } else { Duration::ZERO };
-        let Workers { job: number, endpoint, awaited, hosted, patience, register, .. } =
-            self.cluster.workers_of(job.number(), 0, patience);
-        let seen = Arc::clone(job);
+    fn run_once(&self, job: &Arc<Submitted>, check: Check, patience: Duration) -> Result<Summary> {
+        let workers = self.cluster.workers_of(job.number(), 0, patience);
+        let (number, seen, left) = (workers.job, Arc::clone(job), Arc::clone(job));
+        let register = workers.register;
         let register = Box::new(move |handle: JobHandle| {
             register(handle.clone());
             seen.began(handle);
         });
-        let workers = Workers { job: number, endpoint, awaited, hosted, patience, check, register };
+        let is_wanted = Box::new(move || !left.was_left());
+        let workers = Workers { check, is_wanted, register, ..workers };
         let started = self.engine.start_at(&job.running, None, Some(workers));
         let outcome = started.and_then(anabranch_runtime::Job::wait);
         self.cluster.forget(number);

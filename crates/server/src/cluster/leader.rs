@@ -26,7 +26,9 @@ const FOLDER: &str = "coordinators";
 /// Version of the entries.
 const FORMAT: u32 = 1;
 /// A leader that is silent for so long is taken for dead. Its workers' tasks run on for longer.
-const PATIENCE: Duration = Duration::from_millis(SILENCE.as_millis() as u64 * 3 / 8);
+pub(super) const PATIENCE: Duration = Duration::from_millis(SILENCE.as_millis() as u64 * 3 / 8);
+/// How often workers are asked before the leader is.
+const LOOKS: u32 = 12;
 /// Time to connect to the leader.
 const CONNECT: Duration = Duration::from_millis(500);
 
@@ -62,9 +64,14 @@ impl Leaders {
 
     /// The last entry, if any coordinator ever led.
     pub(super) fn last(&self) -> Result<Option<(Leader, Entry)>> {
-        let Some(number) = self.numbers()?.into_iter().max() else { return Ok(None) };
-        let name = name(number);
-        let Some(text) = self.store.get(&name)? else { return Ok(None) };
+        let (number, name, text) = loop {
+            let Some(number) = self.numbers()?.into_iter().max() else { return Ok(None) };
+            let name = name(number);
+            // Whoever leads later may have removed the entry since it was listed.
+            if let Some(text) = self.store.get(&name)? {
+                break (number, name, text);
+            }
+        };
         let damaged = |why: String| {
             let error = Error::damaged(format!("the entry of a coordinator cannot be read: {why}"));
             error.at(format!("{}/{name}", self.store.place())).remedy("remove the file, if no coordinator runs")
@@ -90,8 +97,15 @@ impl Leaders {
         if !self.store.put_new(&name(number), text.into())? {
             return Ok(None);
         }
-        for old in self.numbers()?.into_iter().filter(|old| *old < number) {
-            self.store.delete(&name(old))?;
+        let all = self.numbers()?;
+        if all.iter().any(|other| *other > number) {
+            // The number was free because its entry had been removed.
+            self.store.delete(&name(number))?;
+            return Ok(None);
+        }
+        for old in all.into_iter().filter(|old| *old < number) {
+            // An entry that cannot be removed now is removed by the next one.
+            let _ = self.store.delete(&name(old));
         }
         Ok(Some(Leader(number)))
     }
@@ -136,8 +150,11 @@ pub(super) fn watch(
             return Ok(Seen::Alive);
         }
         // The link to the leader may be cut, while its workers hear it. Their heartbeats say so a moment later.
-        for _ in 0..4 {
+        for _ in 0..LOOKS {
             std::thread::park_timeout(PATIENCE / 8);
+            if !go_on() {
+                return Ok(Seen::Alive);
+            }
             if members.leader() != Some(leader) {
                 return Ok(Seen::Gone);
             }
@@ -154,14 +171,20 @@ fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn
     };
     let connection = match connect(entry.address, security, CONNECT, on_event) {
         Ok(connection) => connection,
-        Err(error) if error.kind() == ErrorKind::Outside => return Ok(Seen::Gone),
-        Err(error) => return Err(error),
+        // One whose certificate cannot be checked may well be alive.
+        Err(error) if error.kind() != ErrorKind::Outside || error.message().contains("certificate") => {
+            return Err(error);
+        }
+        Err(_) => return Ok(Seen::Gone),
     };
-    connection
-        .send(&FromProcess::StandsBy { version: MESSAGES_VERSION, release: env!("CARGO_PKG_VERSION").to_owned() });
+    let hello = || FromProcess::StandsBy { version: MESSAGES_VERSION, release: env!("CARGO_PKG_VERSION").to_owned() };
+    connection.send(&hello());
     while go_on() {
         match events.recv_timeout(PATIENCE) {
-            Ok(Event::Message(FromCluster::Leads { leader: Some(other) })) if other >= leader => {}
+            // A standby that says nothing does not count as one.
+            Ok(Event::Message(FromCluster::Leads { leader: Some(other) })) if other >= leader => {
+                connection.send(&hello())
+            }
             Ok(Event::Message(FromCluster::Refused { why })) => {
                 return Err(Error::outside(why).at(format!("the coordinator at {}", entry.address)));
             }

@@ -17,6 +17,7 @@ use anabranch_runtime::{Check, Hosted, JobHandle, Link, RemoteWorker, Workers, r
 
 use anabranch_state::LocalCopies;
 
+use super::leader::PATIENCE;
 use super::messages::{FromCluster, FromProcess, Leader};
 use crate::control::{Connection, Event, Incoming, Listener, Security};
 use crate::http;
@@ -51,8 +52,8 @@ struct State {
     workers: BTreeMap<Process, Known>,
     /// This coordinator, if it leads.
     leader: Option<Leader>,
-    /// Coordinators that stand by, by the numbers of their connections.
-    standbys: BTreeMap<u64, Connection<FromCluster>>,
+    /// Coordinators that stand by, by the numbers of their connections, and when each was heard last.
+    standbys: BTreeMap<u64, (Connection<FromCluster>, Nanos)>,
     jobs: BTreeMap<u64, JobHandle>,
 }
 
@@ -71,8 +72,8 @@ struct Known {
     heard: Nanos,
     /// Its tasks that run, by the numbers of their jobs.
     hosted: BTreeMap<u64, Hosted>,
-    /// The coordinator that leads, as far as it knew with its last heartbeat.
-    leader: Option<Leader>,
+    /// The coordinator that leads, as far as it knew with its last heartbeat, and when that arrived.
+    leader: Option<(Leader, Nanos)>,
 }
 
 struct JobLink {
@@ -150,8 +151,9 @@ impl Cluster {
             state.workers.values().filter_map(|known| known.remote(job)).for_each(|worker| handle.joined(worker));
             state.jobs.insert(job, handle);
         });
-        let check = Check::Content;
-        Workers { job, endpoint: Arc::clone(&self.endpoint), awaited, hosted, patience, check, register }
+        let (endpoint, check) = (Arc::<Endpoint>::clone(&self.endpoint), Check::Content);
+        let is_wanted = Box::new(|| true);
+        Workers { job, endpoint, awaited, hosted, patience, check, is_wanted, register }
     }
 
     /// A job is over in this process.
@@ -185,7 +187,10 @@ impl Members {
 
     /// The newest coordinator that leads, as far as workers know.
     pub(super) fn leader(&self) -> Option<Leader> {
-        self.0.lock().workers.values().filter_map(|known| known.leader).max()
+        let since = |at: Nanos| self.0.clock.now().after(at);
+        // What a worker has said that is gone since keeps nobody from leading.
+        let said = |known: &Known| known.leader.filter(|(_, at)| since(*at) <= PATIENCE).map(|(leader, _)| leader);
+        self.0.lock().workers.values().filter_map(said).max()
     }
 
     /// Whether another coordinator stands by.
@@ -244,7 +249,9 @@ impl Shared {
             let mut state = self.lock();
             state.member(self.clock.now(), Input::Tick, "");
             let leads = FromCluster::Leads { leader: state.leader };
-            state.standbys.values().for_each(|standby| standby.send(&leads));
+            let silent = |(_, heard): &(Connection<FromCluster>, Nanos)| self.clock.now().after(*heard) > SILENCE;
+            state.standbys.extract_if(.., |_, standby| silent(standby)).for_each(|(_, (standby, _))| standby.close());
+            state.standbys.values().for_each(|(standby, _)| standby.send(&leads));
         }
     }
 
@@ -272,8 +279,14 @@ impl Shared {
                 let mut state = shared.lock();
                 connection.send(&FromCluster::Leads { leader: state.leader });
                 let number = random_seed();
-                state.standbys.insert(number, connection);
+                state.standbys.insert(number, (connection, shared.clock.now()));
                 standby = Some(number);
+            }
+            (Event::Message(FromProcess::StandsBy { .. }), None) => {
+                let now = shared.clock.now();
+                let mut state = shared.lock();
+                let of = standby.and_then(|number| state.standbys.get_mut(&number));
+                of.into_iter().for_each(|(_, heard)| *heard = now);
             }
             (Event::Closed(_), None) => {
                 standby.take().into_iter().for_each(|number| drop(shared.lock().standbys.remove(&number)));
@@ -376,7 +389,7 @@ impl State {
             }
             FromProcess::Beat { sent, leader } => {
                 if let Some(known) = self.workers.get_mut(&process) {
-                    known.leader = leader;
+                    known.leader = leader.map(|leader| (leader, now.0));
                 }
                 self.beat(now, process, sent);
             }
@@ -405,7 +418,7 @@ impl State {
     fn tell_leader(&self) {
         let leads = FromCluster::Leads { leader: self.leader };
         self.workers.values().for_each(|known| known.connection.send(&leads));
-        self.standbys.values().for_each(|standby| standby.send(&leads));
+        self.standbys.values().for_each(|(standby, _)| standby.send(&leads));
     }
 
     fn beat(&mut self, (now, wall_ms): (Nanos, i64), process: Process, sent: Nanos) {

@@ -33,6 +33,8 @@ pub(super) struct Role {
 #[derive(Clone)]
 enum Present {
     Undecided,
+    /// It leads, and reads the list of jobs.
+    Begins(Leader),
     Leads(Leader),
     StandsBy(Leader, Entry),
 }
@@ -59,7 +61,7 @@ impl Role {
     /// This coordinator, if it leads as far as it knows.
     pub(super) fn leader(&self) -> Option<Leader> {
         match *self.lock() {
-            Present::Leads(leader) => Some(leader),
+            Present::Begins(leader) | Present::Leads(leader) => Some(leader),
             _ => None,
         }
     }
@@ -69,13 +71,18 @@ impl Role {
         match &*self.lock() {
             Present::Leads(_) => None,
             Present::StandsBy(_, entry) => Some(entry.url.clone()),
-            Present::Undecided => Some("another address, which is not known yet".to_owned()),
+            Present::Begins(_) | Present::Undecided => Some("it again in a moment".to_owned()),
         }
     }
 
     /// Whether it leads, and no other does. A list that cannot be read says nothing else.
     pub(super) fn is_last(&self) -> bool {
-        self.leader().is_some_and(|leader| self.leaders.is_last(leader).unwrap_or(true))
+        self.may_write().unwrap_or_else(|_| self.leader().is_some())
+    }
+
+    /// Whether it certainly leads, and no other does.
+    pub(super) fn may_write(&self) -> Result<bool> {
+        self.leader().map_or(Ok(false), |leader| self.leaders.is_last(leader))
     }
 }
 
@@ -93,19 +100,22 @@ impl Shared {
                 return Ok(());
             }
         }
-        self.lead()
+        let after = self.role.leaders.last()?.map(|(leader, _)| leader);
+        self.lead(after)
     }
 
-    /// Leads, unless another coordinator is faster.
-    fn lead(self: &Arc<Self>) -> Result<()> {
+    /// Leads after this one, unless another coordinator is faster.
+    fn lead(self: &Arc<Self>, after: Option<Leader>) -> Result<()> {
         let (address, url) = &self.role.place;
-        let after = self.role.leaders.last()?.map(|(leader, _)| leader);
         let Some(own) = self.role.leaders.take(after, *address, url)? else { return Ok(()) };
-        *self.role.lock() = Present::Leads(own);
+        *self.role.lock() = Present::Begins(own);
         self.cluster.lead(Some(own));
         match self.records.read() {
-            Ok(records) => {
+            Ok(mut records) => {
+                // Their tasks do not run on for long.
+                records.sort_by_key(|record| record.state != State::Running);
                 records.into_iter().for_each(|record| self.resume(record));
+                *self.role.lock() = Present::Leads(own);
                 Ok(())
             }
             Err(error) => {
@@ -121,7 +131,7 @@ impl Shared {
         while !closing() {
             let present = self.role.lock().clone();
             let changed = match present {
-                Present::Leads(own) => {
+                Present::Begins(own) | Present::Leads(own) => {
                     self.keep_leading(own);
                     Ok(())
                 }
@@ -148,7 +158,7 @@ impl Shared {
         *self.role.lock() = Present::Undecided;
         if self.role.leaders.is_last(former)? {
             (self.log)("the coordinator that led does not answer: this one leads");
-            self.lead()?;
+            self.lead(Some(former))?;
         }
         Ok(())
     }
@@ -167,9 +177,13 @@ impl Shared {
 
     /// Another coordinator has the jobs.
     fn step_down(&self) {
-        *self.role.lock() = Present::Undecided;
-        self.cluster.lead(None);
-        let jobs = std::mem::take(&mut *self.jobs());
+        let jobs = {
+            // No job is taken meanwhile, and none afterwards.
+            let _taking = self.taking();
+            *self.role.lock() = Present::Undecided;
+            self.cluster.lead(None);
+            std::mem::take(&mut *self.jobs())
+        };
         jobs.values().filter(|job| job.state() == State::Running).for_each(|job| job.leave());
         let clock = self.engine.clock();
         let end = clock.now().plus(STEP_DOWN);

@@ -34,6 +34,8 @@ pub(super) struct Submitted {
 struct Requested {
     stop: AtomicBool,
     cancel: AtomicBool,
+    /// Another coordinator has it.
+    leave: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -77,7 +79,9 @@ impl Submitted {
         let (running, members) = (Arc::clone(&self.running), Some(self.members.clone()));
         let job = EmbeddedJob { running, handle, members };
         *lock(&self.live) = Some(job.clone());
-        if self.requested.cancel.load(SeqCst) {
+        if self.was_left() {
+            job.handle.leave();
+        } else if self.requested.cancel.load(SeqCst) {
             job.cancel();
         } else if self.requested.stop.load(SeqCst) {
             job.stop();
@@ -98,6 +102,11 @@ impl Submitted {
         self.live().is_some()
     }
 
+    /// Whether another coordinator has it.
+    pub(super) fn was_left(&self) -> bool {
+        self.requested.leave.load(SeqCst)
+    }
+
     /// Whether a user has asked for its end.
     pub(super) fn end_was_requested(&self) -> bool {
         self.stop_was_requested() || self.requested.cancel.load(SeqCst)
@@ -109,6 +118,7 @@ impl Submitted {
 
     /// Leaves it to another coordinator: its tasks go on.
     pub(super) fn leave(&self) {
+        self.requested.leave.store(true, SeqCst);
         self.live().into_iter().for_each(|live| live.handle.leave());
     }
 

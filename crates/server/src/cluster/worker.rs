@@ -361,11 +361,9 @@ impl<'a> Process<'a> {
             if ended {
                 hosted.is_over();
             }
-            let here = Arc::clone(&self.here);
-            let ended = std::thread::Builder::new().name("end".into()).spawn(move || {
-                drop(hosted);
-                here.hosts(job, None);
-            });
+            // Before its tasks have ended: a later incarnation may run by then.
+            self.here.hosts(job, None);
+            let ended = std::thread::Builder::new().name("end".into()).spawn(move || drop(hosted));
             // Without a thread it was dropped here.
             drop(ended);
         }

@@ -30,6 +30,9 @@ pub(crate) struct Rates {
     pub(crate) crashes: u64,
 }
 
+/// Failures of a sick process per 1000 calls, in addition.
+const SICK: u64 = 60;
+
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -105,6 +108,8 @@ pub(crate) struct Outside {
     pub(crate) objects: Arc<InMemory>,
     pub(crate) late: Vec<Write>,
     dead: BTreeSet<ProcessId>,
+    /// Processes that reach little: their calls fail often.
+    pub(crate) sick: BTreeSet<ProcessId>,
     pub(crate) rates: Rates,
     pub(crate) happened: Vec<Happened>,
     /// What readers of the written tables see.
@@ -139,6 +144,7 @@ impl Shared {
             objects: Arc::new(InMemory::new()),
             late: Vec::new(),
             dead: BTreeSet::new(),
+            sick: BTreeSet::new(),
             rates: Rates::default(),
             happened: Vec::new(),
             visible: BTreeMap::new(),
@@ -186,7 +192,8 @@ impl Outside {
             return Fate::Fails;
         }
         let crashes = self.rng.below(1000) < self.rates.crashes * often;
-        let fails = self.rng.below(1000) < self.rates.fails * often;
+        let sick = if self.sick.contains(&process) { SICK } else { 0 };
+        let fails = self.rng.below(1000) < (self.rates.fails + sick) * often;
         if !crashes && !fails {
             return Fate::Good;
         }
@@ -198,6 +205,12 @@ impl Outside {
         let fate = wrong[self.rng.below(wrong.len() as u64) as usize];
         self.torn += u64::from(fate == Fate::Torn);
         fate
+    }
+
+    /// Nothing goes wrong any more.
+    pub(crate) fn calm(&mut self) {
+        self.rates = Rates::default();
+        self.sick.clear();
     }
 
     /// Whether the store refuses an object because it is full.

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_model::{Envelope, TaskId};
+use anabranch_model::Envelope;
 use anabranch_operators::StateChange;
-use anabranch_runtime::stepped::Tap;
+use anabranch_runtime::stepped::Tasks;
 
 /// A bug that is planted on purpose, to verify that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,25 +30,25 @@ pub enum Mutation {
     HandedOverTooSoon,
     /// A source skips rows that are older, by the wall clock, than those that it has read.
     NewerByWallClock,
+    /// A receiver returns credit twice.
+    CreditTwice,
+    /// A frame with rows arrives twice.
+    FrameTwice,
+    /// On a connection between workers, a marker passes the rows before it.
+    FrameOvertaken,
+    /// A worker takes what an older incarnation was told for its own.
+    OlderOrderTaken,
+    /// The coordinator takes what a worker has reported of an older incarnation for its own.
+    OlderReportTaken,
+    /// The last snapshots of a worker's tasks are lost, and their receipt is acknowledged.
+    SummaryLost,
+    /// Two workers start the same task.
+    ClaimedTwice,
 }
 
-impl Mutation {
-    /// The tap that plants the bug between the parts of a stepped job, if it belongs there.
-    pub(super) fn tap(self) -> Option<Box<dyn Tap>> {
-        match self {
-            Mutation::CommitBeforeAllAcknowledged
-            | Mutation::MarkerOvertakes
-            | Mutation::DeltaLost
-            | Mutation::DeltaTwice
-            | Mutation::RunLost => Some(Box::new(Planted { mutation: self, held: BTreeMap::new() })),
-            _ => None,
-        }
-    }
-}
-
-/// Plants one bug.
-struct Planted {
-    mutation: Mutation,
+/// Steps the tasks of a worker, and plants a bug between them if there is one.
+pub(super) struct Hand {
+    mutation: Option<Mutation>,
     /// By task and channel, the rows that the next marker may pass, or has passed.
     held: BTreeMap<(usize, usize), Held>,
 }
@@ -58,11 +58,22 @@ struct Held {
     overtaken: bool,
 }
 
-impl Tap for Planted {
-    fn envelope(&mut self, task: usize, channel: usize, envelope: Envelope) -> Vec<Envelope> {
-        if self.mutation != Mutation::MarkerOvertakes {
-            return vec![envelope];
+impl Hand {
+    pub(super) fn new(mutation: Option<Mutation>) -> Hand {
+        Hand { mutation, held: BTreeMap::new() }
+    }
+
+    /// One step of a task. False if it did nothing.
+    pub(super) fn step(&mut self, tasks: &mut Tasks<'_>, task: usize, channel: usize) -> bool {
+        if self.mutation == Some(Mutation::MarkerOvertakes)
+            && let Some(envelope) = tasks.take(task, channel)
+        {
+            tasks.give(task, channel, self.overtake(task, channel, envelope));
         }
+        tasks.step(task, channel)
+    }
+
+    fn overtake(&mut self, task: usize, channel: usize, envelope: Envelope) -> Vec<Envelope> {
         let held = self.held.remove(&(task, channel));
         match (held, envelope) {
             (Some(Held { rows, overtaken: false }), Envelope::Marker(marker)) if !marker.kind.closes() => {
@@ -77,20 +88,32 @@ impl Tap for Planted {
         }
     }
 
-    fn state_change(&mut self, change: &mut StateChange) {
-        match self.mutation {
+    /// The recorder writes the next snapshot. False if there is none.
+    pub(super) fn record(&self, tasks: &mut Tasks<'_>) -> bool {
+        let Some(mut snapshot) = tasks.snapshot() else { return false };
+        if let Some(mutation) = self.mutation {
+            snapshot.changes().for_each(|change| mutation.change(change));
+        }
+        let all = tasks.ids();
+        for report in tasks.write(snapshot) {
+            if self.mutation == Some(Mutation::CommitBeforeAllAcknowledged) {
+                let others: Vec<_> = all.iter().filter_map(|other| report.of_other(*other)).collect();
+                others.into_iter().for_each(|other| tasks.deliver(other));
+            }
+            tasks.deliver(report);
+        }
+        true
+    }
+}
+
+impl Mutation {
+    fn change(self, change: &mut StateChange) {
+        match self {
             // A complete state is not a change.
             Mutation::DeltaLost if !change.complete => change.rows.clear(),
             Mutation::DeltaTwice => change.rows.extend(change.rows.clone()),
             Mutation::RunLost => change.runs.truncate(change.runs.len().saturating_sub(1)),
             _ => {}
-        }
-    }
-
-    fn acknowledged(&mut self, task: TaskId, all: &[TaskId]) -> Vec<TaskId> {
-        match self.mutation {
-            Mutation::CommitBeforeAllAcknowledged => all.to_vec(),
-            _ => vec![task],
         }
     }
 }

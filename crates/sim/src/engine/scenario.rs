@@ -8,8 +8,8 @@ use anabranch_dataflow::{Lateness, Plan, StateBackendKind, Thresholds, Watermark
 use anabranch_model::{Result, Rng};
 
 use super::outside::Rates;
-use super::query::{Contents, Planned, Queries, contents};
-use super::tables::{Quiet, partition_name};
+use super::query::{Contents, PARALLELISM_MAX, Planned, Queries, contents};
+use super::tables::{HERE, Quiet, partition_name};
 
 /// Number of turns with faults.
 pub(super) const FAULT_TURNS: u64 = 2_500;
@@ -51,8 +51,55 @@ pub(super) struct Scenario<'a> {
     /// Some rows are later than their watermark allows. Then their own partition decides whether they are late.
     pub(super) late_rows: bool,
     thresholds: Thresholds,
+    /// Workers in other processes, if there are any.
+    pub(super) several: Option<Several>,
     /// Bytes of state that an operator may hold in memory if the rest is flushed to disk.
     state_bytes: usize,
+}
+
+/// Workers in other processes, and what goes wrong between them: so many times in 10,000 turns.
+#[derive(Clone, Debug)]
+pub(super) struct Several {
+    pub(super) machines: usize,
+    /// How many tasks of one stage each has.
+    pub(super) slots: u32,
+    /// How many the job waits for.
+    pub(super) awaited: usize,
+    /// The tables that are written exist only in the coordinator's process.
+    sinks_here: bool,
+    /// How long something is under way, at most.
+    pub(super) delay_us: u64,
+    /// Bytes that are written at once, at most, and those that may be under way.
+    pub(super) chunk: usize,
+    pub(super) window: usize,
+    pub(super) kills: u64,
+    pub(super) stops: u64,
+    pub(super) cuts: u64,
+    pub(super) resets: u64,
+    /// A machine whose calls fail often.
+    pub(super) sick: Option<usize>,
+}
+
+impl Several {
+    fn draw(rng: &mut Rng, faulty: bool) -> Several {
+        let upto = |rng: &mut Rng, most: u64| if faulty { rng.below(most + 1) } else { 0 };
+        let machines = 1 + rng.below(4) as usize;
+        let slots = PARALLELISM_MAX.div_ceil(machines as u32);
+        Several {
+            machines,
+            slots: slots + rng.below(u64::from(PARALLELISM_MAX - slots + 1)) as u32,
+            awaited: 1 + rng.below(machines as u64) as usize,
+            sinks_here: rng.below(4) == 0,
+            delay_us: 1 << rng.below(13),
+            chunk: 1 << (3 + rng.below(12)),
+            window: 1 << (8 + rng.below(10)),
+            kills: upto(rng, 15),
+            stops: upto(rng, 15),
+            cuts: upto(rng, 30),
+            resets: upto(rng, 15),
+            sick: (faulty && rng.below(4) == 0).then(|| 1 + rng.below(machines as u64) as usize),
+        }
+    }
 }
 
 impl<'a> Scenario<'a> {
@@ -94,6 +141,7 @@ impl<'a> Scenario<'a> {
             state_bytes: 1 << (12 + rng.below(8)),
             full: 0..0,
             hung: None,
+            several: None,
         };
         if faulty && rng.below(5) == 0 {
             scenario.full = stretch(rng);
@@ -101,6 +149,11 @@ impl<'a> Scenario<'a> {
         // A source that hangs while it has rows may become idle. Then positions do not determine event time.
         if faulty && scenario.quiet.is_none() && rng.below(5) == 0 {
             scenario.hung = Some((stretch(rng), rng.below(16) as usize));
+        }
+        if rng.below(2) == 0 {
+            scenario.several = Some(Several::draw(rng, faulty));
+            // What is under way between workers takes time.
+            scenario.timeout += Duration::from_millis(1_000);
         }
         Ok(scenario)
     }
@@ -118,6 +171,7 @@ impl<'a> Scenario<'a> {
             damage_at: None,
             full: 0..0,
             hung: None,
+            several: None,
             ..self.clone()
         }
     }
@@ -133,6 +187,11 @@ impl<'a> Scenario<'a> {
         if state_backend == StateBackendKind::Disk {
             plan.options.state_backend = state_backend;
             plan.options.state_bytes = self.state_bytes;
+        }
+        if self.several.as_ref().is_some_and(|several| several.sinks_here) {
+            for sink in plan.stages.iter_mut().filter_map(|stage| stage.sink.as_mut()) {
+                HERE.clone_into(&mut sink.connector.connector);
+            }
         }
         for watermark in watermarks(&mut plan) {
             watermark.idle_timeout_ms = self.quiet.as_ref().map(|(_, timeout_ms)| *timeout_ms);
@@ -152,6 +211,7 @@ impl<'a> Scenario<'a> {
     /// For messages.
     pub(super) fn describe(&self) -> String {
         let Scenario { query, interval, epoch_interval, batch_rows, .. } = self;
+        let workers = self.several.as_ref().map_or_else(String::new, |several| format!(", {several:?}"));
         let checkpoints = match self.durable {
             true => format!("checkpoints every {interval:?}"),
             false => "no checkpoints".to_owned(),
@@ -159,7 +219,7 @@ impl<'a> Scenario<'a> {
         let quiet = self.quiet.as_ref().map_or_else(String::new, |(quiet, timeout_ms)| {
             format!(", idle after {timeout_ms} ms, {} is quiet until turn {}", quiet.name, quiet.until_turn)
         });
-        format!("{}, epochs of {epoch_interval:?}, {checkpoints}, {batch_rows} rows{quiet}", query.name)
+        format!("{}, epochs of {epoch_interval:?}, {checkpoints}, {batch_rows} rows{quiet}{workers}", query.name)
     }
 }
 

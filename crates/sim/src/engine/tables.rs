@@ -59,8 +59,33 @@ pub(crate) struct Tables {
 impl Tables {
     pub(crate) fn connectors(self) -> Connectors {
         let mut connectors = Connectors::default();
+        connectors.register(HERE, Arc::new(Here(self.clone())));
         connectors.register("log", Arc::new(self));
         connectors
+    }
+}
+
+/// The kind of tables that exist only in the coordinator's process.
+pub(crate) const HERE: &str = "here";
+
+/// The same tables, which only the coordinator's process can write.
+struct Here(Tables);
+
+impl Connector for Here {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        self.0.describe(spec, columns)
+    }
+
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
+        self.0.source(spec, context, from)
+    }
+
+    fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
+        self.0.sink(spec, context)
+    }
+
+    fn is_of_process(&self) -> bool {
+        true
     }
 }
 

@@ -418,15 +418,17 @@ fn straight(plan: &Plan, contents: &Arc<Contents>, upto: &Positions) -> Result<C
     let tables = Tables { shared: shared.clone(), process: 0, contents: Arc::clone(contents), readers };
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
     let connectors = tables.connectors();
-    let parts = Parts { plan, connectors: &connectors, clock: &clock, checkpointing: None, origin: None, tap: None };
+    let parts =
+        Parts { plan, connectors: &connectors, clock: &clock, checkpointing: None, origin: None, workers: None };
     let job = SteppedJob::start(parts)?;
     let mut job = job.ok_or_else(|| Error::internal("a job without checkpoints has not ended before"))?;
     let sources = plan.stages.iter().filter(|stage| stage.source.is_some()).count();
     let mut stopped = false;
     for _ in 0..ROUNDS {
-        for task in 0..job.tasks() {
-            for channel in 0..job.channels(task).max(1) {
-                job.step(task, channel);
+        let mut tasks = job.tasks();
+        for task in 0..tasks.count() {
+            for channel in 0..tasks.channels(task).max(1) {
+                tasks.step(task, channel);
             }
         }
         while job.coordinate() {}

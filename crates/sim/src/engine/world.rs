@@ -1,6 +1,7 @@
 //! One run: processes that take the job over from each other, and a scheduler that draws what happens next.
 
-use std::ops::Range;
+mod step;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,14 @@ use anabranch_runtime::stepped::{Parts, SteppedJob};
 use anabranch_runtime::{Checkpointing, Origin};
 use anabranch_state::Store;
 
+use super::cluster::Cluster;
 use super::damage::damage;
-use super::outside::{ProcessId, Rates, Shared};
+use super::outside::{ProcessId, Shared};
+use super::planted::Hand;
 use super::query::{PARALLELISM_MAX, Queries};
 use super::savepoint::{Asker, Copied};
 use super::scenario::{FAULT_TURNS, Scenario};
 use super::store::{FaultyStore, arrive};
-use super::tables::{Readers, Tables};
 use super::truth::{Checked, Counts, Truth};
 use super::{Mutation, Options, Run, Seen, Violation};
 
@@ -30,10 +32,11 @@ const BEFORE_TURNS: u64 = 1_000;
 const PROCESSES: usize = 3;
 
 /// A process that runs the job, or believes so.
-struct Process {
-    id: ProcessId,
-    job: SteppedJob,
-    stopping: bool,
+pub(super) struct Process {
+    pub(super) id: ProcessId,
+    pub(super) job: SteppedJob,
+    pub(super) hand: Hand,
+    pub(super) stopping: bool,
 }
 
 /// The whole state of a run.
@@ -47,6 +50,8 @@ pub(crate) struct World<'a> {
     /// Draws steps of the wall clock.
     wall: Rng,
     processes: Vec<Process>,
+    /// Workers in other processes.
+    cluster: Option<Cluster>,
     started: ProcessId,
     parallelism: u32,
     truth: Truth,
@@ -86,10 +91,12 @@ impl<'a> World<'a> {
         shared.lock().rates = scenario.rates;
         let quiet = scenario.quiet.as_ref().map(|(quiet, _)| quiet.name.clone());
         let truth = Truth::new(Arc::clone(&scenario.contents), scenario.straight_plan(1), base, quiet);
+        let cluster = scenario.several.as_ref().map(|several| Cluster::new(several, seed, options.mutation));
         World {
             seed,
             options,
             scenario,
+            cluster,
             rng: Rng::new(seed ^ 0x5eed),
             shared,
             clock: Arc::default(),
@@ -157,6 +164,7 @@ impl<'a> World<'a> {
         self.seen.runs = outside.runs;
         self.seen.past_idle = self.truth.past_idle;
         self.seen.without_checkpoints = u64::from(!self.scenario.durable);
+        self.seen.with_workers = u64::from(self.cluster.is_some());
         drop(outside);
         Run { seed: self.seed, seen: self.seen, violation: self.violation, trace: self.trace }
     }
@@ -173,7 +181,7 @@ impl<'a> World<'a> {
             self.step_wall();
         }
         if !self.faulty() {
-            self.shared.lock().rates = Rates::default();
+            self.shared.lock().calm();
         }
         let is_full = self.faulty() && self.scenario.full.contains(&self.turn);
         self.shared.lock().is_full = is_full;
@@ -196,6 +204,11 @@ impl<'a> World<'a> {
         }
         if self.is_due_to_start() {
             return self.start();
+        }
+        let machines = self.cluster.as_ref().map_or(0, Cluster::machines);
+        let which = self.rng.below(machines + 1 + u64::from(machines > 0));
+        if which < machines {
+            return self.step_machine(which as usize);
         }
         if self.processes.is_empty() {
             return;
@@ -246,9 +259,11 @@ impl<'a> World<'a> {
         }
         self.damaged = true;
         self.seen.damaged += 1;
-        for process in self.processes.drain(..) {
+        for process in std::mem::take(&mut self.processes) {
             self.shared.lock().kill(process.id);
+            self.end_hub(process.id);
         }
+        self.cluster.iter_mut().for_each(|cluster| cluster.kill_all(&self.shared));
         let which = {
             let outside = &mut *self.shared.lock();
             outside.late.clear();
@@ -263,50 +278,6 @@ impl<'a> World<'a> {
         match damage(&self.shared, &objects[which]) {
             Ok(what) => self.note(|| format!("all processes stop; {what}")),
             Err(error) => self.violated("commit", format!("a damaged object: {error}")),
-        }
-    }
-
-    /// A process does a step.
-    fn step(&mut self, which: usize) {
-        let process = &mut self.processes[which];
-        if self.stop_asked && !process.stopping {
-            process.stopping = true;
-            process.job.handle().stop();
-        }
-        match self.rng.below(16) {
-            0..2 => {
-                let was_open = process.job.was_open();
-                for _ in 0..1 + self.rng.below(8) {
-                    process.job.coordinate();
-                }
-                if !was_open && process.job.was_open() {
-                    self.check(self.truth.restored(&self.shared));
-                }
-            }
-            2..5 => {
-                for _ in 0..1 + self.rng.below(4) {
-                    process.job.record();
-                }
-            }
-            _ => {
-                let tasks = process.job.tasks();
-                let task = self.rng.below(tasks as u64) as usize;
-                let hangs = |hung: &(Range<u64>, usize)| hung.0.contains(&self.turn) && hung.1 % tasks == task;
-                if self.finished_at.is_none() && self.scenario.hung.as_ref().is_some_and(hangs) {
-                    self.seen.hung += 1;
-                    return;
-                }
-                let channels = process.job.channels(task) as u64;
-                let channel = self.rng.below(channels.max(1)) as usize;
-                // Sources are slow, so that there is work in many epochs.
-                let steps = if channels == 0 { 1 } else { 1 + self.rng.below(8) };
-                for _ in 0..steps {
-                    self.shared.lock().poll_rows = 1 + self.rng.below(8) as usize;
-                    if !process.job.step(task, channel) {
-                        break;
-                    }
-                }
-            }
         }
     }
 
@@ -328,25 +299,31 @@ impl<'a> World<'a> {
                 if job.was_open() {
                     self.check(self.truth.restored(&self.shared));
                 }
-                self.processes.push(Process { id, job, stopping: false });
+                if let Some(cluster) = &mut self.cluster {
+                    cluster.begun(id, job.handle().clone());
+                }
+                self.processes.push(Process { id, job, hand: Hand::new(self.options.mutation), stopping: false });
                 if self.processes.len() > PROCESSES {
                     let oldest = self.processes[0].id;
                     self.shared.lock().kill(oldest);
                 }
             }
-            Ok(Some(_)) => {}
+            Ok(Some(_)) => self.end_hub(id),
             Ok(None) => {
+                self.end_hub(id);
                 self.note(|| format!("process {id} finds that the job has ended"));
                 self.seen.had_ended += 1;
                 self.finish();
             }
-            Err(error) => self.failed(id, &error),
+            Err(error) => {
+                self.end_hub(id);
+                self.failed(id, &error);
+            }
         }
     }
 
     fn take_over(&mut self, id: ProcessId, plan: &Plan) -> Result<Option<SteppedJob>> {
-        let mutation = self.options.mutation;
-        let overwrites = mutation == Some(Mutation::LateWriteAccepted);
+        let overwrites = self.options.mutation == Some(Mutation::LateWriteAccepted);
         let store = FaultyStore { shared: self.shared.clone(), process: id, overwrites };
         let checkpointing = Checkpointing {
             store: Store::new(Arc::new(store), "simulated"),
@@ -356,18 +333,15 @@ impl<'a> World<'a> {
             new_job: format!("job-{id}"),
             seed: self.rng.next_u64(),
         };
-        let quiet = self.scenario.quiet.as_ref().map(|(quiet, _)| quiet.name.clone());
-        let readers = Readers { upto: None, quiet, mutation };
-        let contents = Arc::clone(&self.scenario.contents);
-        let tables = Tables { shared: self.shared.clone(), process: id, contents, readers };
-        let (connectors, clock): (_, Arc<dyn Clock>) = (tables.connectors(), self.clock.clone());
+        let (connectors, clock): (_, Arc<dyn Clock>) = (self.tables(id).connectors(), self.clock.clone());
+        let workers = self.cluster.as_mut().map(|cluster| cluster.begin(id, &self.clock));
         SteppedJob::start(Parts {
             plan,
             connectors: &connectors,
             clock: &clock,
             checkpointing: self.scenario.durable.then_some(&checkpointing),
             origin: self.origin.as_ref(),
-            tap: mutation.and_then(Mutation::tap),
+            workers,
         })
     }
 
@@ -417,11 +391,18 @@ impl<'a> World<'a> {
                 Some(Ok(())) => self.ended(index),
                 Some(Err(error)) => {
                     self.observe();
+                    // Nothing ran that could stop at the end of an epoch.
+                    let Process { job, stopping, .. } = &self.processes[index];
+                    if *stopping && job.handle().status().waits_for.is_some() {
+                        self.stop_asked = false;
+                        self.seen.stops += 1;
+                    }
                     self.failed(id, &error);
                 }
             }
             self.seen.restarts += self.processes[index].job.handle().restarts().len() as u64;
             self.processes.remove(index);
+            self.end_hub(id);
         }
     }
 
@@ -480,9 +461,7 @@ impl<'a> World<'a> {
     }
 
     fn check(&mut self, checked: Checked) {
-        if let Err((invariant, message)) = checked {
-            self.violated(invariant, message);
-        }
+        checked.unwrap_or_else(|(invariant, message)| self.violated(invariant, message));
     }
 
     fn violated(&mut self, invariant: &'static str, message: String) {

@@ -1,0 +1,423 @@
+//! One end of a connection whose bytes a simulator carries.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anabranch_model::{Clock, Error, Nanos, Result};
+use arrow::buffer::{Buffer, MutableBuffer};
+
+use crate::network::connection::{Link, Patience, Socket};
+use crate::network::frame::{Encoded, HEADER_BYTES};
+use crate::network::hello::{Hello, answer_message, check, is_same, reason_bytes, refused};
+use crate::network::incoming::{Credits, Deliver, Incoming, IncomingChannel, Receiving, Wanted, check_channels};
+use crate::network::links::Links;
+use crate::network::outbox::Next as NextRows;
+use crate::network::outgoing::{Outgoing, Sending};
+use crate::network::registry::{Arrival, Registry};
+use crate::network::returns::Next as NextCredit;
+
+/// One end of a connection.
+#[derive(Clone)]
+pub struct SteppedWire {
+    state: Arc<Mutex<State>>,
+    shut: Arc<Shut>,
+}
+
+/// This end has closed the connection.
+#[derive(Debug, Default)]
+struct Shut(AtomicBool);
+
+impl Socket for Shut {
+    fn shutdown(&self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+struct State {
+    phase: Phase,
+    dialed: Dialed,
+    clock: Arc<dyn Clock>,
+    patience: Patience,
+    /// Bytes that have come and were not understood yet.
+    input: Vec<u8>,
+    /// Bytes that are to be written.
+    output: VecDeque<u8>,
+    /// When something came, and when something was written.
+    heard: Nanos,
+    wrote: Nanos,
+    /// Nothing more is written here.
+    finished: bool,
+    /// Everything that this end awaits has come.
+    complete: bool,
+    /// The tasks know that nothing follows.
+    has_ended: bool,
+}
+
+pub(super) enum Phase {
+    /// Waits for the answer to its hello.
+    Dialing(Hello, Arc<Links>, SocketAddr),
+    /// Waits for the hello.
+    Greeting(Arc<Registry>),
+    /// The peer waits for an answer.
+    Waiting,
+    Sending(Arc<Sending>),
+    Receiving(Box<(Arc<Link>, Receiving, Credits, Wanted)>),
+    Closed,
+}
+
+pub(super) enum Dialed {
+    Waits,
+    Accepted,
+    Unreachable,
+    Refused(Error),
+}
+
+impl SteppedWire {
+    pub(super) fn new(clock: Arc<dyn Clock>, patience: Patience, phase: Phase) -> SteppedWire {
+        let now = clock.now();
+        let state = State {
+            phase,
+            dialed: Dialed::Waits,
+            clock,
+            patience,
+            input: Vec::new(),
+            output: VecDeque::new(),
+            heard: now,
+            wrote: now,
+            finished: false,
+            complete: false,
+            has_ended: false,
+        };
+        SteppedWire { state: Arc::new(Mutex::new(state)), shut: Arc::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The outcome of a connection that this end has begun. It is there once.
+    pub(super) fn dialed(&self) -> Dialed {
+        std::mem::replace(&mut self.lock().dialed, Dialed::Waits)
+    }
+
+    /// This end closes the connection.
+    pub(super) fn close(&self) {
+        self.shut.shutdown();
+    }
+
+    /// Adds to what this end writes.
+    pub(super) fn write(&self, bytes: &[u8]) {
+        self.lock().output.extend(bytes);
+    }
+
+    /// No connection can be made to where it leads.
+    pub fn unreachable(&self) {
+        let mut state = self.lock();
+        state.dialed = Dialed::Unreachable;
+        state.phase = Phase::Closed;
+        self.shut.shutdown();
+    }
+
+    /// Takes bytes that this end writes, at most so many.
+    #[must_use]
+    pub fn take(&self, bytes_max: usize) -> Vec<u8> {
+        let mut state = self.lock();
+        if state.output.is_empty() {
+            state.fill();
+        }
+        let bytes = bytes_max.min(state.output.len());
+        if bytes > 0 {
+            state.wrote = state.clock.now();
+        }
+        state.output.drain(..bytes).collect()
+    }
+
+    /// Whether this end writes nothing more, and everything was taken.
+    #[must_use]
+    pub fn has_finished(&self) -> bool {
+        let state = self.lock();
+        state.finished && state.output.is_empty()
+    }
+
+    /// Whether this end has closed the connection, or needs it no more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.shut.0.load(SeqCst) || (self.has_finished() && self.lock().complete)
+    }
+
+    /// How the connection has failed, if it has.
+    #[must_use]
+    pub fn failure(&self) -> Option<Error> {
+        match &self.lock().phase {
+            Phase::Sending(sending) => sending.link.outcome().err(),
+            Phase::Receiving(of) => of.0.outcome().err(),
+            _ => None,
+        }
+    }
+
+    /// Bytes have come.
+    pub fn give(&self, bytes: &[u8]) {
+        let mut state = self.lock();
+        state.heard = state.clock.now();
+        state.input.extend_from_slice(bytes);
+        loop {
+            match state.understand(&self.shut) {
+                Ok(Understood::All) => return,
+                Ok(Understood::More) => {}
+                Ok(Understood::Hello(registry, hello, token)) => {
+                    state.phase = Phase::Waiting;
+                    drop(state);
+                    let arrival = Arrived { wire: self.clone(), hello, token, is_answered: false };
+                    registry.note(registry.greet(Box::new(arrival)));
+                    state = self.lock();
+                }
+                Err(error) => return self.failed(state, &error),
+            }
+        }
+    }
+
+    /// The peer sends nothing more, or the connection is broken.
+    pub fn end(&self, why: &str) {
+        let state = self.lock();
+        if !state.complete {
+            self.failed(state, &Error::outside(why.to_owned()));
+        }
+    }
+
+    /// Time has passed.
+    pub fn tick(&self) {
+        let mut state = self.lock();
+        let now = state.clock.now();
+        if self.shut.0.load(SeqCst) {
+            return self.failed(state, &Error::cancelled());
+        }
+        let is_open = !matches!(state.phase, Phase::Dialing(..) | Phase::Waiting | Phase::Closed) && !state.complete;
+        if is_open && state.heard.plus(state.patience.silence_max) <= now {
+            return self.failed(state, &Error::outside("the peer does not answer"));
+        }
+        if state.wrote.plus(state.patience.beat) <= now && state.output.is_empty() && !state.finished {
+            let beat = match &state.phase {
+                Phase::Sending(sending) => sending.beat(),
+                Phase::Receiving(of) => of.2.beat(),
+                _ => return,
+            };
+            state.output.extend(beat);
+        }
+    }
+
+    /// The end stays as it is for [`SteppedWire::failure`], and does nothing any more.
+    fn failed(&self, mut state: MutexGuard<'_, State>, error: &Error) {
+        if std::mem::replace(&mut state.has_ended, true) {
+            return;
+        }
+        state.output.clear();
+        (state.finished, state.complete) = (true, true);
+        let ended: Box<dyn FnOnce()> = match &state.phase {
+            Phase::Dialing(..) => {
+                state.dialed = Dialed::Refused(Error::outside(error.message().to_owned()));
+                Box::new(|| ())
+            }
+            Phase::Sending(sending) => {
+                sending.link.fail(error);
+                let sending = Arc::clone(sending);
+                Box::new(move || sending.ended())
+            }
+            Phase::Receiving(of) => {
+                of.0.fail(error);
+                Box::new(of.1.ending(&of.0))
+            }
+            Phase::Greeting(_) | Phase::Waiting | Phase::Closed => Box::new(|| ()),
+        };
+        drop(state);
+        self.shut.shutdown();
+        ended();
+    }
+}
+
+enum Understood {
+    /// More bytes are needed.
+    All,
+    More,
+    Hello(Arc<Registry>, Hello, Vec<u8>),
+}
+
+impl State {
+    /// Moves what is to be written next to the output.
+    fn fill(&mut self) {
+        let now = self.clock.now();
+        match &mut self.phase {
+            Phase::Sending(sending) if !self.finished => {
+                let mut frames: VecDeque<Encoded> = VecDeque::new();
+                match sending.poll(&mut frames) {
+                    Some(NextRows::End) => {
+                        self.finished = true;
+                        self.output.extend(sending.finish().into_iter().flatten());
+                    }
+                    Some(NextRows::Beat) | None => {}
+                    Some(NextRows::Write) => frames.iter_mut().for_each(|frame| {
+                        frame.seal(now);
+                        let mut slices: Vec<IoSlice<'_>> = Vec::new();
+                        frame.slices(&mut slices);
+                        slices.iter().for_each(|slice| self.output.extend(slice.iter()));
+                    }),
+                }
+            }
+            Phase::Receiving(of) if !self.finished => {
+                let (link, _, credits, _) = &mut **of;
+                match credits.poll() {
+                    Some(NextCredit::End) => {
+                        self.finished = true;
+                        self.output.extend(credits.finish(link).into_iter().flatten());
+                    }
+                    Some(NextCredit::Beat) | None => {}
+                    Some(NextCredit::Send) => self.output.extend(credits.due().as_flattened()),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The first bytes, if so many are there.
+    fn first(&mut self, bytes: usize) -> Option<Vec<u8>> {
+        (self.input.len() >= bytes).then(|| self.input.drain(..bytes).collect())
+    }
+
+    /// The first bytes without taking them.
+    fn header(&self) -> Option<[u8; HEADER_BYTES]> {
+        self.input.first_chunk().copied()
+    }
+
+    /// Handles the next frame that has come whole.
+    fn understand(&mut self, shut: &Arc<Shut>) -> Result<Understood> {
+        if self.complete {
+            return Ok(Understood::All);
+        }
+        let header = self.header();
+        match &mut self.phase {
+            Phase::Greeting(registry) => {
+                let Some(header) = header else { return Ok(Understood::All) };
+                let registry = Arc::clone(registry);
+                check(&header)?;
+                let (hello, token_bytes) = Hello::read(&header)?;
+                let Some(message) = self.first(HEADER_BYTES + token_bytes) else { return Ok(Understood::All) };
+                return Ok(Understood::Hello(registry, hello, message[HEADER_BYTES..].to_vec()));
+            }
+            Phase::Dialing(hello, links, address) => {
+                let Some(header) = header else { return Ok(Understood::All) };
+                check(&header)?;
+                let (hello, links, address) = (*hello, Arc::clone(links), *address);
+                let Some(answer) = self.first(HEADER_BYTES + reason_bytes(&header)) else {
+                    return Ok(Understood::All);
+                };
+                let place = format!("{} at {address}", hello.to);
+                if answer.len() > HEADER_BYTES {
+                    return Err(refused(&answer[HEADER_BYTES..]).at(place));
+                }
+                let outgoing = Outgoing::over(Link::over(Arc::<Shut>::clone(shut), place), &hello);
+                let sending = outgoing.sending();
+                links.connected(hello.to, Ok(outgoing))?;
+                (self.phase, self.dialed) = (Phase::Sending(sending), Dialed::Accepted);
+            }
+            Phase::Sending(sending) => {
+                let (Some(header), sending) = (header, Arc::clone(sending)) else { return Ok(Understood::All) };
+                self.input.drain(..HEADER_BYTES);
+                if sending.received(&header)? {
+                    self.complete = true;
+                    sending.ended();
+                }
+            }
+            Phase::Receiving(of) => {
+                let (link, receiving, _, wanted) = &mut **of;
+                match *wanted {
+                    Wanted::Header => {
+                        let Some(header) = header else { return Ok(Understood::All) };
+                        self.input.drain(..HEADER_BYTES);
+                        *wanted = receiving.header(&header)?;
+                        if *wanted == Wanted::Nothing {
+                            let ending = receiving.ending(link);
+                            self.complete = true;
+                            ending();
+                        }
+                    }
+                    Wanted::Body(bytes) if self.input.len() >= bytes => {
+                        let mut memory = MutableBuffer::with_capacity(bytes);
+                        memory.extend_from_slice(&self.input[..bytes]);
+                        self.input.drain(..bytes);
+                        *wanted = Wanted::Header;
+                        receiving.body(&Buffer::from(memory))?;
+                    }
+                    Wanted::Body(_) | Wanted::Nothing => return Ok(Understood::All),
+                }
+            }
+            Phase::Waiting | Phase::Closed => return Ok(Understood::All),
+        }
+        Ok(Understood::More)
+    }
+}
+
+/// A connection that has introduced itself.
+struct Arrived {
+    wire: SteppedWire,
+    hello: Hello,
+    token: Vec<u8>,
+    is_answered: bool,
+}
+
+impl Arrival for Arrived {
+    fn hello(&self) -> Hello {
+        self.hello
+    }
+
+    fn has_token(&self, token: &[u8]) -> bool {
+        is_same(&self.token, token)
+    }
+
+    fn place(&self) -> String {
+        self.hello.from.to_string()
+    }
+
+    fn refuse(mut self: Box<Self>, reason: &str) -> Result<()> {
+        self.is_answered = true;
+        let mut state = self.wire.lock();
+        state.output.extend(answer_message(reason));
+        (state.phase, state.finished, state.complete) = (Phase::Closed, true, true);
+        Ok(())
+    }
+
+    fn open(
+        mut self: Box<Self>,
+        channels: Vec<IncomingChannel>,
+        _: Patience,
+        clock: Arc<dyn Clock>,
+        deliver: Arc<dyn Deliver>,
+    ) -> Result<Incoming> {
+        let place = self.hello.from.to_string();
+        if let Err(error) = check_channels(&self.hello, &channels) {
+            self.refuse(error.message())?;
+            return Err(error.at(place));
+        }
+        self.is_answered = true;
+        let mut state = self.wire.lock();
+        if state.complete || self.wire.shut.0.load(SeqCst) {
+            return Err(Error::outside("the peer has closed the connection").at(place));
+        }
+        state.output.extend(answer_message(""));
+        let link = Link::over(Arc::<Shut>::clone(&self.wire.shut), place);
+        let (incoming, receiving, credits) = Incoming::over(Arc::clone(&link), &self.hello, channels, clock, deliver);
+        state.output.extend(credits.limits().as_flattened());
+        state.heard = state.clock.now();
+        state.phase = Phase::Receiving(Box::new((link, receiving, credits, Wanted::Header)));
+        Ok(incoming)
+    }
+}
+
+impl Drop for Arrived {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.wire.shut.shutdown();
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Workers in other processes: machines with worker processes, their connections to coordinators and to each other, and what
+//! goes wrong with all of them.
+//!
+//! * `machine`: a worker's process; `hub`: a coordinator's, with its members.
+//! * `control`: the connection between them; `wires`: those between workers, which carry the real bytes of the exchange.
+//! * `lane`: one direction of either; `frames`: the bound of what is under way.
+//! * `planted`: bugs in messages.
+
+mod control;
+mod frames;
+mod hub;
+mod lane;
+mod machine;
+mod planted;
+mod wires;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_model::{Clock, ManualClock, Nanos, Rng};
+use anabranch_operators::Connectors;
+use anabranch_protocol::membership::WorkerId;
+use anabranch_runtime::network::SteppedEndpoint;
+use anabranch_runtime::{Check, JobHandle, Origin, Workers};
+
+use self::control::Control;
+use self::hub::Hub;
+use self::machine::{Machine, address, patience};
+use self::planted::Carrier;
+use self::wires::{Air, Wires};
+use super::outside::{ProcessId, Shared};
+use super::scenario::Several;
+use super::store::FaultyStore;
+use super::tables::Tables;
+use super::truth::Checked;
+use super::{Mutation, Seen};
+
+/// A worker that is silent for so long is lost.
+const SILENCE: Duration = Duration::from_millis(300);
+/// The secret that all workers share.
+const TOKEN: &[u8] = b"secret";
+/// Processes of workers have numbers from here on.
+const FIRST_WORKER: ProcessId = 1_000;
+/// One turn of a machine without a process in which it gets one, in so many.
+const RETURNS: u64 = 20;
+
+/// What is outside of machines.
+pub(super) struct Env<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) clock: &'a Arc<ManualClock>,
+    pub(super) now: Nanos,
+    pub(super) faulty: bool,
+    pub(super) mutation: Option<Mutation>,
+    pub(super) origin: Option<&'a Origin>,
+    /// The tables; each process has its own access.
+    tables: &'a Tables,
+    /// A task that does nothing now.
+    hung: Option<usize>,
+    job: u64,
+    air: &'a mut Air,
+    controls: &'a mut BTreeMap<u64, Control>,
+}
+
+/// What the world says of a turn.
+pub(super) struct Turn<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) clock: &'a Arc<ManualClock>,
+    pub(super) number: u64,
+    pub(super) faulty: bool,
+    pub(super) origin: Option<&'a Origin>,
+    pub(super) tables: &'a Tables,
+    pub(super) hung: Option<usize>,
+}
+
+impl Env<'_> {
+    fn store(&self, process: ProcessId) -> Arc<FaultyStore> {
+        Arc::new(FaultyStore { shared: self.shared.clone(), process, overwrites: false })
+    }
+
+    fn connectors(&self, process: ProcessId) -> Connectors {
+        Tables { process, ..self.tables.clone() }.connectors()
+    }
+
+    fn job(&self) -> u64 {
+        self.job
+    }
+
+    fn hangs(&self, task: usize) -> bool {
+        self.hung == Some(task)
+    }
+
+    /// A process may die now, one in `often` times.
+    fn moment(&mut self, process: ProcessId, often: u64) {
+        if self.faulty && self.air.several.kills > 0 && self.air.rng.below(often) == 0 {
+            self.shared.lock().kill(process);
+        }
+    }
+}
+
+/// All machines with workers.
+pub(super) struct Cluster {
+    machines: Vec<Machine>,
+    hubs: Vec<Hub>,
+    controls: BTreeMap<u64, Control>,
+    wires: Wires,
+    air: Air,
+    carrier: Carrier,
+    started: u64,
+    mutation: Option<Mutation>,
+}
+
+impl Cluster {
+    pub(super) fn new(several: &Several, seed: u64, mutation: Option<Mutation>) -> Cluster {
+        let mut rng = Rng::new(seed ^ 0xc105);
+        let machine = |place| {
+            // Some workers join late.
+            let back_at = if rng.below(3) == 0 { rng.below(800) } else { 0 };
+            Machine::new(place, Duration::from_millis(rng.below(100_000)), back_at)
+        };
+        let machines = (1..=several.machines).map(machine).collect();
+        let air = Air { rng, several: several.clone(), cuts: BTreeMap::new(), slow: BTreeMap::new() };
+        let carrier = Carrier::new(mutation);
+        let (hubs, controls, wires) = (Vec::new(), BTreeMap::new(), Wires::default());
+        Cluster { machines, hubs, controls, wires, air, carrier, started: 0, mutation }
+    }
+
+    /// A coordinator's process begins: how its job uses workers.
+    pub(super) fn begin(&mut self, process: ProcessId, clock: &Arc<ManualClock>) -> Workers {
+        let clock: Arc<dyn Clock> = clock.clone();
+        let address = address(process);
+        let endpoint = SteppedEndpoint::new(WorkerId(0), address, TOKEN, patience(), clock);
+        self.wires.listen((process, 0), address, &endpoint);
+        self.hubs.push(Hub::new(process, Arc::clone(&endpoint), self.air.several.slots));
+        let (awaited, hosted, register) = (self.air.several.awaited, Box::new(Vec::new), Box::new(|_| ()));
+        let (patience, check, is_wanted) = (Duration::ZERO, Check::Content, Box::new(|| true));
+        Workers { job: process, endpoint, awaited, hosted, patience, check, is_wanted, register }
+    }
+
+    /// Its job has begun.
+    pub(super) fn begun(&mut self, process: ProcessId, job: JobHandle) {
+        let Cluster { hubs, controls, .. } = self;
+        hubs.iter_mut().filter(|hub| hub.process == process).for_each(|hub| hub.register(job.clone(), controls));
+    }
+
+    /// A coordinator's process has ended, in order or not.
+    pub(super) fn end(&mut self, process: ProcessId, now: Nanos, seen: &mut Seen) {
+        let Cluster { hubs, controls, wires, air, .. } = self;
+        for hub in hubs.iter_mut().filter(|hub| hub.process == process) {
+            seen.silent_workers += hub.silent;
+            hub.forget(controls, now, air);
+        }
+        hubs.retain(|hub| hub.process != process);
+        for control in controls.values_mut().filter(|control| control.coordinator == process) {
+            control.close(now, air);
+        }
+        wires.gone(process, now, air);
+    }
+
+    /// All processes of workers stop.
+    pub(super) fn kill_all(&mut self, shared: &Shared) {
+        for process in self.machines.iter().filter_map(|machine| machine.process.as_ref()) {
+            shared.lock().kill(process.id);
+        }
+    }
+
+    /// How many actors there are besides coordinators.
+    pub(super) fn machines(&self) -> u64 {
+        self.machines.len() as u64
+    }
+
+    /// A coordinator's process takes what has come, and sends what it has to.
+    pub(super) fn step_hub(&mut self, process: ProcessId, now: Nanos) -> Checked {
+        let Cluster { hubs, controls, wires, air, carrier, .. } = self;
+        for control in controls.values_mut().filter(|control| control.coordinator == process) {
+            control.pump(now, air);
+        }
+        let Some(hub) = hubs.iter_mut().find(|hub| hub.process == process) else { return Ok(()) };
+        hub.step(controls, now, air, carrier)?;
+        wires.carry((process, 0), &hub.endpoint, now, air, self.mutation)
+    }
+
+    /// A machine does something.
+    pub(super) fn step(&mut self, which: usize, turn: &Turn<'_>, seen: &mut Seen) -> Checked {
+        let now = turn.clock.now();
+        self.go_wrong(turn, now, seen);
+        let machine = &mut self.machines[which];
+        if machine.stopped_until > turn.number {
+            return Ok(());
+        }
+        let coordinator = machine.process.as_ref().and_then(|process| self.controls.get(&process.control));
+        let job = coordinator.map_or(0, |control| control.coordinator);
+        let Cluster { hubs, controls, wires, air, carrier, .. } = self;
+        let mut env = Env {
+            shared: turn.shared,
+            clock: turn.clock,
+            now,
+            faulty: turn.faulty,
+            mutation: self.mutation,
+            origin: turn.origin,
+            tables: turn.tables,
+            hung: turn.hung,
+            job,
+            air,
+            controls,
+        };
+        match machine.process.as_ref().map(|process| process.id) {
+            None => {
+                let newest = hubs.last().map(|hub| hub.process);
+                if let Some(newest) =
+                    newest.filter(|_| turn.number >= machine.back_at && env.air.rng.below(RETURNS) == 0)
+                {
+                    self.started += 1;
+                    machine.connect(FIRST_WORKER + self.started, self.started, newest, &mut env);
+                    let id = FIRST_WORKER + self.started;
+                    if env.air.several.sick == Some(machine.place) {
+                        turn.shared.lock().sick.insert(id);
+                    }
+                    seen.workers += 1;
+                }
+            }
+            Some(id) if turn.shared.lock().is_dead(id) => {
+                seen.worker_crashes += 1;
+                self.bury(which, turn, seen, true);
+            }
+            Some(_) => {
+                if machine.step(&mut env, wires, carrier)? {
+                    self.bury(which, turn, seen, false);
+                }
+            }
+        }
+        self.controls.retain(|number, control| {
+            let is_used = self
+                .machines
+                .iter()
+                .any(|machine| machine.process.as_ref().is_some_and(|process| process.control == *number));
+            is_used || (!control.is_over && self.hubs.iter().any(|hub| hub.process == control.coordinator))
+        });
+        seen.exchanged += std::mem::take(&mut self.wires.carried);
+        seen.connections += std::mem::take(&mut self.wires.made);
+        Ok(())
+    }
+
+    /// The process of a machine is gone. `crashed`: what it has sent may be lost.
+    fn bury(&mut self, which: usize, turn: &Turn<'_>, seen: &mut Seen, crashed: bool) {
+        let (now, machine) = (turn.clock.now(), &mut self.machines[which]);
+        seen.late_rows += machine.late_rows();
+        let Some(process) = machine.process.take() else { return };
+        // It reaches nothing any more.
+        turn.shared.lock().kill(process.id);
+        if let Some(control) = self.controls.get_mut(&process.control) {
+            if crashed && self.air.rng.below(2) == 0 {
+                control.up.lose();
+            }
+            control.close(now, &mut self.air);
+        }
+        self.wires.gone(process.id, now, &mut self.air);
+        machine.back_at = turn.number + self.air.rng.below(if turn.faulty { 300 } else { 30 });
+        machine.stopped_until = 0;
+    }
+
+    /// Faults of machines and of what is between them.
+    fn go_wrong(&mut self, turn: &Turn<'_>, now: Nanos, seen: &mut Seen) {
+        if !turn.faulty {
+            self.air.cuts.clear();
+            self.air.slow.clear();
+            self.machines.iter_mut().for_each(|machine| machine.stopped_until = 0);
+            return;
+        }
+        let several = self.air.several.clone();
+        let mut happens = |often: u64| self.air.rng.below(10_000) < often;
+        let (kills, stops, cuts, resets) =
+            (happens(several.kills), happens(several.stops), happens(several.cuts), happens(several.resets));
+        let (which, places) = (self.air.rng.below(self.machines()) as usize, self.machines() + 1);
+        if let Some(process) = self.machines[which].process.as_ref().filter(|_| kills) {
+            turn.shared.lock().kill(process.id);
+        }
+        if stops && self.machines[which].process.is_some() {
+            // For less or more time than after which it is lost.
+            self.machines[which].stopped_until = turn.number + self.air.rng.below(1_500);
+            seen.stopped_workers += 1;
+        }
+        if cuts {
+            let (from, to) = (self.air.rng.below(places) as usize, self.air.rng.below(places) as usize);
+            let until = now.plus(Duration::from_micros(self.air.rng.below(900_000)));
+            self.air.cuts.insert((from, to), until);
+            if self.air.rng.below(2) == 0 {
+                self.air.cuts.insert((to, from), until);
+            }
+            self.air.slow.insert((to, from), 1 + self.air.rng.below(50));
+            seen.cuts += 1;
+        }
+        if resets {
+            let control = self.air.rng.below(2) == 0;
+            let count = self.controls.len() as u64;
+            let chosen = if count == 0 { 0 } else { self.air.rng.below(count) as usize };
+            match self.controls.values_mut().nth(chosen).filter(|_| control) {
+                Some(control) => control.reset(now, &mut self.air),
+                None => drop(self.wires.reset(now, &mut self.air)),
+            }
+            seen.resets += 1;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Bugs that are planted in what coordinators and workers tell each other.
+
+use std::collections::BTreeMap;
+
+use anabranch_model::{Epoch, Incarnation, TaskId};
+use anabranch_protocol::membership::{Process, WorkerId};
+use anabranch_protocol::worker::{Fence, Order, Snapshots};
+use anabranch_runtime::messages::{FromWorker, ToWorker};
+use anabranch_state::TaskState;
+
+use crate::engine::Mutation;
+
+/// Reports of a worker that are remembered.
+const REPORTED: usize = 8;
+
+/// Carries messages, and plants a bug in them if there is one.
+#[derive(Default)]
+pub(super) struct Carrier {
+    mutation: Option<Mutation>,
+    /// The last group granted to each worker, and for which tasks.
+    granted: BTreeMap<WorkerId, (Fence, Epoch)>,
+    /// The last snapshots that a worker has reported, and in which incarnation.
+    reported: BTreeMap<Process, Vec<(Incarnation, Snapshots<TaskState>)>>,
+    /// A task that another worker claims too.
+    claimed: Option<(Incarnation, WorkerId, TaskId)>,
+}
+
+impl Carrier {
+    pub(super) fn new(mutation: Option<Mutation>) -> Carrier {
+        Carrier { mutation, ..Carrier::default() }
+    }
+
+    /// A message arrives at a worker. Returns what it gets.
+    pub(super) fn down(&mut self, worker: WorkerId, mut message: ToWorker) -> Vec<ToWorker> {
+        let mut more = Vec::new();
+        if let ToWorker::Protocol(protocol) = &mut message {
+            let fence = protocol.fence;
+            match (self.mutation, &mut protocol.order) {
+                (Some(Mutation::OlderOrderTaken), Some(Order::Grant { group, checkpoint: true, .. })) => {
+                    self.granted.insert(worker, (fence, group.last));
+                }
+                (Some(Mutation::OlderOrderTaken), Some(Order::Start { .. })) => {
+                    // The checkpoint of an older incarnation may be in the log by now, but not that of this one.
+                    let older = self.granted.get(&worker).filter(|(old, _)| old.incarnation < fence.incarnation);
+                    if let Some((_, epoch)) = older {
+                        let order = Some(Order::CheckpointDone(*epoch));
+                        more.push(ToWorker::Protocol(Box::new(clone_with(protocol, order))));
+                    }
+                }
+                (Some(Mutation::ClaimedTwice), Some(Order::Start { tasks, .. })) => {
+                    match self.claimed.filter(|(incarnation, ..)| *incarnation == fence.incarnation) {
+                        Some((_, other, task)) if other != worker => drop(tasks.all.insert(task)),
+                        Some(_) => {}
+                        None => {
+                            let first = tasks.sources.first().or(tasks.all.first());
+                            self.claimed = first.map(|task| (fence.incarnation, worker, *task));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        more.insert(0, message);
+        more
+    }
+
+    /// A message of a worker arrives at the coordinator. Returns what that gets.
+    pub(super) fn up(&mut self, process: Process, mut message: FromWorker) -> Vec<FromWorker> {
+        if let FromWorker::Summary(summary) = &mut message {
+            let incarnation = summary.message.fence.incarnation;
+            let summary = &mut summary.message.summary;
+            match self.mutation {
+                // It counts as received, and is not repeated.
+                Some(Mutation::SummaryLost) => summary.last.clear(),
+                Some(Mutation::OlderReportTaken) => {
+                    let reported = self.reported.entry(process).or_default();
+                    let own = summary.checkpoints.clone();
+                    let older = reported.iter().filter(|(of, _)| *of < incarnation).map(|(_, snapshots)| snapshots);
+                    summary.checkpoints.extend(older.cloned());
+                    reported.extend(own.into_iter().map(|snapshots| (incarnation, snapshots)));
+                    reported.drain(..reported.len().saturating_sub(REPORTED));
+                }
+                _ => {}
+            }
+        }
+        vec![message]
+    }
+}
+
+fn clone_with(
+    message: &anabranch_protocol::worker::FromCoordinator<TaskState>,
+    order: Option<Order<TaskState>>,
+) -> anabranch_protocol::worker::FromCoordinator<TaskState> {
+    anabranch_protocol::worker::FromCoordinator { order, ..message.clone() }
+}
