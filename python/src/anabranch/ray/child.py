@@ -39,6 +39,7 @@ class Child:
         Raises:
             OutsideError: The program is not there, or cannot be started.
         """
+        self._parent = os.getppid()
         program = anabranch.program()
         # Ray gives its processes a low priority (nice 15). The child takes that of this thread, so that its heartbeats come in time.
         with contextlib.suppress(OSError):
@@ -70,6 +71,12 @@ class Child:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Waits for the child's end. Returns whether it has ended within ``timeout_s`` seconds; ``None`` waits without limit."""
         try:
+            while timeout_s is None and self._process.poll() is None:
+                # Ray's process of the node is gone, and this one may not notice it while its methods run: the child ends with it.
+                if os.getppid() != self._parent:
+                    os._exit(1)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(1.0)
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             return False
