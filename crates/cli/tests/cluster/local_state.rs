@@ -249,19 +249,17 @@ fn damage_that_workers_find_is_avoided_by_an_older_checkpoint() {
     job.submit();
     job.cluster.kill_coordinator(0);
     job.cluster.kill_workers();
-    let epoch = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).expect("text");
-        name.split('-').nth(1).and_then(|epoch| epoch.parse::<u64>().ok()).expect("an epoch")
-    };
-    let mut state = files(&job.remote("state"));
-    state.sort_by_key(epoch);
-    let manifests = files(&job.remote("manifests"));
-    let manifests: Vec<_> = manifests.iter().map(|path| std::fs::read_to_string(path).expect("text")).collect();
+    let read = |path: &PathBuf| std::fs::read_to_string(path).expect("text");
     let name = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
-    // A file that only the newest checkpoint has.
-    let is_in = |path: &PathBuf| manifests.iter().filter(|text| text.contains(&name(path))).count();
-    let damaged = state.iter().rev().find(|path| is_in(path) == 1);
-    let damaged = damaged.expect("checkpoints differ");
+    let (manifests, mut log) = (files(&job.remote("manifests")), files(&job.remote("log")));
+    log.sort();
+    let manifest_of = |entry: &String| manifests.iter().find(|path| entry.contains(&name(path))).map(read);
+    let mut checkpoints = log.iter().rev().map(read).filter_map(|entry| manifest_of(&entry));
+    let newest = checkpoints.next().expect("a checkpoint");
+    let before = checkpoints.next().expect("two checkpoints");
+    let state = files(&job.remote("state"));
+    let is_only_in_newest = |path: &&PathBuf| newest.contains(&name(path)) && !before.contains(&name(path));
+    let damaged = state.iter().find(is_only_in_newest).expect("checkpoints differ");
     let mut content = std::fs::read(damaged).expect("state");
     let middle = content.len() / 2;
     content[middle] ^= 1;
