@@ -138,7 +138,7 @@ impl Cluster {
     }
 
     /// Its job has begun.
-    pub(super) fn begun(&mut self, process: ProcessId, job: JobHandle) {
+    pub(super) fn begun(&mut self, process: ProcessId, job: &JobHandle) {
         let Cluster { hubs, controls, .. } = self;
         hubs.iter_mut().filter(|hub| hub.process == process).for_each(|hub| hub.register(job.clone(), controls));
     }

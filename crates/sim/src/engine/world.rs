@@ -300,7 +300,7 @@ impl<'a> World<'a> {
                     self.check(self.truth.restored(&self.shared));
                 }
                 if let Some(cluster) = &mut self.cluster {
-                    cluster.begun(id, job.handle().clone());
+                    cluster.begun(id, job.handle());
                 }
                 self.processes.push(Process { id, job, hand: Hand::new(self.options.mutation), stopping: false });
                 if self.processes.len() > PROCESSES {

@@ -36,6 +36,9 @@ pub(super) struct Credit {
     bytes: u64,
 }
 
+/// Bytes that pass, and those that they return to channels.
+pub(super) type Passing = (Vec<u8>, Vec<Credit>);
+
 /// One direction. What is cut between two frames passes with the rest.
 pub(super) struct Frames {
     bytes: Vec<u8>,
@@ -56,7 +59,7 @@ impl Frames {
         bytes: &[u8],
         channels: &mut Channels,
         mutation: Option<Mutation>,
-    ) -> Result<(Vec<u8>, Vec<Credit>), (&'static str, String)> {
+    ) -> Result<Passing, (&'static str, String)> {
         self.bytes.extend_from_slice(bytes);
         let (mut passing, mut credits) = (Vec::new(), Vec::new());
         while let Some(frame) = self.next() {
