@@ -24,6 +24,8 @@ pub struct Peers<S> {
     groups: Vec<Granted>,
     done: Orders,
     cancelled: bool,
+    /// Some process may lack an order since that was looked at last.
+    may_have_news: bool,
     /// The tasks were there before this coordinator was.
     adoption: Option<Adoption<S>>,
     refused: u64,
@@ -73,6 +75,7 @@ impl<S: Clone> Default for Peers<S> {
             groups: Vec::new(),
             done: NONE,
             cancelled: false,
+            may_have_news: false,
             adoption: None,
             refused: 0,
         }
@@ -152,7 +155,7 @@ impl<S: Clone> Peers<S> {
             (process, Peer { tasks, heard, summary, finished, sent, told, once })
         };
         let peers = hosted.into_iter().map(peer).collect();
-        *self = Peers { fence, peers, done, refused: self.refused, ..Peers::default() };
+        *self = Peers { fence, peers, done, may_have_news: true, refused: self.refused, ..Peers::default() };
     }
 
     /// Takes a command of the coordinator. Returns whether workers must hear of it.
@@ -172,6 +175,7 @@ impl<S: Clone> Peers<S> {
             Command::Cancel(_) => self.cancelled = true,
             _ => return false,
         }
+        self.may_have_news = true;
         true
     }
 
@@ -204,9 +208,12 @@ impl<S: Clone> Peers<S> {
         }
     }
 
-    /// The processes that were not sent everything that the coordinator has commanded.
-    #[must_use]
-    pub fn with_news(&self) -> Vec<Process> {
+    /// The processes that were not sent everything that the coordinator has commanded. After an input without a command this costs
+    /// no look at them.
+    pub fn with_news(&mut self) -> Vec<Process> {
+        if !self.may_have_news {
+            return Vec::new();
+        }
         let has_news = |(_, peer): &(&Process, &Peer<S>)| {
             let is_gone = peer.summary.as_ref().is_some_and(|summary| summary.gone);
             let untold = match self.cancelled {
@@ -215,7 +222,9 @@ impl<S: Clone> Peers<S> {
             };
             !is_gone && untold
         };
-        self.peers.iter().filter(has_news).map(|(process, _)| *process).collect()
+        let found: Vec<Process> = self.peers.iter().filter(has_news).map(|(process, _)| *process).collect();
+        self.may_have_news = !found.is_empty();
+        found
     }
 
     fn orders(&self, process: Process, repeat: bool) -> Vec<Order<S>> {
@@ -269,6 +278,7 @@ impl<S: Clone> Peers<S> {
         let mut reports = reports(&peer.tasks, peer.summary.as_ref(), &summary);
         peer.finished |= !summary.last.is_empty();
         if self.adoption.is_some() {
+            self.may_have_news = true;
             if peer.summary.is_none() {
                 peer.told.orders = summary.taken;
             }

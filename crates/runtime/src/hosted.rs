@@ -12,13 +12,14 @@ use anabranch_protocol::worker::Config;
 use anabranch_state::Store;
 
 use crate::adoption::Hosted;
+use crate::deployment::{Checkpoints, Deployment};
 use crate::messages::{Deploy, DeployCheckpoints, FromWorker, ToWorker};
 use crate::network::Endpoint;
 use crate::origin::Origin;
 use crate::running::{Drive, no_thread};
 use crate::shared::Shared;
 use crate::wiring::Network;
-use crate::worker::{Checkpoints, Deployment, FromTask, Mail, WorkerShell};
+use crate::worker::{FromTask, Mail, WorkerShell};
 
 /// How often the coordinator gets a reading of the tasks.
 const METRICS: Duration = Duration::from_millis(500);

@@ -17,6 +17,7 @@ use anabranch_state::{Store, TaskState};
 
 use crate::adoption::{Hosted, running};
 use crate::coordinator::{Durable, Message, Shell};
+use crate::deployment::{Checkpoints, Deployment};
 use crate::durable::{Begun, Check, Checkpointing, Running, TakenOver, begin, begin_with};
 use crate::journal::in_memory;
 use crate::mailbox::Mailbox;
@@ -29,7 +30,7 @@ use crate::settings::{config, progress_interval, tasks};
 use crate::shared::Shared;
 use crate::status::Status;
 use crate::wiring::Network;
-use crate::worker::{Checkpoints, Deployment, Mail, WorkerShell};
+use crate::worker::{Mail, WorkerShell};
 
 /// A job whose tasks run on threads of this process. The value owns the threads.
 pub struct Job {

@@ -8,12 +8,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, TaskId};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Worker;
 use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks};
-use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase};
 use anabranch_state::{Log, Store, TaskState};
 
@@ -21,11 +19,9 @@ use crate::adoption::Hosted;
 use crate::assembly::{Assembly, DurableParts, Life};
 use crate::collector::Collector;
 use crate::coordinator::HERE;
-use crate::durable::FormerNames;
+use crate::deployment::Deployment;
 use crate::job_state::JobState;
 use crate::messages::{FromWorker, Summary, fingerprint};
-use crate::network::Peer;
-use crate::origin::Origin;
 use crate::recorder::Recorder;
 use crate::running::{Drive, Running};
 use crate::shared::{Shared, TaskView};
@@ -63,31 +59,6 @@ pub(crate) struct Unheard;
 #[cfg(test)]
 impl Mail for Unheard {
     fn send(&self, _message: FromTask) {}
-}
-
-/// What a worker must know of a job to start tasks of it.
-#[derive(Clone)]
-pub(crate) struct Deployment {
-    pub(crate) plan: Arc<Plan>,
-    /// What the job starts from while it has no checkpoint.
-    pub(crate) origin: Option<Origin>,
-    pub(crate) checkpoints: Option<Checkpoints>,
-    /// Whether a retry may help if a table cannot be opened.
-    pub(crate) retries_opening: bool,
-    /// Which worker has which task, and where the workers listen. Empty: all tasks are here.
-    pub(crate) placement: BTreeMap<TaskId, WorkerId>,
-    pub(crate) peers: BTreeMap<WorkerId, Peer>,
-}
-
-/// What a worker must know of a job that takes checkpoints.
-#[derive(Clone)]
-pub(crate) struct Checkpoints {
-    pub(crate) store: Store,
-    /// Name of the job.
-    pub(crate) job: String,
-    pub(crate) former: FormerNames,
-    /// How often a task reports that it gets further with restoring its state.
-    pub(crate) progress_interval: Duration,
 }
 
 /// The tasks of one job in this process.

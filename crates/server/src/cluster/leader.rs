@@ -67,7 +67,7 @@ impl Leaders {
         let (number, name, text) = loop {
             let Some(number) = self.numbers()?.into_iter().max() else { return Ok(None) };
             let name = name(number);
-            // Whoever leads later may have removed the entry since it was listed.
+            // A later leader may have removed the entry since it was listed.
             if let Some(text) = self.store.get(&name)? {
                 break (number, name, text);
             }
@@ -183,7 +183,7 @@ fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn
         match events.recv_timeout(PATIENCE) {
             // A standby that says nothing does not count as one.
             Ok(Event::Message(FromCluster::Leads { leader: Some(other) })) if other >= leader => {
-                connection.send(&hello())
+                connection.send(&hello());
             }
             Ok(Event::Message(FromCluster::Refused { why })) => {
                 return Err(Error::outside(why).at(format!("the coordinator at {}", entry.address)));
