@@ -275,7 +275,8 @@ impl Shared {
                 ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
                 _ => break outcome,
             }
-            (self.log)(&format!("job {} starts again: {error}", job.name()));
+            let how = if error.kind() == ErrorKind::Damaged { ", from a checkpoint that is read before" } else { "" };
+            (self.log)(&format!("job {} starts again{how}: {error}", job.name()));
             std::thread::park_timeout(AGAIN);
         };
         match outcome {

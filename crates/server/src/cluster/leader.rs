@@ -8,6 +8,7 @@
 //! The list decides only who tries. Who has a job is decided by the job's own log, so two coordinators that both lead for a moment
 //! harm nothing.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -145,21 +146,28 @@ pub(super) fn watch(
     members: &Members,
     go_on: &dyn Fn() -> bool,
 ) -> Result<Seen> {
-    loop {
-        if attend((leader, entry), security, go_on)? == Seen::Alive {
-            return Ok(Seen::Alive);
-        }
-        // The link to the leader may be cut, while its workers hear it. Their heartbeats say so a moment later.
-        for _ in 0..LOOKS {
-            std::thread::park_timeout(PATIENCE / 8);
-            if !go_on() {
-                return Ok(Seen::Alive);
-            }
-            if members.leader() != Some(leader) {
-                return Ok(Seen::Gone);
-            }
+    while attend((leader, entry), security, go_on)? == Seen::Gone {
+        if !is_heard(leader, members, go_on) {
+            return Ok(if go_on() { Seen::Gone } else { Seen::Alive });
         }
     }
+    Ok(Seen::Alive)
+}
+
+/// Whether a leader answers once, or workers hear it.
+pub(super) fn probe((leader, entry): (Leader, &Entry), security: &Security, members: &Members) -> Result<Seen> {
+    let answers = Cell::new(0);
+    let once = || answers.replace(answers.get() + 1) == 0;
+    let seen = attend((leader, entry), security, &once)?;
+    Ok(if seen == Seen::Gone && is_heard(leader, members, &|| true) { Seen::Alive } else { seen })
+}
+
+/// Whether workers go on to hear a leader to which this coordinator has no link. Their heartbeats say so a moment later.
+fn is_heard(leader: Leader, members: &Members, go_on: &dyn Fn() -> bool) -> bool {
+    (0..LOOKS).all(|_| {
+        std::thread::park_timeout(PATIENCE / 8);
+        go_on() && members.leader() == Some(leader)
+    })
 }
 
 /// Connects to a leader, and listens to it.

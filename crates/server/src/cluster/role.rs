@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch_model::Result;
 
 use super::coordinator::Shared;
-use super::leader::{Entry, Leaders, Seen, watch};
+use super::leader::{Entry, Leaders, Seen, probe, watch};
 use super::messages::Leader;
 use super::record::State;
 use crate::control::Security;
@@ -91,10 +91,7 @@ impl Shared {
     pub(super) fn decide(self: &Arc<Self>) -> Result<()> {
         let last = self.role.leaders.last()?.filter(|(_, entry)| !entry.address.ip().is_unspecified());
         if let Some((leader, entry)) = &last {
-            // One answer is enough.
-            let answers = std::cell::Cell::new(0);
-            let go_on = || answers.replace(answers.get() + 1) == 0;
-            if watch((*leader, entry), &self.role.security, &self.cluster.members(), &go_on)? == Seen::Alive {
+            if probe((*leader, entry), &self.role.security, &self.cluster.members())? == Seen::Alive {
                 (self.log)(&format!("stands by: the coordinator at {} leads", entry.address));
                 *self.role.lock() = Present::StandsBy(*leader, entry.clone());
                 return Ok(());
