@@ -90,12 +90,12 @@ impl Shared {
     /// Stands by if another coordinator answers, and leads otherwise.
     pub(super) fn decide(self: &Arc<Self>) -> Result<()> {
         let last = self.role.leaders.last()?.filter(|(_, entry)| !entry.address.ip().is_unspecified());
-        if let Some((leader, entry)) = &last {
-            if probe((*leader, entry), &self.role.security, &self.cluster.members())? == Seen::Alive {
-                (self.log)(&format!("stands by: the coordinator at {} leads", entry.address));
-                *self.role.lock() = Present::StandsBy(*leader, entry.clone());
-                return Ok(());
-            }
+        if let Some((leader, entry)) = &last
+            && probe((*leader, entry), &self.role.security, &self.cluster.members())? == Seen::Alive
+        {
+            (self.log)(&format!("stands by: the coordinator at {} leads", entry.address));
+            *self.role.lock() = Present::StandsBy(*leader, entry.clone());
+            return Ok(());
         }
         let after = self.role.leaders.last()?.map(|(leader, _)| leader);
         self.lead(after)
