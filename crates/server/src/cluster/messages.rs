@@ -27,7 +27,7 @@ pub(super) enum FromProcess {
         release: String,
         /// The worker's name.
         name: String,
-        /// When the process began, in nanoseconds since 1970: a later process under the same name has a higher number.
+        /// When it connected, in nanoseconds since 1970: for a coordinator each connection is another life of the worker.
         life: u64,
         /// How many tasks of one stage it may have.
         slots: u32,
