@@ -89,7 +89,9 @@ impl Role {
 impl Shared {
     /// Stands by if another coordinator answers, and leads otherwise.
     pub(super) fn decide(self: &Arc<Self>) -> Result<()> {
-        let last = self.role.leaders.last()?.filter(|(_, entry)| !entry.address.ip().is_unspecified());
+        // At its own address there was a former process of its own; nobody can be asked at an unspecified one.
+        let is_other = |entry: &Entry| !entry.address.ip().is_unspecified() && entry.address != self.role.place.0;
+        let last = self.role.leaders.last()?.filter(|(_, entry)| is_other(entry));
         if let Some((leader, entry)) = &last
             && probe((*leader, entry), &self.role.security, &self.cluster.members())? == Seen::Alive
         {
