@@ -56,7 +56,7 @@ test-python: need-build need-python ## the tests of the Python package, which st
 	  timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest --numprocesses 2 --dist loadfile
 
 chaos: need-build need-kafka ## kill a job between Kafka and Kafka, 20 times (KILLS=20 SEED=7); hang its broker for 40 s
-	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test chaos -- --nocapture
+	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test chaos -- --nocapture --include-ignored
 	cargo test --locked --package anabranch-cli --test kafka -- --nocapture --ignored
 
 sim: need-build ## simulate one seed after the other, from SEED on, until one fails or Ctrl-C

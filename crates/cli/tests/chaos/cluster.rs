@@ -101,6 +101,7 @@ fn fault(cluster: &mut Cluster, rng: &mut Rng) {
 }
 
 #[test]
+#[ignore = "needs most of a small machine: make chaos"]
 fn no_result_of_a_cluster_is_lost_or_doubled_whatever_happens_to_its_processes() {
     let (faults, seed) = kills_and_seed();
     let mut rng = Rng::new(seed);
