@@ -9,7 +9,7 @@ use anabranch_model::Rng;
 use crate::broker::Broker;
 use crate::main_job::printed_rows;
 use crate::nodes::{Cluster, file};
-use crate::processes::{LIFE_MS_MAX, PATIENT, example, finish, kills_and_seed, options, start};
+use crate::processes::{LIFE_MS_MAX, PATIENT, example, finish, kills_and_seed, options, start, undisturbed_and_fill};
 use crate::topics::records;
 
 /// Events per second, and how long they last beside the faults.
@@ -109,16 +109,7 @@ fn no_result_of_a_cluster_is_lost_or_doubled_whatever_happens_to_its_processes()
     let folder = tempfile::tempdir().expect("folder");
     let servers = format!("properties.bootstrap.servers={}", broker.servers());
     let rows = u64::from(RATE) * (faults * (LIFE_MS_MAX + FROZEN_MS_MAX) / 2000 + 5);
-    let generated: Vec<String> = ["start-time=2026-01-01 00:00:00", "seed=1", "out-of-orderness=500 ms"]
-        .iter()
-        .map(|option| (*option).to_owned())
-        .chain([format!("number-of-rows={rows}"), format!("rows-per-second={RATE}")])
-        .collect();
-    let direct = start(&example("ad_campaigns.sql"), &options("events", &generated));
-    // By one task: of two, one may start later than the other, and its rows would be late in every partition.
-    let alone = ["--parallelism".to_owned(), "1".to_owned()];
-    let fill = [options("events", &generated), options("topic", std::slice::from_ref(&servers)), alone.into()].concat();
-    let fill = start(&example("fill_kafka.sql"), &fill);
+    let (direct, fill) = undisturbed_and_fill(RATE, rows, &servers);
     let expected = printed_rows(&finish(direct));
     assert!(expected.len() > 100, "{expected:?}");
 

@@ -5,7 +5,8 @@ use anabranch_model::Rng;
 
 use crate::broker::Broker;
 use crate::processes::{
-    LIFE_MS_MAX, PATIENT, example, finish, kill_often, kills_and_seed, options, start, with_checkpoints,
+    LIFE_MS_MAX, PATIENT, example, finish, kill_often, kills_and_seed, options, start, undisturbed_and_fill,
+    with_checkpoints,
 };
 use crate::topics::records;
 
@@ -42,16 +43,7 @@ fn kill_and_compare(results: &[&str], times_max: u32) {
     let folder = tempfile::tempdir().expect("folder");
     let servers = format!("properties.bootstrap.servers={}", broker.servers());
     let rows = u64::from(RATE) * (kills * LIFE_MS_MAX / 2000 + 3);
-    let generated: Vec<String> = ["start-time=2026-01-01 00:00:00", "seed=1", "out-of-orderness=500 ms"]
-        .iter()
-        .map(|option| (*option).to_owned())
-        .chain([format!("number-of-rows={rows}"), format!("rows-per-second={RATE}")])
-        .collect();
-    let direct = start(&example("ad_campaigns.sql"), &options("events", &generated));
-    // By one task: of two, one may start later than the other, and its rows would be late in every partition.
-    let alone = ["--parallelism".to_owned(), "1".to_owned()];
-    let fill = [options("events", &generated), options("topic", std::slice::from_ref(&servers)), alone.into()].concat();
-    let fill = start(&example("fill_kafka.sql"), &fill);
+    let (direct, fill) = undisturbed_and_fill(RATE, rows, &servers);
 
     let job = |bounded: bool, parallelism: u64| {
         let mut arguments = options("events", &[servers.clone(), PATIENT.into()]);

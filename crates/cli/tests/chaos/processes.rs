@@ -45,6 +45,21 @@ pub(crate) fn options(table: &str, options: &[String]) -> Vec<String> {
     options.iter().flat_map(|option| ["--option".to_owned(), format!("{table}.{option}")]).collect()
 }
 
+/// The main job over so many generated events without a failure, and a job that sends the same events to the topic of the broker that
+/// `servers` names.
+pub(crate) fn undisturbed_and_fill(per_second: u32, rows: u64, servers: &str) -> (Child, Child) {
+    let generated: Vec<String> = ["start-time=2026-01-01 00:00:00", "seed=1", "out-of-orderness=500 ms"]
+        .iter()
+        .map(|option| (*option).to_owned())
+        .chain([format!("number-of-rows={rows}"), format!("rows-per-second={per_second}")])
+        .collect();
+    let direct = start(&example("ad_campaigns.sql"), &options("events", &generated));
+    // By one task: of two, one may start later than the other, and its rows would be late in every partition.
+    let alone = ["--parallelism".to_owned(), "1".to_owned()];
+    let fill = [options("events", &generated), options("topic", &[servers.to_owned()]), alone.into()].concat();
+    (direct, start(&example("fill_kafka.sql"), &fill))
+}
+
 /// Arguments of a job with checkpoints in this folder.
 pub(crate) fn with_checkpoints(folder: &Path, parallelism: u64) -> Vec<String> {
     let directory = format!("checkpoint-directory={}", folder.display());
