@@ -39,13 +39,13 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
+use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
 
 pub use crate::table::Transition;
 pub use config::{Adaptive, Config, GroupSizing, Restart};
 pub use grants::turn;
 pub use life::Phase;
-pub use message::{Answer, Cause, Checkpoint, Command, Entry, Granted, Input, Owner, Report, Tasks};
+pub use message::{Answer, Cause, Checkpoint, Command, Entry, Granted, Input, Owner, Report, Tasks, Then};
 pub use table::{MACHINES, document};
 
 use checkpoints::{Checkpoints, Step};
@@ -68,6 +68,12 @@ pub struct Coordinator<S> {
     grants: Grants,
     group_size: GroupSize,
     checkpoints: Checkpoints<S>,
+    /// The tasks with which the job goes on, once those of the present incarnation have ended.
+    change: Option<Tasks>,
+    /// Those of the plan version before, until a checkpoint by the present one is committed.
+    former: Option<Tasks>,
+    /// The change is back to those.
+    undoes: bool,
     /// Rows were dropped in this incarnation: none of its later epochs counts as done.
     dropped: bool,
     refused: u64,
@@ -99,7 +105,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             }
             false => {
                 if !running.is_some_and(|running| own_log.adopt(now, running, &mut commands)) {
-                    own_log.begin(now, &mut commands);
+                    own_log.begin(now, tasks.version, &mut commands);
                 }
             }
         }
@@ -113,6 +119,9 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             grants: Grants::new(&tasks, none),
             group_size: GroupSize::new(&config.group_size),
             checkpoints: Checkpoints::new(now, tasks.all.clone(), interval, config.checkpoint_timeout, none),
+            change: None,
+            former: None,
+            undoes: false,
             dropped: false,
             refused: 0,
             commands,
@@ -143,6 +152,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             Input::Overhead { coordinating, group } => self.group_size.measured(coordinating, group),
             Input::Checkpoint => self.checkpoints.requested(),
             Input::Stop => self.life.stop_wanted = true,
+            Input::Change(tasks) => self.change(tasks),
             Input::Tick => {}
         }
         self.elapse(now);
@@ -195,6 +205,12 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         self.term
     }
 
+    /// The version of the plan whose tasks run.
+    #[must_use]
+    pub fn version(&self) -> PlanVersion {
+        self.tasks.version
+    }
+
     /// How many reports of other incarnations were refused.
     #[must_use]
     pub fn refused(&self) -> u64 {
@@ -217,6 +233,33 @@ impl<S: Clone + PartialEq> Coordinator<S> {
     #[must_use]
     pub fn overhead(&self) -> Option<f64> {
         self.group_size.overhead()
+    }
+
+    /// A change is ready. It is given up if another one is in the way.
+    fn change(&mut self, tasks: Tasks) {
+        let version = tasks.version;
+        let takes = self.checkpoints.is_enabled() && self.change.is_none() && version > self.tasks.version;
+        match takes && !self.life.stop_wanted {
+            true => self.change = Some(tasks),
+            false => self.commands.push_back(Command::NotChanged(version)),
+        }
+    }
+
+    fn give_up_change(&mut self) {
+        self.undoes = false;
+        // A coordinator that adopted tasks which were about to end knows no newer version.
+        let change = self.change.take().filter(|tasks| tasks.version > self.tasks.version);
+        self.commands.extend(change.map(|tasks| Command::NotChanged(tasks.version)));
+    }
+
+    /// Nothing of the present plan version is durable: the version before goes on, under a new number.
+    fn undo(&mut self) {
+        let Some(former) = self.former.take().filter(|_| !self.checkpoints.is_committing()) else { return };
+        let present = self.tasks.version;
+        self.life.undo();
+        self.undoes = true;
+        self.change = Some(Tasks { version: PlanVersion(present.0 + 1), ..former });
+        self.commands.push_back(Command::NotChanged(present));
     }
 
     fn task(&mut self, now: Nanos, incarnation: Incarnation, task: TaskId, report: Report<S>) {
@@ -256,6 +299,9 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 if !std::mem::replace(&mut self.dropped, true) {
                     self.commands.push_back(Command::NoneDone(self.incarnation));
                 }
+                if self.phase() == Phase::Switching {
+                    self.fail(now, Cause::Task(task), true);
+                }
             }
         }
     }
@@ -268,6 +314,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
 
     fn fail(&mut self, now: Nanos, cause: Cause, retry: bool) {
         if self.life.failed(now, cause, retry) {
+            self.give_up_change();
+            self.undo();
             self.commands.push_back(Command::Cancel(self.incarnation));
         }
     }
@@ -293,7 +341,12 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             }
             Some(Outcome::Ended) => self.finish(),
             Some(Outcome::Written(_, Entry::Ended(_))) if self.phase() == Phase::Ending => self.finish(),
-            Some(Outcome::Written(sequence, Entry::Begins(incarnation, _))) => {
+            Some(Outcome::Written(sequence, Entry::Begins(incarnation, _, version))) => {
+                if let Some(tasks) = self.change.take_if(|tasks| tasks.version == version) {
+                    let former = std::mem::replace(&mut self.tasks, tasks);
+                    self.former = (!std::mem::take(&mut self.undoes)).then_some(former);
+                    self.checkpoints.requested();
+                }
                 let from = self.take(now, sequence, incarnation);
                 self.commands.push_back(Command::Start { incarnation, from });
             }
@@ -305,6 +358,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 if self.phase().is_active() && checkpoint.incarnation == self.incarnation =>
             {
                 self.checkpoints.committed(checkpoint.epoch);
+                let changed = self.former.take().map(|_| Command::Changed(self.tasks.version));
+                self.commands.extend(changed);
                 self.commands.push_back(Command::CheckpointDone(self.incarnation, checkpoint.epoch));
             }
             // A checkpoint of an incarnation that is being cancelled: the next incarnation resumes from it.
@@ -336,9 +391,14 @@ impl<S: Clone + PartialEq> Coordinator<S> {
 
     /// The coordinator before has granted a group.
     fn was_granted(&mut self, now: Nanos, granted: Granted) {
-        let Granted { group, checkpoint, stop, aborted } = granted;
-        self.grants.granted(group, stop);
-        self.life.stop_wanted |= stop;
+        let Granted { group, checkpoint, then, aborted } = granted;
+        self.grants.granted(group, then.ends());
+        match then {
+            Then::Next => {}
+            Then::Stop => self.life.stop_wanted = true,
+            // The version that was to follow is not in the log: the present one goes on.
+            Then::Switch => (self.change, self.undoes) = (Some(self.tasks.clone()), true),
+        }
         if checkpoint && !aborted {
             self.checkpoints.adopted(now, group.last);
         }
@@ -361,7 +421,10 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         }
         while let Some(due) = self.life.due(now) {
             match due {
-                Due::Begin => self.log.begin(now, &mut self.commands),
+                Due::Begin => {
+                    let version = self.change.as_ref().map_or(self.tasks.version, |tasks| tasks.version);
+                    self.log.begin(now, version, &mut self.commands);
+                }
                 Due::StartTimeout => self.fail(now, Cause::StartTimeout, true),
                 Due::Fail(cause) => self.commands.push_back(Command::Fail(self.incarnation, cause)),
             }
@@ -394,16 +457,28 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         if self.life.stop_wanted {
             self.life.stopping();
             if let Some(group) = self.grants.stop() {
-                self.granted(now, group, self.checkpoints.is_enabled(), true);
+                self.give_up_change();
+                self.granted(now, group, self.checkpoints.is_enabled(), Then::Stop);
+            }
+        } else if self.change.is_some() {
+            self.life.switching();
+            if let Some(group) = self.grants.stop() {
+                self.granted(now, group, true, Then::Switch);
             }
         } else if self.grants.is_due() {
             let group = self.grants.grant(self.group_size.epochs());
-            self.granted(now, group, self.checkpoints.is_due(now), false);
+            self.granted(now, group, self.checkpoints.is_due(now), Then::Next);
         }
     }
 
-    /// Every task has ended by itself. If the job was not stopped, an entry of the log records that it has ended.
+    /// Every task has ended by itself. Then the next plan version begins; or the job was stopped; or else an entry of the log
+    /// records that it has ended.
     fn all_gone(&mut self, now: Nanos) {
+        if let Some(tasks) = self.change.as_ref().filter(|_| self.grants.is_stopping() && !self.dropped) {
+            self.life.switched();
+            return self.log.begin(now, tasks.version, &mut self.commands);
+        }
+        self.give_up_change();
         match self.dropped || self.grants.is_stopping() {
             true => self.finish(),
             false => {
@@ -413,10 +488,10 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         }
     }
 
-    fn granted(&mut self, now: Nanos, group: Group, checkpoint: bool, stop: bool) {
+    fn granted(&mut self, now: Nanos, group: Group, checkpoint: bool, then: Then) {
         if checkpoint {
             self.checkpoints.trigger(now, group.last);
         }
-        self.commands.push_back(Command::Grant { incarnation: self.incarnation, group, checkpoint, stop });
+        self.commands.push_back(Command::Grant { incarnation: self.incarnation, group, checkpoint, then });
     }
 }

@@ -199,16 +199,16 @@ impl<S: Clone> Worker<S> {
                 }
             }
             Order::Cancel => {}
-            Order::Grant { group, checkpoint, stop } => {
+            Order::Grant { group, checkpoint, then } => {
                 let (Some(hosted), commands) = (&mut self.hosted, &mut self.commands) else { return };
                 if hosted.incarnation != incarnation || self.life.phase != Phase::Running {
                     return;
                 }
                 let before = hosted.orders.granted;
-                let granted = Granted { group, checkpoint, stop, aborted: false };
-                self.grants.arrived(granted, |granted @ Granted { group, checkpoint, stop, .. }| {
+                let granted = Granted { group, checkpoint, then, aborted: false };
+                self.grants.arrived(granted, |granted @ Granted { group, checkpoint, then, .. }| {
                     hosted.granted(granted);
-                    commands.push_back(Command::Tasks(incarnation, Order::Grant { group, checkpoint, stop }));
+                    commands.push_back(Command::Tasks(incarnation, Order::Grant { group, checkpoint, then }));
                 });
                 if hosted.orders.granted > before {
                     self.outbox.changed(now, Urgency::Later);

@@ -5,6 +5,7 @@
 //! the time that a source waited for a grant nevertheless. The coordinator enlarges groups if that is too much.
 
 mod outcome;
+mod reconfiguring;
 mod workers;
 
 use std::collections::VecDeque;
@@ -30,6 +31,9 @@ use crate::shared::Shared;
 use crate::watch::{Awaited, SLOW, Watch};
 use crate::worker::{FromTask, WorkerShell};
 
+use reconfiguring::Reconfiguring;
+pub(crate) use reconfiguring::Requested;
+
 /// The worker in the coordinator's process.
 pub const HERE: Process = Process { worker: WorkerId(0), life: 1 };
 /// How often a coordinator hears that its job still waits for workers.
@@ -50,6 +54,8 @@ pub(crate) enum Message {
     Cancel(Error),
     /// Ends the job in this process; its tasks at workers go on.
     Leave,
+    /// A user asks for another plan, or for other places of tasks.
+    Reconfigure(Box<Requested>),
     /// From a worker in another process.
     Worker(Process, FromWorker),
     /// Tasks can be placed at a worker in another process.
@@ -107,6 +113,9 @@ pub(crate) struct Shell {
     failure: Option<(TaskId, Error)>,
     store_failure: Option<Error>,
     waiting: Vec<Waiting>,
+    reconfiguring: Reconfiguring,
+    /// The present incarnation was cancelled.
+    cancelled: bool,
     stopping: bool,
     /// Tasks at workers go on when the job ends here.
     leaves_tasks: bool,
@@ -150,6 +159,8 @@ impl Shell {
             failure: None,
             store_failure: None,
             waiting: Vec::new(),
+            reconfiguring: Reconfiguring::default(),
+            cancelled: false,
             stopping: false,
             leaves_tasks: false,
             was_open: false,
@@ -308,6 +319,7 @@ impl Shell {
                 self.stopping = true;
                 self.inputs.push_back(Input::Stop);
             }
+            Message::Reconfigure(requested) => self.reconfigure(*requested),
             Message::Cancel(why) => self.outcome = Some(Err(why)),
             Message::Leave => {
                 self.leaves_tasks = true;
@@ -342,7 +354,8 @@ impl Shell {
         self.shared.life.entered(self.coordinator.phase(), self.coordinator.incarnation(), self.stopping);
         // Stopping a job during a restart ends it at once. The next start resumes from the newest checkpoint.
         let phase = self.coordinator.phase();
-        let coming_back = matches!(phase, Phase::Pausing | Phase::Starting) || self.unplaced.is_some();
+        let fails = self.cancelled && matches!(phase, Phase::Pausing | Phase::Starting);
+        let coming_back = fails || self.unplaced.is_some();
         if self.stopping && self.outcome.is_none() && coming_back {
             self.outcome = Some(Err(self.take_failure()));
         }
@@ -374,7 +387,12 @@ impl Shell {
                 self.shared.life.checkpoint_completed(self.coordinator.newest_checkpoint(), self.clock.now());
                 self.committed(Committed { incarnation, epoch });
             }
-            Command::Cancel(_) => self.watch.begin(Awaited::Tasks, self.clock.now()),
+            Command::Cancel(_) => {
+                self.cancelled = true;
+                self.watch.begin(Awaited::Tasks, self.clock.now());
+            }
+            Command::Changed(version) => self.reconfigured(version, true),
+            Command::NotChanged(version) => self.reconfigured(version, false),
             Command::Finish(_) => self.finish(),
             Command::Fail(_, cause) => {
                 let store = self.durable.as_ref().map(|durable| &durable.store);
@@ -432,32 +450,43 @@ impl Shell {
         self.shared.granted(group_epochs, overhead);
     }
 
-    /// Starts the tasks again, from the newest checkpoint.
+    /// Starts the next incarnation, from the newest checkpoint: after a failure, or by another plan version.
     fn restart(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
-        let error = self.take_failure();
         self.watch = Watch::default();
+        let switches = self.switches(from.as_ref());
+        if std::mem::take(&mut self.cancelled) || !switches {
+            let error = self.take_failure();
+            if !self.can_restart(&error) {
+                self.outcome.get_or_insert(Err(error));
+                return;
+            }
+            self.shared.restarted(error.to_string());
+            if let Some(Checkpoint { epoch, incarnation, .. }) = &from {
+                self.shared.notify(resumes(*incarnation, *epoch));
+            }
+            self.worker.retries_opening();
+        }
+        if let Some(durable) = &self.durable {
+            // The scribe ends only after this.
+            let _ = durable.scribe.send(scribe::Task::Begin(incarnation));
+        }
+        self.last_grant = None;
+        self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
+        self.restoring.clear();
+        self.place(incarnation, from);
+        self.reconfigure_next();
+    }
+
+    /// Whether an incarnation can follow one that has failed. Only a job with checkpoints restarts.
+    fn can_restart(&mut self, error: &Error) -> bool {
         if let Some(hung) = self.worker.unfinished() {
             let message = format!(
                 "the job cannot restart in this process because it still waits for {hung}; the failure before: {error}"
             );
             self.outcome =
                 Some(Err(Error::outside(message).remedy("start the job again: it resumes from its newest checkpoint")));
-            return;
+            return false;
         }
-        let Some(durable) = &self.durable else {
-            self.outcome = Some(Err(error));
-            return;
-        };
-        // The scribe ends only after this.
-        let _ = durable.scribe.send(scribe::Task::Begin(incarnation));
-        self.shared.restarted(error.to_string());
-        if let Some(Checkpoint { epoch, incarnation, .. }) = &from {
-            self.shared.notify(resumes(*incarnation, *epoch));
-        }
-        self.last_grant = None;
-        self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
-        self.restoring.clear();
-        self.worker.retries_opening();
-        self.place(incarnation, from);
+        self.durable.is_some()
     }
 }

@@ -140,6 +140,7 @@ impl Checkpointing {
             let (store, job) = (self.store.clone(), self.new_job.clone());
             let mut journal = Journal::new(store, job, plan);
             let entries = journal.entries(&mut aside)?;
+            let tasks = &Tasks { version: journal.version(), ..tasks.clone() };
             if entries.is_empty() {
                 self.check_new_place()?;
             }
@@ -166,7 +167,7 @@ impl Checkpointing {
                     true => journal.carry(plan, (checkpoint.incarnation, checkpoint.epoch)),
                     false => continue,
                 },
-                None => begin_with(origin, plan)?,
+                None => Plan { version: journal.version(), ..begin_with(origin, plan)? },
             };
             let others = match id {
                 Some(_) if adopts => None,

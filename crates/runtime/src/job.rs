@@ -16,13 +16,14 @@ use anabranch_protocol::worker;
 use anabranch_state::{Store, TaskState};
 
 use crate::adoption::{Hosted, running};
-use crate::coordinator::{Durable, Message, Shell};
+use crate::coordinator::{Durable, Message, Requested, Shell};
 use crate::deployment::{Checkpoints, Deployment};
 use crate::durable::{Begun, Check, Checkpointing, Running, TakenOver, begin, begin_with};
 use crate::journal::in_memory;
 use crate::mailbox::Mailbox;
 use crate::messages::FromWorker;
 use crate::origin::Origin;
+use crate::reconfiguration::{Reconfigure, Reconfigured};
 use crate::remote::{RemoteWorker, Remotes};
 use crate::running::{Drive, no_thread, panicked};
 use crate::scribe::{self, Scribe};
@@ -197,6 +198,7 @@ pub(crate) fn prepare(
     plan.check()?;
     let (sender, received) = channel();
     let shared = Shared::new(Arc::clone(clock));
+    shared.set_plan(Arc::new(plan.clone()));
     let mailbox = Mailbox::new(sender, Arc::clone(&shared));
     let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
     let (config, all) = (config(&plan.options, checkpointing), tasks(plan));
@@ -213,6 +215,7 @@ pub(crate) fn prepare(
         return Ok((handle, None));
     };
     let Taken { coordinator, incarnation, from, adopts, deployment, log } = taken;
+    handle.shared.set_plan(Arc::clone(&deployment.plan));
     let epoch_interval = plan.options.epoch_interval;
     let (durable, scribe) = match log {
         Some((store, scribe)) => {
@@ -234,6 +237,7 @@ pub(crate) fn prepare(
     }
     let worker = WorkerShell::new(config, deployment, connectors.clone(), seen, network, drive);
     let here = (worker, remotes);
+    let all = Tasks { version: coordinator.version(), ..all };
     let mut shell = Shell::new(coordinator, all, here, received, Arc::clone(&handle.shared), durable);
     match adopts {
         true => shell.adopt(incarnation, from.as_ref(), found),
@@ -331,6 +335,20 @@ impl JobHandle {
         let (answer, committed) = channel();
         self.mailbox.send(Message::Checkpoint(answer));
         committed.recv().map_err(|_| Error::outside("the job ended before the checkpoint was complete"))
+    }
+
+    /// Lets the job go on by another plan, or its tasks at other workers, from the end of an epoch on. Waits until a checkpoint by
+    /// the new version is committed. If anything fails before, the job goes on as it was, and the error says why.
+    pub fn reconfigure(&self, request: Reconfigure) -> Result<Reconfigured> {
+        let (answer, answered) = channel();
+        self.mailbox.send(Message::Reconfigure(Box::new(Requested { request, answer })));
+        answered.recv().unwrap_or_else(|_| Err(Error::outside("the job ended before it was changed")))
+    }
+
+    /// The plan by which the job runs.
+    #[must_use]
+    pub fn plan(&self) -> Arc<Plan> {
+        self.shared.plan()
     }
 
     /// A worker in another process has joined: tasks can be placed there.

@@ -10,6 +10,7 @@ use anabranch_state::{
 };
 
 use crate::outline::{Part, fits, former, outline, read_outline};
+use crate::reconfiguration::Comparison;
 use crate::requests::Requests;
 
 const TAKEN_OVER: &str = "another process has taken the job over";
@@ -55,8 +56,8 @@ struct Known {
     sequence: u64,
     job: String,
     origin: Option<String>,
-    /// Identities of the plan's parts, in their order.
-    ids: Vec<OperatorId>,
+    /// The identities of the plan's parts there, by those that the plan has of itself.
+    ids: BTreeMap<OperatorId, OperatorId>,
     /// No identity ever had this number or a higher one.
     unused: u32,
     /// Names of everything that belongs to it.
@@ -92,7 +93,10 @@ impl Journal {
     ) -> Result<Vec<(u64, Entry<TaskState>)>> {
         let mut entries = Vec::new();
         let mut highest = Incarnation(0);
-        for (sequence, stored) in self.log.entries()? {
+        let found = self.log.entries()?;
+        let versions = found.iter().filter_map(|(_, stored)| Some(stored.as_ref().ok()?.version()));
+        self.version = versions.max().unwrap_or(self.version);
+        for (sequence, stored) in found {
             let entry = match stored {
                 Ok(stored) => {
                     if let Stored::Begins { origin, .. } = &stored {
@@ -119,14 +123,14 @@ impl Journal {
         aside: &mut BTreeMap<CheckpointId, Error>,
     ) -> Result<Entry<TaskState>> {
         Ok(match stored {
-            Stored::Begins { incarnation, owner, .. } => Entry::Begins(incarnation, Owner(owner)),
+            Stored::Begins { incarnation, owner, version, .. } => Entry::Begins(incarnation, Owner(owner), version),
             Stored::Adopts { incarnation, owner } => Entry::Adopts(incarnation, Owner(owner)),
             Stored::Ended { incarnation } => Entry::Ended(incarnation),
-            Stored::Checkpoint { incarnation, epoch, manifest } => {
+            Stored::Checkpoint { incarnation, epoch, manifest, version } => {
                 let id = (incarnation, epoch);
                 let read = match aside.contains_key(&id) {
                     true => None,
-                    false => Some(self.checkpoint(sequence, &manifest)),
+                    false => Some(self.checkpoint(sequence, &manifest, version)),
                 };
                 match read {
                     Some(Ok(checkpoint)) => return Ok(Entry::Checkpoint(checkpoint)),
@@ -142,44 +146,47 @@ impl Journal {
         })
     }
 
-    fn checkpoint(&mut self, sequence: u64, blob: &Blob) -> Result<Checkpoint<TaskState>> {
+    fn checkpoint(&mut self, sequence: u64, blob: &Blob, version: PlanVersion) -> Result<Checkpoint<TaskState>> {
         let at = |error: Error| error.at(format!("{}/{}", self.store.place(), blob.name));
         let manifest = decode_manifest(&self.store.get_blob(blob)?).map_err(at)?;
-        let ids = self.check_fits(&manifest).map_err(at)?;
+        let ids = self.fits(&manifest, version < self.version).map_err(at)?;
         let names = manifest.names().chain([blob.name.clone()]).collect();
         let Manifest { epoch, incarnation, job, origin, unused, .. } = manifest;
         let known = Known { sequence, job, origin, ids, unused, names };
         self.known.insert((incarnation, epoch), known);
         let tasks = manifest.tasks.into_iter().map(|state| (state.task, state)).collect();
-        Ok(Checkpoint { epoch, incarnation, version: self.version, tasks })
+        Ok(Checkpoint { epoch, incarnation, version, tasks })
     }
 
-    /// The parts of the plan must be those of the checkpoint: then every part is restored, and none starts empty. Returns the
-    /// identities that they have there, in the plan's order.
-    fn check_fits(&self, manifest: &Manifest) -> Result<Vec<OperatorId>> {
+    /// The parts of the plan must be those of the checkpoint: then every part is restored, and none starts empty. A checkpoint that
+    /// was taken before the plan changed may have other parts, which were compared then. Returns the identities of the plan's
+    /// parts in the checkpoint, by those that the plan has of itself.
+    fn fits(&self, manifest: &Manifest, changed_since: bool) -> Result<BTreeMap<OperatorId, OperatorId>> {
         fits::check_key_groups(manifest, self.key_groups)?;
         let mut then = read_outline(&manifest.outline, &manifest.lineage).ok_or_else(|| {
             Error::outside("the outline of the checkpoint cannot be read")
                 .remedy("read it with the version of Anabranch that wrote it")
         })?;
         former::convert(&mut then, &self.parts);
+        if changed_since {
+            return Ok(Comparison::of(then, self.parts.clone()).identities());
+        }
         fits::check(&then, &self.parts)?;
-        Ok(then.into_iter().map(|part| part.id).collect())
+        Ok(self.parts.iter().map(|part| part.id).zip(then.iter().map(|part| part.id)).collect())
     }
 
     /// The plan, whose parts get the identities that they have in a checkpoint of the log.
     pub(crate) fn carry(&self, plan: &Plan, checkpoint: CheckpointId) -> Plan {
-        let mut plan = plan.clone();
+        let mut plan = Plan { version: self.version, ..plan.clone() };
         if let Some(known) = self.known.get(&checkpoint) {
-            let now = self.parts.iter().map(|part| part.id);
-            plan.identities.carry(&now.zip(known.ids.iter().copied()).collect(), known.unused);
+            plan.identities.carry(&known.ids, known.unused);
         }
         plan
     }
 
     /// Checkpoints describe the parts of this plan from here on.
     pub(crate) fn set_plan(&mut self, plan: &Plan) {
-        (self.parts, self.unused) = (outline(plan), plan.identities.unused());
+        (self.parts, self.unused, self.version) = (outline(plan), plan.identities.unused(), plan.version);
     }
 
     /// Name of the job that wrote a checkpoint of the log, and the savepoint that it started from.
@@ -221,8 +228,8 @@ impl Journal {
 
     fn append(&mut self, sequence: u64, entry: Entry<TaskState>) -> Result<Answer<TaskState>> {
         let stored = match entry {
-            Entry::Begins(incarnation, owner) => {
-                Stored::Begins { incarnation, owner: owner.0, origin: self.origin.clone() }
+            Entry::Begins(incarnation, owner, version) => {
+                Stored::Begins { incarnation, owner: owner.0, origin: self.origin.clone(), version }
             }
             Entry::Adopts(incarnation, owner) => Stored::Adopts { incarnation, owner: owner.0 },
             Entry::Checkpoint(checkpoint) => self.write_manifest(sequence, checkpoint)?,
@@ -264,7 +271,7 @@ impl Journal {
         self.last = Some(sequence);
         match entry {
             Stored::Begins { .. } | Stored::Adopts { .. } => self.log.check_refusal(sequence, entry),
-            Stored::Checkpoint { incarnation, epoch, manifest } => {
+            Stored::Checkpoint { incarnation, epoch, manifest, .. } => {
                 if let Some(known) = self.known.get(&(*incarnation, *epoch)) {
                     self.requests.committed(*epoch, manifest, &known.names);
                 }
@@ -297,7 +304,7 @@ impl Journal {
     }
 
     fn write_manifest(&mut self, sequence: u64, checkpoint: Checkpoint<TaskState>) -> Result<Stored> {
-        let Checkpoint { epoch, incarnation, tasks, .. } = checkpoint;
+        let Checkpoint { epoch, incarnation, version, tasks } = checkpoint;
         let manifest = Manifest {
             format: FORMAT,
             job: self.job.clone(),
@@ -313,10 +320,10 @@ impl Journal {
         let name = format!("manifests/{}-{}.txt", incarnation.0, epoch.0);
         let blob = self.store.put(&name, encode_manifest(&manifest)?.into())?;
         let names = manifest.names().chain([name]).collect();
-        let ids = self.parts.iter().map(|part| part.id).collect();
+        let ids = self.parts.iter().map(|part| (part.id, part.id)).collect();
         let Manifest { job, origin, unused, .. } = manifest;
         self.known.insert((incarnation, epoch), Known { sequence, job, origin, ids, unused, names });
-        Ok(Stored::Checkpoint { incarnation, epoch, manifest: blob })
+        Ok(Stored::Checkpoint { incarnation, epoch, manifest: blob, version })
     }
 
     fn read(&mut self, sequence: u64) -> Result<Answer<TaskState>> {
@@ -333,6 +340,11 @@ impl Journal {
                 Answer::Entry(Some(self.entry(sequence, stored, &mut BTreeMap::new())?))
             }
         })
+    }
+
+    /// The newest version of the plan in the log.
+    pub(crate) fn version(&self) -> PlanVersion {
+        self.version
     }
 
     /// Removes what belongs to this checkpoint alone.
@@ -425,7 +437,8 @@ mod tests {
 
         let asked = Asked::ask(&store, "b".into(), 0).expect("asked");
         assert!(journal.look_for_requests(Nanos(10_000_000_000)));
-        let begins = Stored::Begins { incarnation: Incarnation(2), owner: 5, origin: None };
+        let version = PlanVersion(1);
+        let begins = Stored::Begins { incarnation: Incarnation(2), owner: 5, origin: None, version };
         assert_eq!(Log::new(store.clone()).append(2, &begins).expect("appended"), Appended::Last);
         journal.ended();
         assert_eq!(asked.answer().expect("read"), None);

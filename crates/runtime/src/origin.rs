@@ -5,16 +5,15 @@
 //! be running.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, OperatorId, OperatorKind, Result};
-use anabranch_state::{Contents, Lineage, Manifest, Savepoint, Store, TaskState};
+use anabranch_state::{Contents, Manifest, Savepoint, Store, TaskState};
 
 use crate::durable::Check;
 use crate::job_state::{JobState, check};
-use crate::matching::{Matching, pair};
-use crate::outline::{Part, differ, fits, former, outline, read_outline};
+use crate::outline::{fits, read_outline};
+use crate::reconfiguration::{Change, Comparison};
 
 /// A savepoint that a job starts from.
 #[derive(Clone, Debug)]
@@ -22,40 +21,6 @@ pub struct Origin {
     store: Store,
     id: String,
     manifest: Manifest,
-}
-
-/// What happens to a part when a job starts from a savepoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It resumes where it was.
-    Kept,
-    /// It is not in the savepoint.
-    New,
-    /// The query has no place for its state.
-    Lost,
-    /// A table that is no longer written.
-    Gone,
-}
-
-/// What happens to one part of a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// What becomes of it.
-    pub fate: Fate,
-    /// What it is.
-    pub what: String,
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fate = match self.fate {
-            Fate::Kept => "kept",
-            Fate::New => "new",
-            Fate::Lost => "lost",
-            Fate::Gone => "gone",
-        };
-        write!(f, "{fate:<6}{}", self.what)
-    }
 }
 
 impl Origin {
@@ -98,96 +63,22 @@ impl Origin {
 
     /// What happens to each part with state, of the savepoint and of the plan.
     pub fn compare(&self, plan: &Plan) -> Result<Vec<Change>> {
-        let (then, now, matching) = self.matching(plan)?;
-        let mut changes = Vec::new();
-        for (index, part) in then.iter().enumerate() {
-            changes.push(match matching.pairs.get(&index) {
-                Some(to) => Change { fate: Fate::Kept, what: self.kept(part, &now[*to]) },
-                None if part.id.kind == OperatorKind::Sink => {
-                    let why = match matching.undecided.contains(&index) {
-                        true => "it matches several sinks of the query, so nothing of it would be kept",
-                        false => "no longer written",
-                    };
-                    Change { fate: Fate::Gone, what: format!("sink {}: {why}", part.description) }
-                }
-                None => {
-                    let why = match matching.undecided.contains(&index) {
-                        true => ": several identical parts of the query or of the savepoint cannot be distinguished",
-                        false => ": the query has no such part",
-                    };
-                    Change { fate: Fate::Lost, what: format!("{}{why}", self.describe(part)) }
-                }
-            });
-        }
-        for (index, part) in now.iter().enumerate() {
-            if !matching.pairs.values().any(|taken| *taken == index) {
-                let description = &part.description;
-                let what = match part.id.kind {
-                    OperatorKind::Source => format!("source {description}: begins where its options say"),
-                    OperatorKind::State => format!("state of {description}: begins empty"),
-                    OperatorKind::Sink => format!("sink {description}"),
-                };
-                changes.push(Change { fate: Fate::New, what });
-            }
-        }
-        Ok(changes)
+        Ok(self.comparison(plan)?.changes(self.manifest.tasks.iter()))
     }
 
-    /// The parts of the savepoint, those of the plan, and which of them are the same.
-    fn matching(&self, plan: &Plan) -> Result<(Vec<Part>, Vec<Part>, Matching)> {
-        let mut then = read_outline(&self.manifest.outline, &self.manifest.lineage).ok_or_else(|| {
+    fn comparison(&self, plan: &Plan) -> Result<Comparison> {
+        let then = read_outline(&self.manifest.outline, &self.manifest.lineage).ok_or_else(|| {
             Error::outside("the outline of the savepoint cannot be read")
                 .at(self.store.place().to_owned())
                 .remedy("read it with the version of Anabranch that wrote it")
         })?;
-        let now = outline(plan);
         fits::check_key_groups(&self.manifest, plan.key_groups).map_err(|e| e.at(self.store.place().to_owned()))?;
-        former::convert(&mut then, &now);
-        let matching = pair(&then, &now);
-        Ok((then, now, matching))
+        Ok(Comparison::new(then, plan))
     }
 
     /// The plan, with the savepoint's identities for the parts that are in it.
     pub(crate) fn carry(&self, plan: &Plan) -> Result<Plan> {
-        let (then, now, matching) = self.matching(plan)?;
-        let earlier = matching.pairs.iter().map(|(from, to)| (now[*to].id, then[*from].id)).collect();
-        let unused = then.iter().map(|part| part.id.number + 1).max().unwrap_or(0).max(self.manifest.unused);
-        let mut plan = plan.clone();
-        plan.identities.carry(&earlier, unused);
-        Ok(plan)
-    }
-
-    fn kept(&self, then: &Part, now: &Part) -> String {
-        let mut text = self.describe(then);
-        if let (OperatorKind::State, Some(before), Some(after)) = (then.id.kind, &then.lineage, &now.lineage) {
-            let tables = |lineage: &Lineage| format!("{} -> {}", lineage.from.join(", "), lineage.to.join(", "));
-            let (tables_before, tables_after) = (tables(before), tables(after));
-            if tables_before != tables_after {
-                text.push_str(&format!(" ({tables_before}, now {tables_after})"));
-            }
-            if differ(&before.how, &after.how) {
-                text.push_str(", continues with a changed query");
-            }
-        }
-        text
-    }
-
-    fn describe(&self, part: &Part) -> String {
-        let tasks = || self.manifest.tasks.iter();
-        match part.id.kind {
-            OperatorKind::Source => {
-                let sources = tasks().filter_map(|task| task.source.as_ref());
-                let positions: usize =
-                    sources.filter(|source| source.number == part.id.number).map(|source| source.positions.len()).sum();
-                format!("source {}: positions in {positions} partitions", part.description)
-            }
-            OperatorKind::State => {
-                let operators = tasks().flat_map(|task| &task.operators).filter(|op| op.number == part.id.number);
-                let rows: u64 = operators.flat_map(|operator| &operator.files).map(|file| file.rows).sum();
-                format!("state of {}: {rows} rows", part.description)
-            }
-            OperatorKind::Sink => format!("sink {}", part.description),
-        }
+        Ok(self.comparison(plan)?.carry(plan, self.manifest.unused))
     }
 
     /// What the savepoint has of the parts of a plan that [carries](Origin::carry) its identities.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Incarnation, Nanos, StageId, TaskId};
+use anabranch_model::{Epoch, Error, Incarnation, Nanos, StageId, TaskId};
 use anabranch_protocol::membership::{Member, Process, WorkerId};
 use anabranch_protocol::placement::{Former, Stage, place};
 use anabranch_protocol::worker::{FromCoordinator, Term};
@@ -13,6 +13,7 @@ use anabranch_state::{LocalCopies, TaskState};
 use crate::coordinator::HERE;
 use crate::messages::{Deploy, DeployCheckpoints, ToWorker};
 use crate::network::Peer;
+use crate::reconfiguration::Moves;
 use crate::worker::WorkerShell;
 
 /// Sends messages of one job to a worker in another process, in their order. It never waits. A worker refuses messages of an older
@@ -57,6 +58,12 @@ pub(crate) struct Remotes {
     full: BTreeSet<Process>,
     /// What the first tasks have found that asked.
     agreed: BTreeMap<String, Vec<String>>,
+    /// Where tasks are to be that are placed next.
+    to: BTreeMap<TaskId, WorkerId>,
+    /// Where they were by another version of the plan.
+    former: BTreeMap<TaskId, Process>,
+    /// Workers that get no task.
+    away_from: BTreeSet<WorkerId>,
 }
 
 impl Remotes {
@@ -73,6 +80,9 @@ impl Remotes {
             opened: BTreeSet::new(),
             full: BTreeSet::new(),
             agreed: BTreeMap::new(),
+            to: BTreeMap::new(),
+            former: BTreeMap::new(),
+            away_from: BTreeSet::new(),
         }
     }
 
@@ -112,8 +122,14 @@ impl Remotes {
         let stages = self.plan.stages.iter().filter(|stage| !self.here.contains(&stage.id));
         let stages: Vec<Stage> =
             stages.map(|stage| Stage { id: stage.id, parallelism: stage.parallelism, label: None }).collect();
-        let former = Former { tasks: former.clone(), local: self.local(here) };
+        let mut former = Former { tasks: former.clone(), local: self.local(here) };
+        former.tasks.append(&mut self.former);
+        for (task, worker) in std::mem::take(&mut self.to) {
+            let process = self.workers.keys().find(|process| process.worker == worker);
+            former.tasks.extend(process.map(|process| (task, *process)));
+        }
         let members = self.workers.values().map(|worker| &worker.member);
+        let members = members.filter(|member| !self.away_from.contains(&member.process.worker));
         let mut placement = place(members, &stages, &former).map_err(|missing| {
             let stage = &self.plan.stage(missing.stage).name;
             format!("{} more slots are needed for {stage} ({})", missing.slots, missing.stage)
@@ -147,6 +163,44 @@ impl Remotes {
             }
         }
         newest.into_iter().map(|(task, (_, processes))| (task, processes)).collect()
+    }
+
+    /// The tasks that are placed next are of this plan, and are to be there.
+    pub(crate) fn reconfigure(&mut self, plan: Arc<Plan>, moves: Moves, former: BTreeMap<TaskId, Process>) {
+        (self.plan, self.former) = (plan, former);
+        self.to = moves.to;
+        self.away_from.extend(moves.away_from);
+    }
+
+    /// Whether tasks can be moved so.
+    pub(crate) fn check(&self, moves: &Moves, plan: &Plan) -> Result<(), Error> {
+        let is_there = |worker: &WorkerId| self.workers.keys().any(|process| process.worker == *worker);
+        if let Some(unknown) = moves.to.values().chain(&moves.away_from).find(|worker| !is_there(worker)) {
+            return Err(Error::user(format!("{unknown} is not there")).remedy("see: anabranch workers"));
+        }
+        let leaving = |worker: &&WorkerId| self.away_from.contains(worker) || moves.away_from.contains(worker);
+        if let Some(worker) = moves.to.values().find(leaving) {
+            return Err(
+                Error::user(format!("{worker} is being drained, and gets no task")).remedy("name another worker")
+            );
+        }
+        let slots = |worker: &RemoteWorker| match leaving(&&worker.member.process.worker) {
+            true => 0,
+            false => worker.member.slots,
+        };
+        let slots: u32 = self.workers.values().map(slots).sum();
+        let widest = plan
+            .stages
+            .iter()
+            .filter(|stage| !self.here.contains(&stage.id))
+            .map(|stage| stage.parallelism)
+            .max()
+            .unwrap_or(0);
+        match slots >= widest {
+            true => Ok(()),
+            false => Err(Error::user(format!("{slots} slots would be left, and the job needs {widest}"))
+                .remedy("start another worker first")),
+        }
     }
 
     fn renew(&mut self, taken: (Incarnation, Term)) {

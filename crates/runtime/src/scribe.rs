@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Epoch, Incarnation};
 use anabranch_protocol::coordinator::{Answer, Command, Entry};
 use anabranch_state::TaskState;
@@ -23,6 +24,8 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(crate) enum Task {
     /// A command of the coordinator for the log.
     Log(Box<Command<TaskState>>),
+    /// Checkpoints are of this plan from here on.
+    Plan(Arc<Plan>),
     /// The tasks of this incarnation follow; those of earlier ones are gone.
     Begin(Incarnation),
     /// State files to which no snapshot of this epoch or a later one refers.
@@ -75,6 +78,10 @@ impl Scribe {
     pub(crate) fn work(&mut self, task: Task) -> Option<Message> {
         match task {
             Task::Log(command) => self.log(*command),
+            Task::Plan(plan) => {
+                self.journal.set_plan(&plan);
+                None
+            }
             Task::Begin(incarnation) => {
                 self.dropped.clear();
                 // Files that cannot be removed now only take space, and are removed at the next start.
@@ -125,7 +132,7 @@ impl Scribe {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_dataflow::{JobOptions, Plan};
+    use anabranch_dataflow::JobOptions;
     use anabranch_model::{KeyGroups, ManualClock};
     use anabranch_state::{Access, Store};
 

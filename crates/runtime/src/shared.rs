@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anabranch_model::{Clock, EventTime, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics};
+use anabranch_dataflow::{JobOptions, Plan};
+use anabranch_model::{Clock, EventTime, KeyGroups, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics};
 use anabranch_protocol::membership::Process;
 
 use crate::coordinator::HERE;
@@ -28,6 +29,7 @@ pub(crate) struct Shared {
 
 struct State {
     tasks: Arc<[TaskView]>,
+    plan: Option<Arc<Plan>>,
     /// The last readings of tasks in other processes.
     remote: BTreeMap<Process, Vec<TaskMetrics>>,
     restarts: Vec<String>,
@@ -55,7 +57,7 @@ impl Shared {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Shared> {
         let (tasks, coordination) = (Arc::from([]), Coordination::default());
         let (remote, restarts) = (BTreeMap::new(), Vec::new());
-        let state = State { tasks, remote, restarts, coordination, ended: None, outcome: None };
+        let state = State { tasks, plan: None, remote, restarts, coordination, ended: None, outcome: None };
         let (state, changed, notices) = (Mutex::new(state), Condvar::new(), Arc::default());
         Arc::new(Shared { started: clock.now(), clock, state, changed, notices, life: Life::default() })
     }
@@ -66,6 +68,17 @@ impl Shared {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The job runs by this plan.
+    pub(crate) fn set_plan(&self, plan: Arc<Plan>) {
+        self.lock().plan = Some(plan);
+    }
+
+    /// The plan by which the job runs.
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        let plan = self.lock().plan.clone();
+        plan.unwrap_or_else(|| Arc::new(Plan::new(KeyGroups(1), JobOptions::default(), Vec::new(), Vec::new())))
     }
 
     /// Replaces the tasks that observers see.

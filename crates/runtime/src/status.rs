@@ -16,6 +16,8 @@ pub struct Status {
     pub phase: Phase,
     /// Whether it was asked to stop.
     pub stopping: bool,
+    /// Whether its plan is being changed.
+    pub changing: bool,
     /// Whether it has ended, with or without a failure.
     pub ended: bool,
     /// What it waits for before its tasks can be placed: slots of workers.
@@ -64,6 +66,7 @@ impl Default for Status {
         Status {
             phase: Phase::Starting,
             stopping: false,
+            changing: false,
             ended: false,
             waits_for: None,
             failure: None,
@@ -104,6 +107,10 @@ impl Life {
     /// Its tasks cannot be placed for this reason, or they can.
     pub(crate) fn waits_for(&self, missing: Option<String>) {
         self.lock().status.waits_for = missing;
+    }
+
+    pub(crate) fn changes(&self, changing: bool) {
+        self.lock().status.changing = changing;
     }
 
     pub(crate) fn restarted(&self) {

@@ -324,8 +324,8 @@ impl WorkerShell {
         let control = self.running.as_ref().map(|running| &running.control);
         match (order, control) {
             (Order::Start { tasks, from }, _) => self.start(Starting { incarnation, tasks, from }),
-            (Order::Grant { group, checkpoint, stop }, Some(control)) => {
-                if stop {
+            (Order::Grant { group, checkpoint, then }, Some(control)) => {
+                if then.ends() {
                     // A source that takes the grant then knows that this epoch is its last one.
                     control.stop(group.last);
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Notices, Result, TaskMetrics};
-use anabranch_runtime::{Committed, Coordination, JobHandle, Status, Summary};
+use anabranch_runtime::{Committed, Coordination, JobHandle, Reconfigure, Reconfigured, Status, Summary};
 
 use crate::cluster::LocalWorkers;
 use crate::http::{Embedded, EmbeddedJob, Listener, Running, Server};
@@ -46,6 +46,12 @@ impl Job {
     /// Takes a checkpoint now, whatever the interval, and waits until it is committed.
     pub fn checkpoint_now(&self) -> Result<Committed> {
         self.handle.checkpoint_now()
+    }
+
+    /// Lets the job go on by another plan, or its tasks at other workers, from the end of an epoch on. Waits until a checkpoint by
+    /// the new version is committed. If anything fails before, the job goes on as it was, and the error says why.
+    pub fn reconfigure(&self, request: Reconfigure) -> Result<Reconfigured> {
+        self.handle.reconfigure(request)
     }
 
     /// Waits until the job has ended, at most for `timeout`. Returns whether it has.

@@ -15,7 +15,9 @@ pub use anabranch_model::{Error, ErrorKind, EventTime, LatencySummary, Result, T
 pub use anabranch_operators::{Connector, Connectors};
 pub use anabranch_plan::{Planned, StatementText, split_statements};
 pub use anabranch_protocol::coordinator::Phase;
-pub use anabranch_runtime::{Change, Committed, Completed, Coordination, Fate, Origin, Status, Summary};
+pub use anabranch_runtime::{
+    Change, Committed, Completed, Coordination, Fate, Moves, Origin, Reconfigure, Reconfigured, Status, Summary,
+};
 pub use anabranch_state::Access;
 pub use engine::{Engine, Settings, TableOption};
 pub use job::Job;

@@ -1,67 +1,16 @@
 //! Savepoints of running jobs, and jobs that start from them: at another parallelism, with a changed query.
 
+#[path = "support/live.rs"]
+mod live;
+
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use anabranch_model::Error;
 use anabranch_server::{Engine, Fate, Job, Origin, Plan, Settings};
 use anabranch_state::{Access, Answer, Asked, Contents, Savepoint, Store, encode_manifest};
-
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// Events for six seconds of event time and of the clock; the same in every run, and none is late.
-const EVENTS: &str = "
-CREATE TABLE events (ad_id STRING, event_type STRING, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3),
-  WATERMARK FOR ts AS ts - INTERVAL '0.01' SECOND)
-  WITH ('connector' = 'ad_events', 'rows-per-second' = '5000', 'number-of-rows' = '30000', 'seed' = '1',
-        'start-time' = '2026-01-01 00:00:00');";
-
-/// Counts of windows of 200 ms by a column, into files of a folder.
-fn counts(folder: &Path, table: &str, by: &str, filter: &str) -> String {
-    format!(
-        "CREATE TABLE {table} (start_ts TIMESTAMP_LTZ(3), k STRING, n BIGINT)
-           WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
-         INSERT INTO {table} SELECT window_start, {by}, COUNT(*)
-           FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '0.2' SECOND))
-           WHERE {filter} GROUP BY window_start, window_end, {by};",
-        folder.join(table).display()
-    )
-}
-
-fn settings(checkpoints: Option<&Path>, parallelism: u32) -> Settings {
-    let mut set = vec![("epoch-interval".to_owned(), "5 ms".to_owned())];
-    if let Some(directory) = checkpoints {
-        set.push(("checkpoint-directory".to_owned(), directory.display().to_string()));
-        set.push(("checkpoint-interval".to_owned(), "50 ms".to_owned()));
-    }
-    Settings { parallelism: Some(parallelism), set, ..Settings::default() }
-}
-
-/// The visible rows in a table's folder; none appears twice.
-fn rows(folder: &Path, table: &str) -> BTreeSet<String> {
-    let files = fs::read_dir(folder.join(table)).into_iter().flatten().map(|entry| entry.expect("entry").path());
-    let visible = files.filter(|path| !path.file_name().and_then(|n| n.to_str()).is_some_and(|n| n.starts_with('.')));
-    let mut rows = BTreeSet::new();
-    for line in
-        visible.flat_map(|path| fs::read_to_string(path).expect("text").lines().map(str::to_owned).collect::<Vec<_>>())
-    {
-        assert!(rows.insert(line.clone()), "{line} is there twice");
-    }
-    rows
-}
-
-fn finish(job: Job) {
-    assert!(job.wait_timeout(LIMIT), "the job hangs");
-    let summary = job.wait().expect("it ends well");
-    let late: u64 = summary.tasks.iter().map(|task| task.late_rows).sum();
-    assert_eq!(late, 0, "rows were late");
-}
-
-fn plan_of(engine: &Engine, sql: &str, settings: &Settings) -> Plan {
-    engine.plan(sql, settings).expect("planned").plan.expect("a plan")
-}
+use live::{EVENTS, counts, finish, plan_of, rows, settings, wait_for};
 
 fn origin_at(engine: &Engine, savepoint: &Path) -> Origin {
     engine.savepoint(savepoint.to_str().expect("text")).expect("savepoint")
@@ -69,16 +18,6 @@ fn origin_at(engine: &Engine, savepoint: &Path) -> Origin {
 
 fn store(path: &Path) -> Store {
     Store::open(path.to_str().expect("text"), &Access::default()).expect("store")
-}
-
-fn wait_for(what: &str, condition: &dyn Fn() -> bool) {
-    for _ in 0..6000 {
-        if condition() {
-            return;
-        }
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-    panic!("{what} in vain");
 }
 
 /// Requests a savepoint of the running job once some results are visible, as the command does.
@@ -201,7 +140,7 @@ fn a_job_that_crashes_before_its_first_checkpoint_starts_from_the_savepoint_agai
     let mut plan = plan_of(&engine, &sql("second"), &settings(Some(&at("own")), 2));
     let origin = origin_at(&engine, &at("savepoint"));
     let interval = |plan: &mut Plan, interval| plan.options.checkpoints.as_mut().expect("kept").interval = interval;
-    interval(&mut plan, LIMIT);
+    interval(&mut plan, Duration::from_secs(60));
     drop(engine.start_from(&plan, &origin, false).expect("a job"));
     assert!(store(&at("own")).list("manifests").expect("list").is_empty(), "it has a checkpoint");
     interval(&mut plan, Duration::from_millis(50));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use anabranch_model::{Epoch, Group, Incarnation, Nanos, TaskId};
+use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
 use anabranch_protocol::coordinator::{Checkpoint, Entry, Owner};
 use anabranch_protocol::membership::{Member, Process};
 
@@ -40,6 +40,8 @@ pub(crate) struct Truth {
     ended: Option<Incarnation>,
     /// The newest incarnation in the log.
     pub(crate) newest: Incarnation,
+    /// The version of its plan.
+    version: PlanVersion,
     committed: BTreeSet<Epoch>,
     /// Positions of the sources at each committed checkpoint.
     positions: BTreeMap<(Incarnation, Epoch), Vec<usize>>,
@@ -63,6 +65,7 @@ type Checked = Result<(), (&'static str, String)>;
 impl Truth {
     pub(crate) fn new() -> Self {
         Truth {
+            version: PlanVersion(1),
             log: BTreeMap::new(),
             ended: None,
             newest: Incarnation(0),
@@ -154,8 +157,11 @@ impl Truth {
             return Err(("fencing", format!("after incarnation {} came {entry:?}", self.newest.0)));
         }
         match entry {
-            Entry::Begins(incarnation, owner) => {
-                self.owner = Some(*owner);
+            Entry::Begins(_, _, version) if *version < self.version => {
+                Err(("change", format!("version {} begins after version {}", version.0, self.version.0)))
+            }
+            Entry::Begins(incarnation, owner, version) => {
+                (self.owner, self.version) = (Some(*owner), *version);
                 if *incarnation == self.newest {
                     return Err(("fencing", format!("incarnation {} began twice", incarnation.0)));
                 }
@@ -182,11 +188,14 @@ impl Truth {
     }
 
     fn checkpoint(&mut self, checkpoint: &Checkpoint<Handle>, scenario: &Scenario, store: &Store) -> Checked {
-        let Checkpoint { epoch, incarnation, tasks, .. } = checkpoint;
+        let Checkpoint { epoch, incarnation, version, tasks } = checkpoint;
+        if *version != self.version {
+            return Err(("change", format!("{epoch} is committed by version {}, not {}", version.0, self.version.0)));
+        }
         if !self.committed.insert(*epoch) || self.committed.last() != Some(epoch) {
             return Err(("commit", format!("{epoch} is committed again or after a later one")));
         }
-        for task in scenario.tasks().all {
+        for task in scenario.tasks(*version).all {
             let said = self.acknowledged.get(&(*incarnation, task));
             let last = said.and_then(|said| said.range(..=*epoch).next_back());
             let counts = |(at, (_, finished)): &(&Epoch, &(Handle, bool))| *at == epoch || *finished;
@@ -268,7 +277,7 @@ impl Truth {
 /// A placement uses each slot for at most one task of a stage, and the label that a stage needs.
 pub(crate) fn placed(scenario: &Scenario, members: &[Member], placement: &BTreeMap<TaskId, Process>) -> Checked {
     let wrong = |text: String| Err(("placement", text));
-    if !placement.keys().eq(scenario.tasks().all.iter()) {
+    if !placement.keys().eq(scenario.tasks(PlanVersion(1)).all.iter()) {
         return wrong(format!("not every task has one process: {placement:?}"));
     }
     for stage in scenario.stages() {

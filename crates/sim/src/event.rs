@@ -137,6 +137,7 @@ pub(crate) enum Event {
     WorkerLeaves(Process),
     Request,
     Stop,
+    Change,
 }
 
 /// Events in the order of their times; those of the same time in the order of their creation.

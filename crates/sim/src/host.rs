@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
+use anabranch_model::{Epoch, Incarnation, Nanos, PlanVersion, TaskId};
 use anabranch_protocol::Peers;
 use anabranch_protocol::coordinator::{
     Answer, Checkpoint, Command, Coordinator, Entry, Input, Owner, Phase, Report, Tasks,
@@ -104,7 +104,13 @@ impl World {
         if !self.hosts[host].up {
             return;
         }
-        let (config, tasks) = (self.scenario.config.clone(), self.scenario.tasks());
+        let versions = log.values().map(|entry| match entry {
+            Entry::Begins(_, _, version) => *version,
+            Entry::Checkpoint(checkpoint) => checkpoint.version,
+            _ => PlanVersion(1),
+        });
+        let tasks = self.scenario.tasks(versions.max().unwrap_or(PlanVersion(1)));
+        let config = self.scenario.config.clone();
         let found = adoptable(&tasks, hosted);
         let running = found.as_ref().map(|(incarnation, _)| *incarnation);
         self.hosts[host].found = found.map(|(_, hosted)| hosted).unwrap_or_default();
@@ -116,6 +122,13 @@ impl World {
             self.input(host, Input::Stop);
         }
         self.input(host, Input::Tick);
+    }
+
+    /// The job is to go on by the next version of its plan.
+    pub(crate) fn change(&mut self, host: usize) {
+        let Host { coordinator: Some(coordinator), up: true, .. } = &self.hosts[host] else { return };
+        let tasks = self.scenario.tasks(PlanVersion(coordinator.version().0 + 1));
+        self.input(host, Input::Change(tasks));
     }
 
     /// Gives an input to a coordinator and carries out the resulting commands.
@@ -190,7 +203,8 @@ impl World {
             Command::AbortCheckpoint(_, epoch) => {
                 under_way.remove(epoch);
                 if *request == Request::Granted(*epoch) {
-                    *request = Request::Open;
+                    // One that was granted later counts too.
+                    *request = under_way.first().map_or(Request::Open, |later| Request::Granted(*later));
                 }
             }
             Command::Start { .. } | Command::Adopt { .. } => {
@@ -211,7 +225,7 @@ impl World {
             Command::Read(sequence) => self.after_store(Event::LogRead { host, sequence }),
             Command::Start { incarnation, from } => self.start_tasks(host, incarnation, from),
             Command::Adopt { incarnation, newest } => {
-                let version = self.scenario.tasks().version;
+                let version = self.hosts[host].coordinator.as_ref().map_or(PlanVersion(1), Coordinator::version);
                 let Host { coordinator: Some(coordinator), peers, found, .. } = &mut self.hosts[host] else { return };
                 peers.adopt((incarnation, coordinator.term()), newest.as_ref(), version, std::mem::take(found));
                 self.tell_workers(host);
@@ -238,6 +252,8 @@ impl World {
                 self.violated("progress", format!("incarnation {} failed for good: {cause:?}", incarnation.0));
             }
             Command::Fenced(_) => self.seen.fenced += 1,
+            Command::Changed(_) => self.seen.changes += 1,
+            Command::NotChanged(_) => self.seen.changes_given_up += 1,
         }
     }
 
@@ -247,7 +263,7 @@ impl World {
         let members: Vec<Member> = membership.members().cloned().collect();
         let former = Former { tasks: peers.placement(), local: BTreeMap::new() };
         let placement = place(&members, &self.scenario.stages(), &former);
-        let all = self.scenario.tasks();
+        let all = self.scenario.tasks(coordinator.version());
         peers.start((incarnation, coordinator.term()), from, &all, placement.as_ref().unwrap_or(&BTreeMap::new()));
         match placement {
             Ok(placement) => {
@@ -264,7 +280,7 @@ impl World {
     }
 
     pub(crate) fn not_placed(&mut self, host: usize, incarnation: Incarnation) {
-        let all = self.scenario.tasks().all;
+        let all = self.scenario.tasks(PlanVersion(1)).all;
         let failed = all.first().map(|task| (*task, Report::Failed { retry: true }));
         let gone = all.iter().map(|task| (*task, Report::Gone));
         self.input(host, Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
@@ -315,7 +331,7 @@ impl World {
     /// A planted bug: one acknowledgement counts for all tasks.
     fn forged(&self, mut reports: Vec<(TaskId, Report<Handle>)>) -> Vec<(TaskId, Report<Handle>)> {
         if self.options.mutation == Some(Mutation::CommitBeforeAllAcknowledged) {
-            let all = self.scenario.tasks().all;
+            let all = self.scenario.tasks(PlanVersion(1)).all;
             let forged = reports.iter().filter(|(_, report)| matches!(report, Report::Acknowledged { .. }));
             let forged: Vec<_> =
                 forged.flat_map(|(_, report)| all.iter().map(|task| (*task, report.clone()))).collect();

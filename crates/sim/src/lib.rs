@@ -103,6 +103,10 @@ pub struct Seen {
     pub ended_jobs: u64,
     /// Tasks that a coordinator adopted from another process.
     pub adoptions: u64,
+    /// Changes to another version of the plan that were carried out, and that were given up.
+    pub changes: u64,
+    #[expect(missing_docs, reason = "see above")]
+    pub changes_given_up: u64,
     /// Leases that were over.
     pub leases_over: u64,
     /// Workers that coordinators have declared lost.
@@ -140,6 +144,8 @@ impl Seen {
         self.fulfilled_requests += other.fulfilled_requests;
         self.ended_jobs += other.ended_jobs;
         self.adoptions += other.adoptions;
+        self.changes += other.changes;
+        self.changes_given_up += other.changes_given_up;
         self.leases_over += other.leases_over;
         self.lost_workers += other.lost_workers;
         self.drained_workers += other.drained_workers;

@@ -34,6 +34,8 @@ pub(crate) struct Scenario {
     pub(crate) records: Vec<Vec<u8>>,
     /// When a checkpoint is requested.
     pub(crate) requests: Vec<u64>,
+    /// When the job changes to another version of its plan.
+    pub(crate) changes: Vec<u64>,
     /// When the job is stopped; `None`: it ends with its sources.
     pub(crate) stop_at: Option<u64>,
     /// Mean time between faults; `None`: no faults.
@@ -66,6 +68,7 @@ impl Scenario {
             labelled_sinks: rng.below(5) == 0,
             records: (0..sources).map(|_| records(rng)).collect(),
             requests: (0..rng.below(4)).map(|_| rng.below(2_500) * MS).collect(),
+            changes: (0..rng.below(4)).map(|_| rng.below(2_500) * MS).collect(),
             stop_at: (rng.below(3) == 0).then(|| rng.below(2_500) * MS),
             fault_every: faulty.then(|| (80 + rng.below(700)) * MS),
             lost: upto(rng, 200),
@@ -86,11 +89,11 @@ impl Scenario {
         (0..tasks).map(move |index| TaskId { stage: StageId(stage), index })
     }
 
-    pub(crate) fn tasks(&self) -> Tasks {
+    pub(crate) fn tasks(&self, version: PlanVersion) -> Tasks {
         let stage = |stage, tasks| Self::stage(stage, tasks).collect::<BTreeSet<_>>();
         let (sources, sinks) = (stage(0, self.sources), stage(2, self.sinks));
         let all = sources.iter().chain(&sinks).copied().chain(Self::stage(1, self.counters)).collect();
-        Tasks { version: PlanVersion(1), all, sources, sinks }
+        Tasks { version, all, sources, sinks }
     }
 
     pub(crate) fn stages(&self) -> Vec<Stage> {

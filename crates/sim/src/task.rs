@@ -65,10 +65,10 @@ impl Control {
         Control { granted: from, checkpoints: BTreeSet::new(), stop_after: None, done: from }
     }
 
-    pub(crate) fn grant(&mut self, group: Group, checkpoint: bool, stop: bool) {
+    pub(crate) fn grant(&mut self, group: Group, checkpoint: bool, ends: bool) {
         self.granted = group.last.max(self.granted);
         self.checkpoints.extend(checkpoint.then_some(group.last));
-        self.stop_after = self.stop_after.or(stop.then_some(group.last));
+        self.stop_after = self.stop_after.or(ends.then_some(group.last));
     }
 }
 

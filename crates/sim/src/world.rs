@@ -85,6 +85,9 @@ impl World {
         for at in world.scenario.requests.clone() {
             world.later(at, Event::Request);
         }
+        for at in world.scenario.changes.clone() {
+            world.later(at, Event::Change);
+        }
         if let Some(stop_at) = world.scenario.stop_at {
             world.later(stop_at, Event::Stop);
         }
@@ -155,6 +158,7 @@ impl World {
             Event::WorkerUp(worker) => self.worker_up(worker),
             Event::WorkerLeaves(process) => self.worker_leaves(process),
             Event::Request => (0..self.hosts.len()).for_each(|host| self.request_checkpoint(host)),
+            Event::Change => (0..self.hosts.len()).for_each(|host| self.change(host)),
             Event::Stop => {
                 self.stop_asked = self.finished_at.is_none();
                 (0..self.hosts.len()).for_each(|host| self.input(host, Input::Stop));

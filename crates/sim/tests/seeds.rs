@@ -54,6 +54,8 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.fulfilled_requests,
         seen.ended_jobs,
         seen.adoptions,
+        seen.changes,
+        seen.changes_given_up,
         seen.leases_over,
         seen.lost_workers,
         seen.drained_workers,
@@ -68,12 +70,13 @@ fn every_invariant_holds_whatever_goes_wrong() {
 
 /// Ways in a job's life that no seed takes: the simulated store answers in the end, attempts do not run out, no task
 /// drops rows, and a worker reports that its tasks have ended only together with their start. The coordinator's own tests take them.
-const OTHERWISE_TESTED: [(&str, &str, &str); 6] = [
+const OTHERWISE_TESTED: [(&str, &str, &str); 7] = [
     ("life", "cancelling", "failed"),
     ("life", "ending", "failed"),
     ("life", "pausing", "failed"),
     ("life", "restoring", "ending"),
     ("life", "restoring", "finished"),
+    ("life", "restoring", "starting"),
     ("life", "starting", "failed"),
 ];
 

@@ -126,7 +126,7 @@ mod tests {
             };
             let content = encode_manifest(&manifest).expect("encoded");
             let manifest = store.put(&format!("manifests/1-{}.txt", epoch.0), content.into()).expect("put");
-            let entry = Entry::Checkpoint { incarnation, epoch, manifest };
+            let entry = Entry::Checkpoint { incarnation, epoch, manifest, version: PlanVersion(1) };
             assert_eq!(Log::new(store.clone()).append(number, &entry).expect("appended"), Appended::Last);
         }
     }

@@ -12,7 +12,7 @@
 //! entry without a required checksum, or that is not JSON, is damaged. Readers decide what a damaged entry means for
 //! them.
 
-use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, Result};
+use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, PlanVersion, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::{Blob, Store};
@@ -39,6 +39,9 @@ pub enum Entry {
         /// [`Savepoint::id`](crate::Savepoint::id) of the savepoint that the job starts from, if it does.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         origin: Option<String>,
+        /// The version of the plan by which its tasks run.
+        #[serde(default = "first", skip_serializing_if = "is_first")]
+        version: PlanVersion,
     },
     /// A coordinator has taken the tasks of an incarnation over, which go on.
     Adopts {
@@ -55,6 +58,9 @@ pub enum Entry {
         epoch: Epoch,
         /// Its manifest.
         manifest: Blob,
+        /// The version of the plan of the tasks that wrote it.
+        #[serde(default = "first", skip_serializing_if = "is_first")]
+        version: PlanVersion,
     },
     /// The job has ended by itself: the last checkpoint before this is its end.
     Ended {
@@ -63,7 +69,28 @@ pub enum Entry {
     },
 }
 
+/// A job that was never changed while it ran has this version of its plan.
+const FIRST: PlanVersion = PlanVersion(1);
+
+fn first() -> PlanVersion {
+    FIRST
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_first(version: &PlanVersion) -> bool {
+    *version == FIRST
+}
+
 impl Entry {
+    /// The version of the plan that it is of. Entries that do not say are of no later one.
+    #[must_use]
+    pub fn version(&self) -> PlanVersion {
+        match self {
+            Entry::Begins { version, .. } | Entry::Checkpoint { version, .. } => *version,
+            Entry::Adopts { .. } | Entry::Ended { .. } => FIRST,
+        }
+    }
+
     /// The incarnation that wrote it.
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
@@ -280,9 +307,9 @@ mod tests {
         let entries = || log.entries().expect("listed").into_iter().map(|(n, entry)| (n, entry.expect("readable")));
         let entries = || entries().collect::<Vec<_>>();
         assert_eq!(entries(), []);
-        let begins = |n| Entry::Begins { incarnation: Incarnation(n), owner: n + 40, origin: None };
+        let begins = |n| Entry::Begins { incarnation: Incarnation(n), owner: n + 40, origin: None, version: FIRST };
         let manifest = store.put("manifests/5", b"x".to_vec().into()).expect("put");
-        let checkpoint = Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest };
+        let checkpoint = Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest, version: FIRST };
         assert_eq!(log.append(1, &begins(1)).expect("append"), Appended::Last);
         assert_eq!(log.append(2, &checkpoint).expect("append"), Appended::Last);
         assert_eq!(log.append(2, &begins(2)).expect("taken"), Appended::Taken);
@@ -304,11 +331,12 @@ mod tests {
     #[test]
     fn entries_of_every_format_are_read_forever() {
         let blob = Blob { name: "manifests/1-5.txt".into(), bytes: 3, crc32: 7 };
-        let checkpoint = Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest: blob };
+        let checkpoint =
+            Entry::Checkpoint { incarnation: Incarnation(1), epoch: Epoch(5), manifest: blob, version: FIRST };
         let incarnation = Incarnation(1);
-        let begins = |owner| Entry::Begins { incarnation, owner, origin: None };
+        let begins = |owner| Entry::Begins { incarnation, owner, origin: None, version: FIRST };
         let origin = Some("ads@1-40:deadbeef".to_owned());
-        let from = Entry::Begins { incarnation, owner: 5, origin };
+        let from = Entry::Begins { incarnation, owner: 5, origin, version: FIRST };
         let known = [
             (r#"{"entry":"begins","incarnation":1}"#, begins(0)),
             (
@@ -337,7 +365,12 @@ mod tests {
 
     #[test]
     fn any_damage_of_an_entry_is_detected() {
-        let entry = Entry::Begins { incarnation: Incarnation(1), owner: 5, origin: Some("ads@1-40:deadbeef".into()) };
+        let entry = Entry::Begins {
+            incarnation: Incarnation(1),
+            owner: 5,
+            origin: Some("ads@1-40:deadbeef".into()),
+            version: FIRST,
+        };
         let content = encode(&entry).expect("encoded");
         let is_damaged = |content: &[u8]| decode(content).is_err_and(|error| error.kind() == ErrorKind::Damaged);
         for at in 0..content.len() {

@@ -56,10 +56,11 @@ fn work(disk: &Arc<ModelDisk>, reported: &mut Reported) -> anabranch_model::Resu
     let job = store(disk, JOB);
     let log = Log::new(job.clone());
     let incarnation = Incarnation(1);
-    log.append(0, &Entry::Begins { incarnation, owner: 7, origin: None })?;
+    log.append(0, &Entry::Begins { incarnation, owner: 7, origin: None, version: PlanVersion(1) })?;
     for epoch in 1..5 {
         let manifest = checkpoint(&job, epoch)?;
-        let entry = Entry::Checkpoint { incarnation, epoch: Epoch(epoch), manifest: manifest.clone() };
+        let entry =
+            Entry::Checkpoint { incarnation, epoch: Epoch(epoch), manifest: manifest.clone(), version: PlanVersion(1) };
         assert_eq!(log.append(epoch, &entry)?, Appended::Last);
         reported.checkpoint = Some(epoch);
         if let Some(old) = epoch.checked_sub(2).filter(|old| *old > 0) {

@@ -206,6 +206,11 @@ impl<S: Clone> Checkpoints<S> {
         steps
     }
 
+    /// Whether an entry with a checkpoint is being written.
+    pub(super) fn is_committing(&self) -> bool {
+        self.committing.is_some()
+    }
+
     pub(super) fn committed(&mut self, epoch: Epoch) {
         self.committing = None;
         self.committed = epoch;

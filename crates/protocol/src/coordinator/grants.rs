@@ -27,7 +27,7 @@ pub(super) const TABLE: &[Transition] = &[
         "grant the next group; with a checkpoint if one is due",
     ),
     row("running", "a source finished", "running", "it is no longer waited for"),
-    row("running", "stop", "stopping", "grant one more epoch with a checkpoint; stop after it"),
+    row("running", "stop, or a change", "stopping", "grant one more epoch with a checkpoint; the tasks end after it"),
     row("running", "the slowest sink ended a later epoch", "running", "epoch done"),
     row("stopping", "the slowest sink ended a later epoch", "stopping", "epoch done"),
     row("stopping", "a task drops rows", "stopping", "none done: no later epoch and no checkpoint will be done"),
@@ -101,13 +101,13 @@ impl Grants {
     }
 
     /// A group is granted, here or by the coordinator before.
-    pub(super) fn granted(&mut self, group: Group, stop: bool) {
+    pub(super) fn granted(&mut self, group: Group, ends: bool) {
         if group.last > self.granted {
             self.granted = group.last;
             self.turn = turn(group);
             self.behind = self.sources.values().filter(|cut| **cut < self.turn).count();
         }
-        self.stopping |= stop;
+        self.stopping |= ends;
     }
 
     /// Whether the next group is due.
@@ -120,7 +120,7 @@ impl Grants {
         self.stopping || self.sources.is_empty()
     }
 
-    /// Whether the job stops before its sources end.
+    /// Whether the tasks end before their sources do.
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping
     }
@@ -132,7 +132,7 @@ impl Grants {
         group
     }
 
-    /// Grants the last group: one epoch, after which the job stops. `None` if all sources have ended by themselves.
+    /// Grants the last group of the incarnation: one epoch, after which its tasks end. `None` if all sources have ended by themselves.
     pub(super) fn stop(&mut self) -> Option<Group> {
         if self.is_over() {
             return None;

@@ -36,9 +36,31 @@ pub(super) const TABLE: &[Transition] = &[
         "finished",
         "finish",
     ),
+    row("running", "a change is ready", "switching", "grant one more epoch with a checkpoint; the tasks end after it"),
+    row(
+        "restoring",
+        "every task is gone, for a change that the coordinator before has granted",
+        "starting",
+        "as after switching",
+    ),
+    row(
+        "running",
+        "every task is gone, for a change that the coordinator before has granted",
+        "starting",
+        "as after switching",
+    ),
+    row("stopping", "every task is gone, for a change that was granted before", "starting", "as after switching"),
     row("stopping", "a failure", "cancelling", "cancel"),
     row("stopping", "every task is gone, the last checkpoint committed", "finished", "finish"),
     row("stopping", "the same, but all sources had ended before the stop", "ending", "append the end to the log"),
+    row("switching", "a failure", "cancelling", "cancel; the change is given up"),
+    row(
+        "switching",
+        "every task is gone, the last checkpoint committed",
+        "starting",
+        "append the next incarnation to the log, with the plan version of the change",
+    ),
+    row("switching", "the same, but all sources had ended before the change", "ending", "append the end to the log"),
     row("ending", "the end is in the log", "finished", "finish"),
     row("cancelling", "every task is gone, or the time for it is over", "pausing", "-"),
     row("cancelling", "the same, and no attempt is left or a retry is useless", "failed", "fail"),
@@ -51,6 +73,7 @@ pub(super) const TABLE: &[Transition] = &[
     row("restoring", "a rival has taken over", "fenced", "fenced"),
     row("running", "a rival has taken over", "fenced", "fenced"),
     row("stopping", "a rival has taken over", "fenced", "fenced"),
+    row("switching", "a rival has taken over", "fenced", "fenced"),
     row("cancelling", "a rival has taken over", "fenced", "fenced"),
     row("pausing", "a rival has taken over", "fenced", "fenced"),
     row("ending", "a rival has taken over", "fenced", "fenced"),
@@ -67,6 +90,8 @@ pub enum Phase {
     Running,
     /// The last epoch is granted.
     Stopping,
+    /// The last epoch of the present plan version is granted.
+    Switching,
     /// Every task is gone, and the entry that the job has ended is being written to the log.
     Ending,
     /// The tasks are ending at once.
@@ -90,6 +115,7 @@ impl Phase {
             Phase::Restoring => "restoring",
             Phase::Running => "running",
             Phase::Stopping => "stopping",
+            Phase::Switching => "switching",
             Phase::Ending => "ending",
             Phase::Cancelling => "cancelling",
             Phase::Pausing => "pausing",
@@ -107,7 +133,7 @@ impl Phase {
 
     /// Whether the tasks of the incarnation run or are starting.
     pub(super) fn is_active(self) -> bool {
-        matches!(self, Phase::Restoring | Phase::Running | Phase::Stopping)
+        matches!(self, Phase::Restoring | Phase::Running | Phase::Stopping | Phase::Switching)
     }
 }
 
@@ -203,6 +229,15 @@ impl Life {
         self.enter(Phase::Stopping, None);
     }
 
+    pub(super) fn switching(&mut self) {
+        self.enter(Phase::Switching, None);
+    }
+
+    /// The tasks of the plan version before are gone, and the next incarnation is being written to the log.
+    pub(super) fn switched(&mut self) {
+        self.enter(Phase::Starting, None);
+    }
+
     /// A task does nothing any more.
     pub(super) fn gone(&mut self, task: TaskId) {
         self.alive.remove(&task);
@@ -227,6 +262,11 @@ impl Life {
         self.verdict = (!retry || self.attempts > self.restart.attempts_max).then_some(cause);
         self.enter(Phase::Cancelling, Some(now.plus(self.cancel_timeout)));
         true
+    }
+
+    /// The next incarnation is of the plan version before: whatever has failed, that one may succeed.
+    pub(super) fn undo(&mut self) {
+        self.verdict = None;
     }
 
     /// Nothing can be written any more. Returns whether the tasks must be cancelled; without tasks the job has failed.

@@ -24,7 +24,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use anabranch_model::{Incarnation, Nanos};
+use anabranch_model::{Incarnation, Nanos, PlanVersion};
 
 use super::config::Config;
 use super::message::{Answer, Checkpoint, Command, Entry, Owner};
@@ -176,9 +176,9 @@ impl<S: Clone + PartialEq> Log<S> {
     }
 
     /// Begins the next incarnation; it has begun when the entry is written.
-    pub(super) fn begin(&mut self, now: Nanos, commands: &mut VecDeque<Command<S>>) {
+    pub(super) fn begin(&mut self, now: Nanos, version: PlanVersion, commands: &mut VecDeque<Command<S>>) {
         let incarnation = Incarnation(self.highest.0 + 1);
-        self.append(now, Entry::Begins(incarnation, self.owner), commands);
+        self.append(now, Entry::Begins(incarnation, self.owner, version), commands);
     }
 
     /// Adopts the newest incarnation; that has happened when the entry is written. False if this is another one, or if a later

@@ -64,8 +64,8 @@ pub struct Owner(pub u64);
 /// A numbered entry of the job's durable log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry<S> {
-    /// From here on this incarnation owns the job; no entry of an older one follows.
-    Begins(Incarnation, Owner),
+    /// From here on this incarnation owns the job, by this version of its plan; no entry of an older one follows.
+    Begins(Incarnation, Owner, PlanVersion),
     /// From here on this coordinator owns the incarnation, whose tasks go on; no entry of its predecessor follows.
     Adopts(Incarnation, Owner),
     /// A committed checkpoint: the entry is the commit.
@@ -81,7 +81,7 @@ impl<S> Entry<S> {
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         match self {
-            Entry::Begins(incarnation, _)
+            Entry::Begins(incarnation, ..)
             | Entry::Adopts(incarnation, _)
             | Entry::Ended(incarnation)
             | Entry::Unusable(incarnation) => *incarnation,
@@ -112,6 +112,8 @@ pub enum Input<S> {
     Checkpoint,
     /// A request: the job stops, with a last checkpoint.
     Stop,
+    /// A request: at the end of an epoch the job goes on with these tasks, of a newer plan version. All is ready for them.
+    Change(Tasks),
     /// Only time has passed.
     Tick,
 }
@@ -153,6 +155,26 @@ pub enum Report<S> {
     Gone,
 }
 
+/// What follows a group of epochs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Then {
+    /// The next group.
+    #[default]
+    Next,
+    /// Nothing: the job stops. Sources cut at once up to the end of the group, and end there.
+    Stop,
+    /// The next incarnation, by another plan version. The tasks end as for a stop; their workers may keep what the next ones need.
+    Switch,
+}
+
+impl Then {
+    /// Whether the tasks end after the group.
+    #[must_use]
+    pub fn ends(self) -> bool {
+        self != Then::Next
+    }
+}
+
 /// A group of epochs that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Granted {
@@ -160,8 +182,9 @@ pub struct Granted {
     pub group: Group,
     /// Whether the marker of the last one requests a snapshot.
     pub checkpoint: bool,
-    /// Sources cut at once up to the end of the group, and end there.
-    pub stop: bool,
+    /// What follows the group.
+    #[serde(default)]
+    pub then: Then,
     /// The checkpoint was abandoned since.
     #[serde(default)]
     pub aborted: bool,
@@ -213,9 +236,13 @@ pub enum Command<S> {
         group: Group,
         /// Whether the marker of the last one asks for a snapshot.
         checkpoint: bool,
-        /// Sources cut at once up to the end of the group, and end there.
-        stop: bool,
+        /// What follows the group.
+        then: Then,
     },
+    /// The job has changed to this plan version: the first checkpoint by it is committed.
+    Changed(PlanVersion),
+    /// The job does not change to this plan version, and goes on as it was, at most after a restart.
+    NotChanged(PlanVersion),
     /// Every sink has written or prepared everything up to the end of this epoch.
     EpochDone(Incarnation, Epoch),
     /// The checkpoint is committed: sinks make visible what they prepared, sources may release input.

@@ -146,13 +146,13 @@ impl Bench {
 
 fn grant(incarnation: u64, first: u64, last: u64, checkpoint: bool) -> Command<u32> {
     let group = Group { first: Epoch(first), last: Epoch(last) };
-    Command::Grant { incarnation: Incarnation(incarnation), group, checkpoint, stop: false }
+    Command::Grant { incarnation: Incarnation(incarnation), group, checkpoint, then: Then::Next }
 }
 
 /// The grant after which sources end, in the first incarnation.
 fn last_grant(first: u64, last: u64, checkpoint: bool) -> Command<u32> {
     let group = Group { first: Epoch(first), last: Epoch(last) };
-    Command::Grant { incarnation: ONE, group, checkpoint, stop: true }
+    Command::Grant { incarnation: ONE, group, checkpoint, then: Then::Stop }
 }
 
 const ONE: Incarnation = Incarnation(1);
@@ -363,7 +363,7 @@ fn a_coordinator_with_nothing_to_write_also_learns_that_a_rival_has_taken_over()
     bench.pass(1_000);
     assert_eq!(bench.commands(), []);
     assert_eq!(bench.coordinator.phase(), Phase::Running);
-    bench.log.insert(1, Entry::Begins(Incarnation(2), Owner(2)));
+    bench.log.insert(1, Entry::Begins(Incarnation(2), Owner(2), PlanVersion(1)));
     bench.pass(1_000);
     assert_eq!(bench.commands(), [Command::Fenced(ONE)]);
 }

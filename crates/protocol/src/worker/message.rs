@@ -6,7 +6,7 @@ use std::time::Duration;
 use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
 use serde::{Deserialize, Serialize};
 
-use crate::coordinator::{Checkpoint, Granted, Report, Tasks};
+use crate::coordinator::{Checkpoint, Granted, Report, Tasks, Then};
 
 /// One reign of a coordinator over a job: the number, from 1, of the log's entry with which it took the job. A new term may adopt a
 /// running incarnation, or begin a newer one.
@@ -103,8 +103,9 @@ pub enum Order<S> {
         group: Group,
         /// Whether the marker of the last one requests a snapshot.
         checkpoint: bool,
-        /// Sources cut at once up to the end of the group, and end there.
-        stop: bool,
+        /// What follows the group.
+        #[serde(default)]
+        then: Then,
     },
     /// Every sink of the job has written or prepared everything up to the end of this epoch.
     EpochDone(Epoch),

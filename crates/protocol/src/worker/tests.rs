@@ -8,6 +8,7 @@ use std::time::Duration;
 use anabranch_model::{Group, PlanVersion, StageId};
 
 use super::*;
+use crate::coordinator::Then;
 
 const MS: u64 = 1_000_000;
 
@@ -30,7 +31,7 @@ fn config() -> Config {
 }
 
 fn grant(first: u64, last: u64, checkpoint: bool) -> Order<u32> {
-    Order::Grant { group: Group { first: Epoch(first), last: Epoch(last) }, checkpoint, stop: false }
+    Order::Grant { group: Group { first: Epoch(first), last: Epoch(last) }, checkpoint, then: Then::Next }
 }
 
 /// A worker and its clock.

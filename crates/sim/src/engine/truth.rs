@@ -254,7 +254,7 @@ impl Truth {
             Entry::Checkpoint { epoch, .. } if epoch <= self.newest_checkpoint => {
                 Err(("commit", format!("{epoch} is committed after {}", self.newest_checkpoint)))
             }
-            Entry::Checkpoint { incarnation, epoch, manifest } => {
+            Entry::Checkpoint { incarnation, epoch, manifest, .. } => {
                 self.newest_checkpoint = epoch;
                 self.checkpoints += 1;
                 self.committed.insert((incarnation, epoch), self.checkpoints);

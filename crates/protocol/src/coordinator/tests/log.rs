@@ -79,7 +79,8 @@ fn if_the_newest_checkpoint_is_damaged_the_log_still_says_which_incarnations_the
 
 #[test]
 fn what_is_unusable_is_known_until_a_checkpoint_follows_on_it() {
-    let unusable = BTreeMap::from([(3, Entry::Begins(Incarnation(1), Owner(1))), (4, Entry::Unusable(ONE))]);
+    let unusable =
+        BTreeMap::from([(3, Entry::Begins(Incarnation(1), Owner(1), PlanVersion(1))), (4, Entry::Unusable(ONE))]);
     let mut bench = Bench::on(Config { checkpoint_interval: Some(Duration::ZERO), ..config() }, unusable, Owner(2));
     assert_eq!(bench.commands(), [Command::Start { incarnation: Incarnation(2), from: None }]);
     assert_eq!(bench.log.keys().copied().collect::<Vec<_>>(), [3, 4, 5]);

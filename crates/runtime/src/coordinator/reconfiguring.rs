@@ -1,0 +1,200 @@
+//! Reconfigurations: the job goes on by another plan version, or elsewhere, from the end of an epoch on.
+//!
+//! One at a time, others wait. A request is compared with the present plan first. Then the coordinator lets the tasks end after
+//! one more epoch, with a checkpoint, and the next incarnation begins from there by the new version. It is settled with the
+//! first checkpoint by the new version. If anything fails before, the version before goes on.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Error, PlanVersion, Result, TaskId};
+use anabranch_protocol::coordinator::{Checkpoint, Input};
+use anabranch_protocol::membership::Process;
+use anabranch_state::TaskState;
+
+use super::Shell;
+use crate::reconfiguration::{Change, Fate, Moves, Reconfigure, Reconfigured, compare};
+use crate::scribe;
+use crate::settings::tasks;
+
+/// A request, and where its answer goes.
+pub(crate) struct Requested {
+    pub(crate) request: Reconfigure,
+    pub(crate) answer: Sender<Result<Reconfigured>>,
+}
+
+/// The reconfigurations of a job.
+#[derive(Default)]
+pub(super) struct Reconfiguring {
+    waiting: VecDeque<Requested>,
+    present: Option<Present>,
+    /// The plan that goes on after a change that has failed.
+    undone: Option<Arc<Plan>>,
+    /// The highest version that was ever asked for.
+    last: u32,
+}
+
+/// The reconfiguration that is being carried out.
+struct Present {
+    plan: Arc<Plan>,
+    former: Arc<Plan>,
+    moves: Moves,
+    changes: Vec<Change>,
+    answer: Sender<Result<Reconfigured>>,
+}
+
+impl Shell {
+    /// A user asks for a reconfiguration.
+    pub(super) fn reconfigure(&mut self, requested: Requested) {
+        self.reconfiguring.waiting.push_back(requested);
+        self.reconfigure_next();
+    }
+
+    /// Begins the next reconfiguration, unless one is under way.
+    pub(super) fn reconfigure_next(&mut self) {
+        // The plan that goes on after a failure has a version of its own.
+        while self.reconfiguring.present.is_none()
+            && self.reconfiguring.undone.is_none()
+            && let Some(Requested { request, answer }) = self.reconfiguring.waiting.pop_front()
+        {
+            // Whoever asked may not wait any more.
+            match self.begin_to_reconfigure(&request) {
+                Ok((reconfigured, _)) if reconfigured.unchanged => drop(answer.send(Ok(reconfigured))),
+                Ok((Reconfigured { version, changes, .. }, plan)) => {
+                    let plan = Plan { version, ..plan };
+                    self.inputs.push_back(Input::Change(tasks(&plan)));
+                    let former = Arc::clone(&self.worker.deployment().plan);
+                    let plan = Arc::new(plan);
+                    self.reconfiguring.last = version.0;
+                    self.shared.life.changes(true);
+                    self.reconfiguring.present = Some(Present { plan, former, moves: request.moves, changes, answer });
+                }
+                Err(error) => drop(answer.send(Err(error))),
+            }
+        }
+    }
+
+    fn begin_to_reconfigure(&self, request: &Reconfigure) -> Result<(Reconfigured, Plan)> {
+        if self.stopping {
+            return Err(Error::user("the job is being stopped").remedy("start it again with the new text"));
+        }
+        if self.durable.is_none() {
+            return Err(Error::user("a job that keeps no checkpoints cannot be changed while it runs")
+                .remedy("set a directory for them: SET 'checkpoint-directory' = '...'"));
+        }
+        let present = &self.worker.deployment().plan;
+        let newest = self.coordinator.newest_checkpoint();
+        let states = newest.into_iter().flat_map(|newest| newest.tasks.values());
+        let (changes, plan) = compare(present, &request.plan, states)?;
+        let lost: Vec<&str> = changes.iter().filter(|c| c.fate == Fate::Lost).map(|c| c.what.as_str()).collect();
+        if !lost.is_empty() && !request.allow_lost_state && !request.dry_run {
+            return Err(Error::user(format!("the job would lose {}", lost.join("; ")))
+                .remedy("keep these parts in the text, or allow the loss (--allow-lost-state)"));
+        }
+        plan.check()?;
+        self.check_moves(&request.moves, &plan)?;
+        let unchanged = request.dry_run || (plan == **present && request.moves == Moves::default());
+        let version = match unchanged {
+            true => present.version,
+            false => PlanVersion(present.version.0.max(self.reconfiguring.last) + 1),
+        };
+        Ok((Reconfigured { version, changes, unchanged }, plan))
+    }
+
+    fn check_moves(&self, moves: &Moves, plan: &Plan) -> Result<()> {
+        let unknown = moves.to.keys().find(|task| {
+            let stage = plan.stages.get(task.stage.0 as usize);
+            stage.is_none_or(|stage| task.index >= stage.parallelism)
+        });
+        if let Some(TaskId { stage, index }) = unknown {
+            return Err(Error::user(format!("the job has no task {index} of {stage}")));
+        }
+        match &self.remotes {
+            Some(remotes) => remotes.check(moves, plan),
+            None if *moves == Moves::default() => Ok(()),
+            None => Err(Error::user("all tasks of this job are in one process")
+                .remedy("run it at workers: anabranch run FILE --workers N, or submit it to a coordinator")),
+        }
+    }
+
+    /// The present incarnation begins. Returns whether it is of another plan version than the one before.
+    pub(super) fn switches(&mut self, from: Option<&Checkpoint<TaskState>>) -> bool {
+        let version = self.coordinator.version();
+        if version == self.worker.deployment().plan.version {
+            return false;
+        }
+        let present = self.reconfiguring.present.as_ref().filter(|present| present.plan.version == version);
+        let (plan, moves) = match (present, self.reconfiguring.undone.take()) {
+            (Some(present), _) => (Arc::clone(&present.plan), present.moves.clone()),
+            (None, Some(former)) => (Arc::new(Plan { version, ..(*former).clone() }), Moves::default()),
+            (None, None) => return false,
+        };
+        self.reconfiguring.last = self.reconfiguring.last.max(version.0);
+        let (number, epoch) = (version.0, from.map_or(0, |from| from.epoch.0));
+        self.shared.notify(format!("version {number} of the plan begins after epoch {epoch}"));
+        let places = self.former_places(&plan);
+        if let Some(remotes) = &mut self.remotes {
+            remotes.reconfigure(Arc::clone(&plan), moves, places);
+        }
+        let mut deployment = self.worker.deployment().clone();
+        deployment.plan = Arc::clone(&plan);
+        self.worker.deploy(deployment);
+        self.tasks = tasks(&plan);
+        self.shared.set_plan(Arc::clone(&plan));
+        if let Some(durable) = &self.durable {
+            // The scribe ends only after this.
+            let _ = durable.scribe.send(scribe::Task::Plan(plan));
+        }
+        true
+    }
+
+    /// The job has changed to a plan version, or it does not.
+    pub(super) fn reconfigured(&mut self, version: PlanVersion, changed: bool) {
+        let Some(present) = self.reconfiguring.present.take_if(|present| present.plan.version == version) else {
+            return;
+        };
+        self.shared.life.changes(false);
+        let Present { former, changes, answer, .. } = present;
+        if !changed && self.coordinator.version() == version {
+            self.reconfiguring.undone = Some(former);
+        }
+        let result = match changed {
+            true => Ok(Reconfigured { version, changes, unchanged: false }),
+            false => Err(self.why_not()),
+        };
+        // Whoever asked may not wait any more.
+        let _ = answer.send(result);
+        self.reconfigure_next();
+    }
+
+    fn why_not(&self) -> Error {
+        match &self.failure {
+            Some((_, failure)) => {
+                Error::outside(format!("the change was given up, and the job goes on as it was: {failure}"))
+            }
+            None if self.stopping => Error::user("the change was given up because the job stops"),
+            None => Error::outside("the change was given up, and the job goes on as it was"),
+        }
+    }
+
+    /// Where the tasks with the parts of a plan are by the present one, in which stages may have other numbers.
+    fn former_places(&self, plan: &Plan) -> BTreeMap<TaskId, Process> {
+        let placement = self.peers.placement();
+        let of = |stage, parts: &[anabranch_dataflow::Part<'_>]| -> Vec<_> {
+            parts.iter().filter(|part| part.stage == stage).map(|part| part.id).collect()
+        };
+        let (now, then) = (plan.parts(), self.worker.deployment().plan.parts());
+        let mut places = BTreeMap::new();
+        for stage in &plan.stages {
+            let ids = of(stage.id, &now);
+            let before = then.iter().find(|part| ids.contains(&part.id)).map(|part| part.stage);
+            for index in 0..stage.parallelism {
+                let process = before.and_then(|stage| placement.get(&TaskId { stage, index }));
+                places.extend(process.map(|process| (TaskId { stage: stage.id, index }, *process)));
+            }
+        }
+        places
+    }
+}

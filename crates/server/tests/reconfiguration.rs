@@ -1,0 +1,179 @@
+//! Changes of a running job: another parallelism, a changed, added or dropped statement, and changes that fail.
+
+#[path = "support/live.rs"]
+mod live;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anabranch_server::{Change, Engine, Fate, Job, Moves, Plan, Reconfigure, Reconfigured, Result};
+use live::{EVENTS, counts, finish, plan_of, rows, settings, wait_for};
+
+fn change(job: &Job, plan: Plan) -> Result<Reconfigured> {
+    job.reconfigure(Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false })
+}
+
+fn fates(changes: &[Change]) -> Vec<Fate> {
+    changes.iter().map(|change| change.fate).collect()
+}
+
+/// By window and key, the number of rows.
+fn numbers(rows: &BTreeSet<String>) -> BTreeMap<(String, String), u64> {
+    let number = |row: &String| {
+        let row: serde_json::Value = serde_json::from_str(row).expect("JSON");
+        let text = |name: &str| row[name].as_str().expect("text").to_owned();
+        ((text("start_ts"), text("k")), row["n"].as_u64().expect("a number"))
+    };
+    rows.iter().map(number).collect()
+}
+
+/// A job that nobody interferes with, beside the one that is changed.
+struct Straight<'a>(Job, &'a Path);
+
+impl Straight<'_> {
+    fn start(folder: &Path) -> Straight<'_> {
+        let sql = format!("{EVENTS}{}", counts(folder, "straight", "event_type", "TRUE"));
+        Straight(Engine::default().run(&sql, &settings(None, 1)).expect("a job"), folder)
+    }
+
+    fn rows(self) -> BTreeSet<String> {
+        finish(self.0);
+        rows(self.1, "straight")
+    }
+}
+
+#[test]
+fn a_job_is_rescaled_up_and_down_while_it_runs_and_no_result_is_lost_or_doubled() {
+    let folder = tempfile::tempdir().expect("folder");
+    let engine = Engine::default();
+    let straight = Straight::start(folder.path());
+    let sql = format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", "TRUE"));
+    let at = |parallelism| settings(Some(&folder.path().join("checkpoints")), parallelism);
+    let job = engine.run(&sql, &at(2)).expect("a job");
+    for (version, parallelism) in [(2, 4), (3, 1), (4, 3)] {
+        let seen = rows(folder.path(), "results").len();
+        wait_for("waited for results", &|| rows(folder.path(), "results").len() > seen);
+        let done = change(&job, plan_of(&engine, &sql, &at(parallelism))).expect("changed");
+        assert_eq!((done.version.0, done.unchanged, fates(&done.changes)), (version, false, vec![Fate::Kept; 3]));
+        let tasks = job.metrics().into_iter().filter(|task| task.is_source).count();
+        assert_eq!(tasks, parallelism as usize, "{:?}", job.metrics());
+    }
+    assert_eq!(job.restarts(), [""; 0], "nothing has failed");
+    finish(job);
+    assert_eq!(rows(folder.path(), "results"), straight.rows());
+}
+
+/// The first windows are those of the old text, the last ones those of the new, and at most two are of both.
+#[test]
+fn a_changed_filter_counts_from_the_end_of_an_epoch_on_and_the_state_is_kept() {
+    let folder = tempfile::tempdir().expect("folder");
+    let engine = Engine::default();
+    let straight = Straight::start(folder.path());
+    let text = |filter| format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", filter));
+    let settings = settings(Some(&folder.path().join("checkpoints")), 2);
+    let job = engine.run(&text("TRUE"), &settings).expect("a job");
+    wait_for("waited for results", &|| rows(folder.path(), "results").len() > 6);
+    let plan = plan_of(&engine, &text("event_type <> 'click'"), &settings);
+    let rehearsed = job.reconfigure(Reconfigure {
+        plan: plan.clone(),
+        moves: Moves::default(),
+        allow_lost_state: false,
+        dry_run: true,
+    });
+    let rehearsed = rehearsed.expect("rehearsed");
+    assert!(
+        rehearsed.unchanged && rehearsed.changes[1].what.ends_with("continues with a changed query"),
+        "{rehearsed:?}"
+    );
+    let done = change(&job, plan).expect("changed");
+    assert_eq!((done.version.0, &done.changes), (2, &rehearsed.changes));
+    finish(job);
+    let (all, found) = (numbers(&straight.rows()), numbers(&rows(folder.path(), "results")));
+    let clicks = |of: &BTreeMap<(String, String), u64>| -> Vec<u64> {
+        of.iter().filter(|((_, key), _)| key == "click").map(|(_, number)| *number).collect()
+    };
+    let (expected, before) = (clicks(&all), clicks(&found));
+    assert!(before.len() > 1 && before.len() < expected.len(), "{before:?}");
+    let whole = before.iter().zip(&expected).take_while(|(found, all)| found == all).count();
+    assert!(before.len() - whole <= 2, "windows that contain the change: {before:?} of {expected:?}");
+    let others = |of: &BTreeMap<(String, String), u64>| -> BTreeMap<(String, String), u64> {
+        of.iter().filter(|((_, key), _)| key != "click").map(|(key, number)| (key.clone(), *number)).collect()
+    };
+    assert_eq!(others(&found), others(&all), "what the change does not concern is as it would be without");
+}
+
+#[test]
+fn a_statement_is_added_and_another_one_dropped_while_the_rest_goes_on() {
+    let folder = tempfile::tempdir().expect("folder");
+    let engine = Engine::default();
+    let straight = Straight::start(folder.path());
+    let statement = |table, by| counts(folder.path(), table, by, "TRUE");
+    let settings = settings(Some(&folder.path().join("checkpoints")), 2);
+    let types = statement("types", "event_type");
+    let both = format!("{EVENTS}{types}{}", statement("ads", "SUBSTRING(ad_id, 1, 1)"));
+    let job = engine.run(&format!("{EVENTS}{types}"), &settings).expect("a job");
+    wait_for("waited for results", &|| !rows(folder.path(), "types").is_empty());
+    let added = change(&job, plan_of(&engine, &both, &settings)).expect("added");
+    assert!(fates(&added.changes).contains(&Fate::New) && !fates(&added.changes).contains(&Fate::Lost), "{added:?}");
+    wait_for("waited for results of the new statement", &|| rows(folder.path(), "ads").len() > 2);
+    let only = plan_of(&engine, &format!("{EVENTS}{types}"), &settings);
+    let error = change(&job, only.clone()).expect_err("state would be lost").to_string();
+    assert!(
+        error.contains("the job would lose")
+            && error.contains("state of aggregate")
+            && error.contains("--allow-lost-state"),
+        "{error}"
+    );
+    let request = Reconfigure { plan: only, moves: Moves::default(), allow_lost_state: true, dry_run: false };
+    let dropped = job.reconfigure(request).expect("dropped");
+    assert!(fates(&dropped.changes).contains(&Fate::Gone), "{dropped:?}");
+    let left = rows(folder.path(), "ads");
+    finish(job);
+    assert_eq!(rows(folder.path(), "types"), straight.rows());
+    assert_eq!(rows(folder.path(), "ads"), left, "a dropped statement writes nothing");
+}
+
+/// Whatever the new version does before its first checkpoint, nothing of it remains.
+#[test]
+fn a_change_that_fails_leaves_no_trace() {
+    let folder = tempfile::tempdir().expect("folder");
+    let engine = Engine::default();
+    let straight = Straight::start(folder.path());
+    let text = |filter| format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", filter));
+    let settings = settings(Some(&folder.path().join("checkpoints")), 2);
+    let job = engine.run(&text("TRUE"), &settings).expect("a job");
+    wait_for("waited for results", &|| !rows(folder.path(), "results").is_empty());
+    for _ in 0..2 {
+        let fails = plan_of(&engine, &text("1 / (event_time - event_time) > 0"), &settings);
+        let error = change(&job, fails).expect_err("it fails").to_string();
+        assert!(error.contains("the job goes on as it was") && error.contains("division by zero"), "{error}");
+    }
+    let same = change(&job, plan_of(&engine, &text("TRUE"), &settings)).expect("the same");
+    assert!(same.unchanged, "{same:?}");
+    let done = change(&job, plan_of(&engine, &text("event_time > 0"), &settings)).expect("changed");
+    assert!(!done.unchanged, "{done:?}");
+    finish(job);
+    assert_eq!(rows(folder.path(), "results"), straight.rows());
+}
+
+#[test]
+fn a_change_that_cannot_be_made_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().expect("folder");
+    let engine = Engine::default();
+    let sql = format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", "TRUE"));
+    let other = format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", "event_time > 0"));
+    let without = settings(None, 1);
+    let job = engine.run(&sql, &without).expect("a job");
+    let error = change(&job, plan_of(&engine, &other, &without)).expect_err("no checkpoints").to_string();
+    assert!(error.contains("keeps no checkpoints") && error.contains("checkpoint-directory"), "{error}");
+    drop(job);
+    let job = engine.run(&sql, &settings(Some(&folder.path().join("a")), 1)).expect("a job");
+    let elsewhere = settings(Some(&folder.path().join("b")), 1);
+    let error = change(&job, plan_of(&engine, &other, &elsewhere)).expect_err("another place").to_string();
+    assert!(error.contains("changes checkpoint-directory, which stays while a job runs"), "{error}");
+    job.stop();
+    let error = change(&job, plan_of(&engine, &other, &settings(Some(&folder.path().join("a")), 1)));
+    let error = error.expect_err("it stops").to_string();
+    assert!(error.contains("is being stopped") || error.contains("the job ended"), "{error}");
+    finish(job);
+}
