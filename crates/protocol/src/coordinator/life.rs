@@ -160,6 +160,8 @@ pub(super) struct Life {
     attempts: u32,
     /// Why the job fails once all tasks are gone.
     verdict: Option<Cause>,
+    /// What follows is another plan version, so failures of this one decide nothing.
+    undoes: bool,
     /// A stop was requested; survives restarts.
     pub(super) stop_wanted: bool,
     restart: Restart,
@@ -178,6 +180,7 @@ impl Life {
             running_since: None,
             attempts: 0,
             verdict: None,
+            undoes: false,
             stop_wanted: false,
             restart: config.restart.clone(),
             start_timeout: config.start_timeout,
@@ -203,7 +206,7 @@ impl Life {
     pub(super) fn begun(&mut self, now: Nanos, tasks: &BTreeSet<TaskId>) {
         self.unstarted = tasks.clone();
         self.alive = tasks.clone();
-        self.running_since = None;
+        (self.running_since, self.undoes) = (None, false);
         self.enter(Phase::Restoring, Some(now.plus(self.start_timeout)));
     }
 
@@ -250,7 +253,7 @@ impl Life {
     /// Something has failed. Returns whether the tasks must be cancelled.
     pub(super) fn failed(&mut self, now: Nanos, cause: Cause, retry: bool) -> bool {
         if !self.phase.is_active() {
-            if self.phase == Phase::Cancelling && !retry {
+            if self.phase == Phase::Cancelling && !retry && !self.undoes {
                 self.verdict.get_or_insert(cause);
             }
             return false;
@@ -266,7 +269,7 @@ impl Life {
 
     /// The next incarnation is of the plan version before: whatever has failed, that one may succeed.
     pub(super) fn undo(&mut self) {
-        self.verdict = None;
+        (self.verdict, self.undoes) = (None, true);
     }
 
     /// Nothing can be written any more. Returns whether the tasks must be cancelled; without tasks the job has failed.
