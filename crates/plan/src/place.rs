@@ -61,6 +61,18 @@ pub(crate) fn unknown_function(error: &DataFusionError) -> Option<(String, Optio
     Some((name, span.map(|span| place(span.start.line, span.start.column))))
 }
 
+/// The name of an unknown column in an expression, with the error's place.
+pub(crate) fn unknown_column(error: &DataFusionError) -> Option<(String, Option<String>)> {
+    let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
+    let mut inner = error;
+    while let DataFusionError::Diagnostic(_, next) | DataFusionError::Context(_, next) = inner {
+        inner = next.as_ref();
+    }
+    let DataFusionError::SchemaError(error, _) = inner else { return None };
+    let SchemaError::FieldNotFound { field, .. } = error.as_ref() else { return None };
+    Some((field.flat_name(), span.map(|span| place(span.start.line, span.start.column))))
+}
+
 /// Wraps our own error so that it passes through DataFusion.
 pub(crate) fn through(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
