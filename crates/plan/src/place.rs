@@ -94,8 +94,20 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
         DataFusionError::Internal(message) => Error::internal(tidy(&message)),
         DataFusionError::SQL(error, _) => syntax_error(&error),
         DataFusionError::Plan(message) => plan_message(&message, hint.as_deref()),
-        other => Error::user(tidy(&other.strip_backtrace())),
+        other => {
+            let text = tidy(&other.strip_backtrace());
+            // A call may be refused only after the types of its arguments are coerced.
+            refused_call(&text).unwrap_or_else(|| Error::user(text))
+        }
     }
+}
+
+/// The error of one of our own functions, which says how it can be called.
+fn refused_call(message: &str) -> Option<Error> {
+    let (_, said) = message.split_once("coercion failed with: Error during planning: ")?;
+    let said = said.split(". No function matches").next().unwrap_or(said);
+    let (what, form) = said.split_once("; ").unwrap_or((said, ""));
+    Some(Error::user(what.to_owned()).remedy(form.to_owned()))
 }
 
 fn plan_message(message: &str, hint: Option<&str>) -> Error {
@@ -106,11 +118,8 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         return Error::user(format!("two columns have the name '{name}'")).remedy("give one another name with AS");
     }
     if let Some((what, candidates)) = message.split_once("\n\tCandidate functions:") {
-        // One of our own functions says how it can be called.
-        if let Some((_, said)) = what.split_once("coercion failed with: Error during planning: ") {
-            let said = said.split(". No function matches").next().unwrap_or(said);
-            let (what, form) = said.split_once("; ").unwrap_or((said, ""));
-            return Error::user(what.to_owned()).remedy(form.to_owned());
+        if let Some(error) = refused_call(what) {
+            return error;
         }
         let what = what.split(". No function matches").next().unwrap_or(what);
         let candidates: Vec<&str> = candidates.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
