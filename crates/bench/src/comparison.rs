@@ -1,5 +1,6 @@
 //! Which programs are compared for which workload.
 
+pub(crate) mod changes;
 pub(crate) mod cluster;
 pub(crate) mod coordination;
 pub(crate) mod kafka;

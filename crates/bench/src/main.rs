@@ -76,6 +76,8 @@ enum Command {
     Coordination,
     /// Processes of a cluster are killed while its job writes to Kafka.
     Kills,
+    /// A running job is changed, beside a stop and a start.
+    Changes,
     /// Many small jobs of a cluster: how soon they run, and what they cost.
     Jobs,
     /// Workloads with and without checkpoints.
@@ -159,6 +161,9 @@ fn sections(command: &Command, scale: Scale, add: &mut dyn FnMut(Section) -> Res
     }
     if wanted(Command::Kills) {
         add(comparison::kills::kills(scale)?)?;
+    }
+    if wanted(Command::Changes) {
+        comparison::changes::changes(scale)?.into_iter().try_for_each(&mut *add)?;
     }
     if wanted(Command::Jobs) {
         add(comparison::cluster::jobs(scale)?)?;

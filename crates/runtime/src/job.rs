@@ -1,13 +1,13 @@
 //! A job as observers see it: started, watched, stopped, waited for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Notices, Result, StageId, TaskMetrics};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Notices, Result, TaskMetrics};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Checkpoint, Config, Owner, Tasks};
@@ -24,7 +24,7 @@ use crate::mailbox::Mailbox;
 use crate::messages::FromWorker;
 use crate::origin::Origin;
 use crate::reconfiguration::{Reconfigure, Reconfigured};
-use crate::remote::{RemoteWorker, Remotes};
+use crate::remote::{RemoteWorker, Remotes, stages_here};
 use crate::running::{Drive, no_thread, panicked};
 use crate::scribe::{self, Scribe};
 use crate::settings::{config, progress_interval, tasks};
@@ -287,21 +287,6 @@ fn take(
     // A process that has lost the job may disturb this one's commit while both open their sinks.
     let deployment = Deployment { plan, origin, checkpoints, retries_opening: commits, placement, peers };
     Ok(Some(Taken { coordinator, incarnation, from, adopts, deployment, log: Some((store, scribe)) }))
-}
-
-/// The stages whose tables are only in this process.
-fn stages_here(plan: &Plan, connectors: &Connectors) -> Result<BTreeSet<StageId>> {
-    let mut here = BTreeSet::new();
-    for stage in &plan.stages {
-        let source = stage.source.as_ref().map(|source| &source.connector);
-        let sink = stage.sink.as_ref().map(|sink| &sink.connector);
-        for spec in source.into_iter().chain(sink) {
-            if connectors.get(&spec.connector)?.is_of_process() {
-                here.insert(stage.id);
-            }
-        }
-    }
-    Ok(here)
 }
 
 impl JobHandle {

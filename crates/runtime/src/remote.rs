@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Error, Incarnation, Nanos, StageId, TaskId};
+use anabranch_model::{Epoch, Error, Incarnation, Nanos, Result, StageId, TaskId};
+use anabranch_operators::Connectors;
 use anabranch_protocol::membership::{Member, Process, WorkerId};
 use anabranch_protocol::placement::{Former, Stage, place};
 use anabranch_protocol::worker::{FromCoordinator, Term};
@@ -115,7 +116,7 @@ impl Remotes {
         taken: (Incarnation, Term),
         former: &BTreeMap<TaskId, Process>,
         here: &mut WorkerShell,
-    ) -> Result<BTreeMap<TaskId, Process>, String> {
+    ) -> std::result::Result<BTreeMap<TaskId, Process>, String> {
         if self.workers.len() < self.awaited {
             return Err(format!("{} of {} workers are there", self.workers.len(), self.awaited));
         }
@@ -166,14 +167,19 @@ impl Remotes {
     }
 
     /// The tasks that are placed next are of this plan, and are to be there.
-    pub(crate) fn reconfigure(&mut self, plan: Arc<Plan>, moves: Moves, former: BTreeMap<TaskId, Process>) {
-        (self.plan, self.former) = (plan, former);
+    pub(crate) fn reconfigure(
+        &mut self,
+        (plan, here): (Arc<Plan>, BTreeSet<StageId>),
+        moves: Moves,
+        former: BTreeMap<TaskId, Process>,
+    ) {
+        (self.plan, self.here, self.former) = (plan, here, former);
         self.to = moves.to;
         self.away_from.extend(moves.away_from);
     }
 
     /// Whether tasks can be moved so.
-    pub(crate) fn check(&self, moves: &Moves, plan: &Plan) -> Result<(), Error> {
+    pub(crate) fn check(&self, moves: &Moves, plan: &Plan, here: &BTreeSet<StageId>) -> Result<()> {
         let is_there = |worker: &WorkerId| self.workers.keys().any(|process| process.worker == *worker);
         if let Some(unknown) = moves.to.values().chain(&moves.away_from).find(|worker| !is_there(worker)) {
             return Err(Error::user(format!("{unknown} is not there")).remedy("see: anabranch workers"));
@@ -192,7 +198,7 @@ impl Remotes {
         let widest = plan
             .stages
             .iter()
-            .filter(|stage| !self.here.contains(&stage.id))
+            .filter(|stage| !here.contains(&stage.id))
             .map(|stage| stage.parallelism)
             .max()
             .unwrap_or(0);
@@ -284,4 +290,19 @@ impl Remotes {
             None => here.agreed(incarnation, &key, &list),
         }
     }
+}
+
+/// The stages whose tables are only in this process.
+pub(crate) fn stages_here(plan: &Plan, connectors: &Connectors) -> Result<BTreeSet<StageId>> {
+    let mut here = BTreeSet::new();
+    for stage in &plan.stages {
+        let source = stage.source.as_ref().map(|source| &source.connector);
+        let sink = stage.sink.as_ref().map(|sink| &sink.connector);
+        for spec in source.into_iter().chain(sink) {
+            if connectors.get(&spec.connector)?.is_of_process() {
+                here.insert(stage.id);
+            }
+        }
+    }
+    Ok(here)
 }

@@ -3,12 +3,13 @@
 //! It has no thread of its own. In an embedded job the coordinator's thread drives it, and the messages between the two are
 //! values that it hands over.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, TaskId};
+use anabranch_dataflow::Plan;
+use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, StageId, TaskId};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Worker;
 use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks, Then};
@@ -24,6 +25,7 @@ use crate::handover::Handover;
 use crate::job_state::JobState;
 use crate::messages::{FromWorker, Summary, fingerprint};
 use crate::recorder::Recorder;
+use crate::remote::stages_here;
 use crate::running::{Drive, Running};
 use crate::shared::{Shared, TaskView};
 use crate::wiring::{Network, Placed, Wiring};
@@ -148,6 +150,11 @@ impl WorkerShell {
     /// Tables of a later incarnation were open before: a retry may help if one cannot be opened.
     pub(crate) fn retries_opening(&mut self) {
         self.deployment.retries_opening = true;
+    }
+
+    /// The stages of a plan whose tables are only in this process.
+    pub(crate) fn stages_here(&self, plan: &Plan) -> Result<BTreeSet<StageId>> {
+        stages_here(plan, &self.connectors)
     }
 
     /// What the tasks that start next are to know.

@@ -1,5 +1,6 @@
 //! The coordinator with a hand-written driver; the simulator runs it at random.
 
+mod change;
 mod log;
 mod transitions;
 

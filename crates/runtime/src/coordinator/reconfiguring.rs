@@ -112,7 +112,7 @@ impl Shell {
             return Err(Error::user(format!("the job has no task {index} of {stage}")));
         }
         match &self.remotes {
-            Some(remotes) => remotes.check(moves, plan),
+            Some(remotes) => remotes.check(moves, plan, &self.worker.stages_here(plan)?),
             None if *moves == Moves::default() => Ok(()),
             None => Err(Error::user("all tasks of this job are in one process")
                 .remedy("run it at workers: anabranch run FILE --workers N, or submit it to a coordinator")),
@@ -136,7 +136,9 @@ impl Shell {
         self.shared.notify(format!("version {number} of the plan begins after epoch {epoch}"));
         let places = self.former_places(&plan);
         if let Some(remotes) = &mut self.remotes {
-            remotes.reconfigure(Arc::clone(&plan), moves, places);
+            // It was found before, when the change was asked for.
+            let here = self.worker.stages_here(&plan).unwrap_or_default();
+            remotes.reconfigure((Arc::clone(&plan), here), moves, places);
         }
         let mut deployment = self.worker.deployment().clone();
         deployment.plan = Arc::clone(&plan);
