@@ -10,7 +10,8 @@ use anabranch_runtime::{Coordination, JobHandle, Status};
 use anabranch_state::Savepoint;
 
 use super::members::Members;
-use super::record::{Record, State};
+use super::messages::Leader;
+use super::record::{Record, Records, State};
 use crate::http::{EmbeddedJob, Reading, Running, ServedJob};
 
 /// A job.
@@ -21,7 +22,9 @@ pub(super) struct Submitted {
     pub(super) resumes: bool,
     pub(super) running: Arc<Running>,
     members: Members,
-    record: Mutex<Record>,
+    /// Its record as it is stored. Held while the store is written, so that observers never wait for it.
+    stored: Mutex<Record>,
+    shown: Mutex<(State, Option<String>)>,
     /// The job once it has taken over its checkpoints.
     live: Mutex<Option<EmbeddedJob>>,
     requested: Requested,
@@ -54,7 +57,8 @@ impl Submitted {
             resumes,
             running: Arc::new(running),
             members,
-            record: Mutex::new(record),
+            shown: Mutex::new((record.state, record.failure.clone())),
+            stored: Mutex::new(record),
             live: Mutex::default(),
             requested: Requested::default(),
             end: Mutex::default(),
@@ -62,7 +66,7 @@ impl Submitted {
     }
 
     pub(super) fn state(&self) -> State {
-        lock(&self.record).state
+        lock(&self.shown).0
     }
 
     pub(super) fn set_end(&self, ended: Receiver<()>) {
@@ -127,17 +131,31 @@ impl Submitted {
         self.live().into_iter().for_each(|live| live.stop());
     }
 
-    /// Its record when it has ended so.
-    pub(super) fn record_of_end(&self, state: State, failure: Option<String>) -> Record {
-        let mut record = lock(&self.record).clone();
-        (record.state, record.failure) = (state, failure);
-        record
+    /// Its record as it was stored last.
+    pub(super) fn record(&self) -> Record {
+        lock(&self.stored).clone()
+    }
+
+    /// Changes its record in the store. False if another coordinator has written it since.
+    pub(super) fn write(&self, records: &Records, writer: Leader, change: impl FnOnce(&mut Record)) -> Result<bool> {
+        let mut stored = lock(&self.stored);
+        let mut record = stored.clone();
+        change(&mut record);
+        let written = records.write(&mut record, writer)?;
+        if written {
+            *stored = record;
+        }
+        Ok(written)
+    }
+
+    /// Another coordinator has written its record.
+    pub(super) fn read(&self, record: Record) {
+        *lock(&self.stored) = record;
     }
 
     /// The job is over.
     pub(super) fn ended(&self, state: State, failure: Option<String>) {
-        let mut record = lock(&self.record);
-        (record.state, record.failure) = (state, failure);
+        *lock(&self.shown) = (state, failure);
     }
 
     /// Its tasks could not be placed.
@@ -176,14 +194,13 @@ impl ServedJob for Submitted {
 
     fn reading(&self) -> Reading {
         let mut reading = self.live().map_or_else(|| self.blank(), |live| live.reading());
-        let record = lock(&self.record);
         let status = &mut reading.status;
-        match record.state {
+        match &*lock(&self.shown) {
             // The record is written a moment after the job's end.
-            State::Running => {}
-            state => {
-                (status.ended, status.stopping) = (true, state == State::Stopped);
-                (status.waits_for, status.failure) = (None, record.failure.clone());
+            (State::Running, _) => {}
+            (state, failure) => {
+                (status.ended, status.stopping) = (true, *state == State::Stopped);
+                (status.waits_for, status.failure) = (None, failure.clone());
             }
         }
         reading
