@@ -54,15 +54,16 @@ pub(crate) fn options(table: &str, options: &[String]) -> Vec<String> {
 /// The main job over so many generated events without a failure, and a job that sends the same events to the topic of the broker that
 /// `servers` names.
 pub(crate) fn undisturbed_and_fill(per_second: u32, rows: u64, servers: &str) -> (Child, Child) {
-    let generated: Vec<String> = ["start-time=2026-01-01 00:00:00", "seed=1", "out-of-orderness=500 ms"]
-        .iter()
-        .map(|option| (*option).to_owned())
-        .chain([format!("number-of-rows={rows}"), format!("rows-per-second={per_second}")])
-        .collect();
+    // One partition of the generator, read by one task. A task that was held up reads what is due of one partition after the other, and the
+    // rows of the second one would be late in every partition of the topic.
+    let generated: Vec<String> =
+        ["start-time=2026-01-01 00:00:00", "seed=1", "out-of-orderness=500 ms", "partitions=1"]
+            .iter()
+            .map(|option| (*option).to_owned())
+            .chain([format!("number-of-rows={rows}"), format!("rows-per-second={per_second}")])
+            .collect();
     let direct = start(&example("ad_campaigns.sql"), &options("events", &generated));
-    // From one partition of the generator by one task. A task that was held up reads what is due of one partition after the other, and
-    // the rows of the second one would be late in every partition of the topic.
-    let alone = ["--parallelism", "1", "--option", "events.partitions=1"].map(str::to_owned);
+    let alone = ["--parallelism".to_owned(), "1".to_owned()];
     let fill = [options("events", &generated), options("topic", &[servers.to_owned()]), alone.into()].concat();
     (direct, start(&example("fill_kafka.sql"), &fill))
 }
