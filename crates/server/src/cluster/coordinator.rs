@@ -188,7 +188,8 @@ impl Shared {
             }
             self.without_plan(record.submitted_ms)
         });
-        let job = Arc::new(Submitted::new((record, true), running, self.cluster.members()));
+        let Some(own) = self.role.leader() else { return };
+        let job = Submitted::new((record, true), running, self.cluster.members(), (self.records.clone(), own));
         self.jobs().insert(name.clone(), Arc::clone(&job));
         if job.state() == State::Running {
             (self.log)(&format!("job {name} resumes"));
@@ -226,9 +227,9 @@ impl Shared {
         let mut record = Record::new(order, slots.unwrap_or_else(cores), self.engine.clock().wall_ms());
         record.follow(known.map(|job| job.record()).as_ref());
         let running = self.prepare(&record).map_err(Refusal::Wrong)?;
-        self.write_new(&mut record).map_err(Refusal::Wrong)?;
+        let own = self.write_new(&mut record).map_err(Refusal::Wrong)?;
         let name = record.order.name.clone();
-        let job = Arc::new(Submitted::new((record, false), running, self.cluster.members()));
+        let job = Submitted::new((record, false), running, self.cluster.members(), (self.records.clone(), own));
         self.jobs().insert(name.clone(), Arc::clone(&job));
         (self.log)(&format!("job {name} was submitted"));
         self.start(&job);
@@ -236,11 +237,11 @@ impl Shared {
     }
 
     /// Writes the record of a new job, as long as this coordinator leads.
-    fn write_new(&self, record: &mut Record) -> Result<()> {
+    fn write_new(&self, record: &mut Record) -> Result<Leader> {
         while self.role.may_write()? {
             let Some(own) = self.role.leader() else { break };
             if self.records.write(record, own)? {
-                return Ok(());
+                return Ok(own);
             }
             let last = self.records.of(&record.order.name)?;
             if last.as_ref().is_some_and(|last| last.writer() >= own) {
@@ -270,7 +271,7 @@ impl Shared {
 
     /// `None`: its record has changed, and is to be written again.
     fn try_claim(&self, job: &Submitted, own: Leader) -> Result<Option<bool>> {
-        if job.write(&self.records, own, |_| {})? {
+        if job.write(|_| {})? {
             return Ok(Some(true));
         }
         let Some(record) = self.records.of(job.name())?.filter(|record| record.writer() < own) else {
@@ -314,17 +315,28 @@ impl Shared {
         let (mut check, mut patience) = (Check::Sizes, if job.resumes { ADOPTION } else { Duration::ZERO });
         let outcome = loop {
             let outcome = self.run_once(job, check, patience);
-            let Err(error) = &outcome else { break outcome };
-            match error.kind() {
-                ErrorKind::Damaged if matches!(check, Check::Sizes) && goes_on() => check = Check::Content,
-                // A coordinator that led before has written to the job's log late: that is over now.
-                _ if is_fenced(error) && goes_on() => patience = ADOPTION,
-                // It ran before this coordinator led: what is away for a moment does not end it.
-                ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
-                _ => break outcome,
-            }
-            let how = if error.kind() == ErrorKind::Damaged { ", from a checkpoint that is read before" } else { "" };
-            (self.log)(&format!("job {} starts again{how}: {error}", job.name()));
+            let why = match &outcome {
+                _ if job.stops_for_coordinator() && goes_on() => {
+                    patience = Duration::ZERO;
+                    "a coordinator that has ended had stopped it".to_owned()
+                }
+                Ok(_) => break outcome,
+                Err(error) => {
+                    match error.kind() {
+                        ErrorKind::Damaged if matches!(check, Check::Sizes) && goes_on() => check = Check::Content,
+                        // A coordinator that led before has written to the job's log late: that is over now.
+                        _ if is_fenced(error) && goes_on() => patience = ADOPTION,
+                        // It ran before this coordinator led: what is away for a moment does not end it.
+                        ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
+                        _ => break outcome,
+                    }
+                    error.to_string()
+                }
+            };
+            let damaged = outcome.is_err_and(|error| error.kind() == ErrorKind::Damaged);
+            let how = if damaged { ", from a checkpoint that is read before" } else { "" };
+            (self.log)(&format!("job {} starts again{how}: {why}", job.name()));
+            job.starts_again();
             std::thread::park_timeout(AGAIN);
         };
         match outcome {
@@ -332,10 +344,12 @@ impl Shared {
             _ if leader.is_none() || self.role.leader() != leader || job.was_left() || !self.role.is_last() => {}
             // The next start resumes it.
             _ if self.closing.load(SeqCst) && !job.end_was_requested() => {}
-            Ok(summary) if job.stops() && !summary.had_ended => self.ended(job, State::Stopped, None),
+            Ok(summary) if job.stop_was_requested() && !summary.had_ended => self.ended(job, State::Stopped, None),
             Ok(_) => self.ended(job, State::Ended, None),
             // Nothing ran that could stop at the end of an epoch.
-            Err(_) if job.stop_was_requested() && job.waits_for_workers() => self.ended(job, State::Stopped, None),
+            Err(_) if job.stop_was_requested() && (job.waits_for_workers() || job.was_to_stop()) => {
+                self.ended(job, State::Stopped, None);
+            }
             Err(error) => self.ended(job, State::Failed, Some(error)),
         }
     }
@@ -367,11 +381,7 @@ impl Shared {
         (self.log)(&format!("job {} {how}", job.name()));
         // As long as it counts as running, its name is taken.
         let change = |record: &mut Record| (record.state, record.failure) = (state, failure.clone());
-        let written = match self.role.leader() {
-            Some(own) => job.write(&self.records, own, change),
-            None => Ok(false),
-        };
-        if let Err(error) = written.and_then(|written| if written { Ok(()) } else { Err(leads_no_more()) }) {
+        if let Err(error) = job.write(change).and_then(|written| if written { Ok(()) } else { Err(leads_no_more()) }) {
             (self.log)(&format!("this could not be recorded, so the next coordinator resumes the job: {error}"));
         }
         job.ended(state, failure);

@@ -45,6 +45,9 @@ pub(super) struct Record {
     pub(super) state: State,
     /// Why it has failed.
     pub(super) failure: Option<String>,
+    /// A user wants it to stop.
+    #[serde(default)]
+    pub(super) stop_requested: bool,
     /// The coordinator that wrote it.
     #[serde(default = "unknown")]
     writer: Leader,
@@ -68,6 +71,7 @@ impl Record {
             submitted_ms,
             state: State::Running,
             failure: None,
+            stop_requested: false,
             writer: unknown(),
             version: 0,
         }
@@ -97,6 +101,7 @@ impl Record {
 }
 
 /// The records at a place. The coordinator that leads writes them.
+#[derive(Clone)]
 pub(super) struct Records {
     store: Store,
 }
