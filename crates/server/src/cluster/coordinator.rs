@@ -437,17 +437,4 @@ impl Jobs for Served {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_parts_of_places() {
-        for name in ["ads", "ads-2", "A_b"] {
-            check_name(name).expect(name);
-        }
-        for name in ["", "a/b", "..", "a b", "ä", &"x".repeat(101)] {
-            let error = check_name(name).expect_err(name).to_string();
-            assert!(error.contains("letters of ASCII"), "{error}");
-        }
-    }
-}
+mod tests;
