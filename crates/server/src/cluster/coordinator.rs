@@ -145,7 +145,7 @@ impl Shared {
 
     /// Plans a job and opens the place of its checkpoints.
     fn prepare(&self, record: &Record) -> Result<Running> {
-        let Record { order: JobOrder { name, sql, settings, options }, default_parallelism, .. } = record;
+        let Record { order: JobOrder { name, sql, settings, options, .. }, default_parallelism, .. } = record;
         let mut set: Vec<_> = settings.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         // The name under which it was submitted is the only one.
         set.push(("job-name".to_owned(), name.clone()));
@@ -214,6 +214,11 @@ impl Shared {
             let error = Error::user(format!("there is a job '{}' already, which {what}", order.name));
             Err(Refusal::Conflict(error.remedy(remedy.to_owned())))
         };
+        // The client did not hear that it was taken.
+        let is_same = |job: &Arc<Submitted>| job.record().order.submission == order.submission;
+        if order.submission.is_some() && known.as_ref().is_some_and(is_same) {
+            return Ok(());
+        }
         match known.as_ref().map(|job| job.state()) {
             Some(State::Running) => return taken("runs", "choose another name, or stop that job first"),
             Some(State::Ended) => return taken("has ended", "choose another name"),
