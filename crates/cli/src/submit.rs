@@ -18,7 +18,8 @@ pub(crate) fn submit(arguments: &Submit) -> Result<(), Failure> {
     let mut settings: std::collections::BTreeMap<_, _> = arguments.settings.set.iter().cloned().collect();
     settings.extend(arguments.settings.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string())));
     let options = arguments.tables.options.clone();
-    let order = JobOrder { name: name.clone(), sql: sql.clone(), settings, options, submission: Some(new_submission()) };
+    let order =
+        JobOrder { name: name.clone(), sql: sql.clone(), settings, options, submission: Some(new_submission()) };
     let order = serde_json::to_value(&order).map_err(|error| wrong(Error::internal(error.to_string())))?;
     match client(&arguments.client).map_err(wrong)?.post("/api/v1/jobs", &order) {
         Ok(_) => Ok(Console::output().line(&format!("job {name} was submitted; anabranch show {name} shows it"))?),

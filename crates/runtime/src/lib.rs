@@ -57,7 +57,6 @@ pub use coordinator::HERE;
 pub use durable::{Check, Checkpointing, random_seed};
 pub use hosted::{HostedJob, Premises};
 pub use job::{Committed, Coordination, Job, JobHandle, Summary, Workers};
-pub use journal::is_fenced;
 pub use origin::{Change, Fate, Origin};
 pub use remote::{Link, RemoteWorker};
 pub use status::{Completed, Status};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
 use anabranch_model::{Error, ErrorKind, KeyGroups, PlanVersion, Result};
-use anabranch_runtime::{Check, JobHandle, Summary, Workers, is_fenced};
+use anabranch_runtime::{Check, JobHandle, Summary, Workers};
 use anabranch_state::Store;
 
 use super::members::Cluster;
@@ -330,7 +330,7 @@ impl Shared {
                     match error.kind() {
                         ErrorKind::Damaged if matches!(check, Check::Sizes) && goes_on() => check = Check::Content,
                         // A coordinator that led before has written to the job's log late: that is over now.
-                        _ if is_fenced(error) && goes_on() => patience = ADOPTION,
+                        ErrorKind::Fenced if goes_on() => patience = ADOPTION,
                         // It ran before this coordinator led: what is away for a moment does not end it.
                         ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
                         _ => break outcome,
