@@ -211,6 +211,11 @@ impl Members {
         workers
     }
 
+    /// Whether the process with this number is a worker that is not lost.
+    pub(super) fn has(&self, pid: u32) -> bool {
+        self.0.lock().workers.values().any(|known| known.pid == pid)
+    }
+
     /// Slots of all workers together.
     pub(crate) fn slots(&self) -> u32 {
         let state = self.0.lock();
