@@ -249,10 +249,10 @@ impl Shared {
                 return Ok(own);
             }
             let last = self.records.of(&record.order.name)?;
-            if last.as_ref().is_some_and(|last| last.writer() >= own) {
+            if last.as_ref().is_some_and(|last| last.writer() > own) {
                 break;
             }
-            // A coordinator that led before was late.
+            // A coordinator that led before was late, or a request to stop the job that had this name.
             record.follow(last.as_ref());
         }
         Err(leads_no_more())

@@ -244,7 +244,7 @@ impl ServedJob for Submitted {
     }
 
     fn stop(&self) {
-        if self.requested.stop.swap(true, SeqCst) {
+        if self.requested.stop.swap(true, SeqCst) || self.state() != State::Running {
             return;
         }
         let carry_out = self.this.upgrade().map(|this| move || this.carry_out_stop());
