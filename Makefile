@@ -55,9 +55,10 @@ test-python: need-build need-python ## the tests of the Python package, which st
 	cd python && ANABRANCH_PROGRAM=$(CARGO_TARGET_DIR)/debug/anabranch PYTHONPATH=src \
 	  timeout --kill-after=10s 10m $(PYTHON)/bin/python -m pytest --numprocesses 2 --dist loadfile
 
-chaos: need-build need-kafka ## kill a job between Kafka and Kafka, 20 times (KILLS=20 SEED=7); hang its broker for 40 s
+chaos: need-build need-s3 ## kill jobs 20 times (KILLS=20 SEED=7); hang a broker for 40 s; restart a worker with 1 GB of state
 	ANABRANCH_KILLS=$(KILLS) ANABRANCH_SEED=$(SEED) cargo test --locked --package anabranch-cli --test chaos -- --nocapture --include-ignored
 	cargo test --locked --package anabranch-cli --test kafka -- --nocapture --ignored
+	cargo test --locked --package anabranch-cli --test cluster -- --nocapture --ignored
 
 sim: need-build ## simulate one seed after the other, from SEED on, until one fails or Ctrl-C
 	$(BUILD) anabranch-sim

@@ -33,7 +33,7 @@ pub use connection::Limits;
 pub use documents::Worker;
 pub(crate) use embedded::{Embedded, EmbeddedJob, Running};
 pub use jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
-pub use orders::JobOrder;
+pub use orders::{JobOrder, new_submission};
 pub use security::Listen;
 use security::{Protection, bind};
 

@@ -6,13 +6,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use crate::processes::{Cluster, file};
+use anabranch_model::{Clock as _, SystemClock};
+
+use crate::harness::{Cluster, file};
 use crate::s3::{Server, shared};
 
-/// Events of a job.
+/// Events of a job with little state.
 const ROWS: u64 = 150_000;
 /// State from which on processes are killed. That is before the last event.
 const STATE_BYTES: u64 = 10 << 20;
+/// Much state, in megabytes, unless `ANABRANCH_STATE_MB` says otherwise.
+const MUCH_MB: u64 = 1000;
+
+/// The events of a job, and what its state keeps of each.
+#[derive(Clone, Copy)]
+struct Load {
+    rows: u64,
+    per_second: u64,
+    /// How often a key has the identifier of a user, which has 36 bytes.
+    width: u32,
+    checkpoint_interval: &'static str,
+}
+
+const LITTLE: Load = Load { rows: ROWS, per_second: 10_000, width: 1, checkpoint_interval: "500 ms" };
+/// State of an event with this width, at least.
+const MUCH_BYTES: u64 = 800;
+const MUCH_WIDTH: u32 = 20;
 
 /// Passes connections on to an S3 server, and counts what it answers to requests for state files.
 struct Counting {
@@ -87,17 +106,19 @@ fn copy(from: &mut TcpStream, to: &mut TcpStream, mut seen: impl FnMut(&[u8])) {
 }
 
 /// Counts of nearly as many long keys as there are events, in one window that closes at the end.
-fn script(folder: &Path) -> String {
+fn script(folder: &Path, load: Load) -> String {
+    let Load { rows, per_second, width, checkpoint_interval } = load;
     format!(
-        "CREATE TABLE events (user_id STRING, page_id STRING, ad_id STRING, event_time BIGINT,
+        "SET 'checkpoint-interval' = '{checkpoint_interval}';
+         CREATE TABLE events (user_id STRING, page_id STRING, ad_id STRING, event_time BIGINT,
            ts AS TO_TIMESTAMP_LTZ(event_time, 3), WATERMARK FOR ts AS ts)
-         WITH ('connector' = 'ad_events', 'seed' = '1', 'start-time' = '2026-01-01 00:00:00', 'rows-per-second' = '10000',
-           'number-of-rows' = '{ROWS}');
+         WITH ('connector' = 'ad_events', 'seed' = '1', 'start-time' = '2026-01-01 00:00:00', 'rows-per-second' = '{per_second}',
+           'number-of-rows' = '{rows}');
          CREATE TABLE out_rows (ad_id STRING, event_time BIGINT, n BIGINT)
          WITH ('connector' = 'filesystem', 'path' = '{}/out', 'format' = 'csv');
          INSERT INTO out_rows SELECT ad_id, event_time, COUNT(*)
          FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' DAY))
-         GROUP BY user_id, page_id, ad_id, event_time, window_start, window_end;",
+         GROUP BY REPEAT(user_id, {width}), page_id, ad_id, event_time, window_start, window_end;",
         folder.display()
     )
 }
@@ -151,9 +172,15 @@ impl Job {
     }
 
     fn submit(&self) {
-        let job = file(self.folder.path(), "job.sql", &script(self.folder.path()));
-        self.cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=500 ms"]);
-        self.until_state(STATE_BYTES);
+        self.submit_with(LITTLE, STATE_BYTES);
+    }
+
+    /// Returns when there is so much state.
+    fn submit_with(&self, load: Load, state_bytes: u64) {
+        let job = file(self.folder.path(), "job.sql", &script(self.folder.path(), load));
+        self.cluster.ok(&["submit", &job, "--parallelism", "2"]);
+        // Each part within the time limit.
+        (1..=8).for_each(|eighth| self.until_state(state_bytes * eighth / 8));
     }
 
     fn remote(&self, folder: &str) -> PathBuf {
@@ -162,6 +189,12 @@ impl Job {
 
     fn until_state(&self, expected: u64) {
         self.cluster.until("state", || bytes(&self.remote("state")) >= expected);
+    }
+
+    /// Entries that the job's log has ever had.
+    fn entries(&self) -> u64 {
+        let number = |path: &PathBuf| path.file_stem()?.to_str()?.parse().ok();
+        files(&self.remote("log")).iter().filter_map(number).max().unwrap_or(0)
     }
 
     fn until_restored(&self, times: usize) {
@@ -174,6 +207,7 @@ impl Job {
     /// Less than one percent of the state was read from the store.
     fn has_read_little(&self, state: u64) {
         let read = self.counting.take();
+        println!("{read} bytes of {state} were read from the store");
         assert!(read < state / 100, "{read} bytes of {state} were read from the store");
     }
 
@@ -211,6 +245,32 @@ fn state_is_read_from_the_machines_of_workers_and_removed_there() {
     job.ends();
     let nearby = [job.nearby("one"), job.nearby("two")];
     job.cluster.until("that copies are removed", || nearby.iter().all(|nearby| files(nearby).is_empty()));
+}
+
+#[test]
+#[ignore = "takes minutes, and some gigabytes of the disk: make chaos"]
+fn a_worker_that_starts_again_reads_much_state_from_its_machine() {
+    let given = std::env::var("ANABRANCH_STATE_MB").ok().and_then(|megabytes| megabytes.parse().ok());
+    let wanted = given.unwrap_or(MUCH_MB) * 1_000_000;
+    // So many that the source goes on for long after there is enough.
+    let rows = wanted / MUCH_BYTES * 4;
+    let load = Load { rows, per_second: 20_000, width: MUCH_WIDTH, checkpoint_interval: "5 s" };
+    let mut job = Job::new("much");
+    job.worker("one", "one");
+    job.worker("two", "two");
+    job.submit_with(load, wanted);
+    job.cluster.kill_worker(0);
+    job.cluster.until("the wait for workers", || job.cluster.state("job") == "waiting");
+    job.counting.take();
+    let state = bytes(&job.nearby("one")) + bytes(&job.nearby("two"));
+    let clock = SystemClock::new();
+    let (started, entries) = (clock.now(), job.entries());
+    job.worker("one", "one");
+    // One may begin the incarnation; the others are its checkpoints.
+    job.cluster.until("a checkpoint", || job.entries() >= entries + 2);
+    println!("a checkpoint after {:.1} s", clock.now().after(started).as_secs_f64());
+    job.has_read_little(state);
+    assert_eq!(job.cluster.state("job"), "running");
 }
 
 #[test]

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::members::{Members, SILENCE};
 use super::messages::{FromCluster, FromProcess, Leader};
+use super::versions::Versions;
 use crate::Engine;
 use crate::control::{Event, Security, connect};
 
@@ -46,82 +47,56 @@ pub(super) struct Entry {
 /// The list.
 #[derive(Clone)]
 pub(super) struct Leaders {
-    store: Store,
+    entries: Versions,
 }
 
-/// How a coordinator that stands by sees the leader.
+/// Why a coordinator that stands by does not watch the leader any more.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It has answered until `go_on` returned false.
-    Alive,
-    /// It does not answer, or leads no more.
+    /// The leader does not answer, or leads no more.
     Gone,
+    /// The watch was to end, whatever the leader does.
+    Ended,
 }
 
 impl Leaders {
     pub(super) fn new(store: Store) -> Leaders {
-        Leaders { store }
+        Leaders { entries: Versions::new(store, FOLDER, "") }
     }
 
     /// The last entry, if any coordinator ever led.
     pub(super) fn last(&self) -> Result<Option<(Leader, Entry)>> {
-        let (number, name, text) = loop {
-            let Some(number) = self.numbers()?.into_iter().max() else { return Ok(None) };
-            let name = name(number);
-            // A later leader may have removed the entry since it was listed.
-            if let Some(text) = self.store.get(&name)? {
-                break (number, name, text);
-            }
-        };
+        let Some(last) = self.entries.last()? else { return Ok(None) };
         let damaged = |why: String| {
-            let error = Error::damaged(format!("the entry of a coordinator cannot be read: {why}"));
-            error.at(format!("{}/{name}", self.store.place())).remedy("remove the file, if no coordinator runs")
+            let what = format!("the entry of a coordinator cannot be read: {why}");
+            last.damaged(&what, "remove the file, if no coordinator runs")
         };
-        let entry: Entry = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        let entry: Entry = serde_json::from_slice(&last.content).map_err(|error| damaged(error.to_string()))?;
         match entry.format {
-            FORMAT => Ok(Some((Leader(number), entry))),
+            FORMAT => Ok(Some((Leader(last.number), entry))),
             other => Err(damaged(format!("its format is {other}, this release reads {FORMAT}"))),
         }
     }
 
     /// Whether this one leads still.
     pub(super) fn is_last(&self, leader: Leader) -> Result<bool> {
-        Ok(self.numbers()?.into_iter().max() == Some(leader.0))
+        self.entries.is_last(leader.0)
     }
 
     /// Leads from now on, unless another coordinator was faster.
     pub(super) fn take(&self, after: Option<Leader>, address: SocketAddr, url: &str) -> Result<Option<Leader>> {
-        let number = after.map_or(1, |Leader(number)| number + 1);
+        let last = after.map_or(0, |Leader(number)| number);
         let entry = Entry { format: FORMAT, address, url: url.to_owned() };
         let text = serde_json::to_vec(&entry);
         let text = text.map_err(|error| Error::internal(format!("an entry cannot be written: {error}")))?;
-        if !self.store.put_new(&name(number), text.into())? {
-            return Ok(None);
-        }
-        let all = self.numbers()?;
-        if all.iter().any(|other| *other > number) {
-            // The number was free because its entry had been removed.
-            self.store.delete(&name(number))?;
-            return Ok(None);
-        }
-        for old in all.into_iter().filter(|old| *old < number) {
-            // An entry that cannot be removed now is removed by the next one.
-            let _ = self.store.delete(&name(old));
-        }
-        Ok(Some(Leader(number)))
-    }
-
-    fn numbers(&self) -> Result<Vec<u64>> {
-        let names = self.store.list(FOLDER)?;
-        let number = |name: &String| name.rsplit('/').next()?.strip_suffix(".json")?.parse().ok();
-        Ok(names.iter().filter_map(number).collect())
+        Ok(self.entries.write(last, &text)?.then_some(Leader(last + 1)))
     }
 }
 
 /// An error if this process does not reach the place of a coordinator: the entry of one is missing there.
 pub fn check_place(engine: &Engine, place: &str) -> Result<()> {
     let has_led = match Store::open_existing(place, engine.access()) {
-        Ok(store) => !Leaders::new(store).numbers()?.is_empty(),
+        Ok(store) => Leaders::new(store).entries.last()?.is_some(),
         // There is no such directory on this machine.
         Err(error) if error.kind() == ErrorKind::User => false,
         Err(error) => return Err(error),
@@ -135,10 +110,6 @@ pub fn check_place(engine: &Engine, place: &str) -> Result<()> {
     ))
 }
 
-fn name(number: u64) -> String {
-    format!("{FOLDER}/{number:010}.json")
-}
-
 /// Watches a leader as long as it answers and `go_on` returns true. An error if it refuses this coordinator.
 pub(super) fn watch(
     (leader, entry): (Leader, &Entry),
@@ -148,18 +119,19 @@ pub(super) fn watch(
 ) -> Result<Seen> {
     while attend((leader, entry), security, go_on)? == Seen::Gone {
         if !is_heard(leader, members, go_on) {
-            return Ok(if go_on() { Seen::Gone } else { Seen::Alive });
+            return Ok(if go_on() { Seen::Gone } else { Seen::Ended });
         }
     }
-    Ok(Seen::Alive)
+    Ok(Seen::Ended)
 }
 
 /// Whether a leader answers once, or workers hear it.
-pub(super) fn probe((leader, entry): (Leader, &Entry), security: &Security, members: &Members) -> Result<Seen> {
+pub(super) fn answers((leader, entry): (Leader, &Entry), security: &Security, members: &Members) -> Result<bool> {
     let answers = Cell::new(0);
     let once = || answers.replace(answers.get() + 1) == 0;
+    // The end comes with the first answer.
     let seen = attend((leader, entry), security, &once)?;
-    Ok(if seen == Seen::Gone && is_heard(leader, members, &|| true) { Seen::Alive } else { seen })
+    Ok(seen == Seen::Ended || is_heard(leader, members, &|| true))
 }
 
 /// Whether workers go on to hear a leader to which this coordinator has no link. Their heartbeats say so a moment later.
@@ -170,7 +142,7 @@ fn is_heard(leader: Leader, members: &Members, go_on: &dyn Fn() -> bool) -> bool
     })
 }
 
-/// Connects to a leader, and listens to it.
+/// Connects to a leader, and listens to it as long as `go_on` returns true, which is asked before each answer.
 fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn() -> bool) -> Result<Seen> {
     let (sender, events) = channel();
     let on_event = move |event: Event<FromCluster>| {
@@ -200,7 +172,7 @@ fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn
             Ok(Event::Message(_)) => {}
         }
     }
-    Ok(Seen::Alive)
+    Ok(Seen::Ended)
 }
 
 #[cfg(test)]

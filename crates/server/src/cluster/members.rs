@@ -211,6 +211,11 @@ impl Members {
         workers
     }
 
+    /// Whether the process with this number is a worker that is not lost.
+    pub(super) fn has(&self, pid: u32) -> bool {
+        self.0.lock().workers.values().any(|known| known.pid == pid)
+    }
+
     /// Slots of all workers together.
     pub(crate) fn slots(&self) -> u32 {
         let state = self.0.lock();
@@ -401,6 +406,7 @@ impl State {
                     }
                 }
             }
+            FromProcess::Missing { job } => self.missing(process, job),
             FromProcess::Job { job, message } => {
                 if let Some(job) = self.jobs.get(&job) {
                     job.from_worker(process, message);
@@ -413,6 +419,15 @@ impl State {
     fn hosted(&self, job: u64) -> Vec<(Process, Hosted)> {
         let of = |(process, known): (&Process, &Known)| Some((*process, known.hosted.get(&job)?.clone()));
         self.workers.iter().filter_map(of).collect()
+    }
+
+    /// A worker has no tasks of a job, though the coordinator took them to be there: they have ended meanwhile.
+    fn missing(&mut self, process: Process, job: u64) {
+        let (Some(known), Some(handle)) = (self.workers.get_mut(&process), self.jobs.get(&job)) else { return };
+        known.hosted.remove(&job);
+        handle.lost(process, Error::outside(format!("worker {} does not have the job's tasks any more", known.name)));
+        // Others can be placed there.
+        known.remote(job).into_iter().for_each(|worker| handle.joined(worker));
     }
 
     fn tell_leader(&self) {
