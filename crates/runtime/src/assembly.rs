@@ -100,6 +100,7 @@ impl Assembly {
             after,
             log: durable.as_ref().and_then(|durable| durable.log.clone()),
             control: Arc::clone(&control),
+            job: plan.options.job_name.clone(),
             notices,
             clock: Arc::clone(&clock),
             agreed: Mutex::default(),

@@ -169,6 +169,7 @@ impl Shell {
 
     /// The tasks of the first incarnation start.
     pub(crate) fn begin(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
+        self.begins(incarnation, from.as_ref());
         self.place(incarnation, from);
         self.settle();
     }
@@ -339,7 +340,8 @@ impl Shell {
         }
         // The coordinator before may have been asked.
         self.stopping |= self.coordinator.is_stopping();
-        self.shared.life.entered(self.coordinator.phase(), self.coordinator.incarnation(), self.stopping);
+        let now = self.clock.now();
+        self.shared.life.entered(self.coordinator.phase(), self.coordinator.incarnation(), self.stopping, now);
         // Stopping a job during a restart ends it at once. The next start resumes from the newest checkpoint.
         let phase = self.coordinator.phase();
         let coming_back = matches!(phase, Phase::Pausing | Phase::Starting) || self.unplaced.is_some();
@@ -398,7 +400,7 @@ impl Shell {
             // A request for a checkpoint that is abandoned waits for the next checkpoint.
             Command::AbortCheckpoint(_, epoch) => {
                 self.watch.done(Awaited::Checkpoint(epoch));
-                self.shared.life.checkpoint_abandoned();
+                self.shared.life.checkpoint_abandoned(epoch, self.clock.now());
                 self.shared
                     .notify(format!("the checkpoint of epoch {} was abandoned; the job takes the next one", epoch.0));
             }
@@ -458,6 +460,12 @@ impl Shell {
         self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
         self.restoring.clear();
         self.worker.retries_opening();
+        self.begins(incarnation, from.as_ref());
         self.place(incarnation, from);
+    }
+
+    fn begins(&self, incarnation: Incarnation, from: Option<&Checkpoint<TaskState>>) {
+        let (term, from) = (self.coordinator.term(), from.map(|from| from.epoch));
+        self.shared.life.begins(incarnation, term, from, self.clock.now());
     }
 }

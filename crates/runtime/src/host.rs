@@ -8,6 +8,7 @@ use anabranch_operators::Host;
 use anabranch_state::Log;
 
 use crate::control::Control;
+use crate::status::log_notice;
 
 /// The [`Host`] of the tasks of one incarnation.
 pub(crate) struct TaskHost {
@@ -17,6 +18,8 @@ pub(crate) struct TaskHost {
     /// Of a job with checkpoints.
     pub(crate) log: Option<Log>,
     pub(crate) control: Arc<Control>,
+    /// The job's name.
+    pub(crate) job: String,
     pub(crate) notices: Arc<Notices>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) agreed: Mutex<BTreeMap<String, Vec<String>>>,
@@ -92,7 +95,7 @@ impl Host for TaskHost {
     }
 
     fn notify(&self, text: String) {
-        self.notices.report(self.clock.now(), text);
+        log_notice(&self.job, &self.notices.report(self.clock.now(), text));
     }
 }
 
@@ -111,6 +114,7 @@ mod tests {
             incarnation: Incarnation(1),
             after: Epoch(0),
             log: None,
+            job: String::new(),
             notices: Arc::default(),
             control: Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1),
             clock,

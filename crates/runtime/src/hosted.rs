@@ -227,6 +227,7 @@ impl Host {
     }
 
     fn deploy(&mut self, deploy: Deploy) {
+        self.shared.life.named(&deploy.plan.options.job_name);
         let refused = deploy.plan.check().err();
         let (deployment, error) = self.deployment(deploy);
         let refused = refused.or(error);

@@ -197,6 +197,7 @@ pub(crate) fn prepare(
     plan.check()?;
     let (sender, received) = channel();
     let shared = Shared::new(Arc::clone(clock));
+    shared.life.named(&plan.options.job_name);
     let mailbox = Mailbox::new(sender, Arc::clone(&shared));
     let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
     let (config, all) = (config(&plan.options, checkpointing), tasks(plan));

@@ -115,13 +115,13 @@ impl Shared {
 
     /// Notifies the user while the job runs.
     pub(crate) fn notify(&self, text: impl Into<String>) {
-        self.notices.report(self.clock.now(), text);
+        self.life.notified(&self.notices.report(self.clock.now(), text));
     }
 
     /// The tasks are restarted after this failure.
     pub(crate) fn restarted(&self, failure: String) {
         self.notify(format!("the job restarted after: {failure}"));
-        self.life.restarted();
+        self.life.restarted(&failure);
         let mut state = self.lock();
         if state.restarts.len() == RESTARTS_TOLD {
             state.restarts.remove(0);

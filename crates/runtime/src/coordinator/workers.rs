@@ -53,6 +53,7 @@ impl Shell {
         self.peers.adopt(taken, newest, self.tasks.version, hosted);
         self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, &processes));
         self.was_open = true;
+        self.shared.life.adopted(taken.0, taken.1);
         // A sink may wait for one that it has requested, and what the coordinator before did not commit is covered.
         self.inputs.push_back(Input::Checkpoint);
         for process in processes.into_iter().filter(|process| !self.is_known(*process)).collect::<Vec<_>>() {

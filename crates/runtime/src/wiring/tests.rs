@@ -103,6 +103,7 @@ impl<'a> Worker<'a> {
             incarnation: Incarnation(1),
             after: Epoch(0),
             log: None,
+            job: String::new(),
             asks: false,
             control: Arc::clone(&control),
             notices,
