@@ -7,7 +7,7 @@
 mod outcome;
 mod workers;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -34,6 +34,9 @@ use crate::worker::{FromTask, WorkerShell};
 pub const HERE: Process = Process { worker: WorkerId(0), life: 1 };
 /// How often a coordinator hears that its job still waits for workers.
 const WAITING: Duration = Duration::from_millis(100);
+/// A summary of a worker in another process is answered after this time, unless there is something else to say before: with a group
+/// there mostly is. The worker repeats its summary five times later.
+const ANSWER: Duration = Duration::from_millis(100);
 /// Orders that a worker in another process has not taken are sent again after this time.
 const REPEAT: Duration = Duration::from_secs(1);
 
@@ -107,6 +110,8 @@ pub(crate) struct Shell {
     failure: Option<(TaskId, Error)>,
     store_failure: Option<Error>,
     waiting: Vec<Waiting>,
+    /// Workers with a summary that was not answered, and when it must be.
+    unanswered: BTreeMap<Process, Nanos>,
     stopping: bool,
     /// Tasks at workers go on when the job ends here.
     leaves_tasks: bool,
@@ -150,6 +155,7 @@ impl Shell {
             failure: None,
             store_failure: None,
             waiting: Vec::new(),
+            unanswered: BTreeMap::new(),
             stopping: false,
             leaves_tasks: false,
             was_open: false,
@@ -201,7 +207,9 @@ impl Shell {
     /// When it must handle the time at the latest.
     fn deadline(&self) -> Option<Nanos> {
         let waits = self.unplaced.as_ref().map(|unplaced| unplaced.again);
-        let deadlines = [self.coordinator.next_deadline(), self.worker.next_deadline(), self.watch.deadline(), waits];
+        let answer = self.unanswered.values().min().copied();
+        let (own, worker) = (self.coordinator.next_deadline(), self.worker.next_deadline());
+        let deadlines = [own, worker, self.watch.deadline(), waits, answer];
         deadlines.into_iter().flatten().min()
     }
 
@@ -250,6 +258,7 @@ impl Shell {
             }
         }
         self.settle();
+        self.answer();
         self.watch();
         self.busy_ns += self.clock.now().since(start);
     }
@@ -278,7 +287,8 @@ impl Shell {
                 let awaits_answer = matches!(message, FromWorker::Summary(_));
                 self.heard(process, message);
                 if awaits_answer {
-                    self.tell(process);
+                    let at = self.clock.now().plus(ANSWER);
+                    self.unanswered.entry(process).or_insert(at);
                 }
             }
             Message::Joined(worker) => self.joined(*worker),

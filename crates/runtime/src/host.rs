@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Incarnation, Nanos, Notices, Result};
 use anabranch_operators::Host;
@@ -90,6 +91,11 @@ impl Host for TaskHost {
         self.control.request_checkpoint();
     }
 
+    fn wait(&self, time: Duration) -> bool {
+        self.control.wait_for_rows(time);
+        true
+    }
+
     fn set_full(&self, full: bool) {
         self.control.set_full(full);
     }
@@ -128,6 +134,34 @@ mod tests {
             assert_eq!(begun, [true, false, true, false]);
             let ended = ["a", "b", "a", "a"].map(|system| host.outage_ends(system, Nanos(50)));
             assert_eq!(ended, [None, Some(Nanos(30)), None, Some(Nanos(10))]);
+        }
+    }
+
+    /// A source that waits for rows much longer than the test may take ends its wait when the job stops, is cancelled, or holds it back.
+    #[test]
+    fn a_source_that_waits_for_rows_is_interrupted() {
+        let changes: [fn(&Control, bool); 4] = [
+            |control, _| control.stop(Epoch(3)),
+            |control, _| control.cancel(),
+            |control, again| control.hold(!again),
+            |control, again| control.set_full(!again),
+        ];
+        for change in changes {
+            let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
+            let (waiting, (ends, ended)) = (Arc::clone(&control), std::sync::mpsc::channel::<()>());
+            let wait = move || {
+                waiting.wait_for_rows(Duration::from_secs(3600));
+                drop(ends);
+            };
+            let thread = std::thread::Builder::new().name("source".into()).spawn(wait).expect("a thread");
+            // The first change may come before the wait has begun.
+            let mut changes = (0..60_000_u32).map(|number| change(&control, number % 2 == 1));
+            let has_ended = |()| {
+                let pause = ended.recv_timeout(Duration::from_millis(1));
+                pause == Err(std::sync::mpsc::RecvTimeoutError::Disconnected)
+            };
+            assert!(changes.any(has_ended), "it still waits");
+            thread.join().expect("the thread ends");
         }
     }
 

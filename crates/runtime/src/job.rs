@@ -346,7 +346,9 @@ impl JobHandle {
 
     /// A worker sent its newest heartbeat then, by its clock.
     pub fn heard(&self, process: Process, sent: Nanos) {
-        self.mailbox.send(Message::Heard(process, sent));
+        if self.shared.hearts.beat(process, sent, self.shared.clock().now()) {
+            self.mailbox.send(Message::Heard(process, sent));
+        }
     }
 
     /// A worker's message has arrived.
