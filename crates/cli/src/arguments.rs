@@ -8,8 +8,10 @@ use anabranch_server::TableOption;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::cluster::{Certificate, Client, Coordinator, Job, Jobs, Logs, Submit};
+pub(crate) use self::log::{Events, Log, LogFormat, Otlp};
 
 mod cluster;
+mod log;
 
 /// SQL over streams that do not end.
 #[derive(Debug, Parser)]
@@ -87,6 +89,10 @@ pub(crate) struct Run {
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "plain")]
     pub(crate) log_format: Option<LogFormat>,
     #[command(flatten)]
+    pub(crate) events: Events,
+    #[command(flatten)]
+    pub(crate) otlp: Otlp,
+    #[command(flatten)]
     pub(crate) http: Http,
 }
 
@@ -95,15 +101,6 @@ impl Run {
     pub(crate) fn is_for_people(&self) -> bool {
         self.log_format != Some(LogFormat::Json)
     }
-}
-
-/// Formats of what standard error has while a job runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Progress, notices and a summary, for people
-    Text,
-    /// The job's events for programs: one JSON object in each line
-    Json,
 }
 
 /// The HTTP interface of a running job.
@@ -169,6 +166,10 @@ pub(crate) struct Worker {
     /// that started it
     #[arg(long)]
     pub(crate) end_with_parent: bool,
+    #[command(flatten)]
+    pub(crate) log: Log,
+    #[command(flatten)]
+    pub(crate) otlp: Otlp,
 }
 
 #[derive(Debug, Args)]
@@ -341,6 +342,8 @@ mod tests {
             "anabranch run a.sql --option .rate=5",
             "anabranch run a.sql --allow-lost-state",
             "anabranch run a.sql --token-file t",
+            "anabranch run a.sql --log-level loud",
+            "anabranch run a.sql --otlp-interval 1s",
             "anabranch state",
             "anabranch state d --key a=1",
             "anabranch state d --operator 0 --key a",

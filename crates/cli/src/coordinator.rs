@@ -9,11 +9,13 @@ use anabranch_server::cluster::{Coordinator, CoordinatorOptions, TOKEN};
 use anabranch_server::control::Security;
 use anabranch_server::http::{Listen, Listener};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tracing::info;
 
-use crate::arguments;
+use crate::arguments::{self, LogFormat};
 use crate::client::{file, token};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::log::{self, Log};
 use crate::process;
 use crate::signals::Signals;
 
@@ -25,6 +27,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Runs the command.
 pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Failure> {
     let wrong = |error: Error| Failure::planning(&error, "");
+    let log = Log::of_server(&arguments.log).map_err(wrong)?;
+    let exporter = log::exporter(&arguments.otlp, "coordinator", arguments.http.clone()).map_err(wrong)?;
+    log::start(Some(&log), exporter.as_ref()).map_err(wrong)?;
     let token = secret(arguments).map_err(wrong)?;
     let listen = address("--listen", &arguments.listen).map_err(wrong)?;
     let http = Listen {
@@ -40,27 +45,31 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
     if arguments.end_with_parent {
         process::end_with_input()?;
     }
-    let log = Box::new(|line: &str| {
-        // If this fails, there is no other place to report it.
-        let _ = Console::error().line(line);
-    });
     let store = arguments.store.clone();
     let security = security(arguments, token).map_err(wrong)?;
     let advertise =
         arguments.advertise.as_deref().map(|text| address("--advertise", text)).transpose().map_err(wrong)?;
     let authority = arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose().map_err(wrong)?;
-    let options = CoordinatorOptions { store, listen, advertise, security, authority, log };
+    let options = CoordinatorOptions { store, listen, advertise, security, authority };
     let coordinator = Coordinator::start(Engine::default(), options, listener).map_err(wrong)?;
+    exporter.iter().for_each(|exporter| exporter.watch(coordinator.jobs()));
     let mut progress = Console::error();
     let workers = coordinator.address().map_or_else(|| arguments.listen.clone(), |address| address.to_string());
-    progress.line(&format!("workers connect to {workers}; commands to {url}"))?;
+    let is_for_people = arguments.log.log_format == LogFormat::Text;
+    match is_for_people {
+        true => progress.line(&format!("workers connect to {workers}; commands to {url}"))?,
+        false => info!(workers, commands = url, version = env!("CARGO_PKG_VERSION"), "coordinator started"),
+    }
     while !signals.stop_asked() {
         signals.wait(LOOK);
     }
-    progress.line(match coordinator.has_standby() {
-        true => "leaving the jobs to the coordinator that stands by",
-        false => "stopping all jobs at the end of an epoch; the next start resumes them; again to leave at once",
-    })?;
+    let leaves_jobs = coordinator.has_standby();
+    match (is_for_people, leaves_jobs) {
+        (true, true) => progress.line("leaving the jobs to the coordinator that stands by")?,
+        (true, false) => progress
+            .line("stopping all jobs at the end of an epoch; the next start resumes them; again to leave at once")?,
+        (false, _) => info!(leaves_jobs, "coordinator stops"),
+    }
     coordinator.close(CLOSE);
     Ok(())
 }

@@ -1,18 +1,21 @@
 //! `anabranch run`: a file's inserts as one job, watched until it ends.
 
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Result, SystemClock};
 use anabranch_server::http::{Listen, Listener};
+use anabranch_server::otlp::Exporter;
 use anabranch_server::{Engine, Job, Plan, process};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tracing::{error, info};
 
 use crate::arguments::{Http, LogFormat, Run};
 use crate::console::Console;
 use crate::engine::{engine, read, settings};
 use crate::failure::Failure;
-use crate::log::{EventLog, Logged};
+use crate::log::{self, Log};
 use crate::results::Results;
 use crate::signals::Signals;
 use crate::summary::{self, Summary};
@@ -72,7 +75,8 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     };
     // Before the job starts: an address that is in use must not end it.
     let listener = listen(&arguments.http)?;
-    let mut log = log(arguments, &plan.options.job_name)?;
+    let name = plan.options.job_name.clone();
+    let (log, exporter) = reports(arguments, &name)?;
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     let clock = SystemClock::new();
     let (started, cpu_before) = (clock.now(), process::cpu_time());
@@ -81,26 +85,26 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         None => engine.start(&plan)?,
     };
     if job.had_ended() {
-        log.iter_mut().for_each(EventLog::had_ended);
+        info!(job = name, "job had ended before");
         if arguments.is_for_people() {
             progress.line(HAD_ENDED)?;
         }
         return Ok(());
     }
+    exporter.iter().for_each(|exporter| exporter.watch(job.served()));
     let url = listener.as_ref().map(Listener::url);
     if let Some(url) = url.as_ref().filter(|_| arguments.is_for_people()) {
         // Even with --quiet: the system may have chosen the port.
         progress.line(&format!("listening at {url}"))?;
     }
-    log.iter_mut().for_each(|log| log.started(url.as_deref()));
-    let _server = listener.map(|listener| job.serve(listener)).transpose()?;
-    let (limit, logged) = (arguments.duration, Logged::new(&job, log));
+    info!(job = name, pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), listening = url, "job started");
+    let (_server, limit) = (listener.map(|listener| job.serve(listener)).transpose()?, arguments.duration);
     let watch =
-        Watch { job: &logged, clock: &clock, started, limit, signals: &signals, output: &output, only_watches: false };
+        Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output, only_watches: false };
     let watched = match display {
         Display::Live => watch.live(&title(&arguments.file), &results),
         Display::Lines => watch.with_lines(&mut progress),
-        Display::Nothing => watch.quietly(&mut progress),
+        Display::Nothing => watch.quietly(notices(arguments, &progress).as_mut()),
     };
     let (view, elapsed) = (watch.view(), watch.elapsed());
     if display == Display::Live {
@@ -110,10 +114,9 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     if watched.is_err() {
         job.stop();
     }
-    let log = logged.into_log();
     let shown = (display == Display::Live).then_some(&results);
     let progress = (display != Display::Nothing).then_some(progress);
-    finish(job, shown, output.clone(), progress, Ended { view, elapsed, cpu_before, log })?;
+    finish(job, shown, output.clone(), progress, Ended { name, view, elapsed, cpu_before, log })?;
     watched.map_err(Failure::from)
 }
 
@@ -123,10 +126,31 @@ fn listen(http: &Http) -> Result<Option<Listener>, Failure> {
     listen.map(|listen| Listener::bind(&listen)).transpose().map_err(|error| Failure::planning(&error, ""))
 }
 
-fn log(arguments: &Run, job: &str) -> Result<Option<EventLog>, Failure> {
-    let file = arguments.log_file.as_deref().map(|path| EventLog::to_file(path, job)).transpose();
-    let file = file.map_err(|error| Failure::planning(&error, ""))?;
-    Ok(file.or_else(|| (!arguments.is_for_people()).then(|| EventLog::to_standard_error(job))))
+/// What the process reports of itself to others: its log, and the export to a collector.
+fn reports(arguments: &Run, job: &str) -> Result<(Option<Log>, Option<Exporter>), Failure> {
+    let log = event_log(arguments)?;
+    let wrong = |error: Error| Failure::planning(&error, "");
+    let instance = format!("{job} {}", std::process::id());
+    let exporter = log::exporter(&arguments.otlp, "run", instance).map_err(wrong)?;
+    log::start(log.as_ref(), exporter.as_ref()).map_err(wrong)?;
+    Ok((log, exporter))
+}
+
+/// Where notices go while nothing else is shown. A log on standard error has them already.
+fn notices(arguments: &Run, progress: &Console) -> Box<dyn Write> {
+    match arguments.is_for_people() {
+        true => Box::new(progress.clone()),
+        false => Box::new(std::io::sink()),
+    }
+}
+
+fn event_log(arguments: &Run) -> Result<Option<Log>, Failure> {
+    let log = match &arguments.log_file {
+        Some(path) => Log::to_file(path, &arguments.events).map(Some),
+        None if arguments.is_for_people() => Ok(None),
+        None => Log::of_run(&arguments.events).map(Some),
+    };
+    log.map_err(|error| Failure::planning(&error, ""))
 }
 
 /// Starts a new job from a savepoint, after printing what is kept, new and lost.
@@ -161,10 +185,11 @@ fn title(file: &Path) -> String {
 
 /// The job at the end of its watch.
 struct Ended {
+    name: String,
     view: JobView,
     elapsed: Duration,
     cpu_before: Option<Duration>,
-    log: Option<EventLog>,
+    log: Option<Log>,
 }
 
 /// Waits for the job's end. `results` were shown on a screen that is gone now; `progress` takes the summary.
@@ -181,8 +206,15 @@ fn finish(
     for line in results.map(|results| results.latest(LEFT_LINES)).unwrap_or_default() {
         output.line(&line)?;
     }
-    let Ended { view, elapsed, log, .. } = ended;
-    if let Some(error) = log.and_then(|log| log.ended(&outcome)) {
+    let Ended { name, view, elapsed, log, .. } = ended;
+    match &outcome {
+        Ok(_) => info!(job = name, "job ended"),
+        Err(error) => {
+            let (message, place, remedy) = (error.message(), error.place(), error.help());
+            error!(job = name, error = message, place, remedy, "job failed");
+        }
+    }
+    if let Some(error) = log.and_then(|log| log.failure()) {
         Console::error().line(&format!("notice: {error}"))?;
     }
     if let Some(mut progress) = progress {

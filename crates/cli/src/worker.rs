@@ -8,8 +8,8 @@ use anabranch_server::cluster::{TOKEN, WorkerOptions, check_place, run_worker};
 
 use crate::arguments::Worker;
 use crate::client::{file, token};
-use crate::console::Console;
 use crate::failure::Failure;
+use crate::log::{self, Log};
 use crate::process;
 
 /// Runs the command.
@@ -19,6 +19,10 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
         process::die_with_parent();
         process::end_with_input()?;
     }
+    let name = arguments.name.clone().unwrap_or_else(host_name);
+    let log = Log::of_server(&arguments.log).map_err(wrong)?;
+    let exporter = log::exporter(&arguments.otlp, "worker", name.clone()).map_err(wrong)?;
+    log::start(Some(&log), exporter.as_ref()).map_err(wrong)?;
     let engine = Engine::default();
     if let Some(store) = &arguments.store {
         check_place(&engine, store).map_err(wrong)?;
@@ -27,7 +31,7 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
         coordinators: arguments.coordinators.iter().map(|text| checked(text)).collect::<Result<_>>().map_err(wrong)?,
         token: secret(arguments).map_err(wrong)?,
         authority: arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose().map_err(wrong)?,
-        name: arguments.name.clone().unwrap_or_else(host_name),
+        name,
         slots: arguments.slots.unwrap_or_else(cores),
         labels: arguments.labels.clone(),
         listen: arguments.listen,
@@ -35,12 +39,7 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
         state: arguments.state.clone(),
         once: arguments.once,
     };
-    let mut progress = Console::error();
-    let notify = |error: &Error| {
-        // Without a place for notices the worker goes on.
-        let _ = progress.line(&format!("notice: {error}; the worker connects again"));
-    };
-    run_worker(&engine, &options, notify).map_err(Failure::from)
+    run_worker(&engine, &options).map_err(Failure::from)
 }
 
 /// `HOST:PORT`.

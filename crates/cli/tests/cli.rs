@@ -356,11 +356,14 @@ fn events_of_a_job_are_logged_as_json() {
     let output = run(COUNTED, &["--log-format", "json", "--set", &checkpoints]);
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "counts> 1000\n"));
     let said = events(&text(&output.stderr));
-    assert_eq!(said.first().map(|event| &event["event"]), Some(&"job started".into()), "{said:#?}");
-    assert_eq!(said.last().map(|event| &event["event"]), Some(&"job ended".into()), "{said:#?}");
+    assert_eq!(names(&said)[..3], ["incarnation begins", "incarnation runs", "job started"], "{said:#?}");
+    assert_eq!(names(&said).last().map(String::as_str), Some("job ended"), "{said:#?}");
+    let began = &said[0];
+    assert!(began["incarnation"] == 1 && began["term"].is_u64() && began["level"] == "info", "{began:#?}");
     assert!(said.iter().all(|event| event["job"] == "job" && event["time"].is_string()), "{said:#?}");
     let checkpoint = said.iter().find(|event| event["event"] == "checkpoint completed").expect("a checkpoint");
     assert!(checkpoint["epoch"].as_u64() > Some(0) && checkpoint["took_ms"].is_number(), "{said:#?}");
+    assert!(checkpoint["tasks"].as_u64() > Some(0) && checkpoint["level"] == "debug", "{said:#?}");
     let again = run(COUNTED, &["--log-format", "json", "--set", &checkpoints]);
     assert_eq!(names(&events(&text(&again.stderr))), ["job had ended before"]);
 
@@ -370,6 +373,14 @@ fn events_of_a_job_are_logged_as_json() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).starts_with("error: "), "{}", text(&output.stderr));
     let logged = events(&std::fs::read_to_string(&log).expect("a log"));
-    assert_eq!(names(&logged), ["job started", "job failed"], "{logged:#?}");
-    assert!(logged[1]["level"] == "error" && logged[1]["place"].is_string(), "{logged:#?}");
+    let ends: Vec<String> = names(&logged).into_iter().filter(|name| name.starts_with("job ")).collect();
+    assert_eq!(ends, ["job started", "job failed"], "{logged:#?}");
+    let failed = logged.last().expect("events");
+    assert!(failed["level"] == "error" && failed["place"].is_string() && failed["remedy"].is_string(), "{logged:#?}");
+
+    let few = place("few");
+    let output = run(&failing, &["--quiet", "--log-file", &few, "--log-level", "warn"]);
+    assert_eq!(output.status.code(), Some(1));
+    let logged = events(&std::fs::read_to_string(&few).expect("a log"));
+    assert_eq!(names(&logged), ["job failed"], "{logged:#?}");
 }

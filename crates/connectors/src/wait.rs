@@ -1,14 +1,17 @@
 //! Waiting in `Source::poll`, the only place where waiting is allowed.
 //!
-//! Nothing can wake a source that follows a clock or a folder, so it waits on a condition that never becomes true.
-//! `thread::park_timeout` would also work, except for wake-ups left over from other users of the thread.
+//! A source that follows a clock or a folder waits at its host, which ends the wait when the job needs the task. Outside of a job it waits
+//! on a condition that never becomes true. `thread::park_timeout` would also work, except for wake-ups left over from other users of the
+//! thread.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Waits for `duration`.
-pub(crate) fn wait(duration: Duration) {
-    if duration.is_zero() {
+use anabranch_operators::Host;
+
+/// Waits for `duration`, or less if the host says so.
+pub(crate) fn wait(host: &dyn Host, duration: Duration) {
+    if duration.is_zero() || host.wait(duration) {
         return;
     }
     let never = Mutex::new(());

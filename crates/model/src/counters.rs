@@ -52,12 +52,20 @@ pub struct TaskCounters {
 
 /// A latency histogram: 1 µs to 1 h with two significant digits. Written once per batch.
 #[derive(Debug)]
-pub struct Latencies(Mutex<Histogram<u64>>);
+pub struct Latencies(Mutex<Recorded>);
+
+#[derive(Debug)]
+struct Recorded {
+    histogram: Histogram<u64>,
+    /// The last summary: it costs a look at every value of the histogram.
+    summary: LatencySummary,
+}
 
 impl Default for Latencies {
     fn default() -> Self {
         #[expect(clippy::unwrap_used, reason = "the bounds are constants that the library accepts")]
-        Latencies(Mutex::new(Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap()))
+        let histogram = Histogram::new_with_bounds(1, 3_600_000_000, 2).unwrap();
+        Latencies(Mutex::new(Recorded { histogram, summary: LatencySummary::default() }))
     }
 }
 
@@ -89,21 +97,26 @@ impl Default for TaskCounters {
 impl Latencies {
     /// Records that `rows` rows took `nanos`.
     pub fn record(&self, nanos: u64, rows: u64) {
-        if let Ok(mut histogram) = self.0.lock() {
-            histogram.saturating_record_n((nanos / 1000).max(1), rows);
+        if let Ok(mut recorded) = self.0.lock() {
+            recorded.histogram.saturating_record_n((nanos / 1000).max(1), rows);
         }
     }
 
     /// Percentiles so far.
     #[must_use]
     pub fn summary(&self) -> LatencySummary {
-        self.0.lock().map(|h| LatencySummary::of(&h)).unwrap_or_default()
+        let Ok(mut recorded) = self.0.lock() else { return LatencySummary::default() };
+        if recorded.summary.rows != recorded.histogram.len() {
+            recorded.summary = LatencySummary::of(&recorded.histogram);
+        }
+        recorded.summary
     }
 
     /// Removes what was recorded: for measurements, after the warm-up.
     pub fn reset(&self) {
-        if let Ok(mut histogram) = self.0.lock() {
-            histogram.reset();
+        if let Ok(mut recorded) = self.0.lock() {
+            recorded.histogram.reset();
+            recorded.summary = LatencySummary::default();
         }
     }
 }
@@ -211,4 +224,25 @@ pub struct TaskMetrics {
     pub latency: LatencySummary,
     /// From the reading of the row that caused a result until this task has written the result to its sink.
     pub result_latency: LatencySummary,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_follows_what_was_recorded() {
+        let latencies = Latencies::default();
+        assert_eq!(latencies.summary(), LatencySummary::default());
+        for (recorded, rows, max_us) in [(1_000, 1, 1), (9_000, 2, 9), (5_000, 3, 9)] {
+            latencies.record(recorded, 1);
+            let summary = latencies.summary();
+            assert_eq!((summary.rows, summary.max_us), (rows, max_us));
+            assert_eq!(latencies.summary(), summary);
+        }
+        latencies.reset();
+        assert_eq!(latencies.summary(), LatencySummary::default());
+        latencies.record(2_000, 3);
+        assert_eq!((latencies.summary().rows, latencies.summary().max_us), (3, 2), "as many as before");
+    }
 }

@@ -35,8 +35,8 @@ struct Kept {
 }
 
 impl Notices {
-    /// Reports `text`. The same text as that of the last notice only raises its count.
-    pub fn report(&self, at: Nanos, text: impl Into<String>) {
+    /// Reports `text`. The same text as that of the last notice only raises its count. Returns the notice.
+    pub fn report(&self, at: Nanos, text: impl Into<String>) -> Notice {
         let text = text.into();
         let mut kept = self.lock();
         kept.last += 1;
@@ -46,12 +46,15 @@ impl Notices {
                 newest.number = number;
                 newest.at = at;
                 newest.times += 1;
+                newest.clone()
             }
             None => {
                 if kept.notices.len() == KEPT {
                     kept.notices.pop_front();
                 }
-                kept.notices.push_back(Notice { number, at, times: 1, text });
+                let notice = Notice { number, at, times: 1, text };
+                kept.notices.push_back(notice.clone());
+                notice
             }
         }
     }

@@ -139,6 +139,11 @@ pub trait Host: Send + Sync {
     /// no effect in a job without checkpoints.
     fn request_checkpoint(&self);
 
+    /// Waits for this time, or until the task must do something else than to wait for rows. Returns false at once if it cannot.
+    fn wait(&self, _time: Duration) -> bool {
+        false
+    }
+
     /// Reports that a sink is full, or no longer full. While a sink is full, the job does not poll its sources, and
     /// they end their epochs early until a requested checkpoint. Rows in flight still arrive. Calls of one sink
     /// alternate between `true` and `false`.

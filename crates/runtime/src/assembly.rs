@@ -152,7 +152,7 @@ impl Assembly {
                 handover.host.go_on(of);
                 Arc::clone(&handover.host)
             }
-            None => Arc::new(TaskHost::new(of, notices, Arc::clone(&clock))),
+            None => Arc::new(TaskHost::new(&plan.options.job_name, of, notices, Arc::clone(&clock))),
         };
         let (functions, asks) = (Functions::default(), life.asks);
         let kept = handover.as_ref().map(|handover| kept(&plan, life.tasks, handover, &functions)).transpose()?;

@@ -53,6 +53,8 @@ pub(crate) struct Control {
     /// Held while a value changes that a task may wait for.
     waiting: Mutex<()>,
     changed: Condvar,
+    /// Sources have something else to do than to wait for rows. Few of the changes of `changed` are of that kind.
+    interrupted: Condvar,
     inboxes: Vec<Arc<Inbox>>,
     foremost_time: Foremost,
 }
@@ -87,6 +89,7 @@ impl Control {
             grant_wait_ns: AtomicU64::new(0),
             waiting: Mutex::new(()),
             changed: Condvar::new(),
+            interrupted: Condvar::new(),
             inboxes,
             foremost_time: Foremost::default(),
         })
@@ -166,6 +169,7 @@ impl Control {
             true => self.full_sinks.fetch_add(1, SeqCst),
             false => self.full_sinks.fetch_sub(1, SeqCst),
         });
+        self.interrupted.notify_all();
         if before == usize::from(!full) {
             self.mail.send(FromTask::Full(self.incarnation, full));
         }
@@ -177,6 +181,7 @@ impl Control {
             self.requested.fetch_or(held, SeqCst);
             self.held_by_others.store(held, SeqCst);
         });
+        self.interrupted.notify_all();
     }
 
     /// The list of the first task of the job that has found one. Waits for the coordinator's answer.
@@ -230,6 +235,15 @@ impl Control {
         drop(self.changed.wait_timeout_while(waiting, timeout, nothing_to_do));
     }
 
+    /// Waits for this time, or until a source has something else to do than to wait for rows.
+    pub(crate) fn wait_for_rows(&self, time: Duration) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_held = self.is_held();
+        let nothing_else =
+            |_: &mut ()| self.is_held() == was_held && self.stop_after().is_none() && !self.is_cancelled();
+        drop(self.interrupted.wait_timeout_while(waiting, time, nothing_else));
+    }
+
     /// A source has cut an epoch. The coordinator needs the reports of two epochs per group: the turning epoch and the
     /// last one. A source that has cut a group's turning epoch has also cut every epoch of the groups before it.
     pub(crate) fn cut(&self, task: TaskId, epoch: Epoch) {
@@ -268,7 +282,8 @@ impl Control {
 
     /// Sources must end after this epoch.
     pub(crate) fn stop(&self, after: Epoch) {
-        self.stop_after.store(after.0, SeqCst);
+        self.change(|| self.stop_after.store(after.0, SeqCst));
+        self.interrupted.notify_all();
     }
 
     /// Everything up to the end of this epoch is done.
@@ -289,6 +304,7 @@ impl Control {
     /// Cancels all tasks; each ends at its next check.
     pub(crate) fn cancel(&self) {
         self.change(|| self.cancelled.store(true, SeqCst));
+        self.interrupted.notify_all();
         self.inboxes.iter().for_each(|inbox| inbox.close());
     }
 

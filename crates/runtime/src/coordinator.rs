@@ -8,7 +8,7 @@ mod outcome;
 mod reconfiguring;
 mod workers;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -38,6 +38,9 @@ pub(crate) use reconfiguring::Requested;
 pub const HERE: Process = Process { worker: WorkerId(0), life: 1 };
 /// How often a coordinator hears that its job still waits for workers.
 const WAITING: Duration = Duration::from_millis(100);
+/// A summary of a worker in another process is answered after this time, unless there is something else to say before: with a group
+/// there mostly is. The worker repeats its summary five times later.
+const ANSWER: Duration = Duration::from_millis(100);
 /// Orders that a worker in another process has not taken are sent again after this time.
 const REPEAT: Duration = Duration::from_secs(1);
 
@@ -116,6 +119,8 @@ pub(crate) struct Shell {
     reconfiguring: Reconfiguring,
     /// The present incarnation was cancelled.
     cancelled: bool,
+    /// Workers with a summary that was not answered, and when it must be.
+    unanswered: BTreeMap<Process, Nanos>,
     stopping: bool,
     /// Tasks at workers go on when the job ends here.
     leaves_tasks: bool,
@@ -161,6 +166,7 @@ impl Shell {
             waiting: Vec::new(),
             reconfiguring: Reconfiguring::default(),
             cancelled: false,
+            unanswered: BTreeMap::new(),
             stopping: false,
             leaves_tasks: false,
             was_open: false,
@@ -180,6 +186,7 @@ impl Shell {
 
     /// The tasks of the first incarnation start.
     pub(crate) fn begin(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
+        self.begins(incarnation, from.as_ref());
         self.place(incarnation, from);
         self.settle();
     }
@@ -211,7 +218,9 @@ impl Shell {
     /// When it must handle the time at the latest.
     fn deadline(&self) -> Option<Nanos> {
         let waits = self.unplaced.as_ref().map(|unplaced| unplaced.again);
-        let deadlines = [self.coordinator.next_deadline(), self.worker.next_deadline(), self.watch.deadline(), waits];
+        let answer = self.unanswered.values().min().copied();
+        let (own, worker) = (self.coordinator.next_deadline(), self.worker.next_deadline());
+        let deadlines = [own, worker, self.watch.deadline(), waits, answer];
         deadlines.into_iter().flatten().min()
     }
 
@@ -260,6 +269,7 @@ impl Shell {
             }
         }
         self.settle();
+        self.answer();
         self.watch();
         self.busy_ns += self.clock.now().since(start);
     }
@@ -288,7 +298,8 @@ impl Shell {
                 let awaits_answer = matches!(message, FromWorker::Summary(_));
                 self.heard(process, message);
                 if awaits_answer {
-                    self.tell(process);
+                    let at = self.clock.now().plus(ANSWER);
+                    self.unanswered.entry(process).or_insert(at);
                 }
             }
             Message::Joined(worker) => self.joined(*worker),
@@ -351,7 +362,8 @@ impl Shell {
         }
         // The coordinator before may have been asked.
         self.stopping |= self.coordinator.is_stopping();
-        self.shared.life.entered(self.coordinator.phase(), self.coordinator.incarnation(), self.stopping);
+        let now = self.clock.now();
+        self.shared.life.entered(self.coordinator.phase(), self.coordinator.incarnation(), self.stopping, now);
         // Stopping a job during a restart ends it at once. The next start resumes from the newest checkpoint.
         let phase = self.coordinator.phase();
         let fails = self.cancelled && matches!(phase, Phase::Pausing | Phase::Starting);
@@ -416,7 +428,7 @@ impl Shell {
             // A request for a checkpoint that is abandoned waits for the next checkpoint.
             Command::AbortCheckpoint(_, epoch) => {
                 self.watch.done(Awaited::Checkpoint(epoch));
-                self.shared.life.checkpoint_abandoned();
+                self.shared.life.checkpoint_abandoned(epoch, self.clock.now());
                 self.shared
                     .notify(format!("the checkpoint of epoch {} was abandoned; the job takes the next one", epoch.0));
             }
@@ -473,6 +485,7 @@ impl Shell {
         self.last_grant = None;
         self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
         self.restoring.clear();
+        self.begins(incarnation, from.as_ref());
         self.place(incarnation, from);
         self.reconfigure_next();
     }
@@ -488,5 +501,10 @@ impl Shell {
             return false;
         }
         self.durable.is_some()
+    }
+
+    fn begins(&self, incarnation: Incarnation, from: Option<&Checkpoint<TaskState>>) {
+        let (term, from) = (self.coordinator.term(), from.map(|from| from.epoch));
+        self.shared.life.begins(incarnation, term, from, self.clock.now());
     }
 }

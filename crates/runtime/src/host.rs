@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Incarnation, Nanos, Notices, Result};
 use anabranch_operators::Host;
 use anabranch_state::Log;
 
 use crate::control::Control;
+use crate::status::log_notice;
 
 /// The [`Host`] of the tasks of an incarnation, and of those that follow it with open tables.
 pub(crate) struct TaskHost {
     life: RwLock<HostLife>,
+    /// The job's name.
+    job: String,
     notices: Arc<Notices>,
     clock: Arc<dyn Clock>,
     agreed: Mutex<BTreeMap<String, Vec<String>>>,
@@ -41,9 +45,9 @@ pub(crate) struct Outage {
 }
 
 impl TaskHost {
-    pub(crate) fn new(life: HostLife, notices: Arc<Notices>, clock: Arc<dyn Clock>) -> TaskHost {
+    pub(crate) fn new(job: &str, life: HostLife, notices: Arc<Notices>, clock: Arc<dyn Clock>) -> TaskHost {
         let (life, agreed, outages) = (RwLock::new(life), Mutex::default(), Mutex::default());
-        TaskHost { life, notices, clock, agreed, outages }
+        TaskHost { life, job: job.to_owned(), notices, clock, agreed, outages }
     }
 
     /// The tasks have ended, and those of the next plan version follow.
@@ -120,12 +124,18 @@ impl Host for TaskHost {
         self.control().into_iter().for_each(|control| control.request_checkpoint());
     }
 
+    fn wait(&self, time: Duration) -> bool {
+        let control = self.control();
+        control.iter().for_each(|control| control.wait_for_rows(time));
+        control.is_some()
+    }
+
     fn set_full(&self, full: bool) {
         self.control().into_iter().for_each(|control| control.set_full(full));
     }
 
     fn notify(&self, text: String) {
-        self.notices.report(self.clock.now(), text);
+        log_notice(&self.job, &self.notices.report(self.clock.now(), text));
     }
 }
 
@@ -142,13 +152,41 @@ mod tests {
         let clock = Arc::new(ManualClock::default());
         let control = Some(Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1));
         let life = HostLife { incarnation: Incarnation(1), after: Epoch(0), log: None, control, asks: false };
-        let host = TaskHost::new(life, Arc::default(), clock);
+        let host = TaskHost::new("", life, Arc::default(), clock);
         for _ in 0..2 {
             let found = [("a", 20), ("a", 10), ("b", 30), ("a", 40)];
             let begun = found.map(|(system, since)| host.outage_begins(system, Nanos(since)));
             assert_eq!(begun, [true, false, true, false]);
             let ended = ["a", "b", "a", "a"].map(|system| host.outage_ends(system, Nanos(50)));
             assert_eq!(ended, [None, Some(Nanos(30)), None, Some(Nanos(10))]);
+        }
+    }
+
+    /// A source that waits for rows much longer than the test may take ends its wait when the job stops, is cancelled, or holds it back.
+    #[test]
+    fn a_source_that_waits_for_rows_is_interrupted() {
+        let changes: [fn(&Control, bool); 4] = [
+            |control, _| control.stop(Epoch(3)),
+            |control, _| control.cancel(),
+            |control, again| control.hold(!again),
+            |control, again| control.set_full(!again),
+        ];
+        for change in changes {
+            let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
+            let (waiting, (ends, ended)) = (Arc::clone(&control), std::sync::mpsc::channel::<()>());
+            let wait = move || {
+                waiting.wait_for_rows(Duration::from_secs(3600));
+                drop(ends);
+            };
+            let thread = std::thread::Builder::new().name("source".into()).spawn(wait).expect("a thread");
+            // The first change may come before the wait has begun.
+            let mut changes = (0..60_000_u32).map(|number| change(&control, number % 2 == 1));
+            let has_ended = |()| {
+                let pause = ended.recv_timeout(Duration::from_millis(1));
+                pause == Err(std::sync::mpsc::RecvTimeoutError::Disconnected)
+            };
+            assert!(changes.any(has_ended), "it still waits");
+            thread.join().expect("the thread ends");
         }
     }
 

@@ -18,12 +18,14 @@ use crate::messages::{Deploy, DeployCheckpoints, FromWorker, ToWorker};
 use crate::network::Endpoint;
 use crate::origin::Origin;
 use crate::running::{Drive, no_thread};
-use crate::shared::Shared;
+use crate::shared::{Activity, Shared};
 use crate::wiring::Network;
 use crate::worker::{FromTask, Mail, WorkerShell};
 
 /// How often the coordinator gets a reading of the tasks.
 const METRICS: Duration = Duration::from_millis(500);
+/// The same while no task has anything to do.
+const METRICS_IDLE: Duration = Duration::from_secs(2);
 
 /// What a worker's process provides for the tasks of all jobs.
 pub trait Premises: Send + Sync {
@@ -84,6 +86,8 @@ pub(crate) struct Host {
     noticed: u64,
     /// When the tasks are read next.
     read_at: Nanos,
+    /// What the tasks had done at the last reading that the coordinator has, and when that was.
+    sent: Option<(Vec<Activity>, Nanos)>,
     /// The job will not start again.
     is_over: bool,
     /// Tasks are here.
@@ -161,6 +165,7 @@ impl Host {
             runs,
             noticed,
             read_at,
+            sent: None,
             is_over: false,
             has_tasks: Arc::default(),
         };
@@ -232,7 +237,11 @@ impl Host {
         match (message, &mut self.shell) {
             (ToWorker::Deploy(deploy), _) => self.deploy(*deploy),
             (ToWorker::Protocol(message), Some(shell)) => shell.message(*message),
-            (ToWorker::Hold { incarnation, held }, Some(shell)) => shell.hold(incarnation, held),
+            (ToWorker::Hold { incarnation, held }, Some(shell)) => {
+                // The coordinator may be a new one.
+                self.sent = None;
+                shell.hold(incarnation, held);
+            }
             (ToWorker::Agreed { incarnation, key, list }, Some(shell)) => shell.agreed(incarnation, &key, &list),
             // Messages follow a deployment.
             (_, None) => {}
@@ -240,6 +249,7 @@ impl Host {
     }
 
     fn deploy(&mut self, deploy: Deploy) {
+        self.shared.life.named(&deploy.plan.options.job_name);
         let refused = deploy.plan.check().err();
         let (deployment, error) = self.deployment(deploy);
         let refused = refused.or(error);
@@ -284,9 +294,11 @@ impl Host {
             let texts = notices.into_iter().map(|notice| notice.text).collect();
             self.premises.send(self.job, FromWorker::Notices(texts));
         }
-        let metrics = self.shared.metrics();
-        if !metrics.is_empty() {
-            self.premises.send(self.job, FromWorker::Metrics(metrics));
+        let (activity, now) = (self.shared.activity(), self.shared.clock().now());
+        let is_idle = self.sent.as_ref().is_some_and(|(sent, at)| *sent == activity && now < at.plus(METRICS_IDLE));
+        if !activity.is_empty() && !is_idle {
+            self.sent = Some((activity, now));
+            self.premises.send(self.job, FromWorker::Metrics(self.shared.metrics()));
         }
     }
 }

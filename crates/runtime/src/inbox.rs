@@ -34,6 +34,8 @@ struct State {
     /// Where the search for the next envelope starts, so that no channel starves.
     turn: usize,
     reader_waits: bool,
+    /// The channels that the reader does not read, while it waits.
+    blocked: Vec<bool>,
     /// Wakes the reader once, whether or not there is anything to receive.
     woken: bool,
     writers_wait: usize,
@@ -88,9 +90,16 @@ pub(crate) struct QueueStats {
 
 impl Inbox {
     pub(crate) fn new(channels: usize, capacity: usize) -> Self {
-        let channels = (0..channels).map(|_| Channel::default()).collect();
-        let state =
-            State { channels, turn: 0, reader_waits: false, woken: false, writers_wait: 0, notable: 0, closed: false };
+        let state = State {
+            channels: (0..channels).map(|_| Channel::default()).collect(),
+            turn: 0,
+            reader_waits: false,
+            blocked: vec![false; channels],
+            woken: false,
+            writers_wait: 0,
+            notable: 0,
+            closed: false,
+        };
         Inbox {
             state: Mutex::new(state),
             readable: Condvar::new(),
@@ -122,9 +131,18 @@ impl Inbox {
         if queue.is_full(bytes, self.capacity) {
             return Some(envelope);
         }
+        let is_marker = matches!(envelope, Envelope::Marker(_));
         queue.push(Queued { envelope, bytes, at: clock.now(), _permit: None });
-        self.notify_reader(&mut state);
+        self.notify_of(channel, is_marker, &mut state);
         None
+    }
+
+    /// The channel has another envelope. A marker alone does not wake the reader before the markers of all channels are there: it could
+    /// only block the channel.
+    fn notify_of(&self, channel: usize, is_marker: bool, state: &mut State) {
+        if !is_marker || state.completes(channel) {
+            self.notify_reader(state);
+        }
     }
 
     fn notify_reader(&self, state: &mut State) {
@@ -142,9 +160,10 @@ impl Inbox {
             return;
         }
         let of = &mut state.channels[channel];
+        let is_marker = matches!(envelope, Envelope::Marker(_));
         of.is_complete |= matches!(&envelope, Envelope::Marker(marker) if marker.kind.closes());
         of.push(Queued { envelope, bytes, at: clock.now(), _permit: Some(permit) });
-        self.notify_reader(&mut state);
+        self.notify_of(channel, is_marker, &mut state);
     }
 
     /// The sender in another process asks for the reader's watermark, after everything that it has sent so far. Replaces an
@@ -209,6 +228,7 @@ impl Inbox {
             if std::mem::take(&mut state.woken) {
                 return Received::Timeout;
             }
+            state.blocked.copy_from_slice(blocked);
             let Some(timeout) = timeout else {
                 state.reader_waits = true;
                 state = self.readable.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -225,6 +245,13 @@ impl Inbox {
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             state.reader_waits = false;
         }
+    }
+
+    /// Whether the reader waits, and was not woken.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "tests that compile this file with other primitives do not use it")]
+    pub(crate) fn reader_waits(&self) -> bool {
+        self.lock().reader_waits
     }
 
     /// Lets the reader return at once if it waits, or the next time it is about to wait.
@@ -312,6 +339,13 @@ impl State {
             }
         }
         None
+    }
+
+    /// Whether every channel that the reader reads has something, now that this one has. The first of it is a marker: the reader was woken
+    /// for anything else.
+    fn completes(&self, channel: usize) -> bool {
+        let others = self.channels.iter().zip(&self.blocked).enumerate().filter(|(other, _)| *other != channel);
+        others.into_iter().all(|(_, (other, blocked))| *blocked || !other.queue.is_empty())
     }
 
     fn pop(&mut self, blocked: &[bool]) -> Option<(usize, Queued)> {

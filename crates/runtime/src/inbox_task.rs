@@ -123,3 +123,65 @@ impl InboxTask {
         self.task.chain.watermark(watermark)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+    use std::thread::JoinHandle;
+
+    use anabranch_model::{ManualClock, Marker, MarkerKind, PlanVersion};
+
+    use super::*;
+    use crate::inbox::Received;
+
+    /// Nothing that works takes this long.
+    const LIMIT: Duration = Duration::from_secs(120);
+
+    fn marker(kind: MarkerKind) -> Envelope {
+        Envelope::Marker(Marker { epoch: Epoch(1), version: PlanVersion(1), snapshot: false, kind })
+    }
+
+    /// A thread that receives from this many channels, of which some are blocked. It waits for its first envelope.
+    fn reader(blocked: Vec<bool>) -> (Arc<Inbox>, JoinHandle<()>, Receiver<usize>) {
+        let inbox = Arc::new(Inbox::new(blocked.len(), 10_000));
+        let (of, (received, channels)) = (Arc::clone(&inbox), channel());
+        let clock = ManualClock::default();
+        let read = move || {
+            while let Received::Envelope(channel, _) = of.receive(&blocked, None, &clock) {
+                received.send(channel).expect("the test receives");
+            }
+        };
+        let thread = std::thread::Builder::new().name("reader".into()).spawn(read).expect("a thread");
+        while !inbox.reader_waits() {
+            std::thread::yield_now();
+        }
+        (inbox, thread, channels)
+    }
+
+    #[test]
+    fn a_marker_wakes_the_reader_when_every_channel_that_it_reads_has_one() {
+        for kind in [MarkerKind::Cut, MarkerKind::Stop, MarkerKind::End] {
+            let (inbox, thread, channels) = reader(vec![false, true, false]);
+            let clock = ManualClock::default();
+            assert!(inbox.offer(0, marker(kind), &clock).is_none());
+            assert!(inbox.reader_waits(), "channel 2 has none");
+            assert!(inbox.offer(2, marker(kind), &clock).is_none());
+            let taken = [channels.recv_timeout(LIMIT), channels.recv_timeout(LIMIT)];
+            assert!(taken.contains(&Ok(0)) && taken.contains(&Ok(2)), "{taken:?}");
+            inbox.close();
+            thread.join().expect("the reader ends");
+        }
+    }
+
+    #[test]
+    fn anything_but_a_marker_wakes_the_reader() {
+        let (inbox, thread, channels) = reader(vec![false, false]);
+        let clock = ManualClock::default();
+        assert!(inbox.offer(0, marker(MarkerKind::Cut), &clock).is_none());
+        assert!(inbox.reader_waits());
+        assert!(inbox.offer(0, Envelope::Idle, &clock).is_none());
+        assert_eq!((channels.recv_timeout(LIMIT), channels.recv_timeout(LIMIT)), (Ok(0), Ok(0)));
+        inbox.close();
+        thread.join().expect("the reader ends");
+    }
+}

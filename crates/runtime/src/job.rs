@@ -199,6 +199,7 @@ pub(crate) fn prepare(
     let (sender, received) = channel();
     let shared = Shared::new(Arc::clone(clock));
     shared.set_plan(Arc::new(plan.clone()));
+    shared.life.named(&plan.options.job_name);
     let mailbox = Mailbox::new(sender, Arc::clone(&shared));
     let handle = JobHandle { shared, mailbox, keeps_checkpoints: checkpointing.is_some() };
     let (config, all) = (config(&plan.options, checkpointing), tasks(plan));
@@ -356,7 +357,9 @@ impl JobHandle {
 
     /// A worker sent its newest heartbeat then, by its clock.
     pub fn heard(&self, process: Process, sent: Nanos) {
-        self.mailbox.send(Message::Heard(process, sent));
+        if self.shared.hearts.beat(process, sent, self.shared.clock().now()) {
+            self.mailbox.send(Message::Heard(process, sent));
+        }
     }
 
     /// A worker's message has arrived.

@@ -19,6 +19,7 @@ mod deployment;
 mod durable;
 mod exchange;
 mod handover;
+mod hearts;
 mod hold_back;
 mod host;
 mod hosted;

@@ -325,7 +325,7 @@ mod tests {
         let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
         let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
         let life = HostLife { incarnation: Incarnation(1), after: Epoch(0), log: None, control: None, asks: false };
-        let host = TaskHost::new(life, Arc::default(), Arc::new(ManualClock::default()));
+        let host = TaskHost::new("", life, Arc::default(), Arc::new(ManualClock::default()));
         let wiring = Arc::new(Wiring::local(&plan).expect("no channels"));
         let mut running = Running::new(control, wiring, Arc::new(host), Arc::new(plan));
         running.threads = Arc::new(Threads {

@@ -10,6 +10,7 @@ use anabranch_model::{Clock, EventTime, KeyGroups, Nanos, Notices, Result, TaskC
 use anabranch_protocol::membership::Process;
 
 use crate::coordinator::HERE;
+use crate::hearts::Hearts;
 use crate::inbox::{Inbox, QueueStats};
 use crate::job::Coordination;
 use crate::status::Life;
@@ -25,6 +26,7 @@ pub(crate) struct Shared {
     changed: Condvar,
     pub(crate) notices: Arc<Notices>,
     pub(crate) life: Life,
+    pub(crate) hearts: Hearts,
 }
 
 struct State {
@@ -59,7 +61,15 @@ impl Shared {
         let (remote, restarts) = (BTreeMap::new(), Vec::new());
         let state = State { tasks, plan: None, remote, restarts, coordination, ended: None, outcome: None };
         let (state, changed, notices) = (Mutex::new(state), Condvar::new(), Arc::default());
-        Arc::new(Shared { started: clock.now(), clock, state, changed, notices, life: Life::default() })
+        Arc::new(Shared {
+            started: clock.now(),
+            clock,
+            state,
+            changed,
+            notices,
+            life: Life::default(),
+            hearts: Hearts::default(),
+        })
     }
 
     pub(crate) fn clock(&self) -> Arc<dyn Clock> {
@@ -91,7 +101,10 @@ impl Shared {
         let remote = &mut self.lock().remote;
         match metrics {
             Some(metrics) => remote.insert(process, metrics),
-            None => remote.remove(&process),
+            None => {
+                self.hearts.forget(process);
+                remote.remove(&process)
+            }
         };
     }
 
@@ -120,6 +133,11 @@ impl Shared {
         self.tasks().iter().map(|task| task.counters.late_rows.load(Relaxed)).sum()
     }
 
+    /// What the tasks in this process have done so far. It costs less than a reading.
+    pub(crate) fn activity(&self) -> Vec<Activity> {
+        self.tasks().iter().map(TaskView::activity).collect()
+    }
+
     /// A group was granted.
     pub(crate) fn granted(&self, group_epochs: u64, overhead: Option<f64>) {
         let coordination = &mut self.lock().coordination;
@@ -128,13 +146,13 @@ impl Shared {
 
     /// Notifies the user while the job runs.
     pub(crate) fn notify(&self, text: impl Into<String>) {
-        self.notices.report(self.clock.now(), text);
+        self.life.notified(&self.notices.report(self.clock.now(), text));
     }
 
     /// The tasks are restarted after this failure.
     pub(crate) fn restarted(&self, failure: String) {
         self.notify(format!("the job restarted after: {failure}"));
-        self.life.restarted();
+        self.life.restarted(&failure);
         let mut state = self.lock();
         if state.restarts.len() == RESTARTS_TOLD {
             state.restarts.remove(0);
@@ -178,7 +196,36 @@ impl Shared {
     }
 }
 
+/// What a task has done so far: equal as long as it has had no rows and no event time.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Activity {
+    task: TaskId,
+    thread: u32,
+    is_prepared: bool,
+    rows: [u64; 6],
+    watermark_ms: i64,
+}
+
 impl TaskView {
+    fn activity(&self) -> Activity {
+        let counters = &self.counters;
+        let rows = [
+            &counters.rows_in,
+            &counters.rows_out,
+            &counters.late_rows,
+            &counters.rows_without_event_time,
+            &counters.rows_with_null,
+            &counters.malformed_rows,
+        ];
+        Activity {
+            task: self.id,
+            thread: counters.thread.load(Relaxed),
+            is_prepared: counters.is_prepared.load(Relaxed),
+            rows: rows.map(|rows| rows.load(Relaxed)),
+            watermark_ms: counters.watermark_ms.load(Relaxed),
+        }
+    }
+
     /// The task's name in messages.
     pub(crate) fn place(&self) -> String {
         format!("{} task {} ({})", self.id.stage, self.id.index, self.stage_name)
@@ -216,5 +263,45 @@ impl TaskView {
             latency: counters.latency.summary(),
             result_latency: counters.result_latency.summary(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::{ManualClock, StageId};
+
+    use super::*;
+
+    #[test]
+    fn a_task_is_idle_while_only_its_epochs_and_its_waits_go_on() {
+        let shared = Shared::new(Arc::new(ManualClock::default()));
+        let counters = Arc::<TaskCounters>::default();
+        let task = TaskView {
+            id: TaskId { stage: StageId(0), index: 0 },
+            stage_name: "source".to_owned(),
+            is_source: true,
+            is_sink: false,
+            restores: false,
+            keeps_windows: false,
+            counters: Arc::clone(&counters),
+            inbox: None,
+        };
+        shared.show(Arc::from([task]));
+        let before = shared.activity();
+        counters.epoch.store(7, Relaxed);
+        TaskCounters::add(&counters.idle_ns, 100);
+        TaskCounters::add(&counters.busy_ns, 1);
+        assert_eq!(shared.activity(), before);
+        for counter in [&counters.rows_in, &counters.rows_out, &counters.late_rows, &counters.malformed_rows] {
+            let before = shared.activity();
+            TaskCounters::add(counter, 1);
+            assert_ne!(shared.activity(), before);
+        }
+        let before = shared.activity();
+        counters.watermark_ms.store(1, Relaxed);
+        assert_ne!(shared.activity(), before);
+        let before = shared.activity();
+        counters.is_prepared.store(true, Relaxed);
+        assert_ne!(shared.activity(), before);
     }
 }

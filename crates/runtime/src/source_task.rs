@@ -21,10 +21,13 @@ use crate::job_state::RestoredSource;
 use crate::snapshot::SourceSnapshot;
 use crate::source_time::{Observed, SourceTime};
 use crate::task::{Advance, Input, SideEnd, TaskParts};
-use crate::watermarks::{Progress as TimeProgress, Watermarks};
+use crate::watermarks::{POLL_MAX, Progress as TimeProgress, Watermarks};
 
-/// The longest time that a source waits for records before its task checks for other work.
+/// The longest time that a source waits for records before its task checks for other work that nothing announces: a grant for which it
+/// waits, and epochs that are done.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
+/// The same for a source that has the grant for its epoch.
+const LOOK_GRANTED: Duration = POLL_MAX;
 
 /// How often the positions of partitions are shown to observers.
 const PUBLICATION: Duration = Duration::from_millis(200);
@@ -272,7 +275,7 @@ impl SourceTask {
         }
         if self.has_opened && self.reaches_sink && self.task.control.is_held() {
             // The partitions do not become idle meanwhile: the source is not polled.
-            return Ok(Advance::Release(now.plus(self.wait_without_rows(now))));
+            return Ok(Advance::Release(now.plus(self.wait_without_rows(now).min(LOOK_AROUND))));
         }
         // The first turn only learns which partitions there are, and an epoch may be due that only waits for its first turn.
         let wait = if self.has_opened && self.epoch <= self.may_cut { self.wait(now) } else { Duration::ZERO };
@@ -365,14 +368,15 @@ impl SourceTask {
 
     /// How long the source may wait: until the next thing that the task has to do.
     fn wait(&self, now: Nanos) -> Duration {
-        self.wait_without_rows(now).min(self.parts.watermarks.next_deadline().unwrap_or(LOOK_AROUND))
+        self.wait_without_rows(now).min(self.parts.watermarks.next_deadline().unwrap_or(POLL_MAX))
     }
 
     /// How long the task has nothing to do if it does not poll the source.
     fn wait_without_rows(&self, now: Nanos) -> Duration {
         let cut = (self.epoch <= self.task.control.granted()).then_some(self.next_cut);
+        let most = if cut.is_some() { LOOK_GRANTED } else { LOOK_AROUND };
         let next = [cut, self.task.chain.next_deadline()].into_iter().flatten().min();
-        next.map_or(LOOK_AROUND, |deadline| deadline.after(now)).min(LOOK_AROUND)
+        next.map_or(most, |deadline| deadline.after(now)).min(most)
     }
 
     /// Waits while sources are held back, at most for `timeout`.

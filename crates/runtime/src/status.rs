@@ -1,11 +1,13 @@
 //! Where a job is in its life, and its checkpoints in numbers, for observers.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anabranch_model::{Epoch, Incarnation, Nanos, Result};
+use anabranch_model::{Epoch, Incarnation, Nanos, Notice, Result};
 use anabranch_protocol::coordinator::{Checkpoint, Phase};
+use anabranch_protocol::worker::Term;
 use anabranch_state::TaskState;
+use tracing::{debug, info, warn};
 
 use crate::job::Committed;
 
@@ -49,15 +51,21 @@ pub struct Completed {
     pub bytes: u64,
 }
 
-/// What the driver shows of a job's life.
-#[derive(Debug)]
-pub(crate) struct Life(Mutex<Shown>);
+/// What the driver shows of a job's life, and logs.
+#[derive(Debug, Default)]
+pub(crate) struct Life {
+    shown: Mutex<Shown>,
+    /// The job's name, once it is known.
+    job: OnceLock<String>,
+}
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shown {
     status: Status,
     /// The last checkpoint that was requested, and when.
     requested: Option<(Epoch, Nanos)>,
+    /// An incarnation whose tasks do not all run yet, and when it began.
+    begun: Option<(Incarnation, Nanos)>,
 }
 
 impl Default for Status {
@@ -79,24 +87,46 @@ impl Default for Status {
     }
 }
 
-impl Default for Life {
-    fn default() -> Life {
-        Life(Mutex::new(Shown { status: Status::default(), requested: None }))
-    }
-}
-
 impl Life {
     fn lock(&self) -> MutexGuard<'_, Shown> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The job's name for the log. It does not change.
+    pub(crate) fn named(&self, job: &str) {
+        self.job.get_or_init(|| job.to_owned());
+    }
+
+    fn job(&self) -> &str {
+        self.job.get().map_or("", String::as_str)
     }
 
     pub(crate) fn status(&self) -> Status {
         self.lock().status.clone()
     }
 
-    pub(crate) fn entered(&self, phase: Phase, incarnation: Incarnation, stopping: bool) {
-        let status = &mut self.lock().status;
+    /// Tasks of an incarnation are to start, from this checkpoint.
+    pub(crate) fn begins(&self, incarnation: Incarnation, term: Term, from: Option<Epoch>, now: Nanos) {
+        self.lock().begun = Some((incarnation, now));
+        let from_epoch = from.map(|epoch| epoch.0);
+        info!(job = self.job(), incarnation = incarnation.0, term = term.0, from_epoch, "incarnation begins");
+    }
+
+    /// The tasks run, and this process coordinates them from now on.
+    pub(crate) fn adopted(&self, incarnation: Incarnation, term: Term) {
+        info!(job = self.job(), incarnation = incarnation.0, term = term.0, "tasks adopted");
+    }
+
+    pub(crate) fn entered(&self, phase: Phase, incarnation: Incarnation, stopping: bool, now: Nanos) {
+        let mut shown = self.lock();
+        let status = &mut shown.status;
         (status.phase, status.incarnation, status.stopping) = (phase, incarnation, stopping);
+        let runs = phase == Phase::Running;
+        if let Some((_, since)) = shown.begun.take_if(|(begun, _)| runs && *begun == incarnation) {
+            drop(shown);
+            let took_ms = now.after(since).as_secs_f64() * 1e3;
+            info!(job = self.job(), incarnation = incarnation.0, took_ms, "incarnation runs");
+        }
     }
 
     pub(crate) fn ended(&self, outcome: &Result<()>) {
@@ -113,8 +143,17 @@ impl Life {
         self.lock().status.changing = changing;
     }
 
-    pub(crate) fn restarted(&self) {
-        self.lock().status.restarts += 1;
+    pub(crate) fn restarted(&self, failure: &str) {
+        let mut shown = self.lock();
+        shown.status.restarts += 1;
+        let (restarts, incarnation) = (shown.status.restarts, shown.status.incarnation.0);
+        drop(shown);
+        warn!(job = self.job(), restarts, incarnation, failure, "job restarted");
+    }
+
+    /// The user was notified.
+    pub(crate) fn notified(&self, notice: &Notice) {
+        log_notice(self.job(), notice);
     }
 
     /// The group that ends with this epoch was granted, and a checkpoint with it.
@@ -124,17 +163,36 @@ impl Life {
 
     pub(crate) fn checkpoint_completed(&self, newest: Option<&Checkpoint<TaskState>>, now: Nanos) {
         let Some(newest) = newest else { return };
-        let shown = &mut *self.lock();
+        let mut locked = self.lock();
+        let shown = &mut *locked;
         let since = shown.requested.take_if(|(epoch, _)| *epoch <= newest.epoch);
         // The checkpoint at the end of a job is not requested.
         let took = now.after(since.map_or(now, |(_, since)| since));
         let committed = Committed { incarnation: newest.incarnation, epoch: newest.epoch };
         shown.status.checkpoints_completed += 1;
-        shown.status.last_checkpoint = Some(Completed { committed, at: now, took, bytes: bytes(newest) });
+        let (completed, bytes) = (shown.status.checkpoints_completed, bytes(newest));
+        shown.status.last_checkpoint = Some(Completed { committed, at: now, took, bytes });
+        drop(locked);
+        let (incarnation, epoch, tasks) = (newest.incarnation.0, newest.epoch.0, newest.tasks.len());
+        let took_ms = took.as_secs_f64() * 1e3;
+        debug!(job = self.job(), incarnation, epoch, tasks, completed, took_ms, bytes, "checkpoint completed");
     }
 
-    pub(crate) fn checkpoint_abandoned(&self) {
-        self.lock().status.checkpoints_abandoned += 1;
+    pub(crate) fn checkpoint_abandoned(&self, epoch: Epoch, now: Nanos) {
+        let mut shown = self.lock();
+        let since = shown.requested.filter(|(requested, _)| *requested == epoch);
+        let took_ms = since.map(|(_, since)| now.after(since).as_secs_f64() * 1e3);
+        shown.status.checkpoints_abandoned += 1;
+        let (abandoned, incarnation) = (shown.status.checkpoints_abandoned, shown.status.incarnation.0);
+        drop(shown);
+        warn!(job = self.job(), incarnation, epoch = epoch.0, abandoned, took_ms, "checkpoint abandoned");
+    }
+}
+
+/// A notice that repeats itself is logged when it was reported 1, 2, 4, 8, ... times.
+pub(crate) fn log_notice(job: &str, Notice { number, times, text, .. }: &Notice) {
+    if times.is_power_of_two() {
+        info!(job, number, times, text, "notice");
     }
 }
 
@@ -167,7 +225,7 @@ mod tests {
             tasks: BTreeMap::new(),
         };
         life.checkpoint_requested(Epoch(4), Nanos(1_000));
-        life.checkpoint_abandoned();
+        life.checkpoint_abandoned(Epoch(4), Nanos(2_000));
         life.checkpoint_requested(Epoch(7), Nanos(5_000));
         life.checkpoint_completed(Some(&checkpoint(7)), Nanos(9_000));
         let first = life.status();

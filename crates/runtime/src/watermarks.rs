@@ -9,6 +9,8 @@ use anabranch_model::{EventTime, Nanos, PartitionId, PartitionProgress};
 /// The longest time between two polls that counts as silence of the partitions. A task that was held up longer, by a
 /// sink or by back-pressure, has not polled: rows may be waiting there.
 const LOOK_MAX: Duration = Duration::from_millis(50);
+/// The same for a table without a timeout, whose source waits as long for rows.
+pub(crate) const POLL_MAX: Duration = Duration::from_millis(200);
 
 /// Watermarks of the partitions that a task reads.
 pub(crate) struct Watermarks {
@@ -120,7 +122,7 @@ impl Watermarks {
 
     /// The longest time between two polls that counts as silence.
     fn most(&self) -> Duration {
-        self.idle_timeout.map_or(LOOK_MAX, |timeout| LOOK_MAX.min(timeout / 4))
+        self.idle_timeout.map_or(POLL_MAX, |timeout| LOOK_MAX.min(timeout / 4))
     }
 
     /// How long the next poll may wait: until a partition may become idle, but no longer than counts as silence.

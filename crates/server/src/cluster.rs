@@ -17,7 +17,7 @@ mod worker;
 
 pub use coordinator::{Coordinator, CoordinatorOptions};
 pub use leader::check_place;
-pub use local::{LocalWorkers, TOKEN};
+pub use local::{LOG, LocalWorkers, TOKEN};
 pub use members::Cluster;
 pub(crate) use members::Members;
 pub use worker::{WorkerOptions, run_worker};

@@ -1,5 +1,6 @@
 //! A running job as its user sees it, across restarts of its tasks.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anabranch_model::{Notices, Result, TaskMetrics};
 use anabranch_runtime::{Committed, Coordination, JobHandle, Reconfigure, Reconfigured, Status, Summary};
 
 use crate::cluster::LocalWorkers;
-use crate::http::{Embedded, EmbeddedJob, Listener, Running, Server};
+use crate::http::{Embedded, EmbeddedJob, Jobs, Listener, Running, Server};
 
 /// A job.
 pub struct Job {
@@ -25,11 +26,20 @@ impl Job {
 
     /// Serves the job over HTTP until the server is dropped.
     pub fn serve(&self, listener: Listener) -> Result<Server> {
+        let embedded = self.embedded(listener.address());
+        listener.serve(Arc::new(embedded))
+    }
+
+    /// The job for an export of its metrics.
+    #[must_use]
+    pub fn served(&self) -> Arc<dyn Jobs> {
+        Arc::new(self.embedded(SocketAddr::from(([127, 0, 0, 1], 0))))
+    }
+
+    fn embedded(&self, address: SocketAddr) -> Embedded {
         let members = self.workers.as_ref().and_then(LocalWorkers::members);
         let (running, handle) = (Arc::clone(&self.running), self.handle.clone());
-        let job = Arc::new(EmbeddedJob { running, handle, members });
-        let address = listener.address();
-        listener.serve(Arc::new(Embedded { job, address }))
+        Embedded { job: Arc::new(EmbeddedJob { running, handle, members }), address }
     }
 
     /// Whether the job had ended before it was started this time, according to its checkpoints: then it does nothing.

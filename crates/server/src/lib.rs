@@ -5,6 +5,7 @@ pub mod control;
 mod engine;
 pub mod http;
 mod job;
+pub mod otlp;
 pub mod process;
 mod report;
 mod savepoint;

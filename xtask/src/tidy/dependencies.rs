@@ -15,7 +15,8 @@ const PREFIX: &str = "anabranch-";
 const DEVELOPMENT: [&str; 2] = ["bench", "sim"];
 
 /// Libraries that only some crates may use: start of the name, the crates, the reason.
-const RESERVED: [(&str, &[&str], &str); 3] = [
+const RESERVED: [(&str, &[&str], &str); 4] = [
+    ("tracing", &["runtime", "server", "cli"], "only shells report events"),
     ("datafusion-sql", &["plan"], "only `plan` knows SQL"),
     ("datafusion-optimizer", &["plan"], "only `plan` knows DataFusion's planner"),
     (

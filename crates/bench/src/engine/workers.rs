@@ -43,7 +43,7 @@ pub(crate) fn worker(arguments: &WorkerArguments) -> Result<()> {
         advertise: None,
         once: arguments.once,
     };
-    run_worker(&engine(), &options, |error| eprintln!("worker {}: {error}", arguments.name))
+    run_worker(&engine(), &options)
 }
 
 /// A keyed count with checkpoints, over this number of worker processes or in this process.

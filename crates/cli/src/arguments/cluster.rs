@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Settings, TableOptions};
+use super::{Log, Otlp, Settings, TableOptions};
 
 /// Where commands look for a coordinator.
 const COORDINATOR: &str = "http://127.0.0.1:8790";
@@ -39,6 +39,10 @@ pub(crate) struct Coordinator {
     /// End at once, as by a crash, when standard input ends: it ends when the process that started the coordinator is gone
     #[arg(long)]
     pub(crate) end_with_parent: bool,
+    #[command(flatten)]
+    pub(crate) log: Log,
+    #[command(flatten)]
+    pub(crate) otlp: Otlp,
 }
 
 #[derive(Debug, Args)]

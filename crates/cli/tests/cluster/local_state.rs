@@ -330,7 +330,7 @@ fn damage_that_workers_find_is_avoided_by_an_older_checkpoint() {
     job.cluster.start_coordinator(0);
     job.worker("one", "one");
     job.worker("two", "two");
-    let says = "job job starts again, from a checkpoint that is read before: ";
+    let says = "reads_checkpoint=true";
     job.cluster.until("that damage is found", || job.cluster.has_said(0, says));
     job.ends();
 }

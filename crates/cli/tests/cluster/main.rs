@@ -1,9 +1,13 @@
 //! A cluster by hand: a coordinator, workers and commands as processes of their own.
 
+#[path = "../support/collector.rs"]
+#[allow(dead_code, reason = "another test uses the rest of the helper")]
+mod collector;
 #[path = "../support/cluster.rs"]
 #[allow(dead_code, reason = "other tests use the rest of the helper")]
 mod harness;
 mod local_state;
+mod log;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "other tests use the rest of the helper")]
 mod process;
@@ -117,7 +121,7 @@ fn a_coordinator_that_is_killed_and_starts_again_goes_on_with_its_jobs() {
         if workers_go_too {
             cluster.worker("next", 2);
         }
-        assert!(cluster.has_said(0, "job job resumes"));
+        assert!(cluster.has_said(0, "info job resumes job=job"));
         cluster.until("the job's end", || cluster.state("job") == "ended");
         assert_eq!(rows(folder.path()), 20_000);
         let shown = cluster.ok(&["show", "job"]);
@@ -138,7 +142,7 @@ fn when_the_leading_coordinator_is_gone_another_one_adopts_the_tasks_as_they_run
     for fault in [Fault::Killed, Fault::Frozen, Fault::Stopped] {
         let folder = tempfile::tempdir().expect("folder");
         let mut cluster = Cluster::of(folder.path(), 2);
-        assert!(cluster.has_said(1, "stands by: the coordinator at"));
+        assert!(cluster.has_said(1, "info stands by leader=127.0.0.1:"));
         cluster.worker("first", 1);
         cluster.worker("second", 1);
         let job = file(folder.path(), "job.sql", &script(folder.path(), Some(24_000), 3000));
@@ -149,7 +153,7 @@ fn when_the_leading_coordinator_is_gone_another_one_adopts_the_tasks_as_they_run
             Fault::Frozen => cluster.signal(0, "STOP"),
             Fault::Stopped => cluster.stop_coordinator(0),
         }
-        cluster.until("the new leader", || cluster.has_said(1, "this one leads"));
+        cluster.until("the new leader", || cluster.has_said(1, "warn leader does not answer"));
         let before = rows(folder.path());
         cluster.until("further checkpoints", || rows(folder.path()) > before + 1000);
         let notices = cluster.ok(&["logs", "job"]);
@@ -157,11 +161,11 @@ fn when_the_leading_coordinator_is_gone_another_one_adopts_the_tasks_as_they_run
         match fault {
             Fault::Frozen => {
                 cluster.signal(0, "CONT");
-                cluster.until("the old leader's insight", || cluster.has_said(0, "another coordinator leads now"));
+                cluster.until("the old leader's insight", || cluster.has_said(0, "warn another coordinator leads"));
             }
             Fault::Killed | Fault::Stopped => cluster.start_coordinator(0),
         }
-        cluster.until("that it stands by", || cluster.has_said(0, "stands by: the coordinator at"));
+        cluster.until("that it stands by", || cluster.has_said(0, "info stands by leader="));
         cluster.until("the job's end", || cluster.state("job") == "ended");
         assert_eq!(rows(folder.path()), 24_000);
         let shown = cluster.ok(&["show", "job"]);

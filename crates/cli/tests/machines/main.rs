@@ -216,7 +216,7 @@ fn a_worker_whose_link_is_cut_loses_its_tasks_and_joins_again() {
         results("results without it");
         network.mend(name, cut);
         cluster.until("the worker", || cluster.has(name));
-        assert!(cluster.worker_said(name).contains("the worker connects again"), "{}", cluster.worker_said(name));
+        assert!(cluster.worker_said(name).contains("warn coordinator lost"), "{}", cluster.worker_said(name));
     }
     let notices = cluster.ok(&["logs", "job"]);
     assert!(notices.contains(" is lost: it has been silent for 2 s"), "{notices}");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Nanos, Result};
-use anabranch_operators::{Positions, TaskContext};
+use anabranch_operators::{Host, Positions, TaskContext};
 
 use super::identity::{FileId, Identity};
 use super::input::Tracked;
@@ -26,6 +26,7 @@ pub(super) struct Follow {
     /// The table is one file. It may be missing during a rotation.
     is_file: bool,
     clock: Arc<dyn Clock>,
+    host: Arc<dyn Host>,
     interval: Duration,
     next_look: Nanos,
     pub(super) task: u32,
@@ -48,6 +49,7 @@ impl Follow {
             path: path.to_owned(),
             is_file: path.is_file(),
             clock: context.clock.clone(),
+            host: Arc::clone(&context.host),
             interval,
             next_look: context.clock.now().plus(interval),
             task: context.index,
@@ -65,7 +67,7 @@ impl Follow {
 
     /// Waits until the next scan of the folder is due, but at most `wait_at_most`. Returns whether it is due.
     pub(super) fn wait(&mut self, wait_at_most: Duration) -> bool {
-        wait(self.next_look.after(self.clock.now()).min(wait_at_most));
+        wait(self.host.as_ref(), self.next_look.after(self.clock.now()).min(wait_at_most));
         let now = self.clock.now();
         let is_due = now >= self.next_look;
         if is_due {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Nanos, PartitionId, Result};
-use anabranch_operators::{Polled, Positions, Source, TaskContext};
+use anabranch_operators::{Host, Polled, Positions, Source, TaskContext};
 
 use super::load::Load;
 use super::{Generate, Request};
@@ -26,6 +26,7 @@ pub(super) struct PacedSource<G> {
     load: Load,
     batch_rows: u64,
     clock: Arc<dyn Clock>,
+    host: Arc<dyn Host>,
     opened: Nanos,
     announcements: Announcements,
     partitions: Vec<Partition>,
@@ -107,6 +108,7 @@ impl<G: Generate> PacedSource<G> {
             batch_rows: context.batch_rows.max(1) as u64,
             opened: clock.now(),
             clock,
+            host: Arc::clone(&context.host),
             announcements: Announcements::default(),
             partitions: Vec::new(),
             ended: Positions::new(),
@@ -240,14 +242,14 @@ impl<G: Generate> Source for PacedSource<G> {
                 return Ok(Polled::End);
             }
             // A task without partitions, of an unbounded table.
-            wait(wait_at_most);
+            wait(self.host.as_ref(), wait_at_most);
             return Ok(Polled::Pending);
         };
         let now = self.clock.now();
         if due <= now {
             return self.take(index, now);
         }
-        wait(due.after(now).min(wait_at_most));
+        wait(self.host.as_ref(), due.after(now).min(wait_at_most));
         let now = self.clock.now();
         if due <= now { self.take(index, now) } else { Ok(Polled::Pending) }
     }

@@ -25,6 +25,9 @@ use crate::format::Decode;
 /// Elements taken from the client's queue at a time. After each, the source checks the size of its blocks.
 const HELPING: usize = 1024;
 
+/// The longest wait for records: nothing ends it before, and the task may have something else to do.
+const POLL_MAX: Duration = Duration::from_millis(50);
+
 /// Events of the client served at a time.
 const LOOKS: u32 = 4;
 
@@ -329,7 +332,7 @@ impl Source for KafkaSource {
             if self.table.bounded && self.partitions.iter().all(|p| p.ended) {
                 return Ok(Polled::End);
             }
-            self.gather(wait)?;
+            self.gather(wait.min(POLL_MAX))?;
         }
         let Some((polled, position)) = self.ready.pop_front() else { return Ok(Polled::Pending) };
         if let Some((slot, position)) = position {

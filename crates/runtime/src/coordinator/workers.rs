@@ -53,6 +53,7 @@ impl Shell {
         self.peers.adopt(taken, newest, self.tasks.version, hosted);
         self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, &processes));
         self.was_open = true;
+        self.shared.life.adopted(taken.0, taken.1);
         // A sink may wait for one that it has requested, and what the coordinator before did not commit is covered.
         self.inputs.push_back(Input::Checkpoint);
         for process in processes.into_iter().filter(|process| !self.is_known(*process)).collect::<Vec<_>>() {
@@ -76,6 +77,7 @@ impl Shell {
     pub(super) fn lost(&mut self, process: Process, why: Error) {
         let Some(remotes) = &mut self.remotes else { return };
         remotes.leave(process);
+        self.unanswered.remove(&process);
         self.shared.show_remote(process, None);
         if self.unplaced.is_some() {
             // Those that the workers still say something of are of an incarnation that is over.
@@ -154,12 +156,23 @@ impl Shell {
         }
     }
 
+    /// Answers summaries that wait for that.
+    pub(super) fn answer(&mut self) {
+        let now = self.clock.now();
+        let due: Vec<Process> =
+            self.unanswered.extract_if(.., |_, at| *at <= now).map(|(process, _)| process).collect();
+        due.into_iter().for_each(|process| self.tell(process));
+    }
+
     /// Sends a worker what it must hear.
     pub(super) fn tell(&mut self, process: Process) {
         // Between two values of one process no message is lost.
         let repeat = if process == HERE { Duration::MAX } else { REPEAT };
+        let now = self.clock.now();
+        self.unanswered.remove(&process);
         let heard = self.remotes.as_ref().and_then(|remotes| remotes.heard_at(process));
-        let messages = self.peers.messages(process, heard, self.clock.now(), repeat);
+        let heard = heard.map(|heard| self.shared.hearts.tell(process, now).map_or(heard, |newest| newest.max(heard)));
+        let messages = self.peers.messages(process, heard, now, repeat);
         match &mut self.remotes {
             _ if process == HERE => messages.into_iter().for_each(|message| self.worker.message(message)),
             Some(remotes) => remotes.send(process, messages),

@@ -101,7 +101,7 @@ impl<'a> Worker<'a> {
         control.set_none_done();
         let own = Some(Arc::clone(&control));
         let life = HostLife { incarnation: Incarnation(1), after: Epoch(0), log: None, control: own, asks: false };
-        let host = Arc::new(TaskHost::new(life, notices, Arc::clone(clock)));
+        let host = Arc::new(TaskHost::new("", life, notices, Arc::clone(clock)));
         Worker { plan, tables, control, host, clock: Arc::clone(clock) }
     }
 

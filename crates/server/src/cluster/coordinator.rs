@@ -12,6 +12,7 @@ use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
 use anabranch_model::{Error, ErrorKind, KeyGroups, PlanVersion, Result};
 use anabranch_runtime::{Check, JobHandle, Summary, Workers};
 use anabranch_state::Store;
+use tracing::{error, info, warn};
 
 use super::members::Cluster;
 use super::messages::Leader;
@@ -43,8 +44,6 @@ pub struct CoordinatorOptions {
     pub security: Security,
     /// What the certificate of another coordinator is checked with, as PEM. `None`: its own certificate.
     pub authority: Option<Vec<u8>>,
-    /// Gets a line for each job that starts or ends.
-    pub log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 /// A running coordinator: it leads, or stands by.
@@ -63,7 +62,6 @@ pub(super) struct Shared {
     /// Held while a job is taken: two of the same name must not be.
     taking: Mutex<()>,
     pub(super) closing: AtomicBool,
-    pub(super) log: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 /// The jobs and workers as the API serves them.
@@ -72,7 +70,7 @@ struct Served(Arc<Shared>);
 impl Coordinator {
     /// Listens for workers, serves the API, and resumes the jobs that were running.
     pub fn start(engine: Engine, options: CoordinatorOptions, listener: Listener) -> Result<Coordinator> {
-        let CoordinatorOptions { store, listen, advertise, security, authority, log } = options;
+        let CoordinatorOptions { store, listen, advertise, security, authority } = options;
         let of_peers = of_peers(&security, authority);
         let place = |error: Error| error.at(format!("option --store {store}"));
         // No task runs in this process, so other workers need not reach it.
@@ -83,7 +81,7 @@ impl Coordinator {
         let address = advertise.or(cluster.address()).unwrap_or(listen);
         let role = Role::new(records.leaders(), (address, listener.url()), of_peers);
         let (jobs, taking, closing) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing, log });
+        let shared = Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing });
         // What keeps it from leading or standing by at all is an error of this start.
         shared.decide().map_err(place)?;
         let server = listener.serve(Arc::new(Served(Arc::clone(&shared))))?;
@@ -97,6 +95,12 @@ impl Coordinator {
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.shared.cluster.address()
+    }
+
+    /// Its jobs and workers.
+    #[must_use]
+    pub fn jobs(&self) -> Arc<dyn Jobs> {
+        Arc::new(Served(Arc::clone(&self.shared)))
     }
 
     /// Whether another coordinator stands by: it goes on with the jobs when this one closes.
@@ -184,7 +188,7 @@ impl Shared {
         let running = self.prepare(&record).unwrap_or_else(|error| {
             if resumes {
                 (record.state, record.failure) = (State::Failed, Some(error.to_string()));
-                (self.log)(&format!("job {name} cannot be resumed: {error}"));
+                warn!(job = name, error = %error, "job cannot be resumed");
             }
             self.without_plan(record.submitted_ms)
         });
@@ -192,7 +196,7 @@ impl Shared {
         let job = Submitted::new((record, true), running, self.cluster.members(), (self.records.clone(), own));
         self.jobs().insert(name.clone(), Arc::clone(&job));
         if job.state() == State::Running {
-            (self.log)(&format!("job {name} resumes"));
+            info!(job = name, "job resumes");
             self.start(&job);
         }
     }
@@ -236,7 +240,7 @@ impl Shared {
         let name = record.order.name.clone();
         let job = Submitted::new((record, false), running, self.cluster.members(), (self.records.clone(), own));
         self.jobs().insert(name.clone(), Arc::clone(&job));
-        (self.log)(&format!("job {name} was submitted"));
+        info!(job = name, "job submitted");
         self.start(&job);
         Ok(())
     }
@@ -266,7 +270,7 @@ impl Shared {
                 Ok(Some(runs)) => return runs,
                 Ok(None) => {}
                 Err(error) => {
-                    (self.log)(&format!("job {} cannot be resumed yet: {error}", job.name()));
+                    warn!(job = job.name(), error = %error, "job cannot be resumed yet");
                     std::thread::park_timeout(AGAIN);
                 }
             }
@@ -338,9 +342,8 @@ impl Shared {
                     error.to_string()
                 }
             };
-            let damaged = outcome.is_err_and(|error| error.kind() == ErrorKind::Damaged);
-            let how = if damaged { ", from a checkpoint that is read before" } else { "" };
-            (self.log)(&format!("job {} starts again{how}: {why}", job.name()));
+            let reads_checkpoint = matches!(check, Check::Content);
+            warn!(job = job.name(), reads_checkpoint, why, "job starts again");
             job.starts_again();
             std::thread::park_timeout(AGAIN);
         };
@@ -377,17 +380,21 @@ impl Shared {
     }
 
     fn ended(&self, job: &Submitted, state: State, error: Option<Error>) {
+        let name = job.name();
+        match (state, &error) {
+            (_, Some(error)) => {
+                let (message, place, remedy) = (error.message(), error.place(), error.help());
+                error!(job = name, error = message, place, remedy, "job failed");
+            }
+            (State::Stopped, _) => info!(job = name, "job stopped"),
+            _ => info!(job = name, "job ended"),
+        }
         let failure = error.map(|error| error.to_string());
-        let how = match (state, &failure) {
-            (_, Some(failure)) => format!("has failed: {failure}"),
-            (State::Stopped, _) => "was stopped".to_owned(),
-            _ => "has ended".to_owned(),
-        };
-        (self.log)(&format!("job {} {how}", job.name()));
         // As long as it counts as running, its name is taken.
         let change = |record: &mut Record| (record.state, record.failure) = (state, failure.clone());
         if let Err(error) = job.write(change).and_then(|written| if written { Ok(()) } else { Err(leads_no_more()) }) {
-            (self.log)(&format!("this could not be recorded, so the next coordinator resumes the job: {error}"));
+            // The next coordinator resumes the job.
+            warn!(job = name, error = %error, "end of the job not recorded");
         }
         job.ended(state, failure);
     }

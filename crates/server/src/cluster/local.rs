@@ -21,6 +21,8 @@ const LOOK: Duration = Duration::from_millis(100);
 const END: Duration = Duration::from_secs(5);
 /// The environment of a worker's process has the secret of the cluster under this name.
 pub const TOKEN: &str = "ANABRANCH_TOKEN";
+/// The environment says under this name which events a process logs.
+pub const LOG: &str = "ANABRANCH_LOG";
 
 /// Worker processes of this machine. Dropping it ends them.
 pub struct LocalWorkers {
@@ -41,6 +43,8 @@ impl LocalWorkers {
             let mut command = Command::new(&program);
             command.args(["worker", "--coordinator", &address.to_string(), "--slots", &slots.to_string()]);
             command.args(["--once", "--name", &format!("local-{number}")]).env(TOKEN, &token);
+            // Standard error is for the lines of this process. What a worker reports, this process shows or logs.
+            command.env(LOG, "off");
             // An interrupt of the terminal is for the coordinator, which lets the tasks end in order.
             command.process_group(0).stdin(Stdio::null()).stdout(Stdio::null());
             let place =

@@ -16,6 +16,7 @@ use anabranch_runtime::network::{Endpoint, Peer, is_loopback};
 use anabranch_runtime::{Check, Hosted, JobHandle, Link, RemoteWorker, Workers, random_seed};
 
 use anabranch_state::LocalCopies;
+use tracing::{info, warn};
 
 use super::leader::PATIENCE;
 use super::messages::{FromCluster, FromProcess, Leader};
@@ -273,7 +274,10 @@ impl Shared {
                 }
                 match shared.lock().introduce((name, pid, life), (slots, labels), &connection) {
                     Ok(process) => known = Some((connection, process)),
-                    Err(why) => connection.send(&FromCluster::Refused { why }),
+                    Err(why) => {
+                        warn!(why, "worker refused");
+                        connection.send(&FromCluster::Refused { why });
+                    }
                 }
             }
             (Event::Message(FromProcess::StandsBy { version, release }), None) if standby.is_none() => {
@@ -387,7 +391,10 @@ impl State {
                 known.copies = copies.into();
                 let peer = Peer { address: exchange, key };
                 match why_unreachable(&peer, self.is_open) {
-                    Some(why) => known.connection.send(&FromCluster::Refused { why }),
+                    Some(why) => {
+                        warn!(worker = known.name, why, "worker refused");
+                        known.connection.send(&FromCluster::Refused { why });
+                    }
                     None => known.exchange = Some(peer),
                 }
                 self.beat(now, process, sent);
@@ -457,6 +464,8 @@ impl State {
             match change {
                 Change::Joined(process) => {
                     let Some(known) = self.workers.get(&process) else { continue };
+                    let (worker, pid, slots) = (&known.name, known.pid, known.member.slots);
+                    info!(worker, pid, slots, peer = %known.connection.peer(), "worker joined");
                     for (number, job) in &self.jobs {
                         known.remote(*number).into_iter().for_each(|worker| job.joined(worker));
                     }
@@ -466,6 +475,10 @@ impl State {
                     known.connection.close();
                     let silent = || format!("has been silent for {} s", SILENCE.as_secs());
                     let why = if of == Some(process.worker) { why.to_owned() } else { silent() };
+                    match self.jobs.values().any(|job| !job.status().ended) {
+                        true => warn!(worker = known.name, why, "worker lost"),
+                        false => info!(worker = known.name, why, "worker left"),
+                    }
                     for job in self.jobs.values() {
                         job.lost(process, Error::outside(format!("worker {} is lost: it {why}", known.name)));
                     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::Result;
+use tracing::{info, warn};
 
 use super::coordinator::Shared;
 use super::leader::{Entry, Leaders, Seen, answers, watch};
@@ -95,7 +96,7 @@ impl Shared {
         if let Some((leader, entry)) = last.as_ref().filter(|(_, entry)| is_other(entry))
             && answers((*leader, entry), &self.role.security, &self.cluster.members())?
         {
-            (self.log)(&format!("stands by: the coordinator at {} leads", entry.address));
+            info!(leader = %entry.address, "stands by");
             *self.role.lock() = Present::StandsBy(*leader, entry.clone());
             return Ok(());
         }
@@ -107,6 +108,7 @@ impl Shared {
     fn lead(self: &Arc<Self>, after: Option<Leader>) -> Result<()> {
         let (address, url) = &self.role.place;
         let Some(own) = self.role.leaders.take(after, *address, url)? else { return Ok(()) };
+        info!(address = %address, url, "leads");
         *self.role.lock() = Present::Begins(own);
         self.cluster.lead(Some(own));
         match self.records.read() {
@@ -146,7 +148,7 @@ impl Shared {
                 Present::Undecided => self.decide(),
             };
             if let Err(error) = changed {
-                (self.log)(&format!("neither leads nor stands by: {error}"));
+                warn!(error = %error, "neither leads nor stands by");
                 *self.role.lock() = Present::Undecided;
                 std::thread::park_timeout(AGAIN);
             }
@@ -157,7 +159,7 @@ impl Shared {
     fn take_over(self: &Arc<Self>, former: Leader) -> Result<()> {
         *self.role.lock() = Present::Undecided;
         if self.role.leaders.is_last(former)? {
-            (self.log)("the coordinator that led does not answer: this one leads");
+            warn!("leader does not answer");
             self.lead(Some(former))?;
         }
         Ok(())
@@ -169,7 +171,7 @@ impl Shared {
         while !self.closing.load(SeqCst) {
             std::thread::park_timeout(LOOK);
             if self.cluster.members().leader().is_some_and(is_later) || !self.role.is_last() {
-                (self.log)("another coordinator leads now: this one stands by");
+                warn!("another coordinator leads");
                 return self.step_down();
             }
         }

@@ -23,6 +23,7 @@ use anabranch_runtime::messages::{FromWorker, MESSAGES_VERSION, ToWorker};
 use anabranch_runtime::network::{Endpoint, Keys, Peer, is_loopback};
 use anabranch_runtime::{Hosted, HostedJob, Origin, Premises};
 use anabranch_state::{LocalCopies, Store};
+use tracing::{info, warn};
 
 use super::messages::{FromCluster, FromProcess};
 use crate::Engine;
@@ -71,6 +72,8 @@ pub struct WorkerOptions {
 /// What this process provides for all jobs.
 struct Here {
     engine: Engine,
+    /// The worker's name.
+    name: String,
     /// For copies of state files of jobs that do not give another one.
     state: Option<PathBuf>,
     routes: Mutex<Routes>,
@@ -85,6 +88,8 @@ impl Here {
 /// What this process provides for one worker of a job. What it says when the job is over here, or has another worker, is not heard.
 struct Place {
     here: Arc<Here>,
+    /// The job's name.
+    name: String,
     /// Distinguishes it from other workers of the job.
     life: u64,
 }
@@ -105,6 +110,10 @@ impl Premises for Place {
     }
 
     fn send(&self, job: u64, message: FromWorker) {
+        if let FromWorker::Failed { incarnation, task, error } = &message {
+            let (task, worker) = (task.to_string(), &self.here.name);
+            warn!(job = self.name, worker, incarnation = incarnation.0, task, error = %error, "task failed");
+        }
         if let Some(connection) = self.here.lock().coordinator(job, self.life) {
             connection.send(&FromProcess::Job { job, message });
         }
@@ -113,6 +122,17 @@ impl Premises for Place {
     fn hosts(&self, job: u64, hosted: Option<Hosted>) {
         let mut routes = self.here.lock();
         if routes.coordinator(job, self.life).is_some() {
+            let (job_name, worker) = (&self.name, &self.here.name);
+            let before = routes.hosted.get(&job).map(|hosted| hosted.hosting.incarnation.0);
+            match &hosted {
+                Some(Hosted { hosting, .. }) => {
+                    let (incarnation, tasks) = (hosting.incarnation.0, hosting.tasks.all.len());
+                    info!(job = job_name, worker, incarnation, tasks, "tasks run");
+                }
+                None => {
+                    before.into_iter().for_each(|incarnation| info!(job = job_name, worker, incarnation, "tasks end"));
+                }
+            }
             routes.hosts(job, hosted);
         }
     }
@@ -125,15 +145,19 @@ struct Guest {
     life: u64,
 }
 
-/// Runs a worker until its coordinator ends it. `notify` gets the reason each time that a connection breaks.
-pub fn run_worker(engine: &Engine, options: &WorkerOptions, mut notify: impl FnMut(&Error)) -> Result<()> {
+/// Runs a worker until its coordinator ends it.
+pub fn run_worker(engine: &Engine, options: &WorkerOptions) -> Result<()> {
     let (sender, events) = channel();
     // What cannot be used is found before there are tasks.
     options.state.iter().try_for_each(|directory| LocalCopies::find(directory).map(drop)).map_err(of_state)?;
-    let here = Here { engine: engine.clone(), state: options.state.clone(), routes: Mutex::default() };
-    let here = Arc::new(here);
-    let mut process = Process::new(options, here, &sender)?;
-    process.run(&events, &mut notify)
+    let (name, state) = (options.name.clone(), options.state.clone());
+    let here = Arc::new(Here { engine: engine.clone(), name, state, routes: Mutex::default() });
+    Process::new(options, here, &sender)?.run(&events)
+}
+
+/// A coordinator does not answer. The worker connects to it again.
+fn lost(worker: &str, error: &Error) {
+    warn!(worker, error = %error, "coordinator lost");
 }
 
 fn of_state(error: Error) -> Error {
@@ -195,11 +219,11 @@ impl<'a> Process<'a> {
         Ok(Process { options, here, clock, links, joined, accepted, refused, jobs, lives: 0 })
     }
 
-    fn run(&mut self, events: &Receiver<(usize, Said)>, notify: &mut impl FnMut(&Error)) -> Result<()> {
+    fn run(&mut self, events: &Receiver<(usize, Said)>) -> Result<()> {
         let mut beat_at = Nanos(0);
         loop {
             if self.clock.now() >= beat_at {
-                self.give_up_silent(notify);
+                self.give_up_silent();
                 self.end_deserted();
                 self.beat();
                 beat_at = self.clock.now().plus(self.beat_every());
@@ -207,8 +231,8 @@ impl<'a> Process<'a> {
             let Ok((place, said)) = events.recv_timeout(beat_at.after(self.clock.now())) else { continue };
             let ends = match said {
                 Said::Connected(connection) => self.connected(place, connection),
-                Said::Message(message) => self.message(place, message, notify)?,
-                Said::Closed(why) => self.closed(place, why, notify)?,
+                Said::Message(message) => self.message(place, message)?,
+                Said::Closed(why) => self.closed(place, why)?,
             };
             if ends {
                 return Ok(());
@@ -230,12 +254,13 @@ impl<'a> Process<'a> {
     }
 
     /// A coordinator that is silent for long has given this worker up, or cannot be reached.
-    fn give_up_silent(&mut self, notify: &mut impl FnMut(&Error)) {
+    fn give_up_silent(&mut self) {
         let Some(joined) = self.joined.as_ref().filter(|_| self.accepted) else { return };
         let (now, silence) = (self.clock.now(), joined.silence * SILENCES);
         for (place, link) in self.links.iter_mut().enumerate().filter(|(_, link)| link.is_silent(now, silence)) {
             link.connection.take().into_iter().for_each(|connection| connection.close());
-            notify(&Error::outside(format!("it has been silent for {} s", silence.as_secs())).at(link.place()));
+            let error = Error::outside(format!("it has been silent for {} s", silence.as_secs()));
+            lost(&self.options.name, &error.at(link.place()));
             self.here.lock().coordinators.remove(&place);
         }
     }
@@ -257,7 +282,7 @@ impl<'a> Process<'a> {
     }
 
     /// A coordinator says something. Returns whether the process ends.
-    fn message(&mut self, place: usize, message: FromCluster, notify: &mut impl FnMut(&Error)) -> Result<bool> {
+    fn message(&mut self, place: usize, message: FromCluster) -> Result<bool> {
         self.links[place].heard = self.clock.now();
         match message {
             FromCluster::Welcome { worker, silence } => self.joins(place, worker, silence)?,
@@ -269,7 +294,7 @@ impl<'a> Process<'a> {
                 }
                 // A former process of this name may count as present until it has been silent for long.
                 if self.accepted {
-                    notify(&error);
+                    lost(&self.options.name, &error);
                 }
                 self.links[place].connection = None;
             }
@@ -292,6 +317,7 @@ impl<'a> Process<'a> {
             None => {
                 let local = connection.local_address()?.ip();
                 let (endpoint, peer) = listen(self.options, worker, local, &self.clock)?;
+                info!(worker = self.options.name, address = %peer.address, "worker listens to other workers");
                 self.joined.insert(Joined { endpoint: Arc::new(endpoint), peer, silence })
             }
         };
@@ -300,6 +326,7 @@ impl<'a> Process<'a> {
         let find = |directory: &PathBuf| LocalCopies::find(directory).unwrap_or_default();
         let copies = self.options.state.as_ref().map(find).unwrap_or_default();
         connection.send(&FromProcess::Ready { exchange, key, copies, sent: self.clock.now() });
+        info!(worker = self.options.name, coordinator = self.links[place].address(), "joins the cluster");
         let mut routes = self.here.lock();
         for (job, hosted) in &routes.hosted {
             connection.send(&FromProcess::Hosts { job: *job, hosted: Some(hosted.clone()) });
@@ -309,7 +336,7 @@ impl<'a> Process<'a> {
     }
 
     /// A connection is over, or none could be made. Returns whether the process ends.
-    fn closed(&mut self, place: usize, why: Option<Error>, notify: &mut impl FnMut(&Error)) -> Result<bool> {
+    fn closed(&mut self, place: usize, why: Option<Error>) -> Result<bool> {
         let was_connected = self.links[place].closed();
         self.here.lock().coordinators.remove(&place);
         if self.accepted && self.options.once {
@@ -325,7 +352,7 @@ impl<'a> Process<'a> {
             return if is_last || error.kind() != ErrorKind::Outside { Err(error) } else { Ok(false) };
         }
         if was_connected {
-            notify(&error);
+            lost(&self.options.name, &error);
             // A standby need not wait for the next heartbeat to learn that the leader is gone.
             self.beat();
         }
@@ -351,7 +378,11 @@ impl<'a> Process<'a> {
         if known.is_none() {
             self.lives += 1;
             let life = self.lives;
-            let premises: Arc<dyn Premises> = Arc::new(Place { here: Arc::clone(&self.here), life });
+            let name = match &message {
+                ToWorker::Deploy(deploy) => deploy.plan.options.job_name.clone(),
+                _ => job.to_string(),
+            };
+            let premises: Arc<dyn Premises> = Arc::new(Place { here: Arc::clone(&self.here), name, life });
             let (connectors, endpoint) = (self.here.engine.connectors().clone(), Arc::clone(&joined.endpoint));
             let hosted = HostedJob::start(job, joined.silence, connectors, endpoint, premises)?;
             self.jobs.insert(job, Guest { hosted, heard, life });

@@ -16,6 +16,8 @@ pub(super) const SAMPLE: Duration = Duration::from_secs(1);
 /// Counters of one task at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
+    /// When, by the clock of the task's process.
+    at: Nanos,
     rows_in: u64,
     bytes_in: u64,
     rows_out: u64,
@@ -61,8 +63,8 @@ pub(super) struct Shares {
 
 impl From<&TaskMetrics> for Counted {
     fn from(task: &TaskMetrics) -> Self {
-        let TaskMetrics { rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns, .. } = *task;
-        Counted { rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns }
+        let TaskMetrics { at, rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns, .. } = *task;
+        Counted { at, rows_in, bytes_in, rows_out, busy_ns, idle_ns, backpressured_ns }
     }
 }
 
@@ -92,10 +94,18 @@ impl History {
         let rate = |(task, counted): (TaskId, Counted)| {
             // Counters begin again after a restart, and with a task that is new.
             let earlier = before.tasks.get(&task).filter(|earlier| earlier.rows_in <= counted.rows_in);
+            let elapsed_ns = earlier.map_or(elapsed_ns, |earlier| between(counted, *earlier, elapsed_ns));
             (task, rate(counted, earlier.copied().unwrap_or_default(), elapsed_ns))
         };
         Rates(if elapsed_ns == 0 { BTreeMap::new() } else { now.tasks.into_iter().map(rate).collect() })
     }
+}
+
+/// The time between two readings. A worker reads the counters of its tasks by its own clock, and less often while they are idle. If
+/// another worker has the task, the clocks say nothing.
+fn between(now: Counted, before: Counted, elapsed_ns: u64) -> u64 {
+    let read_ns = now.at.since(before.at);
+    if (1..2 * elapsed_ns).contains(&read_ns) { read_ns } else { elapsed_ns }
 }
 
 fn rate(now: Counted, before: Counted, elapsed_ns: u64) -> Rate {
@@ -126,6 +136,15 @@ impl Rates {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_passes_from_reading_to_reading() {
+        let at = |ms: u64| Counted { at: Nanos(ms), ..Counted::default() };
+        assert_eq!(between(at(7_000), at(3_000), 5_000), 4_000);
+        assert_eq!(between(at(3_000), at(3_000), 5_000), 5_000, "no new reading");
+        assert_eq!(between(at(3_000), at(9_000), 5_000), 5_000, "of another clock");
+        assert_eq!(between(at(90_000), at(3_000), 5_000), 5_000, "of another clock");
+    }
 
     #[test]
     fn a_rate_is_a_difference_over_time_and_shares_are_parts_of_it() {

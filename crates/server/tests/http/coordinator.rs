@@ -24,7 +24,6 @@ fn start(store: &Path) -> (Coordinator, SocketAddr) {
         advertise: None,
         authority: None,
         security: Security::Plain { token: b"0123456789abcdef".to_vec() },
-        log: Box::new(|_| {}),
     };
     (Coordinator::start(Engine::default(), options, listener).expect("a coordinator"), address)
 }

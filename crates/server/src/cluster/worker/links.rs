@@ -61,6 +61,11 @@ impl Link {
         Ok(Link { coordinator, connection: None, leads: None, heard: Nanos(0), failed: false })
     }
 
+    /// Where it listens.
+    pub(super) fn address(&self) -> &str {
+        &self.coordinator
+    }
+
     /// For messages.
     pub(super) fn place(&self) -> String {
         format!("the coordinator at {}", self.coordinator)

@@ -62,7 +62,7 @@ fn a_message_for_tasks_that_are_not_here_is_answered_so() {
         state: None,
         once: false,
     };
-    let run = move || run_worker(&Engine::default(), &options, |_| {});
+    let run = move || run_worker(&Engine::default(), &options);
     let process = std::thread::Builder::new().name("process".into()).spawn(run).expect("a thread");
     let (connection, events) = accepted.recv_timeout(LIMIT).expect("a connection");
     next(&events, |message| matches!(message, FromProcess::Hello { .. }).then_some(()));
