@@ -5,7 +5,7 @@
 
 mod tidy;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -28,11 +28,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let Some(root) = Path::new(env!("CARGO_MANIFEST_DIR")).parent() else {
-        eprintln!("xtask is not in a repository");
+    let Some(root) = root() else {
+        eprintln!("xtask does not find its repository; run it with cargo xtask");
         return ExitCode::FAILURE;
     };
-    match tidy::run(root, bless) {
+    match tidy::run(&root, bless) {
         Ok(problems) if problems.is_empty() => {
             println!("tidy: all is well");
             ExitCode::SUCCESS
@@ -49,4 +49,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The repository, as cargo names it when it runs this program. The program itself may be that of another working copy: several of them
+/// can share a target folder.
+fn root() -> Option<PathBuf> {
+    let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR")?);
+    package.parent().map(PathBuf::from)
 }

@@ -161,8 +161,8 @@ mod tests {
 
     #[test]
     fn the_repository_is_found_and_its_foreign_folders_are_not_read() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("root");
-        let files = read_files(root).expect("files");
+        let root = crate::root().expect("root");
+        let files = read_files(&root).expect("files");
         assert!(files.iter().any(|f| f.path == "xtask/src/tidy.rs"));
         assert!(files.iter().all(|f| !f.path.starts_with(".git/") && !f.path.contains("target/")));
         assert!(crates_of(&files).contains(&"model".to_owned()));

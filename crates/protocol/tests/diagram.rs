@@ -13,7 +13,8 @@ fn the_documents_show_the_transition_tables() {
         ("membership", membership::document()),
     ];
     for (name, document) in documents {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/protocol/{name}.md"));
+        let path = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo"))
+            .join(format!("../../docs/protocol/{name}.md"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             fs::create_dir_all(path.parent().expect("a folder")).expect("docs/protocol");
             fs::write(&path, &document).expect("docs/protocol");

@@ -12,6 +12,7 @@ mod messages;
 mod record;
 mod role;
 mod submitted;
+mod versions;
 mod worker;
 
 pub use coordinator::{Coordinator, CoordinatorOptions};

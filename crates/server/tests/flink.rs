@@ -27,7 +27,7 @@ struct Answer {
 }
 
 fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/flink").join(name)
+    Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/flink").join(name)
 }
 
 fn read(name: &str) -> String {

@@ -28,7 +28,7 @@ const WAYS: &[(u32, &[(&str, &str)])] = &[
 const LITTLE: &str = "3 kb";
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden")
+    Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/golden")
 }
 
 fn settings(parallelism: u32, set: &[(&str, &str)]) -> Settings {

@@ -31,7 +31,7 @@ const THREADS: u32 = 4;
 
 /// Every golden query except those with errors.
 fn queries() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let folder = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/golden");
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
         .expect("tests/golden exists")
         .map(|entry| entry.expect("readable").path())
@@ -177,7 +177,7 @@ fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
 
 #[test]
 fn golden_queries_survive_being_cancelled_anywhere() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/data");
+    let data = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/golden/data");
     let only = std::env::var("ANABRANCH_SEED").ok().and_then(|seed| seed.parse::<u64>().ok());
     let cases: Vec<(PathBuf, u64)> = queries()
         .into_iter()
@@ -217,7 +217,7 @@ fn golden_queries_survive_being_cancelled_anywhere() {
 /// The same in an object store with local copies.
 #[test]
 fn a_golden_query_survives_with_its_checkpoints_in_s3() {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let golden = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/golden");
     let path = golden.join("tumble_all_aggregates.sql");
     let data = golden.join("data").display().to_string();
     let sql = fs::read_to_string(&path).expect("readable").replace("$DATA", &data);
@@ -239,7 +239,7 @@ fn a_golden_query_survives_with_its_checkpoints_in_s3() {
 
 #[test]
 fn a_failure_that_passes_is_survived_within_the_process() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let folder = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/golden");
     let data = folder.join("data").display().to_string();
     let path = folder.join("tumble_all_aggregates.sql");
     let sql = fs::read_to_string(&path).expect("readable").replace("$DATA", &data);

@@ -358,7 +358,8 @@ fn a_checkpoint_that_is_being_copied_is_kept_by_the_next_process_too() {
 #[test]
 fn a_savepoint_of_narrow_sums_gives_exactly_the_rest() {
     let folder = tempfile::tempdir().expect("folder");
-    let savepoint = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/savepoint-of-narrow-sums");
+    let savepoint = Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo"))
+        .join("tests/fixtures/savepoint-of-narrow-sums");
     let sql = format!(
         "CREATE TABLE events (ad_id STRING, event_type STRING, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3),
            WATERMARK FOR ts AS ts)

@@ -20,7 +20,7 @@ pub(crate) fn kills_and_seed() -> (u64, u64) {
 }
 
 pub(crate) fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+    Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../examples").join(name)
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -36,9 +36,15 @@ pub(crate) fn start(script: &Path, arguments: &[String]) -> Child {
 
 /// Waits for a process to end by itself; returns its output.
 pub(crate) fn finish(child: Child) -> String {
+    finish_and_tell(child).0
+}
+
+/// The same; returns its messages too.
+pub(crate) fn finish_and_tell(child: Child) -> (String, String) {
     let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{messages}");
+    (String::from_utf8_lossy(&output.stdout).into_owned(), messages)
 }
 
 pub(crate) fn options(table: &str, options: &[String]) -> Vec<String> {
@@ -48,13 +54,15 @@ pub(crate) fn options(table: &str, options: &[String]) -> Vec<String> {
 /// The main job over so many generated events without a failure, and a job that sends the same events to the topic of the broker that
 /// `servers` names.
 pub(crate) fn undisturbed_and_fill(per_second: u32, rows: u64, servers: &str) -> (Child, Child) {
-    let generated: Vec<String> = ["start-time=2026-01-01 00:00:00", "seed=1", "out-of-orderness=500 ms"]
-        .iter()
-        .map(|option| (*option).to_owned())
-        .chain([format!("number-of-rows={rows}"), format!("rows-per-second={per_second}")])
-        .collect();
+    // One partition of the generator, read by one task. A task that was held up reads what is due of one partition after the other, and the
+    // rows of the second one would be late in every partition of the topic.
+    let generated: Vec<String> =
+        ["start-time=2026-01-01 00:00:00", "seed=1", "out-of-orderness=500 ms", "partitions=1"]
+            .iter()
+            .map(|option| (*option).to_owned())
+            .chain([format!("number-of-rows={rows}"), format!("rows-per-second={per_second}")])
+            .collect();
     let direct = start(&example("ad_campaigns.sql"), &options("events", &generated));
-    // By one task: of two, one may start later than the other, and its rows would be late in every partition.
     let alone = ["--parallelism".to_owned(), "1".to_owned()];
     let fill = [options("events", &generated), options("topic", &[servers.to_owned()]), alone.into()].concat();
     (direct, start(&example("fill_kafka.sql"), &fill))
@@ -68,9 +76,9 @@ pub(crate) fn with_checkpoints(folder: &Path, parallelism: u64) -> Vec<String> {
 }
 
 /// Starts a job and kills it (SIGKILL) at a random moment, again and again. Every other time it has got further than the
-/// job before by then: there are checkpoints of its own.
-pub(crate) fn kill_often(kills: u64, rng: &mut Rng, checkpoints: &Path, job: impl Fn(&mut Rng) -> Child) {
-    let (mut killed, mut attempts) = (0, 0);
+/// job before by then: there are checkpoints of its own. Returns what each of them has said.
+pub(crate) fn kill_often(kills: u64, rng: &mut Rng, checkpoints: &Path, job: impl Fn(&mut Rng) -> Child) -> String {
+    let (mut killed, mut attempts, mut said) = (0, 0, String::new());
     while killed < kills {
         attempts += 1;
         assert!(attempts < kills + 100, "the job does not start");
@@ -90,7 +98,9 @@ pub(crate) fn kill_often(kills: u64, rng: &mut Rng, checkpoints: &Path, job: imp
         let error = String::from_utf8_lossy(&output.stderr);
         assert!(alive || error.contains("does not exist"), "{error}");
         killed += u64::from(alive);
+        said.push_str(&format!("\nprocess {attempts}:\n{error}"));
     }
+    said
 }
 
 /// Entries that the log of the job there has ever had.

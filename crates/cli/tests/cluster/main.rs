@@ -207,6 +207,50 @@ fn a_coordinator_that_is_stopped_keeps_its_jobs_and_workers() {
     cluster.until("the stop", || cluster.state("job") == "stopped");
 }
 
+/// The stop that it has asked of the tasks is for its own end. The next one finds them stopping.
+#[test]
+fn a_coordinator_that_is_killed_while_it_stops_its_jobs_leaves_them_to_the_next_one() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("only", 1);
+    let job = file(folder.path(), "job.sql", &script(folder.path(), None, 500));
+    cluster.ok(&["submit", &job, "--parallelism", "1", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+    // The tasks take the order to stop when the coordinator that gave it is dead.
+    cluster.signal_worker(0, "STOP");
+    cluster.signal(0, "TERM");
+    cluster.until("the end", || cluster.has_said(0, "stopping all jobs"));
+    std::thread::park_timeout(std::time::Duration::from_millis(100));
+    cluster.kill_coordinator(0);
+    cluster.start_coordinator(0);
+    let before = rows(folder.path());
+    cluster.signal_worker(0, "CONT");
+    cluster.until("further rows", || rows(folder.path()) > before + 1000);
+    assert_eq!(cluster.state("job"), "running");
+}
+
+#[test]
+fn a_request_to_stop_outlives_the_coordinator_that_has_taken_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    let job = file(folder.path(), "job.sql", &script(folder.path(), None, 500));
+    cluster.worker("only", 1);
+    let epochs = ["--set", "epoch-interval=5 s", "--set", "checkpoint-interval=1 s"];
+    cluster.ok(&[&["submit", &job, "--parallelism", "1"][..], &epochs].concat());
+    cluster.until("it runs", || cluster.state("job") == "running");
+    cluster.ok(&["stop", "job"]);
+    let records = folder.path().join("store/submitted");
+    let text = || {
+        let files = std::fs::read_dir(&records).expect("records").flatten().map(|file| file.path());
+        let whole = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+        whole.filter_map(|path| std::fs::read_to_string(path).ok()).collect::<String>()
+    };
+    cluster.until("the record", || text().contains("\"stop_requested\": true"));
+    cluster.kill_coordinator(0);
+    cluster.start_coordinator(0);
+    cluster.until("the stop", || cluster.state("job") == "stopped");
+}
+
 #[test]
 fn what_keeps_a_coordinator_or_a_command_from_its_work_is_told() {
     let folder = tempfile::tempdir().expect("folder");

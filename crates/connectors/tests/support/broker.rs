@@ -43,7 +43,7 @@ fn new_dir() -> PathBuf {
 }
 
 fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kafka/broker.sh")
+    Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/kafka/broker.sh")
 }
 
 fn run(arguments: &[&str], secure: Option<&Path>) -> String {

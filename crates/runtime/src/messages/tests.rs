@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 
-const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/messages.jsonl");
+const FIXTURES: &str = "tests/fixtures/messages.jsonl";
 const ONE: Incarnation = Incarnation(1);
 
 fn task(index: u32) -> TaskId {

@@ -14,6 +14,7 @@ use anabranch_runtime::{Check, JobHandle, Summary, Workers, is_fenced};
 use anabranch_state::Store;
 
 use super::members::Cluster;
+use super::messages::Leader;
 use super::record::{Record, Records, State};
 use super::role::{Role, of_peers};
 use super::submitted::Submitted;
@@ -187,7 +188,8 @@ impl Shared {
             }
             self.without_plan(record.submitted_ms)
         });
-        let job = Arc::new(Submitted::new((record, true), running, self.cluster.members()));
+        let Some(own) = self.role.leader() else { return };
+        let job = Submitted::new((record, true), running, self.cluster.members(), (self.records.clone(), own));
         self.jobs().insert(name.clone(), Arc::clone(&job));
         if job.state() == State::Running {
             (self.log)(&format!("job {name} resumes"));
@@ -207,12 +209,12 @@ impl Shared {
             return Err(Refusal::Conflict(Error::outside("this coordinator does not lead any more")));
         }
         check_name(&order.name).map_err(Refusal::Wrong)?;
-        let known = self.jobs().get(&order.name).map(|job| job.state());
+        let known = self.jobs().get(&order.name).cloned();
         let taken = |what: &str, remedy: &str| {
             let error = Error::user(format!("there is a job '{}' already, which {what}", order.name));
             Err(Refusal::Conflict(error.remedy(remedy.to_owned())))
         };
-        match known {
+        match known.as_ref().map(|job| job.state()) {
             Some(State::Running) => return taken("runs", "choose another name, or stop that job first"),
             Some(State::Ended) => return taken("has ended", "choose another name"),
             Some(State::Stopped | State::Failed) | None => {}
@@ -222,23 +224,66 @@ impl Shared {
         }
         let slots = Some(self.cluster.members().slots()).filter(|slots| *slots > 0);
         let cores = || std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(1));
-        let record = Record::new(order, slots.unwrap_or_else(cores), self.engine.clock().wall_ms());
+        let mut record = Record::new(order, slots.unwrap_or_else(cores), self.engine.clock().wall_ms());
+        record.follow(known.map(|job| job.record()).as_ref());
         let running = self.prepare(&record).map_err(Refusal::Wrong)?;
-        self.write(&record).map_err(Refusal::Wrong)?;
+        let own = self.write_new(&mut record).map_err(Refusal::Wrong)?;
         let name = record.order.name.clone();
-        let job = Arc::new(Submitted::new((record, false), running, self.cluster.members()));
+        let job = Submitted::new((record, false), running, self.cluster.members(), (self.records.clone(), own));
         self.jobs().insert(name.clone(), Arc::clone(&job));
         (self.log)(&format!("job {name} was submitted"));
         self.start(&job);
         Ok(())
     }
 
-    /// Writes a job's record, as long as this coordinator leads.
-    fn write(&self, record: &Record) -> Result<()> {
-        match self.role.may_write()? {
-            true => self.records.write(record),
-            false => Err(Error::outside("another coordinator leads now").remedy("send the request to that one")),
+    /// Writes the record of a new job, as long as this coordinator leads.
+    fn write_new(&self, record: &mut Record) -> Result<Leader> {
+        while self.role.may_write()? {
+            let Some(own) = self.role.leader() else { break };
+            if self.records.write(record, own)? {
+                return Ok(own);
+            }
+            let last = self.records.of(&record.order.name)?;
+            if last.as_ref().is_some_and(|last| last.writer() >= own) {
+                break;
+            }
+            // A coordinator that led before was late.
+            record.follow(last.as_ref());
         }
+        Err(leads_no_more())
+    }
+
+    /// Writes the record of a job that was running: what a coordinator that led before writes later is refused. Returns whether the job is
+    /// to run, once the store has answered.
+    fn claim(&self, job: &Submitted, leads: &dyn Fn() -> bool) -> bool {
+        while let Some(own) = self.role.leader().filter(|_| leads()) {
+            match self.try_claim(job, own) {
+                Ok(Some(runs)) => return runs,
+                Ok(None) => {}
+                Err(error) => {
+                    (self.log)(&format!("job {} cannot be resumed yet: {error}", job.name()));
+                    std::thread::park_timeout(AGAIN);
+                }
+            }
+        }
+        false
+    }
+
+    /// `None`: its record has changed, and is to be written again.
+    fn try_claim(&self, job: &Submitted, own: Leader) -> Result<Option<bool>> {
+        if job.write(|_| {})? {
+            return Ok(Some(true));
+        }
+        let Some(record) = self.records.of(job.name())?.filter(|record| record.writer() < own) else {
+            return Ok(Some(false));
+        };
+        let (state, failure) = (record.state, record.failure.clone());
+        job.read(record);
+        if state == State::Running {
+            return Ok(None);
+        }
+        job.ended(state, failure);
+        Ok(Some(false))
     }
 
     /// A job has a thread: its start waits for workers.
@@ -259,24 +304,39 @@ impl Shared {
     /// Runs a job to its end.
     fn run(&self, job: &Arc<Submitted>) {
         let leader = self.role.leader();
-        let goes_on = || {
+        let leads = || {
             let leads = leader.is_some() && self.role.leader() == leader && !self.closing.load(SeqCst);
-            leads && !job.end_was_requested() && !job.was_left() && self.role.is_last()
+            leads && !job.was_left() && self.role.is_last()
         };
+        let goes_on = || !job.end_was_requested() && leads();
+        if job.resumes && !self.claim(job, &leads) {
+            return;
+        }
         let (mut check, mut patience) = (Check::Sizes, if job.resumes { ADOPTION } else { Duration::ZERO });
         let outcome = loop {
             let outcome = self.run_once(job, check, patience);
-            let Err(error) = &outcome else { break outcome };
-            match error.kind() {
-                ErrorKind::Damaged if matches!(check, Check::Sizes) && goes_on() => check = Check::Content,
-                // A coordinator that led before has written to the job's log late: that is over now.
-                _ if is_fenced(error) && goes_on() => patience = ADOPTION,
-                // It ran before this coordinator led: what is away for a moment does not end it.
-                ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
-                _ => break outcome,
-            }
-            let how = if error.kind() == ErrorKind::Damaged { ", from a checkpoint that is read before" } else { "" };
-            (self.log)(&format!("job {} starts again{how}: {error}", job.name()));
+            let why = match &outcome {
+                _ if job.stops_for_coordinator() && goes_on() => {
+                    patience = Duration::ZERO;
+                    "a coordinator that has ended had stopped it".to_owned()
+                }
+                Ok(_) => break outcome,
+                Err(error) => {
+                    match error.kind() {
+                        ErrorKind::Damaged if matches!(check, Check::Sizes) && goes_on() => check = Check::Content,
+                        // A coordinator that led before has written to the job's log late: that is over now.
+                        _ if is_fenced(error) && goes_on() => patience = ADOPTION,
+                        // It ran before this coordinator led: what is away for a moment does not end it.
+                        ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
+                        _ => break outcome,
+                    }
+                    error.to_string()
+                }
+            };
+            let damaged = outcome.is_err_and(|error| error.kind() == ErrorKind::Damaged);
+            let how = if damaged { ", from a checkpoint that is read before" } else { "" };
+            (self.log)(&format!("job {} starts again{how}: {why}", job.name()));
+            job.starts_again();
             std::thread::park_timeout(AGAIN);
         };
         match outcome {
@@ -284,10 +344,12 @@ impl Shared {
             _ if leader.is_none() || self.role.leader() != leader || job.was_left() || !self.role.is_last() => {}
             // The next start resumes it.
             _ if self.closing.load(SeqCst) && !job.end_was_requested() => {}
-            Ok(summary) if job.stops() && !summary.had_ended => self.ended(job, State::Stopped, None),
+            Ok(summary) if job.stop_was_requested() && !summary.had_ended => self.ended(job, State::Stopped, None),
             Ok(_) => self.ended(job, State::Ended, None),
             // Nothing ran that could stop at the end of an epoch.
-            Err(_) if job.stop_was_requested() && job.waits_for_workers() => self.ended(job, State::Stopped, None),
+            Err(_) if job.stop_was_requested() && (job.waits_for_workers() || job.was_to_stop()) => {
+                self.ended(job, State::Stopped, None);
+            }
             Err(error) => self.ended(job, State::Failed, Some(error)),
         }
     }
@@ -317,12 +379,17 @@ impl Shared {
             _ => "has ended".to_owned(),
         };
         (self.log)(&format!("job {} {how}", job.name()));
-        // As long as it counts as running, its name is taken: nobody else writes its record.
-        if let Err(error) = self.write(&job.record_of_end(state, failure.clone())) {
+        // As long as it counts as running, its name is taken.
+        let change = |record: &mut Record| (record.state, record.failure) = (state, failure.clone());
+        if let Err(error) = job.write(change).and_then(|written| if written { Ok(()) } else { Err(leads_no_more()) }) {
             (self.log)(&format!("this could not be recorded, so the next coordinator resumes the job: {error}"));
         }
         job.ended(state, failure);
     }
+}
+
+fn leads_no_more() -> Error {
+    Error::outside("another coordinator leads now").remedy("send the request to that one")
 }
 
 fn nothing() -> Plan {

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::members::{Members, SILENCE};
 use super::messages::{FromCluster, FromProcess, Leader};
+use super::versions::Versions;
 use crate::Engine;
 use crate::control::{Event, Security, connect};
 
@@ -46,7 +47,7 @@ pub(super) struct Entry {
 /// The list.
 #[derive(Clone)]
 pub(super) struct Leaders {
-    store: Store,
+    entries: Versions,
 }
 
 /// How a coordinator that stands by sees the leader.
@@ -60,68 +61,42 @@ pub(super) enum Seen {
 
 impl Leaders {
     pub(super) fn new(store: Store) -> Leaders {
-        Leaders { store }
+        Leaders { entries: Versions::new(store, FOLDER, "") }
     }
 
     /// The last entry, if any coordinator ever led.
     pub(super) fn last(&self) -> Result<Option<(Leader, Entry)>> {
-        let (number, name, text) = loop {
-            let Some(number) = self.numbers()?.into_iter().max() else { return Ok(None) };
-            let name = name(number);
-            // A later leader may have removed the entry since it was listed.
-            if let Some(text) = self.store.get(&name)? {
-                break (number, name, text);
-            }
-        };
+        let Some(last) = self.entries.last()? else { return Ok(None) };
         let damaged = |why: String| {
-            let error = Error::damaged(format!("the entry of a coordinator cannot be read: {why}"));
-            error.at(format!("{}/{name}", self.store.place())).remedy("remove the file, if no coordinator runs")
+            let what = format!("the entry of a coordinator cannot be read: {why}");
+            last.damaged(&what, "remove the file, if no coordinator runs")
         };
-        let entry: Entry = serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        let entry: Entry = serde_json::from_slice(&last.content).map_err(|error| damaged(error.to_string()))?;
         match entry.format {
-            FORMAT => Ok(Some((Leader(number), entry))),
+            FORMAT => Ok(Some((Leader(last.number), entry))),
             other => Err(damaged(format!("its format is {other}, this release reads {FORMAT}"))),
         }
     }
 
     /// Whether this one leads still.
     pub(super) fn is_last(&self, leader: Leader) -> Result<bool> {
-        Ok(self.numbers()?.into_iter().max() == Some(leader.0))
+        self.entries.is_last(leader.0)
     }
 
     /// Leads from now on, unless another coordinator was faster.
     pub(super) fn take(&self, after: Option<Leader>, address: SocketAddr, url: &str) -> Result<Option<Leader>> {
-        let number = after.map_or(1, |Leader(number)| number + 1);
+        let last = after.map_or(0, |Leader(number)| number);
         let entry = Entry { format: FORMAT, address, url: url.to_owned() };
         let text = serde_json::to_vec(&entry);
         let text = text.map_err(|error| Error::internal(format!("an entry cannot be written: {error}")))?;
-        if !self.store.put_new(&name(number), text.into())? {
-            return Ok(None);
-        }
-        let all = self.numbers()?;
-        if all.iter().any(|other| *other > number) {
-            // The number was free because its entry had been removed.
-            self.store.delete(&name(number))?;
-            return Ok(None);
-        }
-        for old in all.into_iter().filter(|old| *old < number) {
-            // An entry that cannot be removed now is removed by the next one.
-            let _ = self.store.delete(&name(old));
-        }
-        Ok(Some(Leader(number)))
-    }
-
-    fn numbers(&self) -> Result<Vec<u64>> {
-        let names = self.store.list(FOLDER)?;
-        let number = |name: &String| name.rsplit('/').next()?.strip_suffix(".json")?.parse().ok();
-        Ok(names.iter().filter_map(number).collect())
+        Ok(self.entries.write(last, &text)?.then_some(Leader(last + 1)))
     }
 }
 
 /// An error if this process does not reach the place of a coordinator: the entry of one is missing there.
 pub fn check_place(engine: &Engine, place: &str) -> Result<()> {
     let has_led = match Store::open_existing(place, engine.access()) {
-        Ok(store) => !Leaders::new(store).numbers()?.is_empty(),
+        Ok(store) => Leaders::new(store).entries.last()?.is_some(),
         // There is no such directory on this machine.
         Err(error) if error.kind() == ErrorKind::User => false,
         Err(error) => return Err(error),
@@ -133,10 +108,6 @@ pub fn check_place(engine: &Engine, place: &str) -> Result<()> {
     Err(error.at(format!("the store {place}")).remedy(
         "give the coordinator a store that all its workers reach under the same name: a shared folder, or an object store",
     ))
-}
-
-fn name(number: u64) -> String {
-    format!("{FOLDER}/{number:010}.json")
 }
 
 /// Watches a leader as long as it answers and `go_on` returns true. An error if it refuses this coordinator.

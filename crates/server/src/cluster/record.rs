@@ -1,6 +1,7 @@
-//! The list of a coordinator's jobs, as it is stored: one object for each job in the folder `submitted`.
+//! The list of a coordinator's jobs, as it is stored: the versions of one object for each job in the folder `submitted`.
 //!
-//! Objects contain the jobs' statements with everything in them, passwords included.
+//! A coordinator that resumes a job writes its record first. So a version that a former coordinator writes later, because it was suspended
+//! or slow, is refused. Objects contain the jobs' statements with everything in them, passwords included.
 
 use anabranch_model::{Error, Result};
 use anabranch_runtime::random_seed;
@@ -8,6 +9,8 @@ use anabranch_state::Store;
 use serde::{Deserialize, Serialize};
 
 use super::leader::Leaders;
+use super::messages::Leader;
+use super::versions::{self, Version, Versions};
 use crate::http::JobOrder;
 
 /// Version of the records.
@@ -42,6 +45,20 @@ pub(super) struct Record {
     pub(super) state: State,
     /// Why it has failed.
     pub(super) failure: Option<String>,
+    /// A user wants it to stop.
+    #[serde(default)]
+    pub(super) stop_requested: bool,
+    /// The coordinator that wrote it.
+    #[serde(default = "unknown")]
+    writer: Leader,
+    /// Number of the version that was read or written.
+    #[serde(skip)]
+    version: u64,
+}
+
+/// Of releases that did not write it.
+fn unknown() -> Leader {
+    Leader(0)
 }
 
 impl Record {
@@ -54,11 +71,37 @@ impl Record {
             submitted_ms,
             state: State::Running,
             failure: None,
+            stop_requested: false,
+            writer: unknown(),
+            version: 0,
         }
+    }
+
+    fn read(version: &Version) -> Result<Record> {
+        let damaged = |why: &str| {
+            let what = format!("the record of a job cannot be read: {why}");
+            version.damaged(&what, "restore the file from a copy, or remove it")
+        };
+        let record: Record = serde_json::from_slice(&version.content).map_err(|error| damaged(&error.to_string()))?;
+        match record.format {
+            FORMAT => Ok(Record { version: version.number, ..record }),
+            other => Err(damaged(&format!("its format is {other}, this release reads {FORMAT}"))),
+        }
+    }
+
+    /// Its next version comes after this one, which may be of another submission.
+    pub(super) fn follow(&mut self, last: Option<&Record>) {
+        self.version = last.map_or(0, |last| last.version);
+    }
+
+    /// The coordinator that wrote it.
+    pub(super) fn writer(&self) -> Leader {
+        self.writer
     }
 }
 
 /// The records at a place. The coordinator that leads writes them.
+#[derive(Clone)]
 pub(super) struct Records {
     store: Store,
 }
@@ -75,21 +118,16 @@ impl Records {
 
     /// All jobs.
     pub(super) fn read(&self) -> Result<Vec<Record>> {
-        let store = &self.store;
-        let mut records = Vec::new();
-        for name in store.list(FOLDER)? {
-            let damaged = |why: &str| {
-                let error = Error::damaged(format!("the record of a job cannot be read: {why}"));
-                error.at(format!("{}/{name}", store.place())).remedy("restore the file from a copy, or remove it")
-            };
-            let Some(text) = store.get(&name)? else { continue };
-            let record: Record = serde_json::from_slice(&text).map_err(|error| damaged(&error.to_string()))?;
-            if record.format != FORMAT {
-                return Err(damaged(&format!("its format is {}, this release reads {FORMAT}", record.format)));
-            }
-            records.push(record);
-        }
-        Ok(records)
+        versions::all(&self.store, FOLDER)?.iter().map(Record::read).collect()
+    }
+
+    /// One job.
+    pub(super) fn of(&self, name: &str) -> Result<Option<Record>> {
+        self.versions(name).last()?.as_ref().map(Record::read).transpose()
+    }
+
+    fn versions(&self, name: &str) -> Versions {
+        Versions::new(self.store.clone(), FOLDER, name)
     }
 
     /// The place of a job's checkpoints unless the job says otherwise.
@@ -97,11 +135,14 @@ impl Records {
         format!("{}/jobs/{name}", self.store.place().trim_end_matches('/'))
     }
 
-    /// Writes a job's record.
-    pub(super) fn write(&self, record: &Record) -> Result<()> {
-        let text = serde_json::to_vec_pretty(record);
+    /// Writes a job's record as this coordinator. False if another one has written it since it was read.
+    pub(super) fn write(&self, record: &mut Record, writer: Leader) -> Result<bool> {
+        record.writer = writer;
+        let text = serde_json::to_vec_pretty(&record);
         let text = text.map_err(|error| Error::internal(format!("a record cannot be written: {error}")))?;
-        self.store.put(&format!("{FOLDER}/{}.json", record.order.name), text.into()).map(|_| ())
+        let written = self.versions(&record.order.name).write(record.version, &text)?;
+        record.version += u64::from(written);
+        Ok(written)
     }
 }
 
@@ -121,11 +162,30 @@ mod tests {
         let records = open(folder.path());
         assert!(records.read().expect("empty").is_empty());
         let order = JobOrder { name: "ads".into(), sql: "SELECT 'ä'".into(), ..JobOrder::default() };
-        let record = Record::new(order, 3, 7);
-        records.write(&record).expect("written");
+        let mut record = Record::new(order, 3, 7);
+        assert!(records.write(&mut record, Leader(1)).expect("written"));
         let read = open(folder.path()).read().expect("read").pop().expect("a record");
         assert_eq!((read.order.sql.as_str(), read.default_parallelism, read.state), ("SELECT 'ä'", 3, State::Running));
         assert_eq!(read.number, record.number);
+    }
+
+    #[test]
+    fn a_coordinator_that_led_before_does_not_overwrite_what_a_later_one_has_written() {
+        let folder = tempfile::tempdir().expect("folder");
+        let (former, later) = (open(folder.path()), open(folder.path()));
+        let order = JobOrder { name: "ads".into(), ..JobOrder::default() };
+        let mut of_former = Record::new(order, 1, 0);
+        assert!(former.write(&mut of_former, Leader(1)).expect("written"));
+        let mut of_later = later.of("ads").expect("read").expect("a record");
+        assert!(later.write(&mut of_later, Leader(2)).expect("written"));
+        of_former.state = State::Failed;
+        assert!(!former.write(&mut of_former, Leader(1)).expect("refused"));
+        let found = former.of("ads").expect("read").expect("a record");
+        assert_eq!((found.state, found.writer()), (State::Running, Leader(2)));
+        of_later.state = State::Stopped;
+        assert!(later.write(&mut of_later, Leader(2)).expect("written"));
+        assert!(!former.write(&mut of_former, Leader(1)).expect("refused"), "the version before was removed");
+        assert_eq!(former.of("ads").expect("read").expect("a record").state, State::Stopped);
     }
 
     #[test]

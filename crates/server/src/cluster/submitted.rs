@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Notice, Result};
@@ -10,7 +10,8 @@ use anabranch_runtime::{Coordination, JobHandle, Status};
 use anabranch_state::Savepoint;
 
 use super::members::Members;
-use super::record::{Record, State};
+use super::messages::Leader;
+use super::record::{Record, Records, State};
 use crate::http::{EmbeddedJob, Reading, Running, ServedJob};
 
 /// A job.
@@ -21,7 +22,13 @@ pub(super) struct Submitted {
     pub(super) resumes: bool,
     pub(super) running: Arc<Running>,
     members: Members,
-    record: Mutex<Record>,
+    records: Records,
+    /// The coordinator that writes its record.
+    writer: Leader,
+    this: Weak<Submitted>,
+    /// Its record as it is stored. Held while the store is written, so that observers never wait for it.
+    stored: Mutex<Record>,
+    shown: Mutex<(State, Option<String>)>,
     /// The job once it has taken over its checkpoints.
     live: Mutex<Option<EmbeddedJob>>,
     requested: Requested,
@@ -47,22 +54,32 @@ fn cancelled() -> Error {
 }
 
 impl Submitted {
-    pub(super) fn new((record, resumes): (Record, bool), running: Running, members: Members) -> Submitted {
-        Submitted {
+    pub(super) fn new(
+        (record, resumes): (Record, bool),
+        running: Running,
+        members: Members,
+        (records, writer): (Records, Leader),
+    ) -> Arc<Submitted> {
+        let requested = Requested { stop: record.stop_requested.into(), ..Requested::default() };
+        Arc::new_cyclic(|this| Submitted {
             name: record.order.name.clone(),
             number: record.number,
             resumes,
             running: Arc::new(running),
             members,
-            record: Mutex::new(record),
+            shown: Mutex::new((record.state, record.failure.clone())),
+            stored: Mutex::new(record),
             live: Mutex::default(),
-            requested: Requested::default(),
+            requested,
             end: Mutex::default(),
-        }
+            records,
+            writer,
+            this: this.clone(),
+        })
     }
 
     pub(super) fn state(&self) -> State {
-        lock(&self.record).state
+        lock(&self.shown).0
     }
 
     pub(super) fn set_end(&self, ended: Receiver<()>) {
@@ -88,13 +105,32 @@ impl Submitted {
         }
     }
 
+    /// Whether a user has asked for its stop, also if that was another coordinator.
     pub(super) fn stop_was_requested(&self) -> bool {
         self.requested.stop.load(SeqCst)
     }
 
-    /// Whether it stops at the end of an epoch, or has, by a request here or to another coordinator.
-    pub(super) fn stops(&self) -> bool {
-        self.stop_was_requested() || self.live().is_some_and(|live| live.handle.status().stopping)
+    /// Whether it stops at the end of an epoch, or has, though no user has asked for that: a coordinator before this one has ended.
+    pub(super) fn stops_for_coordinator(&self) -> bool {
+        !self.stop_was_requested() && self.live().is_some_and(|live| live.handle.status().stopping)
+    }
+
+    /// Whether a user had asked for its stop before this coordinator had it.
+    pub(super) fn was_to_stop(&self) -> bool {
+        self.resumes && lock(&self.stored).stop_requested
+    }
+
+    /// It is about to start again.
+    pub(super) fn starts_again(&self) {
+        *lock(&self.live) = None;
+    }
+
+    /// Writes that a user wants it to stop, so that the next coordinator stops it if this one ends, and then stops it.
+    fn carry_out_stop(&self) {
+        // A store that does not answer keeps no job from stopping; another coordinator that has the job does.
+        if self.write(|record| record.stop_requested = true).unwrap_or(true) {
+            self.live().into_iter().for_each(|live| live.stop());
+        }
     }
 
     /// Whether it has taken over its checkpoints.
@@ -127,17 +163,31 @@ impl Submitted {
         self.live().into_iter().for_each(|live| live.stop());
     }
 
-    /// Its record when it has ended so.
-    pub(super) fn record_of_end(&self, state: State, failure: Option<String>) -> Record {
-        let mut record = lock(&self.record).clone();
-        (record.state, record.failure) = (state, failure);
-        record
+    /// Its record as it was stored last.
+    pub(super) fn record(&self) -> Record {
+        lock(&self.stored).clone()
+    }
+
+    /// Changes its record in the store. False if another coordinator has written it since.
+    pub(super) fn write(&self, change: impl FnOnce(&mut Record)) -> Result<bool> {
+        let mut stored = lock(&self.stored);
+        let mut record = stored.clone();
+        change(&mut record);
+        let written = self.records.write(&mut record, self.writer)?;
+        if written {
+            *stored = record;
+        }
+        Ok(written)
+    }
+
+    /// Another coordinator has written its record.
+    pub(super) fn read(&self, record: Record) {
+        *lock(&self.stored) = record;
     }
 
     /// The job is over.
     pub(super) fn ended(&self, state: State, failure: Option<String>) {
-        let mut record = lock(&self.record);
-        (record.state, record.failure) = (state, failure);
+        *lock(&self.shown) = (state, failure);
     }
 
     /// Its tasks could not be placed.
@@ -176,14 +226,14 @@ impl ServedJob for Submitted {
 
     fn reading(&self) -> Reading {
         let mut reading = self.live().map_or_else(|| self.blank(), |live| live.reading());
-        let record = lock(&self.record);
         let status = &mut reading.status;
-        match record.state {
+        status.stopping |= self.stop_was_requested();
+        match &*lock(&self.shown) {
             // The record is written a moment after the job's end.
-            State::Running => {}
-            state => {
-                (status.ended, status.stopping) = (true, state == State::Stopped);
-                (status.waits_for, status.failure) = (None, record.failure.clone());
+            (State::Running, _) => {}
+            (state, failure) => {
+                (status.ended, status.stopping) = (true, *state == State::Stopped);
+                (status.waits_for, status.failure) = (None, failure.clone());
             }
         }
         reading
@@ -194,8 +244,14 @@ impl ServedJob for Submitted {
     }
 
     fn stop(&self) {
-        self.requested.stop.store(true, SeqCst);
-        self.live().into_iter().for_each(|live| live.stop());
+        if self.requested.stop.swap(true, SeqCst) {
+            return;
+        }
+        let carry_out = self.this.upgrade().map(|this| move || this.carry_out_stop());
+        let thread = carry_out.map(|run| std::thread::Builder::new().name("stop".into()).spawn(run));
+        if !matches!(thread, Some(Ok(_))) {
+            self.live().into_iter().for_each(|live| live.stop());
+        }
     }
 
     fn cancel(&self) {

@@ -22,7 +22,8 @@ pub(crate) fn shared() -> &'static Server {
 }
 
 fn run(arguments: &[&str]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/s3/server.sh");
+    let script =
+        Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/s3/server.sh");
     let output = Command::new("bash")
         .arg(&script)
         .args(arguments)
