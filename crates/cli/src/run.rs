@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Result, SystemClock};
-use anabranch_server::http::{Listen, Listener};
+use anabranch_server::http::{Listen, Listener, Script};
 use anabranch_server::{Engine, Job, Plan, process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -56,9 +56,8 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         _ => engine(output.clone()),
     };
     arguments.workers.into_iter().for_each(|workers| engine.set_workers(workers));
-    let planned = engine
-        .plan(&sql, &settings(&arguments.settings, &arguments.tables))
-        .map_err(|e| Failure::planning(&e, &sql))?;
+    let settings = settings(&arguments.settings, &arguments.tables);
+    let planned = engine.plan(&sql, &settings).map_err(|e| Failure::planning(&e, &sql))?;
     for report in &planned.reports {
         output.line(report)?;
     }
@@ -93,7 +92,8 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         progress.line(&format!("listening at {url}"))?;
     }
     log.iter_mut().for_each(|log| log.started(url.as_deref()));
-    let _server = listener.map(|listener| job.serve(listener)).transpose()?;
+    let script = Script { engine, sql, settings };
+    let _server = listener.map(|listener| job.serve_script(listener, script)).transpose()?;
     let (limit, logged) = (arguments.duration, Logged::new(&job, log));
     let watch =
         Watch { job: &logged, clock: &clock, started, limit, signals: &signals, output: &output, only_watches: false };

@@ -15,6 +15,7 @@ mod exposition;
 mod jobs;
 mod orders;
 mod rates;
+mod reconfigure;
 mod routes;
 mod security;
 
@@ -31,9 +32,11 @@ use answers::Api;
 pub use client::{Client, NoAnswer, Refused};
 pub use connection::Limits;
 pub use documents::Worker;
+pub use embedded::Script;
 pub(crate) use embedded::{Embedded, EmbeddedJob, Running};
 pub use jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
 pub use orders::JobOrder;
+pub use reconfigure::{MoveOrder, ReconfigureOrder};
 pub use security::Listen;
 use security::{Protection, bind};
 

@@ -1,13 +1,13 @@
 //! A running job as its user sees it, across restarts of its tasks.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_model::{Notices, Result, TaskMetrics};
 use anabranch_runtime::{Committed, Coordination, JobHandle, Reconfigure, Reconfigured, Status, Summary};
 
 use crate::cluster::LocalWorkers;
-use crate::http::{Embedded, EmbeddedJob, Listener, Running, Server};
+use crate::http::{Embedded, EmbeddedJob, Listener, Running, Script, Server};
 
 /// A job.
 pub struct Job {
@@ -25,11 +25,20 @@ impl Job {
 
     /// Serves the job over HTTP until the server is dropped.
     pub fn serve(&self, listener: Listener) -> Result<Server> {
+        self.serve_as(listener, None)
+    }
+
+    /// Serves the job over HTTP until the server is dropped. Clients can change what it was planned from.
+    pub fn serve_script(&self, listener: Listener, script: Script) -> Result<Server> {
+        self.serve_as(listener, Some(script))
+    }
+
+    fn serve_as(&self, listener: Listener, script: Option<Script>) -> Result<Server> {
         let members = self.workers.as_ref().and_then(LocalWorkers::members);
         let (running, handle) = (Arc::clone(&self.running), self.handle.clone());
         let job = Arc::new(EmbeddedJob { running, handle, members });
         let address = listener.address();
-        listener.serve(Arc::new(Embedded { job, address }))
+        listener.serve(Arc::new(Embedded { job, address, script: script.map(Mutex::new) }))
     }
 
     /// Whether the job had ended before it was started this time, according to its checkpoints: then it does nothing.
