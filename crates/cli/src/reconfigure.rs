@@ -64,8 +64,8 @@ pub(crate) fn migrate(arguments: &Migrate) -> Result<(), Failure> {
 
 /// `anabranch drain`: no tasks at a worker any more.
 pub(crate) fn drain(arguments: &Drain) -> Result<(), Failure> {
-    let drained = client_of(&arguments.client)?
-        .post(&format!("{}/drain", worker_path(&arguments.worker)), &Value::Null)?;
+    let drained =
+        client_of(&arguments.client)?.post(&format!("{}/drain", worker_path(&arguments.worker)), &Value::Null)?;
     let mut output = Console::output();
     let mut stays = Vec::new();
     for job in items(&drained["jobs"]) {

@@ -1,5 +1,6 @@
 //! A cluster by hand: a coordinator, workers and commands as processes of their own.
 
+mod changes;
 mod local_state;
 #[allow(dead_code, reason = "other tests use the rest of the helper")]
 mod processes;

@@ -156,6 +156,11 @@ impl Cluster {
         self.addresses(|of| format!("http://127.0.0.1:{}", of.http))
     }
 
+    /// Where commands connect to one of them.
+    pub(crate) fn url(&self, which: usize) -> String {
+        format!("http://127.0.0.1:{}", self.coordinators[which].http)
+    }
+
     /// Whether a coordinator has said this since its last start.
     pub(crate) fn has_said(&self, which: usize, what: &str) -> bool {
         let of = &self.coordinators[which];
