@@ -33,7 +33,7 @@ impl KeyGroups {
 }
 
 /// Consecutive key groups: `first..end`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct KeyGroupRange {
     /// The first one.
     pub first: u16,

@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
-use datafusion_expr::LogicalPlan;
+use datafusion_expr::{LogicalPlan, ScalarUDF};
 
 use crate::functions::Functions;
 use crate::place::nearest;
 use crate::settings::Settings;
+use crate::sql_function::is_reserved;
 use crate::table::{Declared, Table};
 
-/// Tables, views and options of a session. Statements change it; it is never written to disk.
+/// Tables, views, functions and options of a session. Statements change it; it is never written to disk.
 pub struct Catalog {
     relations: BTreeMap<String, Relation>,
     pub(crate) settings: Settings,
     pub(crate) functions: Arc<Functions>,
+    /// Declared functions by name in lower case.
+    sql_functions: BTreeMap<String, Arc<ScalarUDF>>,
 }
 
 /// A relation that FROM can name.
@@ -29,7 +32,12 @@ impl Catalog {
     /// An empty catalog.
     #[must_use]
     pub fn new() -> Self {
-        Catalog { relations: BTreeMap::new(), settings: Settings::default(), functions: Arc::new(Functions::new()) }
+        Catalog {
+            relations: BTreeMap::new(),
+            settings: Settings::default(),
+            functions: Arc::new(Functions::new()),
+            sql_functions: BTreeMap::new(),
+        }
     }
 
     /// Names of tables and views with their kinds, in alphabetical order.
@@ -53,6 +61,7 @@ impl Catalog {
     pub fn function_names(&self) -> Vec<String> {
         let mut names = self.functions.scalar_names();
         names.extend(self.functions.aggregate_names());
+        names.extend(self.sql_functions.keys().cloned());
         names.sort();
         names.dedup();
         names
@@ -105,6 +114,52 @@ impl Catalog {
             Some(relation) => Err(Error::user(format!("'{name}' is a {}, not a {kind}", relation.kind()))
                 .remedy(format!("write DROP {} {name}", relation.kind().to_uppercase()))),
             None => Err(self.unknown(kind, name)),
+        }
+    }
+
+    /// The declared function of this name, in any case.
+    pub(crate) fn sql_function(&self, name: &str) -> Option<&Arc<ScalarUDF>> {
+        self.sql_functions.get(&name.to_lowercase())
+    }
+
+    /// The names of declared functions as they are declared.
+    pub(crate) fn sql_functions(&self) -> impl Iterator<Item = &str> {
+        self.sql_functions.values().map(|function| function.name())
+    }
+
+    /// Refuses the names of functions that are not declared by statements.
+    pub(crate) fn check_function_name(&self, name: &str) -> Result<()> {
+        let functions = &self.functions;
+        if functions.scalar(name).is_none() && functions.aggregate(name).is_none() && !is_reserved(name) {
+            return Ok(());
+        }
+        Err(Error::user(format!("{} is a built-in function of SQL", name.to_uppercase())).remedy("choose another name"))
+    }
+
+    pub(crate) fn insert_function(&mut self, function: ScalarUDF, replace: bool) -> Result<()> {
+        let name = function.name().to_lowercase();
+        if !replace && self.sql_functions.contains_key(&name) {
+            return Err(Error::user(format!("there is already a function '{}'", function.name()))
+                .remedy("choose another name, or write CREATE OR REPLACE FUNCTION"));
+        }
+        self.sql_functions.insert(name, Arc::new(function));
+        Ok(())
+    }
+
+    pub(crate) fn remove_function(&mut self, name: &str) -> Result<()> {
+        self.check_function_name(name)?;
+        match self.sql_functions.remove(&name.to_lowercase()) {
+            Some(_) => Ok(()),
+            None => Err(self.unknown_function(name)),
+        }
+    }
+
+    /// The error of a name that no statement has declared as a function.
+    pub(crate) fn unknown_function(&self, name: &str) -> Error {
+        let error = Error::user(format!("there is no function '{name}'"));
+        match nearest(name, self.sql_functions()) {
+            Some(near) => error.remedy(format!("did you mean '{near}'?")),
+            None => error.remedy("SHOW USER FUNCTIONS lists those that statements have declared"),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::lower::{Output, dead_letters};
 use crate::place::{at, nearest, planning_error};
 use crate::query::Planner;
 use crate::spelling::name_columns;
+use crate::sql_function::called_functions;
 use crate::statement::Insert;
 use crate::table::Table;
 
@@ -46,9 +47,10 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     }
     let plan = shape(query, table, &targets).map_err(here)?;
     let sink = SinkSpec { table: table.name.clone(), connector: table.spec.clone(), schema: table.physical.clone() };
+    let functions = called_functions(&plan).map_err(planning_error)?;
     let plan = planner.optimize(plan)?;
     let dead_letters = dead_letters(&plan, catalog)?;
-    Ok(Output { plan, sink, parallelism: table.options.sink_parallelism, dead_letters })
+    Ok(Output { plan, sink, parallelism: table.options.sink_parallelism, dead_letters, functions })
 }
 
 /// For each column of the query, the column of the table.
@@ -118,7 +120,7 @@ fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<Logical
 
 /// Conversions that need no CAST: within numbers, within times, within strings and within bytes. A conversion that
 /// would lose the fraction of a number or the time of day is refused. A whole number that does not fit stops the job.
-fn is_assignable(from: &DataType, to: &DataType) -> bool {
+pub(crate) fn is_assignable(from: &DataType, to: &DataType) -> bool {
     let is_bytes = |t: &DataType| matches!(t, DataType::Binary | DataType::BinaryView | DataType::LargeBinary);
     let is_clock = |t: &DataType| matches!(t, DataType::Time32(_) | DataType::Time64(_));
     let nested = |t: &DataType| matches!(t, DataType::List(_) | DataType::Map(..) | DataType::Struct(_));

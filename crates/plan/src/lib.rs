@@ -4,7 +4,8 @@
 //!
 //! 1. [`split_statements`] divides the text. `statement` parses each piece with DataFusion's parser in our own dialect,
 //!    and CREATE TABLE by hand, because Flink's grammar has watermarks, computed columns and other types.
-//! 2. `catalog` keeps tables, views and options. A table is a small logical plan: its columns over a scan.
+//! 2. `catalog` keeps tables, views, functions and options. A table is a small logical plan: its columns over a scan. A
+//!    function (`sql_function`) is an expression over its parameters.
 //! 3. `query` resolves names and optimizes, with window table functions as our own logical node.
 //! 4. `lower` converts optimized logical plans to stages.
 //!
@@ -28,6 +29,7 @@ mod script;
 mod settings;
 mod show_create;
 mod spelling;
+mod sql_function;
 mod statement;
 mod table;
 mod text;
@@ -43,6 +45,7 @@ use arrow::datatypes::SchemaRef;
 
 pub use catalog::Catalog;
 pub use script::{COLLECT, Outcome, Planned, execute, plan_script};
+pub use sql_function::CalledFunction;
 pub use text::{StatementText, split_statements};
 
 /// What the planner needs to know of connectors; the crate that has the connectors implements it.

@@ -35,6 +35,7 @@ use self::stream::{LogicalColumn, Stream, Windowed};
 use crate::PlanOptions;
 use crate::catalog::Catalog;
 use crate::place::planning_error;
+use crate::sql_function::CalledFunction;
 use crate::table::Table;
 use crate::window_assign::WindowAssign;
 
@@ -46,6 +47,8 @@ pub(crate) struct Output {
     pub(crate) parallelism: Option<u32>,
     /// See [`dead_letters`].
     pub(crate) dead_letters: BTreeMap<String, Arc<Table>>,
+    /// The declared functions that the query called before it was optimized.
+    pub(crate) functions: BTreeSet<CalledFunction>,
 }
 
 /// Indexes of the columns of a plan that are needed above it.

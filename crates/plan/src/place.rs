@@ -61,6 +61,18 @@ pub(crate) fn unknown_function(error: &DataFusionError) -> Option<(String, Optio
     Some((name, span.map(|span| place(span.start.line, span.start.column))))
 }
 
+/// The name of an unknown column in an expression, with the error's place.
+pub(crate) fn unknown_column(error: &DataFusionError) -> Option<(String, Option<String>)> {
+    let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
+    let mut inner = error;
+    while let DataFusionError::Diagnostic(_, next) | DataFusionError::Context(_, next) = inner {
+        inner = next.as_ref();
+    }
+    let DataFusionError::SchemaError(error, _) = inner else { return None };
+    let SchemaError::FieldNotFound { field, .. } = error.as_ref() else { return None };
+    Some((field.flat_name(), span.map(|span| place(span.start.line, span.start.column))))
+}
+
 /// Wraps our own error so that it passes through DataFusion.
 pub(crate) fn through(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
@@ -82,8 +94,20 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
         DataFusionError::Internal(message) => Error::internal(tidy(&message)),
         DataFusionError::SQL(error, _) => syntax_error(&error),
         DataFusionError::Plan(message) => plan_message(&message, hint.as_deref()),
-        other => Error::user(tidy(&other.strip_backtrace())),
+        other => {
+            let text = tidy(&other.strip_backtrace());
+            // A call may be refused only after the types of its arguments are coerced.
+            refused_call(&text).unwrap_or_else(|| Error::user(text))
+        }
     }
+}
+
+/// The error of one of our own functions, which says how it can be called.
+fn refused_call(message: &str) -> Option<Error> {
+    let (_, said) = message.split_once("coercion failed with: Error during planning: ")?;
+    let said = said.split(". No function matches").next().unwrap_or(said);
+    let (what, form) = said.split_once("; ").unwrap_or((said, ""));
+    Some(Error::user(what.to_owned()).remedy(form.to_owned()))
 }
 
 fn plan_message(message: &str, hint: Option<&str>) -> Error {
@@ -94,11 +118,8 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
         return Error::user(format!("two columns have the name '{name}'")).remedy("give one another name with AS");
     }
     if let Some((what, candidates)) = message.split_once("\n\tCandidate functions:") {
-        // One of our own functions says how it can be called.
-        if let Some((_, said)) = what.split_once("coercion failed with: Error during planning: ") {
-            let said = said.split(". No function matches").next().unwrap_or(said);
-            let (what, form) = said.split_once("; ").unwrap_or((said, ""));
-            return Error::user(what.to_owned()).remedy(form.to_owned());
+        if let Some(error) = refused_call(what) {
+            return error;
         }
         let what = what.split(". No function matches").next().unwrap_or(what);
         let candidates: Vec<&str> = candidates.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

@@ -23,8 +23,9 @@ use crate::catalog::{Catalog, Relation};
 use crate::exact::settle_constants;
 use crate::maps::compare_maps;
 use crate::naming::name_fields;
-use crate::place::{nearest, planning_error, through, unknown_function};
+use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
 use crate::spelling;
+use crate::sql_function::expand_calls;
 use crate::table::is_bounded;
 use crate::types::FlinkTypes;
 use crate::values::unify;
@@ -100,17 +101,38 @@ impl<'a> Planner<'a> {
     }
 
     /// An expression over the columns of `schema`.
-    pub(crate) fn expr(&self, mut expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
-        spelling::rewrite(&mut expr)?;
-        approximate_exponents(&mut expr);
-        self.sql_to_rel().sql_to_expr(expr, schema, &mut PlannerContext::new()).map_err(|e| self.explain(e))
+    pub(crate) fn expr(&self, expr: ast::Expr, schema: &DFSchema) -> Result<Expr> {
+        self.resolved(expr, schema, |error| self.explain(error))
     }
 
-    /// Coerces types, and pushes filters and projections down.
-    pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+    /// The body of a function over its parameters; `unknown` gives the error of another name.
+    pub(crate) fn body(&self, expr: ast::Expr, parameters: &DFSchema, unknown: &dyn Fn(&str) -> Error) -> Result<Expr> {
+        self.resolved(expr, parameters, |error| match unknown_column(&error) {
+            Some((name, place)) => place.into_iter().fold(unknown(&name), Error::at),
+            None => self.explain(error),
+        })
+    }
+
+    fn resolved(
+        &self,
+        mut expr: ast::Expr,
+        schema: &DFSchema,
+        explain: impl Fn(DataFusionError) -> Error,
+    ) -> Result<Expr> {
+        spelling::rewrite(&mut expr)?;
+        approximate_exponents(&mut expr);
+        self.sql_to_rel().sql_to_expr(expr, schema, &mut PlannerContext::new()).map_err(explain)
+    }
+
+    /// Coerces types.
+    pub(crate) fn analyze(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let plan = approximate_decimals(plan).and_then(compare_maps).map_err(planning_error)?;
-        let plan = Analyzer::new().execute_and_check(plan, &self.options, |_, _| {}).map_err(planning_error)?;
-        let plan = settle_constants(plan).map_err(planning_error)?;
+        Analyzer::new().execute_and_check(plan, &self.options, |_, _| {}).map_err(planning_error)
+    }
+
+    /// Coerces types, replaces calls of declared functions, and pushes filters and projections down.
+    pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let plan = expand_calls(self.analyze(plan)?).and_then(settle_constants).map_err(planning_error)?;
         let mut rules = Optimizer::new().rules;
         rules.retain(|rule| !DROPPED_RULES.contains(&rule.name()));
         if filters_aggregates(&plan) {
@@ -163,7 +185,7 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.catalog.functions.scalar(name)
+        self.catalog.functions.scalar(name).or_else(|| self.catalog.sql_function(name).cloned())
     }
 
     fn get_higher_order_meta(&self, _name: &str) -> Option<Arc<HigherOrderUDF>> {
@@ -187,7 +209,9 @@ impl ContextProvider for Planner<'_> {
     }
 
     fn udf_names(&self) -> Vec<String> {
-        self.catalog.functions.scalar_names()
+        let mut names = self.catalog.functions.scalar_names();
+        names.extend(self.catalog.sql_functions().map(str::to_owned));
+        names
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {

@@ -8,7 +8,7 @@ use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType};
-use datafusion_sql::sqlparser::ast::Query;
+use datafusion_sql::sqlparser::ast::{Ident, Query};
 
 use crate::catalog::{Catalog, Relation};
 use crate::insert::plan_insert;
@@ -16,7 +16,8 @@ use crate::lower::{Output, dead_letters, lower};
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
 use crate::spelling::name_columns;
-use crate::statement::{Insert, Statement, parse};
+use crate::sql_function::{CalledFunction, SqlFunction, called_functions};
+use crate::statement::{CreateFunction, Insert, Statement, parse};
 use crate::table::Table;
 use crate::text::{StatementText, split_statements};
 use crate::{PlanOptions, TableResolver};
@@ -33,6 +34,8 @@ pub struct Planned {
     pub logical: String,
     /// The output of EXPLAIN, DESCRIBE, SHOW TABLES and SET without arguments, in order.
     pub reports: Vec<String>,
+    /// For each INSERT in order, the declared functions that it calls, also by views, tables and other functions.
+    pub functions: Vec<BTreeSet<CalledFunction>>,
 }
 
 /// The result of a statement.
@@ -132,7 +135,8 @@ pub(crate) fn plan_statements(
         true => None,
         false => Some(lower(&outputs, catalog, options).map_err(|e| or_at(e, first_insert.0, first_insert.1))?),
     };
-    Ok(Planned { plan, logical, reports })
+    let functions = outputs.into_iter().map(|output| output.functions).collect();
+    Ok(Planned { plan, logical, reports, functions })
 }
 
 /// An option for a table that the script does not declare would have no effect.
@@ -224,13 +228,8 @@ fn perform(
             inserted.map_err(|e| e.at(at(name.span.start)))?;
             Ok(Outcome::Done(format!("view {} created", name.value)))
         }
-        Statement::Drop { kind, name, if_exists } => {
-            if if_exists && !catalog.contains(&name.value) {
-                return Ok(Outcome::Done(format!("there is no {kind} {}", name.value)));
-            }
-            catalog.remove(kind, &name.value).map_err(|e| e.at(at(name.span.start)))?;
-            Ok(Outcome::Done(format!("{kind} {} dropped", name.value)))
-        }
+        Statement::CreateFunction(create) => create_function(&create, catalog).map(Outcome::Done),
+        Statement::Drop { kind, name, if_exists } => drop_declared(kind, &name, if_exists, catalog).map(Outcome::Done),
         Statement::Set { name, value } => {
             catalog.settings.set(&name, &value, options.key_groups)?;
             Ok(Outcome::Done(format!("{name} = {value}")))
@@ -243,7 +242,11 @@ fn perform(
             let lines = catalog.names().map(|(name, kind)| format!("{name} ({kind})"));
             Ok(Outcome::Report(lines.collect::<Vec<_>>().join("\n")))
         }
-        Statement::ShowFunctions => Ok(Outcome::Report(catalog.function_names().join("\n"))),
+        Statement::ShowFunctions { user: false } => Ok(Outcome::Report(catalog.function_names().join("\n"))),
+        Statement::ShowFunctions { user: true } => {
+            Ok(Outcome::Report(catalog.sql_functions().collect::<Vec<_>>().join("\n")))
+        }
+        Statement::ShowCreateFunction(name) => show_create_function(&name, catalog).map(Outcome::Report),
         Statement::Describe(name) => {
             let relation = catalog.get(&name.value).map_err(|e| e.at(at(name.span.start)))?;
             Ok(Outcome::Report(describe(relation)))
@@ -255,6 +258,38 @@ fn perform(
         Statement::Explain(inner) => explain(*inner, catalog, options).map(Outcome::Report),
         Statement::Insert(_) | Statement::Query(_) => Err(Error::internal("a job where none is expected")),
     }
+}
+
+/// Declares a function and returns a text for the user.
+fn create_function(create: &CreateFunction, catalog: &mut Catalog) -> Result<String> {
+    let name = &create.name.value;
+    let here = |error: Error| error.at(at(create.name.span.start));
+    catalog.check_function_name(name).map_err(here)?;
+    if create.if_not_exists && catalog.sql_function(name).is_some() {
+        return Ok(format!("function {name} exists"));
+    }
+    let function = SqlFunction::declare(create, catalog)?;
+    catalog.insert_function(function, create.or_replace).map_err(here)?;
+    Ok(format!("function {name} created"))
+}
+
+/// Removes a declaration and returns a text for the user.
+fn drop_declared(kind: &'static str, name: &Ident, if_exists: bool, catalog: &mut Catalog) -> Result<String> {
+    let (name, place) = (&name.value, at(name.span.start));
+    let is_function = kind == "function";
+    let exists = if is_function { catalog.sql_function(name).is_some() } else { catalog.contains(name) };
+    if if_exists && !exists {
+        return Ok(format!("there is no {kind} {name}"));
+    }
+    let removed = if is_function { catalog.remove_function(name) } else { catalog.remove(kind, name) };
+    removed.map_err(|e| e.at(place))?;
+    Ok(format!("{kind} {name} dropped"))
+}
+
+fn show_create_function(name: &Ident, catalog: &Catalog) -> Result<String> {
+    let function = catalog.sql_function(&name.value).and_then(|function| SqlFunction::of(function));
+    let function = function.ok_or_else(|| catalog.unknown_function(&name.value).at(at(name.span.start)))?;
+    Ok(function.text().to_owned())
 }
 
 fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
@@ -301,7 +336,9 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
         names.insert(unique);
     }
     let plan = LogicalPlanBuilder::from(plan).project(exprs).and_then(LogicalPlanBuilder::build);
-    let plan = planner.optimize(plan.map_err(planning_error)?)?;
+    let plan = plan.map_err(planning_error)?;
+    let functions = called_functions(&plan).map_err(planning_error)?;
+    let plan = planner.optimize(plan)?;
     let fields: Vec<Field> = plan
         .schema()
         .fields()
@@ -314,7 +351,7 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
         schema: Arc::new(Schema::new(fields)),
     };
     let dead_letters = dead_letters(&plan, catalog)?;
-    Ok(Collected { output: Output { plan, sink, parallelism: None, dead_letters }, skip, limit })
+    Ok(Collected { output: Output { plan, sink, parallelism: None, dead_letters, functions }, skip, limit })
 }
 
 fn explain(statement: Statement, catalog: &Catalog, options: &PlanOptions) -> Result<String> {

@@ -1,5 +1,6 @@
 //! Parsed statements, before any name is resolved.
 
+mod create_function;
 mod create_table;
 mod limits;
 
@@ -9,6 +10,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
+pub(crate) use self::create_function::CreateFunction;
 pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
 use crate::dialect::AnabranchDialect;
 use crate::place::{at, syntax_error};
@@ -18,6 +20,7 @@ use crate::text::{StatementText, tokenize};
 #[derive(Debug)]
 pub(crate) enum Statement {
     CreateTable(Box<CreateTable>),
+    CreateFunction(Box<CreateFunction>),
     CreateView {
         name: Ident,
         if_not_exists: bool,
@@ -39,11 +42,15 @@ pub(crate) enum Statement {
     ShowSettings,
     Explain(Box<Statement>),
     ShowTables,
-    /// The names of the functions.
-    ShowFunctions,
+    /// The names of the functions; of those that statements have declared if `user`.
+    ShowFunctions {
+        user: bool,
+    },
     Describe(Ident),
     /// The statement that declares a table.
     ShowCreate(Ident),
+    /// The statement that declares a function.
+    ShowCreateFunction(Ident),
     Query(Box<Query>),
 }
 
@@ -61,7 +68,7 @@ pub(crate) fn parse(text: &StatementText) -> Result<Statement> {
     let tokens = tokenize(&text.text, text.line, text.column)?;
     limits::check_tokens(&tokens)?;
     let mut parser = Parser::new(&AnabranchDialect).with_tokens_with_locations(tokens);
-    let statement = statement(&mut parser)?;
+    let statement = statement(&mut parser, &text.text)?;
     let _ = parser.consume_token(&Token::SemiColon);
     let rest = parser.peek_token();
     if rest.token.to_string().eq_ignore_ascii_case("MATCH_RECOGNIZE") {
@@ -77,7 +84,8 @@ pub(crate) fn parse(text: &StatementText) -> Result<Statement> {
     Ok(statement)
 }
 
-fn statement(parser: &mut Parser) -> Result<Statement> {
+/// `text` is that of the whole statement.
+fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
     let first = parser.peek_token();
     let keyword = match &first.token {
         Token::Word(word) => word.keyword,
@@ -85,12 +93,12 @@ fn statement(parser: &mut Parser) -> Result<Statement> {
         _ => Keyword::NoKeyword,
     };
     match keyword {
-        Keyword::CREATE => create(parser),
-        Keyword::DROP => drop_relation(parser),
+        Keyword::CREATE => create(parser, text),
+        Keyword::DROP => drop_declared(parser),
         Keyword::INSERT => Ok(Statement::Insert(vec![insert(parser)?])),
         Keyword::EXECUTE | Keyword::BEGIN => statement_set(parser),
         Keyword::SET => set(parser),
-        Keyword::EXPLAIN => explain(parser),
+        Keyword::EXPLAIN => explain(parser, text),
         Keyword::SHOW => show(parser),
         Keyword::DESCRIBE | Keyword::DESC => {
             parser.next_token();
@@ -100,7 +108,10 @@ fn statement(parser: &mut Parser) -> Result<Statement> {
         Keyword::SELECT | Keyword::WITH | Keyword::VALUES | Keyword::FROM => Ok(Statement::Query(query(parser)?)),
         _ => Err(Error::user(format!("syntax error: a statement cannot begin with {}", first.token))
             .at(at(first.span.start))
-            .remedy("use SELECT, INSERT INTO, CREATE TABLE, CREATE VIEW, DROP, SET, EXPLAIN, SHOW TABLES or DESCRIBE")),
+            .remedy(
+                "use SELECT, INSERT INTO, CREATE TABLE, CREATE VIEW, CREATE FUNCTION, DROP, SET, EXPLAIN, SHOW TABLES \
+                 or DESCRIBE",
+            )),
     }
 }
 
@@ -118,18 +129,22 @@ pub(crate) fn parsed<T>(result: std::result::Result<T, ParserError>) -> Result<T
     result.map_err(|error| syntax_error(&error))
 }
 
-fn create(parser: &mut Parser) -> Result<Statement> {
+fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
     let start = parser.next_token().span.start;
     let or_replace = parser.parse_keywords(&[Keyword::OR, Keyword::REPLACE]);
     let _ = parser.parse_one_of_keywords(&[Keyword::TEMPORARY, Keyword::TEMP]);
     if parser.parse_keyword(Keyword::TABLE) {
         return Ok(Statement::CreateTable(Box::new(create_table::create_table(parser, start, or_replace)?)));
     }
+    if parser.parse_keyword(Keyword::FUNCTION) {
+        let function = create_function::create_function(parser, or_replace, text)?;
+        return Ok(Statement::CreateFunction(Box::new(function)));
+    }
     if !parser.parse_keyword(Keyword::VIEW) {
         let found = parser.peek_token();
         return Err(Error::user(format!("syntax error: CREATE {} is not supported", found.token))
             .at(at(found.span.start))
-            .remedy("use CREATE TABLE or CREATE VIEW"));
+            .remedy("use CREATE TABLE, CREATE VIEW or CREATE FUNCTION"));
     }
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = table_name(parser)?;
@@ -143,11 +158,12 @@ fn create(parser: &mut Parser) -> Result<Statement> {
     Ok(Statement::CreateView { name, if_not_exists, or_replace, columns, query })
 }
 
-fn drop_relation(parser: &mut Parser) -> Result<Statement> {
+fn drop_declared(parser: &mut Parser) -> Result<Statement> {
     parser.next_token();
     let _ = parser.parse_keyword(Keyword::TEMPORARY);
-    let kind = match parsed(parser.expect_one_of_keywords(&[Keyword::TABLE, Keyword::VIEW]))? {
+    let kind = match parsed(parser.expect_one_of_keywords(&[Keyword::TABLE, Keyword::VIEW, Keyword::FUNCTION]))? {
         Keyword::TABLE => "table",
+        Keyword::FUNCTION => "function",
         _ => "view",
     };
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
@@ -233,14 +249,14 @@ fn word_or_string(parser: &mut Parser) -> Result<String> {
     }
 }
 
-fn explain(parser: &mut Parser) -> Result<Statement> {
+fn explain(parser: &mut Parser, text: &str) -> Result<Statement> {
     parser.next_token();
     let plan = parser.peek_nth_token_ref(1).token.to_string().eq_ignore_ascii_case("FOR");
     if plan {
         parser.next_token();
         parser.next_token();
     }
-    match statement(parser)? {
+    match statement(parser, text)? {
         inner @ (Statement::Query(_) | Statement::Insert(_)) => Ok(Statement::Explain(Box::new(inner))),
         _ => Err(Error::user("only SELECT and INSERT INTO can be explained")),
     }
@@ -251,7 +267,12 @@ fn show(parser: &mut Parser) -> Result<Statement> {
     let what = parser.next_token();
     match what.token.to_string().to_uppercase().as_str() {
         "TABLES" | "VIEWS" => Ok(Statement::ShowTables),
-        "FUNCTIONS" => Ok(Statement::ShowFunctions),
+        "FUNCTIONS" => Ok(Statement::ShowFunctions { user: false }),
+        "USER" => {
+            parsed(parser.expect_keyword(Keyword::FUNCTIONS))?;
+            Ok(Statement::ShowFunctions { user: true })
+        }
+        "CREATE" if parser.parse_keyword(Keyword::FUNCTION) => Ok(Statement::ShowCreateFunction(table_name(parser)?)),
         "CREATE" => {
             parsed(parser.expect_keyword(Keyword::TABLE))?;
             Ok(Statement::ShowCreate(table_name(parser)?))

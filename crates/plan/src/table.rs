@@ -71,7 +71,7 @@ pub(crate) enum Malformed {
     DeadLetter(String),
 }
 
-/// The physical columns of a table that is being declared.
+/// The physical columns of a table, or the parameters of a function, that is being declared.
 struct Columns(SchemaRef);
 
 impl TableSource for Columns {
@@ -238,6 +238,11 @@ fn scan_of(name: &str, source: Arc<dyn TableSource>) -> Result<LogicalPlanBuilde
     LogicalPlanBuilder::scan(TableReference::bare(name), source, None).map_err(planning_error)
 }
 
+/// A plan whose columns an expression may use.
+pub(crate) fn row_of(name: &str, columns: SchemaRef) -> Result<LogicalPlan> {
+    scan_of(name, Arc::new(Columns(columns)))?.build().map_err(planning_error)
+}
+
 /// The expressions that compute the table's columns from the physical ones, and its event time.
 fn plan_columns(
     name: &str,
@@ -246,7 +251,7 @@ fn plan_columns(
     watermark: Option<WatermarkDefinition>,
     planner: &Planner,
 ) -> Result<(Vec<Expr>, Option<Watermark>)> {
-    let scan = scan_of(name, Arc::new(Columns(Arc::clone(physical))))?.build().map_err(planning_error)?;
+    let scan = row_of(name, Arc::clone(physical))?;
     let mut exprs: Vec<(String, Expr)> = Vec::new();
     let column = |name: &str| Expr::Column(Column::new(scan.schema().qualified_field(0).0.cloned(), name));
     for definition in columns {

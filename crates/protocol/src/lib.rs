@@ -2,8 +2,10 @@
 //!
 //! [`coordinator`] is a job's whole coordination as one value: the embedded engine drives it, and the simulator attacks
 //! it. [`worker`] is what one worker does for one job, and [`peers`] the coordinator's side of the messages between the two.
-//! [`membership`] is which workers there are, and [`placement`] which of them has which task.
+//! [`membership`] is which workers there are, and [`placement`] which of them has which task. [`autoscale`] decides how many tasks
+//! the stages need.
 
+pub mod autoscale;
 pub mod coordinator;
 pub mod membership;
 pub mod peers;
@@ -11,6 +13,7 @@ pub mod placement;
 mod table;
 pub mod worker;
 
+pub use autoscale::Autoscaler;
 pub use coordinator::Coordinator;
 pub use membership::Membership;
 pub use peers::Peers;

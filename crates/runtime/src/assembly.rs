@@ -2,22 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::{
     AggregatePhase, Exchange, Identities, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
 };
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Notices, Result, StageId, TaskCounters, TaskId};
-use anabranch_operators::{Connectors, Delivery, Former, Functions, Host, TaskContext};
+use anabranch_operators::{Connectors, Delivery, Former, Functions, Host, TaskContext, build_operator};
 use anabranch_state::Log;
+use arrow::datatypes::SchemaRef;
 
 use crate::chain::{Chain, Restore, SinkTail, Tail};
 use crate::control::Control;
 use crate::exchange::ExchangeWriter;
-use crate::host::TaskHost;
+use crate::handover::{Handover, LeftOperator};
+use crate::host::{HostLife, TaskHost};
 use crate::inbox_task::InboxTask;
 use crate::job_state::{JobState, RestoredSink};
+use crate::recorder::Recorder;
 use crate::shared::TaskView;
 use crate::snapshot::Snapshot;
 use crate::source_task::{SourceParts, SourceTask};
@@ -31,13 +34,17 @@ pub(crate) struct Assembly {
     connectors: Connectors,
     functions: Functions,
     clock: Arc<dyn Clock>,
-    host: Arc<dyn Host>,
+    host: Arc<TaskHost>,
     control: Arc<Control>,
     wiring: Arc<Wiring>,
     /// There are tasks at other workers.
     asks: bool,
     after: Epoch,
     durable: Option<DurableParts>,
+    /// What the tasks of the plan version before have left.
+    handover: Mutex<Option<Handover>>,
+    /// Operators that go on with what those had.
+    kept: BTreeSet<(TaskId, usize)>,
 }
 
 /// What the tasks of a job have if it takes checkpoints or starts from a savepoint.
@@ -83,6 +90,48 @@ fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
     plan.outputs(stage).all(|exchange| exchange.port == Port::Main && reaches_sink(plan, exchange.to))
 }
 
+/// All tasks are there: closes what those of the plan version before have left, and nobody has taken. What was written there is
+/// visible, and nothing follows, so a failure changes nothing.
+impl Drop for Assembly {
+    fn drop(&mut self) {
+        let _ = self.handover().take().map_or(Ok(()), Handover::close);
+    }
+}
+
+/// The operators of these tasks that go on with what is left of the plan version before.
+fn kept(
+    plan: &Plan,
+    tasks: &BTreeSet<TaskId>,
+    handover: &Handover,
+    functions: &Functions,
+) -> Result<BTreeSet<(TaskId, usize)>> {
+    let mut kept = BTreeSet::new();
+    for stage in &plan.stages {
+        let mut schema = input(plan, stage, functions)?;
+        for (place, spec) in stage.operators.iter().enumerate() {
+            let (_, output) = build_operator(spec, &schema, &plan.options, functions)?;
+            for task in tasks.iter().filter(|task| task.stage == stage.id) {
+                let own = plan.assignment.of_task(*task);
+                let id = plan.identities.state(stage.id, place);
+                if id.is_some_and(|id| handover.has((id, own), spec, &schema, &plan.options)) {
+                    kept.insert((*task, place));
+                }
+            }
+            schema = output;
+        }
+    }
+    Ok(kept)
+}
+
+/// Schema of the rows that enter a stage's chain.
+fn input(plan: &Plan, stage: &Stage, functions: &Functions) -> Result<SchemaRef> {
+    match (&stage.source, plan.inputs(stage.id).find(|e| e.port == Port::Main)) {
+        (Some(source), None) => SourceParts::schema(source, functions),
+        (None, Some(exchange)) => Ok(Arc::clone(&plan.stage(exchange.from).schema)),
+        _ => Err(Error::internal("a stage has either a source or exchanges into its main port")),
+    }
+}
+
 impl Assembly {
     /// For the tasks of a worker. Their reports go to `mail`.
     pub(crate) fn new(
@@ -91,23 +140,43 @@ impl Assembly {
         (clock, notices, mail): (Arc<dyn Clock>, Arc<Notices>, Arc<dyn Mail>),
         life: &Life<'_>,
         durable: Option<DurableParts>,
-    ) -> Assembly {
+        handover: Option<Handover>,
+    ) -> Result<Assembly> {
         let inboxes = wiring.inboxes().cloned().collect();
         let (incarnation, after) = (life.incarnation, life.after);
         let control = Control::new(incarnation, after, mail, inboxes, life.tasks.len());
-        let host: Arc<dyn Host> = Arc::new(TaskHost {
-            incarnation,
-            after,
-            log: durable.as_ref().and_then(|durable| durable.log.clone()),
-            control: Arc::clone(&control),
-            notices,
-            clock: Arc::clone(&clock),
-            agreed: Mutex::default(),
-            asks: life.asks,
-            outages: Mutex::default(),
-        });
-        let functions = Functions::default();
-        Assembly { plan, connectors, functions, clock, host, control, wiring, asks: life.asks, after, durable }
+        let (log, own) = (durable.as_ref().and_then(|durable| durable.log.clone()), Some(Arc::clone(&control)));
+        let of = HostLife { incarnation, after, log, control: own, asks: life.asks };
+        let host = match &handover {
+            Some(handover) => {
+                handover.host.go_on(of);
+                Arc::clone(&handover.host)
+            }
+            None => Arc::new(TaskHost::new(of, notices, Arc::clone(&clock))),
+        };
+        let (functions, asks) = (Functions::default(), life.asks);
+        let kept = handover.as_ref().map(|handover| kept(&plan, life.tasks, handover, &functions)).transpose()?;
+        let (handover, kept) = (Mutex::new(handover), kept.unwrap_or_default());
+        Ok(Assembly { plan, connectors, functions, clock, host, control, wiring, asks, after, durable, handover, kept })
+    }
+
+    /// The job as its tables see it.
+    pub(crate) fn host(&self) -> Arc<TaskHost> {
+        Arc::clone(&self.host)
+    }
+
+    fn handover(&self) -> MutexGuard<'_, Option<Handover>> {
+        self.handover.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the recorder go on with the files of operators that go on.
+    pub(crate) fn pass_files_on(&self, recorder: &mut Recorder) {
+        for (task, place) in &self.kept {
+            let id = self.plan.identities.state(task.stage, *place);
+            let own = self.plan.assignment.of_task(*task);
+            let files = id.and_then(|id| Some((id, self.handover().as_mut()?.files((id, own))?)));
+            files.into_iter().for_each(|(id, files)| recorder.go_on(*task, id, files));
+        }
     }
 
     pub(crate) fn control(&self) -> Arc<Control> {
@@ -147,25 +216,32 @@ impl Assembly {
             batch_rows: self.plan.options.batch_rows,
             delivery: self.delivery(|identities| Some(identities.sink(stage.id)?.number.to_string())),
             clock: Arc::clone(&self.clock),
-            host: Arc::clone(&self.host),
+            host: Arc::clone(&self.host) as Arc<dyn Host>,
         };
         let tail = match &stage.sink {
             Some(sink) => {
                 let durable = self.durable.as_ref();
                 let prepared = durable.and_then(|d| d.state.sinks.get(&self.plan.identities.sink(stage.id)?));
-                Tail::Sink(self.sink(sink, &context, prepared)?)
+                let place = self.plan.identities.sink(stage.id).map(|part| (part, id.index, stage.parallelism));
+                let left = place.and_then(|place| self.handover().as_mut()?.sink(place, sink));
+                match left {
+                    Some(left) => Tail::Sink(left),
+                    None => Tail::Sink(self.sink(sink, &context, prepared)?),
+                }
             }
             None => Tail::Exchanges(self.plan.outputs(stage.id).map(|e| self.writer(e, id)).collect::<Result<_>>()?),
         };
         let main = self.wiring.inbox(id, Port::Main);
-        let input = match (&stage.source, self.plan.inputs(stage.id).find(|e| e.port == Port::Main)) {
-            (Some(source), None) => SourceParts::schema(source, &self.functions)?,
-            (None, Some(exchange)) => Arc::clone(&self.plan.stage(exchange.from).schema),
-            _ => return Err(Error::internal("a stage has either a source or exchanges into its main port")),
-        };
+        let input = input(&self.plan, stage, &self.functions)?;
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
         let shared = (Arc::clone(&counters), Arc::clone(&self.control));
-        let chain = Chain::new(stage, input, tail, options, &self.functions, shared, clock)?;
+        let mut chain = Chain::new(stage, input, tail, options, &self.functions, shared, clock)?;
+        for place in (0..stage.operators.len()).filter(|place| self.kept.contains(&(id, *place))) {
+            let key = self.plan.identities.state(stage.id, place).map(|part| (part, self.plan.assignment.of_task(id)));
+            let left = key.and_then(|key| self.handover().as_mut()?.operator(key));
+            let left = left.ok_or_else(|| Error::internal("an operator that goes on is gone"))?;
+            chain.take_over(LeftOperator { place, ..left });
+        }
         let (restore, after) = (self.restore(stage, id), self.after);
         let sides = self.wiring.sides(id);
         let sides = sides.map(|(operator, inbox, channels)| Side::new(operator, inbox, channels, after));
@@ -195,7 +271,8 @@ impl Assembly {
         let DurableParts { state, .. } = self.durable.as_ref()?;
         let Plan { identities, assignment, key_groups, .. } = &*self.plan;
         let state = |place| Some((place, state.operators.get(&identities.state(stage.id, place)?)?.clone()));
-        let operators = (0..stage.operators.len()).filter_map(state).collect();
+        let restored = (0..stage.operators.len()).filter(|place| !self.kept.contains(&(id, *place)));
+        let operators = restored.filter_map(state).collect();
         Some(Restore { operators, is_first: id.index == 0, own: assignment.of_task(id), groups: *key_groups })
     }
 
@@ -231,6 +308,14 @@ impl Assembly {
             .durable
             .as_ref()
             .and_then(|durable| durable.state.sources.get(&self.plan.identities.source(stage.id)?));
+        let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
+        let (reaches_sink, host) = (reaches_sink(&self.plan, stage.id), Arc::clone(&self.host) as Arc<dyn Host>);
+        let part = self.plan.identities.source(stage.id).map(|part| (part, context.index, context.parallelism));
+        let left = part.and_then(|part| self.handover().as_mut()?.source(part, spec));
+        if let Some(left) = left {
+            let source = left.go_on(spec, &self.functions).map_err(place)?;
+            return Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host).goes_on());
+        }
         let positions = restored.map(|restored| &restored.positions);
         let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;
         let dead_letter = match &spec.on_malformed {
@@ -253,8 +338,6 @@ impl Assembly {
             _ => None,
         };
         let source = SourceParts::new(spec, source, dead_letter, restored, &self.functions).map_err(place)?;
-        let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
-        let (reaches_sink, host) = (reaches_sink(&self.plan, stage.id), Arc::clone(&self.host));
         Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host))
     }
 

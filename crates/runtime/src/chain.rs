@@ -19,6 +19,7 @@ use arrow::datatypes::SchemaRef;
 
 use crate::control::Control;
 use crate::exchange::{ExchangeWriter, furthest};
+use crate::handover::LeftOperator;
 use crate::snapshot::OperatorSnapshot;
 
 pub(crate) use restore::Restore;
@@ -45,6 +46,7 @@ pub(crate) struct Chain {
 
 struct Link {
     operator: Box<dyn Operator>,
+    input: SchemaRef,
     /// Schema of the operator's output, which is checked.
     schema: SchemaRef,
     output: Output,
@@ -119,8 +121,8 @@ impl Chain {
         let mut links = Vec::with_capacity(stage.operators.len());
         for spec in &stage.operators {
             let (operator, output) = build_operator(spec, &schema, options, functions)?;
+            links.push(Link::new(operator, schema, Arc::clone(&output)));
             schema = output;
-            links.push(Link::new(operator, Arc::clone(&schema)));
         }
         if !same_types(&schema, &stage.schema) {
             return Err(Error::internal(format!(
@@ -382,6 +384,26 @@ impl Chain {
         }
     }
 
+    /// What the operators have at the end of an epoch, and the sink.
+    pub(crate) fn leave_parts(self) -> (Vec<LeftOperator>, Option<SinkTail>) {
+        let reached = EventTime(self.counters.watermark_ms.load(Relaxed));
+        let left = |(place, Link { operator, input, restored, .. }): (usize, Link)| {
+            let watermark = reached.max(restored);
+            operator.state_shape().is_some().then_some(LeftOperator { place, operator, input, watermark })
+        };
+        let operators = self.links.into_iter().enumerate().filter_map(left).collect();
+        match self.tail {
+            Tail::Sink(tail) => (operators, Some(tail)),
+            Tail::Exchanges(_) => (operators, None),
+        }
+    }
+
+    /// The operator goes on with what it had at the end of the epoch before.
+    pub(crate) fn take_over(&mut self, left: LeftOperator) {
+        let link = &mut self.links[left.place];
+        (link.operator, link.restored) = (left.operator, left.watermark);
+    }
+
     fn count_dropped(&mut self) {
         for link in &mut self.links {
             let Dropped { late_rows, rows_without_event_time, rows_with_null } = link.operator.take_dropped();
@@ -446,9 +468,9 @@ impl Chain {
 }
 
 impl Link {
-    fn new(operator: Box<dyn Operator>, schema: SchemaRef) -> Link {
+    fn new(operator: Box<dyn Operator>, input: SchemaRef, schema: SchemaRef) -> Link {
         let (output, waiting, emits, restored) = (Output::default(), VecDeque::new(), None, EventTime::MIN);
-        Link { operator, schema, output, waiting, emits, restored }
+        Link { operator, input, schema, output, waiting, emits, restored }
     }
 
     fn has_work(&self) -> bool {
@@ -465,7 +487,7 @@ impl Link {
 }
 
 /// Whether columns have equal types; names do not matter.
-fn same_types(a: &SchemaRef, b: &SchemaRef) -> bool {
+pub(crate) fn same_types(a: &SchemaRef, b: &SchemaRef) -> bool {
     a.fields().len() == b.fields().len()
         && a.fields().iter().zip(b.fields()).all(|(a, b)| a.data_type().equals_datatype(b.data_type()))
 }

@@ -33,6 +33,8 @@ pub(crate) struct Control {
     /// When the time of the epoch after it is over.
     next_cut: AtomicU64,
     stop_after: AtomicU64,
+    /// What the tasks have is for those of the next plan version.
+    leaves_parts: AtomicBool,
     /// The epoch that ends, or ended, with the last checkpoint that was granted.
     checkpoint: AtomicU64,
     /// The last epoch whose checkpoint was given up.
@@ -73,6 +75,7 @@ impl Control {
             foremost: AtomicU64::new(after.0),
             next_cut: AtomicU64::new(0),
             stop_after: AtomicU64::new(u64::MAX),
+            leaves_parts: AtomicBool::new(false),
             checkpoint: AtomicU64::new(0),
             aborted: AtomicU64::new(0),
             done: AtomicU64::new(after.0),
@@ -251,6 +254,16 @@ impl Control {
     /// The last epoch whose time is over at any source.
     pub(crate) fn foremost(&self) -> Epoch {
         Epoch(self.foremost.load(SeqCst))
+    }
+
+    /// The next plan version follows after the last epoch: the tasks leave their parts for it.
+    pub(crate) fn switch(&self) {
+        self.leaves_parts.store(true, SeqCst);
+    }
+
+    /// Whether the tasks leave their parts.
+    pub(crate) fn leaves_parts(&self) -> bool {
+        self.leaves_parts.load(SeqCst) && !self.is_cancelled()
     }
 
     /// Sources must end after this epoch.

@@ -1,7 +1,7 @@
 //! The job as a task's source and sink see it.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use anabranch_model::{Clock, Epoch, Incarnation, Nanos, Notices, Result};
 use anabranch_operators::Host;
@@ -9,21 +9,27 @@ use anabranch_state::Log;
 
 use crate::control::Control;
 
-/// The [`Host`] of the tasks of one incarnation.
+/// The [`Host`] of the tasks of an incarnation, and of those that follow it with open tables.
 pub(crate) struct TaskHost {
+    life: RwLock<HostLife>,
+    notices: Arc<Notices>,
+    clock: Arc<dyn Clock>,
+    agreed: Mutex<BTreeMap<String, Vec<String>>>,
+    /// Systems that do not answer.
+    outages: Mutex<BTreeMap<String, Outage>>,
+}
+
+/// The incarnation that tasks belong to.
+pub(crate) struct HostLife {
     pub(crate) incarnation: Incarnation,
     /// The epoch after which the incarnation resumes.
     pub(crate) after: Epoch,
     /// Of a job with checkpoints.
     pub(crate) log: Option<Log>,
-    pub(crate) control: Arc<Control>,
-    pub(crate) notices: Arc<Notices>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) agreed: Mutex<BTreeMap<String, Vec<String>>>,
+    /// `None` between two plan versions.
+    pub(crate) control: Option<Arc<Control>>,
     /// There are tasks at other workers: the coordinator knows which list was found first.
     pub(crate) asks: bool,
-    /// Systems that do not answer.
-    pub(crate) outages: Mutex<BTreeMap<String, Outage>>,
 }
 
 /// A system that does not answer.
@@ -34,22 +40,48 @@ pub(crate) struct Outage {
     since: Nanos,
 }
 
+impl TaskHost {
+    pub(crate) fn new(life: HostLife, notices: Arc<Notices>, clock: Arc<dyn Clock>) -> TaskHost {
+        let (life, agreed, outages) = (RwLock::new(life), Mutex::default(), Mutex::default());
+        TaskHost { life, notices, clock, agreed, outages }
+    }
+
+    /// The tasks have ended, and those of the next plan version follow.
+    pub(crate) fn pass_on(&self) {
+        self.life.write().unwrap_or_else(PoisonError::into_inner).control = None;
+    }
+
+    /// The tasks of the next plan version are there.
+    pub(crate) fn go_on(&self, life: HostLife) {
+        self.agreed.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.life.write().unwrap_or_else(PoisonError::into_inner) = life;
+    }
+
+    fn life(&self) -> RwLockReadGuard<'_, HostLife> {
+        self.life.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn control(&self) -> Option<Arc<Control>> {
+        self.life().control.clone()
+    }
+}
+
 impl Host for TaskHost {
     fn incarnation(&self) -> Incarnation {
-        self.incarnation
+        self.life().incarnation
     }
 
     fn resumed_after(&self) -> Option<Epoch> {
-        Some(self.after)
+        Some(self.life().after)
     }
 
     fn is_owner(&self) -> Result<bool> {
-        let Some(log) = &self.log else { return Ok(true) };
-        log.is_owned_by(self.incarnation)
+        let (log, incarnation) = (self.life().log.clone(), self.incarnation());
+        log.map_or(Ok(true), |log| log.is_owned_by(incarnation))
     }
 
     fn is_cancelled(&self) -> bool {
-        self.control.is_cancelled()
+        self.life().control.as_ref().is_some_and(|control| control.is_cancelled())
     }
 
     fn agreed(&self, key: &str, list: &mut dyn FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
@@ -58,8 +90,9 @@ impl Host for TaskHost {
             return Ok(list.clone());
         }
         let mut list = list()?;
-        if self.asks {
-            list = self.control.agree(key, list)?;
+        let asked = self.control().filter(|_| self.life().asks);
+        if let Some(control) = asked {
+            list = control.agree(key, list)?;
         }
         agreed.insert(key.to_owned(), list.clone());
         Ok(list)
@@ -84,11 +117,11 @@ impl Host for TaskHost {
     }
 
     fn request_checkpoint(&self) {
-        self.control.request_checkpoint();
+        self.control().into_iter().for_each(|control| control.request_checkpoint());
     }
 
     fn set_full(&self, full: bool) {
-        self.control.set_full(full);
+        self.control().into_iter().for_each(|control| control.set_full(full));
     }
 
     fn notify(&self, text: String) {
@@ -107,17 +140,9 @@ mod tests {
     #[test]
     fn an_outage_is_told_by_the_first_task_that_finds_it_and_its_end_by_the_last() {
         let clock = Arc::new(ManualClock::default());
-        let host = TaskHost {
-            incarnation: Incarnation(1),
-            after: Epoch(0),
-            log: None,
-            notices: Arc::default(),
-            control: Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1),
-            clock,
-            agreed: Mutex::default(),
-            asks: false,
-            outages: Mutex::default(),
-        };
+        let control = Some(Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1));
+        let life = HostLife { incarnation: Incarnation(1), after: Epoch(0), log: None, control, asks: false };
+        let host = TaskHost::new(life, Arc::default(), clock);
         for _ in 0..2 {
             let found = [("a", 20), ("a", 10), ("b", 30), ("a", 40)];
             let begun = found.map(|(system, since)| host.outage_begins(system, Nanos(since)));

@@ -92,6 +92,11 @@ impl InboxTask {
         &mut self.task
     }
 
+    /// What it leaves for the next plan version.
+    pub(crate) fn leave(self) -> TaskParts {
+        self.task
+    }
+
     pub(crate) fn channels(&self) -> usize {
         self.alignment.blocked().len()
     }

@@ -340,9 +340,17 @@ impl JobHandle {
     /// Lets the job go on by another plan, or its tasks at other workers, from the end of an epoch on. Waits until a checkpoint by
     /// the new version is committed. If anything fails before, the job goes on as it was, and the error says why.
     pub fn reconfigure(&self, request: Reconfigure) -> Result<Reconfigured> {
+        self.begin_to_reconfigure(request)
+            .recv()
+            .unwrap_or_else(|_| Err(Error::outside("the job ended before it was changed")))
+    }
+
+    /// The same without waiting: the answer will be in the channel, which closes without one if the job ends before.
+    #[must_use]
+    pub fn begin_to_reconfigure(&self, request: Reconfigure) -> Receiver<Result<Reconfigured>> {
         let (answer, answered) = channel();
         self.mailbox.send(Message::Reconfigure(Box::new(Requested { request, answer })));
-        answered.recv().unwrap_or_else(|_| Err(Error::outside("the job ended before it was changed")))
+        answered
     }
 
     /// The plan by which the job runs.

@@ -18,6 +18,7 @@ mod coordinator;
 mod deployment;
 mod durable;
 mod exchange;
+mod handover;
 mod hold_back;
 mod host;
 mod hosted;

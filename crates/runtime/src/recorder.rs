@@ -36,7 +36,7 @@ pub(crate) struct Recorder {
 
 /// State files of one operator in one task.
 #[derive(Default)]
-struct OperatorFiles {
+pub(crate) struct OperatorFiles {
     /// Files of the runs outside of its tables, with the runs' numbers. Oldest first, which is not the order of the
     /// numbers.
     runs: Vec<(u64, StateFile)>,
@@ -66,10 +66,21 @@ impl Recorder {
     }
 
     /// Works until all senders of snapshots are gone. Snapshots wait in memory: at most one of each task and pending checkpoint.
-    pub(crate) fn run(mut self, snapshots: &Receiver<Snapshot>, mail: &dyn Mail) {
+    pub(crate) fn run(mut self, snapshots: &Receiver<Snapshot>, mail: &dyn Mail) -> Recorder {
         while let Ok(snapshot) = snapshots.recv() {
             self.work(snapshot, |message| mail.send(message));
         }
+        self
+    }
+
+    /// The newest checkpoint has these files of an operator, which goes on.
+    pub(crate) fn go_on(&mut self, task: TaskId, operator: OperatorId, files: OperatorFiles) {
+        self.files.insert((task, operator), files);
+    }
+
+    /// The files of all operators.
+    pub(crate) fn into_files(self) -> BTreeMap<(TaskId, OperatorId), OperatorFiles> {
+        self.files
     }
 
     /// Stores a snapshot and acknowledges it. A file that cannot be written fails the task: its operators will not

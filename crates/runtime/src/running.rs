@@ -3,16 +3,19 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anabranch_model::{Error, Result, StageId, TaskId};
+use anabranch_dataflow::Plan;
+use anabranch_model::{Epoch, Error, Incarnation, Result, StageId, TaskId};
 use anabranch_protocol::coordinator::Report;
 
 use crate::assembly::Assembly;
 use crate::control::Control;
+use crate::handover::{Handover, Left};
+use crate::host::TaskHost;
 use crate::recorder::Recorder;
 use crate::shared::TaskView;
 use crate::snapshot::Snapshot;
@@ -38,8 +41,11 @@ pub(crate) struct Running {
     pub(crate) stepped: Vec<Option<Stepped>>,
     /// The recorder and its queue if it is stepped.
     pub(crate) recorder: Option<(Recorder, Receiver<Snapshot>)>,
-    /// Closes when the recorder's thread ends.
-    recorder_ended: Option<Receiver<()>>,
+    /// Gets the recorder when its thread ends.
+    recorder_ended: Option<Receiver<Recorder>>,
+    /// What the tasks need to know of the job, for those that follow.
+    host: Arc<TaskHost>,
+    plan: Arc<Plan>,
 }
 
 /// What drives the tasks.
@@ -54,6 +60,8 @@ pub(crate) enum Drive {
 /// The threads of tasks that run under one [`Control`].
 pub(crate) struct Threads {
     control: Arc<Control>,
+    /// What tasks have left for the next plan version.
+    left: Mutex<Vec<Left>>,
     handles: Mutex<Vec<Thread>>,
     /// Time that cancelled tasks have to end.
     end_max: Duration,
@@ -72,16 +80,17 @@ struct Thread {
 
 impl Running {
     /// No task runs yet.
-    pub(crate) fn new(control: Arc<Control>, wiring: Arc<Wiring>) -> Running {
+    pub(crate) fn new(control: Arc<Control>, wiring: Arc<Wiring>, host: Arc<TaskHost>, plan: Arc<Plan>) -> Running {
         let threads = Threads {
             control: Arc::clone(&control),
+            left: Mutex::default(),
             handles: Mutex::default(),
             end_max: END_MAX,
             ending: Mutex::default(),
             changed: Condvar::new(),
         };
         let (threads, stepped) = (Arc::new(threads), Vec::new());
-        Running { control, wiring, threads, stepped, recorder: None, recorder_ended: None }
+        Running { control, wiring, threads, stepped, recorder: None, recorder_ended: None, host, plan }
     }
 
     /// Creates the tasks of an assembly, which observers see as these `views`, and lets them run.
@@ -116,11 +125,12 @@ impl Running {
         }
         let (control, (ends, ended)) = (Arc::clone(&self.control), channel());
         let run = move || {
-            let _ends: Sender<()> = ends;
             let ran = catch_unwind(AssertUnwindSafe(|| recorder.run(&snapshots, mail.as_ref())));
-            // Without the recorder there would be no further checkpoint, and no report of that.
-            if let Err(panic) = ran {
-                control.failed(TaskId { stage: StageId(0), index: 0 }, panicked(panic.as_ref()));
+            match ran {
+                // Nobody may wait for it.
+                Ok(recorder) => drop(ends.send(recorder)),
+                // Without the recorder there would be no further checkpoint, and no report of that.
+                Err(panic) => control.failed(TaskId { stage: StageId(0), index: 0 }, panicked(panic.as_ref())),
             }
         };
         let thread = std::thread::Builder::new().name("snapshots".into()).spawn(run);
@@ -142,8 +152,30 @@ impl Running {
         let hung = self.unfinished();
         self.threads.handles.lock().unwrap_or_else(PoisonError::into_inner).clear();
         let ended = self.recorder_ended.take().filter(|_| hung.is_none());
-        let records = ended.is_some_and(|ended| ended.recv_timeout(END_MAX) == Err(RecvTimeoutError::Timeout));
+        let records = ended.is_some_and(|ended| ended.recv_timeout(END_MAX).err() == Some(RecvTimeoutError::Timeout));
         hung.or_else(|| records.then(|| NO_ANSWER.to_owned()))
+    }
+
+    /// All tasks have ended at the end of this epoch, for the next plan version: what they have left for it. `None`: they have
+    /// ended otherwise.
+    pub(crate) fn hand_over(mut self, incarnation: Incarnation, epoch: Epoch) -> Option<Handover> {
+        let is_last = self.control.incarnation() == incarnation && self.control.stop_after() == Some(epoch);
+        if !is_last || !self.control.leaves_parts() {
+            return None;
+        }
+        self.host.pass_on();
+        let left = std::mem::take(&mut *self.threads.left.lock().unwrap_or_else(PoisonError::into_inner));
+        let recorder = match self.recorder.take() {
+            Some((recorder, _)) => Some(recorder),
+            // Its queue has closed with the last task.
+            None => self.recorder_ended.take().and_then(|ended| ended.recv_timeout(END_MAX).ok()),
+        };
+        Some(Handover::new(&self.plan, Arc::clone(&self.host), left, recorder))
+    }
+
+    /// A task has ended.
+    pub(crate) fn has_ended(&self, task: Task) {
+        self.threads.leave(task);
     }
 
     /// Tasks that have not ended.
@@ -160,6 +192,12 @@ impl Threads {
     fn start(self: &Arc<Self>, views: &[TaskView], tasks: Vec<Task>) -> Result<()> {
         let started = views.iter().zip(tasks).try_for_each(|(view, task)| self.run(view, move || Ok(task)));
         self.started(started)
+    }
+
+    fn leave(&self, task: Task) {
+        if self.control.leaves_parts() {
+            self.left.lock().unwrap_or_else(PoisonError::into_inner).push(task.leave());
+        }
     }
 
     /// Starts the tasks, each of which is created on its own thread: opening tables and reading state take long. No source reads
@@ -184,8 +222,9 @@ impl Threads {
     /// Runs a task on a thread of its own, once it is there.
     fn run(self: &Arc<Self>, view: &TaskView, task: impl FnOnce() -> Result<Task> + Send + 'static) -> Result<()> {
         let (id, at, control) = (view.id, view.place(), Arc::clone(&self.control));
+        let threads = Arc::clone(self);
         let body = move || match task() {
-            Ok(task) => streaming::run(task).map_err(|error| error.at(at)),
+            Ok(task) => streaming::run(task).map(|task| threads.leave(task)).map_err(|error| error.at(at)),
             Err(error) => {
                 control.not_opened(id, error);
                 Ok(())
@@ -273,9 +312,10 @@ pub(crate) fn no_thread(error: &std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use anabranch_dataflow::{JobOptions, Plan};
-    use anabranch_model::{Epoch, Incarnation, KeyGroups};
+    use anabranch_model::{Epoch, Incarnation, KeyGroups, ManualClock};
 
     use super::*;
+    use crate::host::HostLife;
     use crate::worker::Unheard;
 
     /// A sink may be stuck in a call that does not return: the end of the job does not wait for it forever, and names
@@ -284,9 +324,13 @@ mod tests {
     fn a_task_that_does_not_end_is_named_and_left_behind() {
         let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
         let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
-        let mut running = Running::new(control, Arc::new(Wiring::local(&plan).expect("no channels")));
+        let life = HostLife { incarnation: Incarnation(1), after: Epoch(0), log: None, control: None, asks: false };
+        let host = TaskHost::new(life, Arc::default(), Arc::new(ManualClock::default()));
+        let wiring = Arc::new(Wiring::local(&plan).expect("no channels"));
+        let mut running = Running::new(control, wiring, Arc::new(host), Arc::new(plan));
         running.threads = Arc::new(Threads {
             control: Arc::clone(&running.control),
+            left: Mutex::default(),
             handles: Mutex::default(),
             end_max: Duration::from_millis(20),
             ending: Mutex::default(),

@@ -80,6 +80,27 @@ impl SourceParts {
         })
     }
 
+    /// The source goes on with another plan version, by which perhaps other columns leave it.
+    pub(crate) fn go_on(mut self, spec: &SourceSpec, functions: &Functions) -> Result<Self> {
+        let decoded = spec.declared.project(&spec.projection)?;
+        self.columns = match spec.columns.is_empty() {
+            true => None,
+            false => Some(Projection::new(&spec.columns, &decoded, functions)?),
+        };
+        self.time = spec.watermark.as_ref().map(|w| SourceTime::new(w, &decoded, functions)).transpose()?;
+        let idle = spec.watermark.as_ref().and_then(|w| w.idle_timeout_ms).map(Duration::from_millis);
+        self.watermarks.go_on(idle);
+        Ok(self)
+    }
+
+    /// Nobody reads on: closes the table of malformed records.
+    pub(crate) fn close(self) -> Result<()> {
+        match self.on_malformed {
+            Fate::DeadLetter(mut tail, _) => tail.finish(None),
+            _ => Ok(()),
+        }
+    }
+
     /// Schema of the rows that leave the source.
     pub(crate) fn schema(spec: &SourceSpec, functions: &Functions) -> Result<SchemaRef> {
         let decoded: Schema = spec.declared.project(&spec.projection)?;
@@ -208,6 +229,12 @@ impl SourceTask {
 
     pub(crate) fn parts_mut(&mut self) -> &mut TaskParts {
         &mut self.task
+    }
+
+    /// Its partitions are known: the source was read by the plan version before.
+    pub(crate) fn goes_on(mut self) -> Self {
+        self.has_opened = true;
+        self
     }
 
     /// The task is prepared, and its first epoch begins.
@@ -476,9 +503,19 @@ impl SourceTask {
         if done {
             self.parts.source.epoch_done(last)?;
         }
+        let leaves = control.leaves_parts();
         if let Fate::DeadLetter(tail, _) = &mut self.parts.on_malformed {
-            tail.finish(done.then_some(last))?;
+            match (leaves, done) {
+                (false, done) => tail.finish(done.then_some(last))?,
+                (true, true) => tail.commit(last)?,
+                (true, false) => {}
+            }
         }
         self.task.finish(last)
+    }
+
+    /// What it leaves for the next plan version.
+    pub(crate) fn leave(self) -> (TaskParts, Option<SourceParts>) {
+        (self.task, Some(self.parts))
     }
 }

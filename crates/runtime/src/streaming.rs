@@ -28,8 +28,8 @@ impl Drop for Thread {
     }
 }
 
-/// Runs a task to its end. Counts the time that it works, that it waits for input, and that it waits for room downstream.
-pub(crate) fn run(mut task: Task) -> Result<()> {
+/// Runs a task to its end, and returns it. Counts the time that it works, that it waits for input, and that it waits for room downstream.
+pub(crate) fn run(mut task: Task) -> Result<Task> {
     let (clock, counters) = (task.parts().clock.clone(), task.parts().counters.clone());
     let _thread = Thread::enter(Arc::clone(&counters));
     let mut input = None;
@@ -39,7 +39,7 @@ pub(crate) fn run(mut task: Task) -> Result<()> {
         now = task.parts().chain.account(now);
         match needs {
             Advance::Continue => continue,
-            Advance::Ended => return Ok(()),
+            Advance::Ended => return Ok(task),
             Advance::Input(until) => {
                 // What is already there is taken without waiting; only then the task pauses and waits.
                 let received = task.receive(Some(Duration::ZERO), None)?;

@@ -18,6 +18,7 @@ use anabranch_protocol::coordinator::Report;
 use crate::alignment::{Alignment, Event};
 use crate::chain::{Chain, ChainSnapshot, Restore};
 use crate::control::Control;
+use crate::handover::Left;
 use crate::inbox::{Inbox, Received};
 use crate::inbox_task::InboxTask;
 use crate::snapshot::{Snapshot, SourceSnapshot};
@@ -134,6 +135,16 @@ impl Task {
             Task::Source(task) => task.parts(),
             Task::Inbox(task) => task.parts(),
         }
+    }
+
+    /// What it leaves for the next plan version.
+    pub(crate) fn leave(self) -> Left {
+        let (parts, source) = match self {
+            Task::Source(task) => task.leave(),
+            Task::Inbox(task) => (task.leave(), None),
+        };
+        let (operators, sink) = parts.chain.leave_parts();
+        Left { task: parts.id, operators, source, sink }
     }
 
     fn parts_mut(&mut self) -> &mut TaskParts {
@@ -282,7 +293,12 @@ impl TaskParts {
         if (waits || self.snapshots.is_some()) && !self.control.is_settled(last) {
             return Ok(Advance::Settled(last));
         }
-        self.chain.finish((waits && self.control.is_done(last)).then_some(last))?;
+        let done = (waits && self.control.is_done(last)).then_some(last);
+        match (self.control.leaves_parts(), done) {
+            (false, done) => self.chain.finish(done)?,
+            (true, Some(done)) => self.chain.checkpoint_done(done)?,
+            (true, None) => {}
+        }
         Ok(Advance::Ended)
     }
 

@@ -55,6 +55,11 @@ impl Watermarks {
         }
     }
 
+    /// The partitions go on with another plan version: their progress so far is told again.
+    pub(crate) fn go_on(&mut self, idle_timeout: Option<Duration>) {
+        (self.idle_timeout, self.emitted, self.idle) = (idle_timeout, EventTime::MIN, false);
+    }
+
     /// The source was polled.
     pub(crate) fn look(&mut self, now: Nanos) {
         let most = self.most();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, TaskId};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Worker;
-use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks};
+use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks, Then};
 use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase};
 use anabranch_state::{Log, Store, TaskState};
 
@@ -20,6 +20,7 @@ use crate::assembly::{Assembly, DurableParts, Life};
 use crate::collector::Collector;
 use crate::coordinator::HERE;
 use crate::deployment::Deployment;
+use crate::handover::Handover;
 use crate::job_state::JobState;
 use crate::messages::{FromWorker, Summary, fingerprint};
 use crate::recorder::Recorder;
@@ -74,6 +75,8 @@ pub(crate) struct WorkerShell {
     network: Option<(Arc<dyn Network>, u64)>,
     /// Why the tasks that start next cannot be started.
     refused: Option<Error>,
+    /// What the tasks of the plan version before have left for those that start.
+    handover: Option<Handover>,
     /// Tasks that start when the channels to other workers are there.
     connecting: Option<Starting>,
     pub(crate) running: Option<Running>,
@@ -118,6 +121,7 @@ impl WorkerShell {
             drive,
             network,
             refused: None,
+            handover: None,
             connecting: None,
             running: None,
             full: None,
@@ -325,6 +329,9 @@ impl WorkerShell {
         match (order, control) {
             (Order::Start { tasks, from }, _) => self.start(Starting { incarnation, tasks, from }),
             (Order::Grant { group, checkpoint, then }, Some(control)) => {
+                if then == Then::Switch {
+                    control.switch();
+                }
                 if then.ends() {
                     // A source that takes the grant then knows that this epoch is its last one.
                     control.stop(group.last);
@@ -355,7 +362,8 @@ impl WorkerShell {
     /// Starts tasks, once the channels to other workers are there.
     fn start(&mut self, starting: Starting) {
         // Those of the incarnation before have ended.
-        self.running = None;
+        let from = starting.from.as_ref().map(|from| (from.incarnation, from.epoch));
+        self.handover = self.running.take().zip(from).and_then(|(running, (of, epoch))| running.hand_over(of, epoch));
         self.asking.clear();
         self.restoring.clear();
         self.dropped.clear();
@@ -436,15 +444,18 @@ impl WorkerShell {
         let reporting = (Arc::clone(&self.clock), Arc::clone(&self.shared.notices), Arc::clone(&self.mail));
         let wiring = Arc::new(wiring);
         let channels = (Arc::clone(plan), Arc::clone(&wiring));
-        let assembly = Assembly::new(channels, self.connectors.clone(), reporting, &life, durable);
+        let handover = self.handover.take();
+        let assembly = Assembly::new(channels, self.connectors.clone(), reporting, &life, durable, handover)?;
         let views: Arc<[TaskView]> = tasks.all.iter().map(|task| assembly.view(*task)).collect();
         let restoring = views.iter().filter(|view| view.restores).map(|view| (view.id, view.place()));
         self.restoring = restoring.collect();
         self.shared.show(Arc::clone(&views));
-        self.running = Some(Running::new(assembly.control(), wiring));
+        let (host, plan) = (assembly.host(), Arc::clone(plan));
+        self.running = Some(Running::new(assembly.control(), wiring, host, plan));
         self.take_hold();
         let Some(running) = &mut self.running else { return Ok(()) };
-        if let Some(recorder) = recorder {
+        if let Some(mut recorder) = recorder {
+            assembly.pass_files_on(&mut recorder.0);
             running.record(recorder, Arc::clone(&self.mail), self.drive)?;
         }
         running.start(&views, assembly, self.drive)

@@ -57,6 +57,12 @@ pub struct Seen {
     pub incarnations: u64,
     /// Starts at another parallelism than before.
     pub rescaled: u64,
+    /// Changes of the plan while the job ran.
+    pub changes: u64,
+    /// Changes to the plan that ran already.
+    pub unchanged: u64,
+    /// Changes that were given up or refused.
+    pub changes_given_up: u64,
     /// Crashes of processes.
     pub crashes: u64,
     /// Processes that ended with an error.
@@ -130,6 +136,9 @@ impl Seen {
         self.checkpoints += other.checkpoints;
         self.incarnations += other.incarnations;
         self.rescaled += other.rescaled;
+        self.changes += other.changes;
+        self.unchanged += other.unchanged;
+        self.changes_given_up += other.changes_given_up;
         self.crashes += other.crashes;
         self.failures += other.failures;
         self.fenced += other.fenced;

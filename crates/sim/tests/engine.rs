@@ -89,6 +89,8 @@ fn every_invariant_holds_whatever_goes_wrong() {
     ];
     assert!(often.iter().all(|times| *times > SEEDS / 4), "{seen:?}");
     let now_and_then = [
+        seen.changes,
+        seen.changes_given_up,
         seen.fenced,
         seen.restarts,
         seen.stops,

@@ -2,7 +2,7 @@
 
 use anabranch_server::Vocabulary;
 
-const KEYWORDS: [&str; 68] = [
+const KEYWORDS: [&str; 71] = [
     "ALL",
     "AND",
     "ARRAY",
@@ -31,6 +31,7 @@ const KEYWORDS: [&str; 68] = [
     "FLOAT",
     "FOR",
     "FROM",
+    "FUNCTION",
     "FUNCTIONS",
     "GROUP",
     "HAVING",
@@ -52,6 +53,8 @@ const KEYWORDS: [&str; 68] = [
     "OR",
     "PRIMARY",
     "REPLACE",
+    "RETURN",
+    "RETURNS",
     "ROW",
     "SELECT",
     "SET",

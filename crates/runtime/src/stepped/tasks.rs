@@ -77,7 +77,9 @@ impl Tasks<'_> {
         }
         let views = self.0.tasks();
         if let Some(running) = &mut self.0.running {
-            running.stepped[task] = None;
+            if let Some(stepped) = running.stepped[task].take().filter(|_| outcome.is_ok()) {
+                running.has_ended(stepped.task);
+            }
             let view = &views[task];
             if let Err(error) = outcome {
                 running.control.failed(view.id, error.at(view.place()));

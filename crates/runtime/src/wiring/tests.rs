@@ -19,7 +19,7 @@ use super::*;
 use crate::chain::{Chain, SinkTail, Tail};
 use crate::control::Control;
 use crate::exchange::ExchangeWriter;
-use crate::host::TaskHost;
+use crate::host::{HostLife, TaskHost};
 use crate::inbox::Received;
 use crate::inbox_task::InboxTask;
 use crate::network::Patience;
@@ -99,17 +99,9 @@ impl<'a> Worker<'a> {
         let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
         control.grant(Group { first: Epoch(1), last: Epoch(1 << 40) }, false);
         control.set_none_done();
-        let host = Arc::new(TaskHost {
-            incarnation: Incarnation(1),
-            after: Epoch(0),
-            log: None,
-            asks: false,
-            control: Arc::clone(&control),
-            notices,
-            clock: Arc::clone(clock),
-            agreed: Default::default(),
-            outages: Default::default(),
-        });
+        let own = Some(Arc::clone(&control));
+        let life = HostLife { incarnation: Incarnation(1), after: Epoch(0), log: None, control: own, asks: false };
+        let host = Arc::new(TaskHost::new(life, notices, Arc::clone(clock)));
         Worker { plan, tables, control, host, clock: Arc::clone(clock) }
     }
 
@@ -178,7 +170,7 @@ fn run(
             let place = endpoints.iter().position(|endpoint| endpoint.worker() == *at).unwrap();
             let (worker, wiring) = &workers[place];
             let task = worker.task(wiring, *id);
-            running.push((*id, scope.spawn(move || streaming::run(task))));
+            running.push((*id, scope.spawn(move || streaming::run(task).map(drop))));
         }
         running.into_iter().map(|(id, running)| (id, running.join().unwrap())).collect()
     })

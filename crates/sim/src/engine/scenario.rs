@@ -26,6 +26,8 @@ pub(super) struct Scenario<'a> {
     pub(super) rivals: u64,
     /// Steps of the wall clock per 10,000 turns.
     pub(super) wall_steps: u64,
+    /// Changes of the plan while the job runs, per 10,000 turns.
+    pub(super) changes: u64,
     /// The turn in which the job is stopped.
     pub(super) stop_at: Option<u64>,
     /// The job takes checkpoints.
@@ -116,6 +118,7 @@ impl<'a> Scenario<'a> {
             crashes: upto(rng, 20),
             rivals: upto(rng, 15),
             wall_steps: if faulty { 20 } else { 0 },
+            changes: 0,
             stop_at: (rng.below(4) == 0).then(|| rng.below(FAULT_TURNS)),
             durable,
             from_savepoint: rng.below(5) == 0,
@@ -154,6 +157,9 @@ impl<'a> Scenario<'a> {
             scenario.several = Some(Several::draw(rng, faulty));
             // What is under way between workers takes time.
             scenario.timeout += Duration::from_millis(1_000);
+        }
+        if durable && rng.below(2) == 0 {
+            scenario.changes = 1 + rng.below(60);
         }
         Ok(scenario)
     }

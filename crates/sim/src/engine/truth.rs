@@ -48,8 +48,10 @@ pub(crate) struct Truth {
     contents: Arc<Contents>,
     /// The query's plan with one task per stage.
     plan: Plan,
-    /// Tasks of each process's plan.
-    tasks: BTreeMap<ProcessId, BTreeSet<TaskId>>,
+    /// Tasks of each plan that a process may run.
+    tasks: BTreeMap<ProcessId, Vec<BTreeSet<TaskId>>>,
+    /// Tasks of each incarnation's plan.
+    ran: BTreeMap<Incarnation, BTreeSet<TaskId>>,
     /// The process of each incarnation that began.
     began: BTreeMap<Incarnation, ProcessId>,
     /// Entries by number, as first written.
@@ -84,6 +86,7 @@ impl Truth {
             contents,
             plan,
             tasks: BTreeMap::new(),
+            ran: BTreeMap::new(),
             began: BTreeMap::new(),
             ended: false,
             log: BTreeMap::new(),
@@ -103,13 +106,13 @@ impl Truth {
         }
     }
 
-    /// A process tries to take the job over with this plan.
-    pub(crate) fn starts(&mut self, process: ProcessId, plan: &Plan) {
+    /// A process tries to take the job over with this plan, or may change to it.
+    pub(crate) fn may_run(&mut self, process: ProcessId, plan: &Plan) {
         let tasks = |stage: &anabranch_dataflow::Stage| {
             let stage_id = stage.id;
             (0..stage.parallelism).map(move |index| TaskId { stage: stage_id, index })
         };
-        self.tasks.insert(process, plan.stages.iter().flat_map(tasks).collect());
+        self.tasks.entry(process).or_default().push(plan.stages.iter().flat_map(tasks).collect());
     }
 
     pub(crate) fn incarnations(&self) -> u64 {
@@ -268,8 +271,10 @@ impl Truth {
         let broken = |error: Error| ("commit", error.to_string());
         let manifest = store.get_blob(blob).and_then(|content| decode_manifest(&content)).map_err(broken)?;
         let tasks: BTreeSet<TaskId> = manifest.tasks.iter().map(|task| task.task).collect();
-        let expected = self.began.get(&manifest.incarnation).and_then(|process| self.tasks.get(process));
-        if expected != Some(&tasks) || tasks.len() != manifest.tasks.len() {
+        let plans = self.began.get(&manifest.incarnation).and_then(|process| self.tasks.get(process));
+        let is_one = plans.is_some_and(|plans| plans.contains(&tasks));
+        let ran = self.ran.entry(manifest.incarnation).or_insert_with(|| tasks.clone());
+        if !is_one || *ran != tasks || tasks.len() != manifest.tasks.len() {
             return Err(("commit", format!("the checkpoint of {} is not of every task once", manifest.epoch)));
         }
         let objects = manifest.names().chain([blob.name.clone()]).collect();

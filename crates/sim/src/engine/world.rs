@@ -3,12 +3,13 @@
 mod step;
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use anabranch_dataflow::{Plan, StateBackendKind};
 use anabranch_model::{Clock, Error, ErrorKind, ManualClock, Result, Rng};
 use anabranch_runtime::stepped::{Parts, SteppedJob};
-use anabranch_runtime::{Checkpointing, Origin};
+use anabranch_runtime::{Checkpointing, Moves, Origin, Reconfigure, Reconfigured};
 use anabranch_state::Store;
 
 use super::cluster::Cluster;
@@ -37,6 +38,8 @@ pub(super) struct Process {
     pub(super) job: SteppedJob,
     pub(super) hand: Hand,
     pub(super) stopping: bool,
+    /// Changes that it was asked for.
+    asked: Vec<Receiver<Result<Reconfigured>>>,
 }
 
 /// The whole state of a run.
@@ -49,6 +52,8 @@ pub(crate) struct World<'a> {
     clock: Arc<ManualClock>,
     /// Draws steps of the wall clock.
     wall: Rng,
+    /// Draws changes of the plan.
+    changes: Rng,
     processes: Vec<Process>,
     /// Workers in other processes.
     cluster: Option<Cluster>,
@@ -101,6 +106,7 @@ impl<'a> World<'a> {
             shared,
             clock: Arc::default(),
             wall: Rng::new(seed ^ 0xc10c),
+            changes: Rng::new(seed ^ 0xc4a6),
             processes: Vec::new(),
             started: 0,
             parallelism: 0,
@@ -202,6 +208,9 @@ impl<'a> World<'a> {
         {
             self.damage();
         }
+        if self.turn < FAULT_TURNS && self.changes.below(10_000) < self.scenario.changes {
+            self.change();
+        }
         if self.is_due_to_start() {
             return self.start();
         }
@@ -281,6 +290,43 @@ impl<'a> World<'a> {
         }
     }
 
+    /// A user lets the newest process go on at another parallelism, or with its state elsewhere.
+    fn change(&mut self) {
+        let parallelism = 1 + self.changes.below(u64::from(PARALLELISM_MAX)) as u32;
+        let state = if self.changes.below(3) == 0 { StateBackendKind::Disk } else { StateBackendKind::Memory };
+        let Some(Process { id, job, asked, .. }) = self.processes.last_mut() else { return };
+        let (id, plan) = (*id, self.scenario.plan(parallelism, state));
+        self.truth.may_run(id, &plan);
+        let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
+        asked.push(job.handle().begin_to_reconfigure(request));
+        self.note(|| format!("process {id} is to change to parallelism {parallelism}, state in {state:?}"));
+    }
+
+    /// How changes went.
+    fn take_answers(&mut self, index: usize) {
+        let mut answers = Vec::new();
+        self.processes[index].asked.retain(|asked| match asked.try_recv() {
+            Ok(answer) => {
+                answers.push(answer);
+                false
+            }
+            Err(error) => error == TryRecvError::Empty,
+        });
+        for answer in answers {
+            match answer {
+                Ok(done) if done.unchanged => self.seen.unchanged += 1,
+                Ok(done) => {
+                    self.seen.changes += 1;
+                    self.note(|| format!("the job runs by version {}", done.version.0));
+                }
+                Err(error) => {
+                    self.seen.changes_given_up += 1;
+                    self.note(|| error.to_string());
+                }
+            }
+        }
+    }
+
     /// A process takes the job over from its owner.
     fn start(&mut self) {
         self.started += 1;
@@ -289,7 +335,7 @@ impl<'a> World<'a> {
         let state = if self.rng.below(3) == 0 { StateBackendKind::Disk } else { StateBackendKind::Memory };
         let plan = self.scenario.plan(parallelism, state);
         self.note(|| format!("process {id} starts with parallelism {parallelism}, state in {state:?}"));
-        self.truth.starts(id, &plan);
+        self.truth.may_run(id, &plan);
         let started = self.take_over(id, &plan);
         self.observe();
         match started {
@@ -302,7 +348,13 @@ impl<'a> World<'a> {
                 if let Some(cluster) = &mut self.cluster {
                     cluster.begun(id, job.handle());
                 }
-                self.processes.push(Process { id, job, hand: Hand::new(self.options.mutation), stopping: false });
+                self.processes.push(Process {
+                    id,
+                    job,
+                    hand: Hand::new(self.options.mutation),
+                    stopping: false,
+                    asked: Vec::new(),
+                });
                 if self.processes.len() > PROCESSES {
                     let oldest = self.processes[0].id;
                     self.shared.lock().kill(oldest);
@@ -373,6 +425,7 @@ impl<'a> World<'a> {
     fn bury(&mut self) {
         let mut index = 0;
         while index < self.processes.len() {
+            self.take_answers(index);
             let process = &mut self.processes[index];
             let (id, dead) = (process.id, self.shared.lock().is_dead(process.id));
             let outcome = if dead { None } else { process.job.outcome() };

@@ -1,0 +1,122 @@
+//! Replaces calls of declared functions by their bodies.
+//!
+//! A parameter becomes the argument itself. So an argument is evaluated only where the body needs it, and the optimizer
+//! computes it once if the body names it several times. An argument whose value differs at each evaluation, such as
+//! `RANDOM()`, must be named once.
+
+use std::collections::BTreeSet;
+
+use anabranch_model::Error;
+use datafusion_common::Result;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::{Expr, LogicalPlan};
+
+use super::{CalledFunction, SqlFunction};
+use crate::place::through;
+
+/// Expressions that the calls of one statement may become.
+const NODES_MAX: usize = 50_000;
+/// Expressions within expressions after expansion.
+const DEPTH_MAX: usize = 150;
+
+/// The declared functions that a plan calls before it is expanded.
+pub(crate) fn called_functions(plan: &LogicalPlan) -> Result<BTreeSet<CalledFunction>> {
+    let mut found = BTreeSet::new();
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::ScalarFunction(call) = expr
+                    && let Some(function) = SqlFunction::of(&call.func)
+                {
+                    found.insert(function.itself.clone());
+                    found.extend(function.calls.iter().cloned());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(found)
+}
+
+/// Replaces every call. Its arguments have the types of the parameters by now. Results keep their names.
+pub(crate) fn expand_calls(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if called_functions(&plan)?.is_empty() {
+        return Ok(plan);
+    }
+    let mut nodes_left = NODES_MAX;
+    let expanded = plan.transform_up_with_subqueries(|plan| {
+        let names = NamePreserver::new(&plan);
+        let plan = plan.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let expanded = expr.transform_up(|expr| expand(expr, &mut nodes_left))?;
+            if expanded.transformed && depth(&expanded.data) > DEPTH_MAX {
+                let error =
+                    format!("an expression is nested more than {DEPTH_MAX} deep, with the functions that it calls");
+                return Err(through(Error::user(error).remedy("divide it among several views")));
+            }
+            Ok(expanded.update_data(|expr| name.restore(expr)))
+        })?;
+        plan.map_data(LogicalPlan::recompute_schema)
+    });
+    expanded.map(|expanded| expanded.data)
+}
+
+fn expand(expr: Expr, nodes_left: &mut usize) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
+    let Some(function) = SqlFunction::of(&call.func) else { return Ok(Transformed::no(expr)) };
+    let mut nodes = function.nodes;
+    for (parameter, argument) in function.parameters.iter().zip(&call.args) {
+        if parameter.uses > 1 && argument.is_volatile() {
+            let (name, function, uses) = (&parameter.name, &function.itself.name, parameter.uses);
+            let error = Error::user(format!(
+                "the argument '{name}' of {function} has another value at each evaluation, and the function uses it {uses} times"
+            ));
+            return Err(through(
+                error.remedy(format!("give {function} the column of a query that computes the value")),
+            ));
+        }
+        nodes = nodes.saturating_add(parameter.uses.saturating_mul(count_nodes(argument)));
+    }
+    let Some(rest) = nodes_left.checked_sub(nodes) else {
+        let error = Error::user(format!("the functions of one statement become more than {NODES_MAX} expressions"));
+        return Err(through(error.remedy("use each parameter less often, or compute its value in a view")));
+    };
+    *nodes_left = rest;
+    // Operands first: the columns of an argument are not parameters.
+    let body = function.body.clone().transform_up(|expr| {
+        let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
+        let arguments = function.parameters.iter().zip(&call.args);
+        let argument = arguments.into_iter().find(|(parameter, _)| parameter.name == column.name);
+        Ok(argument.map_or_else(|| Transformed::no(expr.clone()), |(_, argument)| Transformed::yes(argument.clone())))
+    })?;
+    Ok(Transformed::yes(body.data))
+}
+
+/// The number of expressions in an expression, with itself.
+pub(super) fn count_nodes(expr: &Expr) -> usize {
+    count(expr, |_| true)
+}
+
+/// How often an expression names a column.
+pub(super) fn count_columns(expr: &Expr, name: &str) -> usize {
+    count(expr, |expr| matches!(expr, Expr::Column(column) if column.name == name))
+}
+
+fn count(expr: &Expr, counts: impl Fn(&Expr) -> bool) -> usize {
+    let mut found = 0;
+    let _ = expr.apply(|expr| {
+        found += usize::from(counts(expr));
+        Ok(TreeNodeRecursion::Continue)
+    });
+    found
+}
+
+fn depth(expr: &Expr) -> usize {
+    let mut below = 0;
+    let _ = expr.apply_children(|child| {
+        below = below.max(depth(child));
+        Ok(TreeNodeRecursion::Continue)
+    });
+    below + 1
+}

@@ -1,0 +1,132 @@
+//! What the tasks of one plan version leave at their worker for those of the next one: state in memory, open tables.
+//!
+//! Tasks that end because the plan changes have taken a snapshot, so everything is in the checkpoint too, and a part that is
+//! not here, or has changed, is restored from there. A part that stays is passed on as it is: an operator if its task owns the
+//! same key groups as before, a source or sink if it is the same task of as many.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::{JobOptions, OperatorSpec, Plan, SinkSpec, SourceSpec};
+use anabranch_model::{EventTime, KeyGroupRange, OperatorId, Result, TaskId};
+use anabranch_operators::Operator;
+use arrow::datatypes::SchemaRef;
+
+use crate::chain::{SinkTail, same_types};
+use crate::host::TaskHost;
+use crate::recorder::{OperatorFiles, Recorder};
+use crate::source_task::SourceParts;
+
+/// An operator with its state.
+pub(crate) struct LeftOperator {
+    /// Its place in the chain.
+    pub(crate) place: usize,
+    pub(crate) operator: Box<dyn Operator>,
+    /// Schema of its input.
+    pub(crate) input: SchemaRef,
+    /// Event time that its task had reached.
+    pub(crate) watermark: EventTime,
+}
+
+/// What a task has left.
+pub(crate) struct Left {
+    pub(crate) task: TaskId,
+    pub(crate) operators: Vec<LeftOperator>,
+    pub(crate) source: Option<SourceParts>,
+    pub(crate) sink: Option<SinkTail>,
+}
+
+/// What all tasks of a worker have left.
+pub(crate) struct Handover {
+    options: JobOptions,
+    /// The job as the open tables know it.
+    pub(crate) host: Arc<TaskHost>,
+    operators: BTreeMap<(OperatorId, KeyGroupRange), (OperatorSpec, LeftOperator)>,
+    files: BTreeMap<(OperatorId, KeyGroupRange), OperatorFiles>,
+    sources: BTreeMap<Place, (SourceSpec, SourceParts)>,
+    sinks: BTreeMap<Place, (SinkSpec, SinkTail)>,
+}
+
+/// A part, the index of its task, and the number of tasks.
+type Place = (OperatorId, u32, u32);
+
+impl Handover {
+    /// Of tasks of this plan, and of their recorder.
+    pub(crate) fn new(plan: &Plan, host: Arc<TaskHost>, left: Vec<Left>, recorder: Option<Recorder>) -> Handover {
+        let mut handover = Handover {
+            options: plan.options.clone(),
+            host,
+            operators: BTreeMap::new(),
+            files: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            sinks: BTreeMap::new(),
+        };
+        for ((task, operator), files) in recorder.map(Recorder::into_files).unwrap_or_default() {
+            handover.files.insert((operator, plan.assignment.of_task(task)), files);
+        }
+        for Left { task, operators, source, sink } in left {
+            let (stage, identities) = (plan.stage(task.stage), &plan.identities);
+            for left in operators {
+                if let Some(id) = identities.state(stage.id, left.place) {
+                    let key = (id, plan.assignment.of_task(task));
+                    handover.operators.insert(key, (stage.operators[left.place].clone(), left));
+                }
+            }
+            let of = |id: Option<OperatorId>| Some((id?, task.index, stage.parallelism));
+            if let (Some(place), Some(parts), Some(spec)) = (of(identities.source(stage.id)), source, &stage.source) {
+                handover.sources.insert(place, (spec.clone(), parts));
+            }
+            if let (Some(place), Some(tail), Some(spec)) = (of(identities.sink(stage.id)), sink, &stage.sink) {
+                handover.sinks.insert(place, (spec.clone(), tail));
+            }
+        }
+        handover
+    }
+
+    /// Whether it has the state of an operator whose task owns these key groups.
+    pub(crate) fn has(
+        &self,
+        (id, own): (OperatorId, KeyGroupRange),
+        spec: &OperatorSpec,
+        input: &SchemaRef,
+        options: &JobOptions,
+    ) -> bool {
+        let state = |of: &JobOptions| (of.state_backend, of.state_bytes, of.state_directory.clone(), of.thresholds);
+        state(options) == state(&self.options)
+            && self.files.contains_key(&(id, own))
+            && self.operators.get(&(id, own)).is_some_and(|(of, left)| of == spec && same_types(&left.input, input))
+    }
+
+    /// Takes an operator that [is there](Handover::has).
+    pub(crate) fn operator(&mut self, of: (OperatorId, KeyGroupRange)) -> Option<LeftOperator> {
+        self.operators.remove(&of).map(|(_, left)| left)
+    }
+
+    /// Takes the files of its state in the newest checkpoint.
+    pub(crate) fn files(&mut self, of: (OperatorId, KeyGroupRange)) -> Option<OperatorFiles> {
+        self.files.remove(&of)
+    }
+
+    /// Takes an open source, if it reads what the specification says. Which columns leave it, and how event time follows from
+    /// them, may have changed.
+    pub(crate) fn source(&mut self, place: Place, spec: &SourceSpec) -> Option<SourceParts> {
+        let is_same = |(of, _): &(SourceSpec, SourceParts)| {
+            let (columns, watermark) = (spec.columns.clone(), spec.watermark.clone());
+            SourceSpec { columns, watermark, ..of.clone() } == *spec
+        };
+        let is_same = self.sources.get(&place).is_some_and(is_same);
+        if is_same { self.sources.remove(&place).map(|(_, parts)| parts) } else { None }
+    }
+
+    /// Takes an open sink.
+    pub(crate) fn sink(&mut self, place: Place, spec: &SinkSpec) -> Option<SinkTail> {
+        let is_same = self.sinks.get(&place).is_some_and(|(of, _)| of == spec);
+        if is_same { self.sinks.remove(&place).map(|(_, tail)| tail) } else { None }
+    }
+
+    /// Nothing else is taken: closes the tables that are open.
+    pub(crate) fn close(self) -> Result<()> {
+        let sources = self.sources.into_values().try_for_each(|(_, parts)| parts.close());
+        self.sinks.into_values().try_for_each(|(_, mut tail)| tail.finish(None)).and(sources)
+    }
+}
