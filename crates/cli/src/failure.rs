@@ -21,7 +21,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure before the job ran: the statements, or what they request, are at fault.
     pub(crate) fn planning(error: &Error, sql: &str) -> Self {
-        let code = if error.kind() == ErrorKind::User { WRONG } else { FAILED };
+        let code = if matches!(error.kind(), ErrorKind::User | ErrorKind::Fenced) { WRONG } else { FAILED };
         Failure { text: render(error, sql), code }
     }
 }

@@ -1,7 +1,7 @@
 //! `anabranch submit`: sends a file's inserts to a coordinator, as one job.
 
 use anabranch_model::Error;
-use anabranch_server::http::{JobOrder, NoAnswer};
+use anabranch_server::http::{JobOrder, NoAnswer, new_submission};
 
 use crate::arguments::Submit;
 use crate::client::client;
@@ -17,7 +17,9 @@ pub(crate) fn submit(arguments: &Submit) -> Result<(), Failure> {
     let name = arguments.name.clone().or_else(stem).unwrap_or_default();
     let mut settings: std::collections::BTreeMap<_, _> = arguments.settings.set.iter().cloned().collect();
     settings.extend(arguments.settings.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string())));
-    let order = JobOrder { name: name.clone(), sql: sql.clone(), settings, options: arguments.tables.options.clone() };
+    let options = arguments.tables.options.clone();
+    let order =
+        JobOrder { name: name.clone(), sql: sql.clone(), settings, options, submission: Some(new_submission()) };
     let order = serde_json::to_value(&order).map_err(|error| wrong(Error::internal(error.to_string())))?;
     match client(&arguments.client).map_err(wrong)?.post("/api/v1/jobs", &order) {
         Ok(_) => Ok(Console::output().line(&format!("job {name} was submitted; anabranch show {name} shows it"))?),

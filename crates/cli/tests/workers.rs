@@ -127,10 +127,10 @@ fn tasks_in_several_processes_give_the_results_of_one() {
 }
 
 #[test]
-fn a_worker_that_is_killed_or_stands_still_costs_no_result_and_doubles_none() {
+fn a_worker_that_is_killed_or_stands_still_is_replaced_and_costs_no_result_and_doubles_none() {
     let folder = tempfile::tempdir().expect("folder");
     let sql = folder.path().join("job.sql");
-    let text = script(folder.path(), 600_000, "60000", &into_files(folder.path()), true);
+    let text = script(folder.path(), 800_000, "60000", &into_files(folder.path()), true);
     std::fs::write(&sql, &text).expect("file");
     let (succeeded, _, said) = finish(start(&sql, &[]));
     assert!(succeeded, "{said}");
@@ -142,10 +142,13 @@ fn a_worker_that_is_killed_or_stands_still_costs_no_result_and_doubles_none() {
     await_checkpoints(folder.path(), 3);
     signal(workers(&job)[1], "-KILL");
     await_checkpoints(folder.path(), 3);
-    let stopped = workers(&job)[0];
-    signal(stopped, "-STOP");
-    std::thread::park_timeout(Duration::from_secs(3));
-    signal(stopped, "-CONT");
+    wait_for("another worker", || workers(&job).len() == 3);
+    let frozen = workers(&job)[0];
+    signal(frozen, "-STOP");
+    wait_for("a worker instead of it", || {
+        let workers = workers(&job);
+        workers.len() == 3 && !workers.contains(&frozen)
+    });
     let (succeeded, _, said) = finish(job);
     assert!(succeeded && said.contains("worker local-") && said.contains("is lost"), "{said}");
     assert_eq!(results(folder.path()), expected, "{said}");

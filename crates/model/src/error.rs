@@ -18,6 +18,8 @@ pub enum ErrorKind {
     Outside,
     /// What we stored is not there as we wrote it. Trying again does not help; an older copy may.
     Damaged,
+    /// Another process has what this one had, and goes on with it. Only that one may.
+    Fenced,
     /// Work that was given up because the job, or its present incarnation, ends. Nobody is told.
     Cancelled,
     /// Our bug.
@@ -57,6 +59,12 @@ impl Error {
     #[must_use]
     pub fn damaged(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Damaged, message)
+    }
+
+    /// Another process has taken over what this one had.
+    #[must_use]
+    pub fn fenced(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Fenced, message)
     }
 
     /// What a task ends with that finds itself cancelled in the middle of its work.

@@ -1,6 +1,7 @@
 //! The tasks of one job at a worker whose coordinator is in another process: a thread that drives the worker's shell.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -51,6 +52,7 @@ pub(crate) enum Message {
 /// A job at this worker. Dropping it ends its tasks.
 pub struct HostedJob {
     messages: Sender<Message>,
+    has_tasks: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -84,6 +86,8 @@ pub(crate) struct Host {
     read_at: Nanos,
     /// The job will not start again.
     is_over: bool,
+    /// Tasks are here.
+    has_tasks: Arc<AtomicBool>,
 }
 
 impl HostedJob {
@@ -98,14 +102,21 @@ impl HostedJob {
         let clock = Arc::clone(endpoint.clock());
         let config = Config { lease, ..Config::default() };
         let (host, messages) = Host::new(job, config, connectors, (endpoint, clock), premises, Drive::Threads);
+        let has_tasks = Arc::clone(&host.has_tasks);
         let thread = std::thread::Builder::new().name("worker".into()).spawn(move || host.run());
-        Ok(HostedJob { messages, thread: Some(thread.map_err(|error| no_thread(&error))?) })
+        Ok(HostedJob { messages, has_tasks, thread: Some(thread.map_err(|error| no_thread(&error))?) })
     }
 
     /// A message of the job's coordinator has arrived.
     pub fn send(&self, message: ToWorker) {
         // The receiver is gone only after a panic, which has ended the tasks.
         let _ = self.messages.send(Message::Coordinator(message));
+    }
+
+    /// Whether tasks run here, or are ending.
+    #[must_use]
+    pub fn has_tasks(&self) -> bool {
+        self.has_tasks.load(SeqCst)
     }
 
     /// The job has ended by itself: when the value is dropped, local copies of its state are removed.
@@ -151,6 +162,7 @@ impl Host {
             noticed,
             read_at,
             is_over: false,
+            has_tasks: Arc::default(),
         };
         (host, sender)
     }
@@ -199,6 +211,7 @@ impl Host {
         while let Some(message) = self.shell.as_mut().and_then(WorkerShell::poll) {
             self.premises.send(self.job, message);
         }
+        self.has_tasks.store(self.shell.as_ref().is_some_and(WorkerShell::has_tasks), SeqCst);
         self.tell_coordinators();
         let now = self.shared.clock().now();
         if now >= self.read_at {

@@ -13,14 +13,6 @@ use crate::outline::{Part, fits, former, outline, read_outline};
 use crate::reconfiguration::Comparison;
 use crate::requests::Requests;
 
-const TAKEN_OVER: &str = "another process has taken the job over";
-
-/// Whether a job has ended because another process has taken it over.
-#[must_use]
-pub fn is_fenced(error: &Error) -> bool {
-    error.message() == TAKEN_OVER
-}
-
 /// Identifies a checkpoint of a job; ordered as they were committed.
 pub(crate) type CheckpointId = (Incarnation, Epoch);
 
@@ -395,7 +387,7 @@ impl Journal {
 
     /// The error of a coordinator whose number another process has taken.
     pub(crate) fn lost(store: &Store) -> Error {
-        Error::user(TAKEN_OVER)
+        Error::fenced("another process has taken the job over")
             .at(store.place().to_owned())
             .remedy("let only one process run the job, or give each a place of its own for checkpoints")
     }

@@ -59,7 +59,6 @@ pub use coordinator::HERE;
 pub use durable::{Check, Checkpointing, random_seed};
 pub use hosted::{HostedJob, Premises};
 pub use job::{Committed, Coordination, Job, JobHandle, Summary, Workers};
-pub use journal::is_fenced;
 pub use origin::Origin;
 pub use reconfiguration::{Change, Fate, Moves, Reconfigure, Reconfigured, settled_version};
 pub use remote::{Link, RemoteWorker};

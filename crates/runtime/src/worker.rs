@@ -208,6 +208,11 @@ impl WorkerShell {
         }
     }
 
+    /// Whether tasks are here, though they may be ending.
+    pub(crate) fn has_tasks(&self) -> bool {
+        matches!(self.protocol.phase(), Phase::Running | Phase::Ending)
+    }
+
     /// Whose tasks run, if all of them do.
     pub(crate) fn runs(&self) -> Option<Incarnation> {
         self.protocol.runs()

@@ -35,7 +35,7 @@ pub use documents::Worker;
 pub use embedded::Script;
 pub(crate) use embedded::{Embedded, EmbeddedJob, Running};
 pub use jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
-pub use orders::JobOrder;
+pub use orders::{JobOrder, new_submission};
 pub use reconfigure::{MoveOrder, ReconfigureOrder};
 pub use security::Listen;
 use security::{Protection, bind};

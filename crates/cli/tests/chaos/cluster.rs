@@ -7,8 +7,8 @@ use std::time::Duration;
 use anabranch_model::Rng;
 
 use crate::broker::Broker;
+use crate::harness::{Cluster, file};
 use crate::main_job::printed_rows;
-use crate::nodes::{Cluster, file};
 use crate::processes::{LIFE_MS_MAX, PATIENT, example, finish, kills_and_seed, options, start, undisturbed_and_fill};
 use crate::topics::records;
 

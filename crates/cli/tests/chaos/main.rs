@@ -6,10 +6,13 @@
 #[allow(dead_code, reason = "these tests use a part of the helper")]
 mod broker;
 mod cluster;
-mod main_job;
-#[path = "../cluster/processes.rs"]
+#[path = "../support/cluster.rs"]
 #[allow(dead_code, reason = "these tests use a part of the helper")]
-mod nodes;
+mod harness;
+mod main_job;
+#[path = "../support/process.rs"]
+#[allow(dead_code, reason = "these tests use a part of the helper")]
+mod process;
 mod processes;
 mod session_rules;
 mod topics;

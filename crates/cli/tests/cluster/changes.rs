@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::processes::{Cluster, file, text};
+use crate::harness::{Cluster, file, text};
 use crate::{rows, script};
 
 const EVENTS: usize = 24_000;
@@ -140,7 +140,7 @@ fn a_coordinator_that_is_killed_while_it_changes_a_job_leaves_it_with_one_text()
         let new = file(folder.path(), "new.sql", &changed(&text_of));
         cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
         cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
-        let leader = cluster.url(0);
+        let leader = cluster.http().split(',').next().expect("one").to_owned();
         // A client of both would send the change again to the other one.
         let altering = cluster.begin(&["alter", "job", &new, "--coordinator", &leader]);
         let log = || stored(folder.path(), "jobs/job/log");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-use crate::processes::{Cluster, file};
+use crate::harness::{Cluster, file};
 use crate::s3::{Server, shared};
 
 /// Events of a job.

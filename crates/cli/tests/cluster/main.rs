@@ -1,15 +1,19 @@
 //! A cluster by hand: a coordinator, workers and commands as processes of their own.
 
 mod changes;
-mod local_state;
+#[path = "../support/cluster.rs"]
 #[allow(dead_code, reason = "other tests use the rest of the helper")]
-mod processes;
+mod harness;
+mod local_state;
+#[path = "../support/process.rs"]
+#[allow(dead_code, reason = "other tests use the rest of the helper")]
+mod process;
 #[path = "../../../state/tests/support/s3.rs"]
 mod s3;
 
 use std::path::Path;
 
-use processes::{Cluster, Free, TOKEN, file, text};
+use harness::{Cluster, TOKEN, file, free, text};
 
 /// Events into files: `rows` of them, so many per second.
 fn script(folder: &Path, rows: Option<u64>, per_second: u64) -> String {
@@ -272,8 +276,7 @@ fn what_keeps_a_coordinator_or_a_command_from_its_work_is_told() {
     let wrong = cluster.command(&["jobs"]).env(TOKEN, "0000000000000000").output().expect("runs");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(text(&wrong.stderr).contains("needs the token"), "{}", text(&wrong.stderr));
-    let nobody = Free::port();
-    let unknown = format!("http://127.0.0.1:{nobody}");
+    let unknown = format!("http://{}", free());
     cluster.refused(&["jobs", "--coordinator", &unknown], 1, &format!("no coordinator answers at {unknown}"));
     cluster.refused(&["jobs", "--coordinator", "127.0.0.1"], 2, "give http://HOST:PORT");
     cluster.refused(&["jobs", "--coordinator", &format!("http://{listen}")], 1, "is no coordinator");

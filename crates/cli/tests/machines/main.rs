@@ -1,15 +1,48 @@
 //! A cluster over several machines: at an address of this machine that others reach, and in network namespaces whose links are
 //! cut. All connections are encrypted.
 
+mod certificates;
+#[path = "../support/cluster.rs"]
+#[allow(dead_code, reason = "other tests use the rest of the helper")]
+mod harness;
 mod network;
-mod processes;
+#[path = "../support/process.rs"]
+#[allow(dead_code, reason = "other tests use the rest of the helper")]
+mod process;
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
+use std::process::Command;
+use std::rc::Rc;
 
+use certificates::{authority, certificate};
+use harness::{Cluster, Files, Machines, SECRET, file, free, free_at};
 use network::{Cut, Network};
-use processes::{Cluster, SECRET, authority, certificate, file};
+
+/// The coordinator listens at these addresses, with a certificate for the first one.
+fn start(folder: &Path, machines: Machines, places: [SocketAddr; 2]) -> Cluster {
+    let (certificate, key) = certificate(&[places[0].ip().to_string()], 4000);
+    let [certificate, key] =
+        [("cert.pem", certificate), ("key.pem", key)].map(|(name, text)| file(folder, name, &text));
+    start_with(folder, machines, places, (certificate, key))
+}
+
+/// The same with another certificate.
+fn start_with(
+    folder: &Path,
+    machines: Machines,
+    places: [SocketAddr; 2],
+    (certificate, key): (String, String),
+) -> Cluster {
+    let files = Files { certificate, key, token: file(folder, "token", SECRET) };
+    Cluster::with(folder.join("store").to_str().expect("text"), machines, Some(files), vec![places])
+}
+
+/// All processes on this machine.
+fn here() -> Machines {
+    Box::new(|_, program| Command::new(program))
+}
 
 /// Counts of finite events by second, in files: rows go between workers.
 fn script(folder: &Path, rows: u64, per_second: u64) -> String {
@@ -50,21 +83,16 @@ fn own_address() -> Option<IpAddr> {
     socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
 }
 
-/// A port that was free a moment ago.
-fn free(address: IpAddr) -> SocketAddr {
-    TcpListener::bind((address, 0)).and_then(|socket| socket.local_addr()).expect("a free port")
-}
-
 #[test]
 fn workers_at_an_address_that_others_reach_exchange_rows_over_tls() {
     let Some(address) = own_address() else { return println!("skipped: this machine has only loopback addresses") };
     let folder = tempfile::tempdir().expect("folder");
-    let mut cluster = Cluster::start(folder.path(), None, [free(address), free(address)]);
+    let mut cluster = start(folder.path(), here(), [free_at(address), free_at(address)]);
     let at = format!("{address}:0");
     let advertised = format!("{address}");
-    cluster.worker("first", 2, &[]);
-    cluster.worker("second", 2, &["--listen", &at]);
-    cluster.worker("third", 2, &["--listen", "0.0.0.0", "--advertise", &advertised]);
+    cluster.worker("first", 2);
+    cluster.worker_with("second", 2, &["--listen", &at]);
+    cluster.worker_with("third", 2, &["--listen", "0.0.0.0", "--advertise", &advertised]);
     cluster.until("all workers", || ["first", "second", "third"].iter().all(|name| cluster.has(name)));
     let listed = cluster.ok(&["jobs"]);
     assert_eq!(listed.matches(&format!("{address}:")).count(), 3, "{listed}");
@@ -81,16 +109,15 @@ fn workers_at_an_address_that_others_reach_exchange_rows_over_tls() {
 
 #[test]
 fn what_keeps_a_worker_from_a_coordinator_with_tls_is_told() {
-    let loopback = IpAddr::from([127, 0, 0, 1]);
     let folder = tempfile::tempdir().expect("folder");
-    let cluster = Cluster::start(folder.path(), None, [free(loopback), free(loopback)]);
-    let (listen, files) = (cluster.listen(), &cluster.files);
+    let cluster = start(folder.path(), here(), [free(), free()]);
+    let (listen, files) = (cluster.listen(), cluster.files());
     let other = file(folder.path(), "other.pem", &authority());
     let wrong = file(folder.path(), "wrong", "another-secret-of-this-test");
     let worker = |coordinator: &str, ca: Option<&str>, token: &str, code: i32, what: &[&str]| {
         let mut arguments = vec!["worker", "--coordinator", coordinator, "--name", "w", "--token-file", token];
         ca.into_iter().for_each(|ca| arguments.extend(["--tls-ca", ca]));
-        cluster.refused(&arguments, code, what);
+        cluster.refused_with(&arguments, code, what);
     };
     let (ca, token) = (Some(files.certificate.as_str()), files.token.as_str());
     worker(&listen, Some(&other), token, 1, &[&listen, "TLS has failed: invalid peer certificate", "give --tls-ca"]);
@@ -117,7 +144,7 @@ fn what_keeps_a_worker_from_a_coordinator_with_tls_is_told() {
     worker(&listen, Some(token), token, 1, &["--tls-ca has no certificate in PEM format"]);
     let http = cluster.ok(&["jobs"]);
     assert!(http.contains("no workers"), "{http}");
-    cluster.refused(
+    cluster.refused_with(
         &["worker", "--coordinator", &listen, "--token-file", token, "--advertise", "0.0.0.0:7"],
         2,
         &["option --advertise 0.0.0.0", "give an address of this machine"],
@@ -129,7 +156,7 @@ fn what_keeps_a_worker_from_a_coordinator_with_tls_is_told() {
     let any = |listen: &'static str| [&open[..], &[listen]].concat();
     for address in ["0.0.0.0:0", "192.0.2.1:9", "[::]:0"] {
         let place = format!("option --listen {address}");
-        cluster.refused(
+        cluster.refused_with(
             &any(address),
             2,
             &[&place, "without TLS only a loopback address", "give --tls-cert, --tls-key"],
@@ -138,13 +165,13 @@ fn what_keeps_a_worker_from_a_coordinator_with_tls_is_told() {
     let (old, key) = certificate(&["127.0.0.1".to_owned()], 2002);
     let folder = tempfile::tempdir().expect("folder");
     let (old, key) = (file(folder.path(), "old.pem", &old), file(folder.path(), "old-key.pem", &key));
-    cluster.refused(
+    cluster.refused_with(
         &["coordinator", "--store", &store, "--token-file", token, "--tls-cert", &old, "--tls-key", &files.key],
         2,
         &["belongs to the certificate"],
     );
-    let expired = Cluster::with(folder.path(), None, [free(loopback), free(loopback)], (&old, &key));
-    let (listen, token) = (expired.listen(), expired.files.token.as_str());
+    let expired = start_with(folder.path(), here(), [free(), free()], (old.clone(), key));
+    let (listen, token) = (expired.listen(), expired.files().token.as_str());
     worker(&listen, Some(&old), token, 1, &[&listen, "certificate expired", "with a new certificate (--tls-cert"]);
     assert_eq!(std::fs::read_to_string(token).expect("text"), SECRET);
 }
@@ -154,15 +181,17 @@ fn what_keeps_a_worker_from_a_coordinator_with_tls_is_told() {
 fn a_worker_whose_link_is_cut_loses_its_tasks_and_joins_again() {
     let workers = ["first", "second", "third"];
     let network = match Network::new(&["coordinator", "first", "second", "third"]) {
-        Ok(network) => network,
+        Ok(network) => Rc::new(network),
         Err(why) => return println!("skipped: no network namespaces here: {why}"),
     };
     let folder = tempfile::tempdir().expect("folder");
     let address = IpAddr::V4(network.address("coordinator"));
     let places = [SocketAddr::new(address, 8791), SocketAddr::new(address, 8790)];
-    let mut cluster = Cluster::start(folder.path(), Some(&network), places);
+    let machines = Rc::clone(&network);
+    let machines: Machines = Box::new(move |machine, program| machines.command(machine, program));
+    let mut cluster = start(folder.path(), machines, places);
     // Any two have room for all tasks, and no single one has.
-    workers.iter().for_each(|name| cluster.worker(name, 2, &[]));
+    workers.iter().for_each(|name| cluster.worker(name, 2));
     cluster.until("all workers", || workers.iter().all(|name| cluster.has(name)));
     let (rows, per_second) = (250_000, 10_000);
     let job = file(folder.path(), "job.sql", &script(folder.path(), rows, per_second));

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
 use anabranch_model::{Error, ErrorKind, KeyGroups, PlanVersion, Result};
-use anabranch_runtime::{Check, JobHandle, Reconfigured, Summary, Workers, is_fenced};
+use anabranch_runtime::{Check, JobHandle, Reconfigured, Summary, Workers};
 use anabranch_state::Store;
 
 use super::members::Cluster;
@@ -145,7 +145,7 @@ impl Shared {
 
     /// Plans a job and opens the place of its checkpoints.
     pub(super) fn prepare(&self, record: &Record) -> Result<Running> {
-        let Record { order: JobOrder { name, sql, settings, options }, default_parallelism, .. } = record;
+        let Record { order: JobOrder { name, sql, settings, options, .. }, default_parallelism, .. } = record;
         let mut set: Vec<_> = settings.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         // The name under which it was submitted is the only one.
         set.push(("job-name".to_owned(), name.clone()));
@@ -214,6 +214,11 @@ impl Shared {
             let error = Error::user(format!("there is a job '{}' already, which {what}", order.name));
             Err(Refusal::Conflict(error.remedy(remedy.to_owned())))
         };
+        // The client did not hear that it was taken.
+        let is_same = |job: &Arc<Submitted>| job.record().order.submission == order.submission;
+        if order.submission.is_some() && known.as_ref().is_some_and(is_same) {
+            return Ok(());
+        }
         match known.as_ref().map(|job| job.state()) {
             Some(State::Running) => return taken("runs", "choose another name, or stop that job first"),
             Some(State::Ended) => return taken("has ended", "choose another name"),
@@ -331,7 +336,7 @@ impl Shared {
                     match error.kind() {
                         ErrorKind::Damaged if matches!(check, Check::Sizes) && goes_on() => check = Check::Content,
                         // A coordinator that led before has written to the job's log late: that is over now.
-                        _ if is_fenced(error) && goes_on() => patience = ADOPTION,
+                        ErrorKind::Fenced if goes_on() => patience = ADOPTION,
                         // It ran before this coordinator led: what is away for a moment does not end it.
                         ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
                         _ => break outcome,
@@ -451,17 +456,4 @@ impl Jobs for Served {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_parts_of_places() {
-        for name in ["ads", "ads-2", "A_b"] {
-            check_name(name).expect(name);
-        }
-        for name in ["", "a/b", "..", "a b", "ä", &"x".repeat(101)] {
-            let error = check_name(name).expect_err(name).to_string();
-            assert!(error.contains("letters of ASCII"), "{error}");
-        }
-    }
-}
+mod tests;

@@ -50,13 +50,13 @@ pub(super) struct Leaders {
     entries: Versions,
 }
 
-/// How a coordinator that stands by sees the leader.
+/// Why a coordinator that stands by does not watch the leader any more.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It has answered until `go_on` returned false.
-    Alive,
-    /// It does not answer, or leads no more.
+    /// The leader does not answer, or leads no more.
     Gone,
+    /// The watch was to end, whatever the leader does.
+    Ended,
 }
 
 impl Leaders {
@@ -119,18 +119,19 @@ pub(super) fn watch(
 ) -> Result<Seen> {
     while attend((leader, entry), security, go_on)? == Seen::Gone {
         if !is_heard(leader, members, go_on) {
-            return Ok(if go_on() { Seen::Gone } else { Seen::Alive });
+            return Ok(if go_on() { Seen::Gone } else { Seen::Ended });
         }
     }
-    Ok(Seen::Alive)
+    Ok(Seen::Ended)
 }
 
 /// Whether a leader answers once, or workers hear it.
-pub(super) fn probe((leader, entry): (Leader, &Entry), security: &Security, members: &Members) -> Result<Seen> {
+pub(super) fn answers((leader, entry): (Leader, &Entry), security: &Security, members: &Members) -> Result<bool> {
     let answers = Cell::new(0);
     let once = || answers.replace(answers.get() + 1) == 0;
+    // The end comes with the first answer.
     let seen = attend((leader, entry), security, &once)?;
-    Ok(if seen == Seen::Gone && is_heard(leader, members, &|| true) { Seen::Alive } else { seen })
+    Ok(seen == Seen::Ended || is_heard(leader, members, &|| true))
 }
 
 /// Whether workers go on to hear a leader to which this coordinator has no link. Their heartbeats say so a moment later.
@@ -141,7 +142,7 @@ fn is_heard(leader: Leader, members: &Members, go_on: &dyn Fn() -> bool) -> bool
     })
 }
 
-/// Connects to a leader, and listens to it.
+/// Connects to a leader, and listens to it as long as `go_on` returns true, which is asked before each answer.
 fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn() -> bool) -> Result<Seen> {
     let (sender, events) = channel();
     let on_event = move |event: Event<FromCluster>| {
@@ -171,7 +172,7 @@ fn attend((leader, entry): (Leader, &Entry), security: &Security, go_on: &dyn Fn
             Ok(Event::Message(_)) => {}
         }
     }
-    Ok(Seen::Alive)
+    Ok(Seen::Ended)
 }
 
 #[cfg(test)]

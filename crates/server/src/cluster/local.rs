@@ -1,4 +1,4 @@
-//! Workers as processes of this machine, for a job that is started here. A process that ends is started again.
+//! Workers as processes of this machine, for a job that is started here. A process that ends, or stands still, is replaced.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt as _;
@@ -48,8 +48,9 @@ impl LocalWorkers {
             command.spawn().map_err(place)
         };
         let children = (1..=count).map(&start).collect::<Result<Vec<Child>>>()?;
-        let (ends, ended) = channel();
-        let thread = std::thread::Builder::new().name("workers".into()).spawn(move || watch(children, &start, &ended));
+        let ((ends, ended), members) = (channel(), cluster.members());
+        let watch = move || watch(children, &members, &start, &ended);
+        let thread = std::thread::Builder::new().name("workers".into()).spawn(watch);
         let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
         Ok(LocalWorkers { count: count as usize, cluster: Some(cluster), ends: Some(ends), thread: Some(thread) })
     }
@@ -75,17 +76,43 @@ impl Drop for LocalWorkers {
     }
 }
 
+/// A worker's process.
+struct Worker {
+    child: Child,
+    /// The coordinator has seen it.
+    joined: bool,
+}
+
+impl Worker {
+    fn new(child: Child) -> Worker {
+        Worker { child, joined: false }
+    }
+
+    /// Whether the process has ended. One that was a worker and is lost stands still, or is no use any more: it is killed.
+    fn has_ended(&mut self, members: &Members) -> bool {
+        let is_member = members.has(self.child.id());
+        if self.joined && !is_member {
+            // It may have ended by itself.
+            let _ = self.child.kill();
+        }
+        self.joined |= is_member;
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+}
+
 /// Starts processes again until the sender of `ended` is gone, then waits for them, but not forever.
-fn watch(mut children: Vec<Child>, start: &dyn Fn(u32) -> Result<Child>, ended: &Receiver<()>) {
+fn watch(children: Vec<Child>, members: &Members, start: &dyn Fn(u32) -> Result<Child>, ended: &Receiver<()>) {
+    let mut workers: Vec<Worker> = children.into_iter().map(Worker::new).collect();
     while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-        for (number, child) in (1..).zip(&mut children) {
-            if matches!(child.try_wait(), Ok(Some(_)))
+        for (number, worker) in (1..).zip(&mut workers) {
+            if worker.has_ended(members)
                 && let Ok(next) = start(number)
             {
-                *child = next;
+                *worker = Worker::new(next);
             }
         }
     }
+    let mut children: Vec<Child> = workers.into_iter().map(|worker| worker.child).collect();
     let (_nobody, never) = channel::<()>();
     let mut left = END;
     while children.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) && !left.is_zero() {

@@ -361,6 +361,7 @@ impl State {
                     }
                 }
             }
+            FromProcess::Missing { job } => self.missing(process, job),
             FromProcess::Job { job, message } => {
                 if let Some(job) = self.jobs.get(&job) {
                     job.from_worker(process, message);
@@ -373,6 +374,15 @@ impl State {
     fn hosted(&self, job: u64) -> Vec<(Process, Hosted)> {
         let of = |(process, known): (&Process, &Known)| Some((*process, known.hosted.get(&job)?.clone()));
         self.workers.iter().filter_map(of).collect()
+    }
+
+    /// A worker has no tasks of a job, though the coordinator took them to be there: they have ended meanwhile.
+    fn missing(&mut self, process: Process, job: u64) {
+        let (Some(known), Some(handle)) = (self.workers.get_mut(&process), self.jobs.get(&job)) else { return };
+        known.hosted.remove(&job);
+        handle.lost(process, Error::outside(format!("worker {} does not have the job's tasks any more", known.name)));
+        // Others can be placed there.
+        known.remote(job).into_iter().for_each(|worker| handle.joined(worker));
     }
 
     fn tell_leader(&self) {

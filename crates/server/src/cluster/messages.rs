@@ -63,6 +63,11 @@ pub(super) enum FromProcess {
         /// The tasks.
         hosted: Option<Hosted>,
     },
+    /// The tasks of a job that a message is for are not here.
+    Missing {
+        /// Its number.
+        job: u64,
+    },
     /// The first message of another coordinator, which stands by.
     StandsBy {
         /// [`MESSAGES_VERSION`](anabranch_runtime::messages::MESSAGES_VERSION) of the process.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch_model::Result;
 
 use super::coordinator::Shared;
-use super::leader::{Entry, Leaders, Seen, probe, watch};
+use super::leader::{Entry, Leaders, Seen, answers, watch};
 use super::messages::Leader;
 use super::record::State;
 use crate::control::Security;
@@ -91,16 +91,16 @@ impl Shared {
     pub(super) fn decide(self: &Arc<Self>) -> Result<()> {
         // At its own address there was a former process of its own; nobody can be asked at an unspecified one.
         let is_other = |entry: &Entry| !entry.address.ip().is_unspecified() && entry.address != self.role.place.0;
-        let last = self.role.leaders.last()?.filter(|(_, entry)| is_other(entry));
-        if let Some((leader, entry)) = &last
-            && probe((*leader, entry), &self.role.security, &self.cluster.members())? == Seen::Alive
+        let last = self.role.leaders.last()?;
+        if let Some((leader, entry)) = last.as_ref().filter(|(_, entry)| is_other(entry))
+            && answers((*leader, entry), &self.role.security, &self.cluster.members())?
         {
             (self.log)(&format!("stands by: the coordinator at {} leads", entry.address));
             *self.role.lock() = Present::StandsBy(*leader, entry.clone());
             return Ok(());
         }
-        let after = self.role.leaders.last()?.map(|(leader, _)| leader);
-        self.lead(after)
+        // Not after one that has begun to lead meanwhile, and was not asked.
+        self.lead(last.map(|(leader, _)| leader))
     }
 
     /// Leads after this one, unless another coordinator is faster.
@@ -138,8 +138,9 @@ impl Shared {
                     let members = self.cluster.members();
                     let seen = watch((leader, &entry), &self.role.security, &members, &|| !closing());
                     match seen {
-                        Ok(Seen::Gone) if !closing() => self.take_over(leader),
-                        seen => seen.map(|_| ()),
+                        Ok(Seen::Gone) => self.take_over(leader),
+                        Ok(Seen::Ended) => Ok(()),
+                        Err(error) => Err(error),
                     }
                 }
                 Present::Undecided => self.decide(),

@@ -4,6 +4,9 @@
 //! breaks ends no task. Tasks without a coordinator end by themselves when their lease is over.
 
 mod links;
+mod routes;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -25,6 +28,7 @@ use super::messages::{FromCluster, FromProcess};
 use crate::Engine;
 use crate::control::Connection;
 use links::{Link, Said};
+use routes::Routes;
 
 /// Heartbeats within the time after which a silent worker is lost.
 const BEATS: u32 = 8;
@@ -33,6 +37,8 @@ const LATELY: u32 = 3;
 /// A coordinator that is silent for so many times the time after which a worker is lost has given this one up, or cannot be reached.
 const SILENCES: u32 = 2;
 
+/// A job's worker without tasks is not needed any more if no coordinator has said anything to it for so long.
+const DESERTED: Duration = Duration::from_secs(30);
 /// A process that is refused at its start tries again for so long: a former one of its name may be lost only now.
 const FORMER: Duration = Duration::from_secs(3);
 
@@ -70,60 +76,53 @@ struct Here {
     routes: Mutex<Routes>,
 }
 
-/// Who hears what.
-#[derive(Default)]
-struct Routes {
-    /// The coordinator of each job, and its term.
-    jobs: BTreeMap<u64, (Term, Connection<FromProcess>)>,
-    /// The tasks that run.
-    hosted: BTreeMap<u64, Hosted>,
-    /// Coordinators that have accepted this process, by their places in the list.
-    coordinators: BTreeMap<usize, Connection<FromProcess>>,
-}
-
 impl Here {
     fn lock(&self) -> MutexGuard<'_, Routes> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Routes {
-    /// A coordinator has sent a message of a job. False if a later one has the job.
-    fn accepts(&self, job: u64, term: Term) -> bool {
-        self.jobs.get(&job).is_none_or(|(newest, _)| term >= *newest)
-    }
+/// What this process provides for one worker of a job. What it says when the job is over here, or has another worker, is not heard.
+struct Place {
+    here: Arc<Here>,
+    /// Distinguishes it from other workers of the job.
+    life: u64,
 }
 
-impl Premises for Here {
+impl Premises for Place {
     fn checkpoints(&self, plan: &Plan) -> Result<Store> {
         let options = plan.options.checkpoints.as_ref();
         let options = options.ok_or_else(|| Error::internal("a job takes checkpoints without a place for them"))?;
-        let store = self.engine.store(plan, options)?;
-        match &self.state {
+        let store = self.here.engine.store(plan, options)?;
+        match &self.here.state {
             Some(directory) if plan.options.state_directory.is_none() => store.with_copies(directory).map_err(of_state),
             _ => Ok(store),
         }
     }
 
     fn savepoint(&self, place: &str) -> Result<Origin> {
-        self.engine.savepoint(place)
+        self.here.engine.savepoint(place)
     }
 
     fn send(&self, job: u64, message: FromWorker) {
-        if let Some((_, connection)) = self.lock().jobs.get(&job) {
+        if let Some(connection) = self.here.lock().coordinator(job, self.life) {
             connection.send(&FromProcess::Job { job, message });
         }
     }
 
     fn hosts(&self, job: u64, hosted: Option<Hosted>) {
-        let mut routes = self.lock();
-        let message = FromProcess::Hosts { job, hosted: hosted.clone() };
-        routes.coordinators.values().for_each(|connection| connection.send(&message));
-        match hosted {
-            Some(hosted) => drop(routes.hosted.insert(job, hosted)),
-            None => drop(routes.hosted.remove(&job)),
+        let mut routes = self.here.lock();
+        if routes.coordinator(job, self.life).is_some() {
+            routes.hosts(job, hosted);
         }
     }
+}
+
+/// The worker of a job, and when its coordinator has said something last.
+struct Guest {
+    hosted: HostedJob,
+    heard: Nanos,
+    life: u64,
 }
 
 /// Runs a worker until its coordinator ends it. `notify` gets the reason each time that a connection breaks.
@@ -182,7 +181,9 @@ struct Process<'a> {
     accepted: bool,
     /// When a coordinator refused it first.
     refused: Option<Nanos>,
-    jobs: BTreeMap<u64, HostedJob>,
+    jobs: BTreeMap<u64, Guest>,
+    /// How many workers of jobs there were.
+    lives: u64,
 }
 
 impl<'a> Process<'a> {
@@ -190,7 +191,8 @@ impl<'a> Process<'a> {
         let link = |(place, coordinator): (usize, &String)| Link::dial(place, coordinator, options, events.clone());
         let links = options.coordinators.iter().enumerate().map(link).collect::<Result<_>>()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        Ok(Process { options, here, clock, links, joined: None, accepted: false, refused: None, jobs: BTreeMap::new() })
+        let (joined, accepted, refused, jobs) = (None, false, None, BTreeMap::new());
+        Ok(Process { options, here, clock, links, joined, accepted, refused, jobs, lives: 0 })
     }
 
     fn run(&mut self, events: &Receiver<(usize, Said)>, notify: &mut impl FnMut(&Error)) -> Result<()> {
@@ -198,6 +200,7 @@ impl<'a> Process<'a> {
         loop {
             if self.clock.now() >= beat_at {
                 self.give_up_silent(notify);
+                self.end_deserted();
                 self.beat();
                 beat_at = self.clock.now().plus(self.beat_every());
             }
@@ -331,41 +334,68 @@ impl<'a> Process<'a> {
 
     fn job(&mut self, place: usize, job: u64, term: Term, message: ToWorker) -> Result<()> {
         let (Some(joined), Some(connection)) = (&self.joined, &self.links[place].connection) else { return Ok(()) };
+        let known = self.jobs.get(&job).map(|guest| guest.life);
         {
             let mut routes = self.here.lock();
             if !routes.accepts(job, term) {
                 return Ok(());
             }
-            routes.jobs.insert(job, (term, connection.clone()));
+            // Everything else concerns tasks that are not here, or not any more.
+            if known.is_none() && !matches!(message, ToWorker::Deploy(_)) {
+                connection.send(&FromProcess::Missing { job });
+                return Ok(());
+            }
+            routes.insert(job, known.unwrap_or(self.lives + 1), (term, connection.clone()));
         }
-        if !self.jobs.contains_key(&job) {
-            let premises: Arc<dyn Premises> = Arc::<Here>::clone(&self.here);
+        let heard = self.clock.now();
+        if known.is_none() {
+            self.lives += 1;
+            let life = self.lives;
+            let premises: Arc<dyn Premises> = Arc::new(Place { here: Arc::clone(&self.here), life });
             let (connectors, endpoint) = (self.here.engine.connectors().clone(), Arc::clone(&joined.endpoint));
-            self.jobs.insert(job, HostedJob::start(job, joined.silence, connectors, endpoint, premises)?);
+            let hosted = HostedJob::start(job, joined.silence, connectors, endpoint, premises)?;
+            self.jobs.insert(job, Guest { hosted, heard, life });
         }
-        if let Some(hosted) = self.jobs.get(&job) {
-            hosted.send(message);
+        if let Some(guest) = self.jobs.get_mut(&job) {
+            guest.heard = heard;
+            guest.hosted.send(message);
         }
         Ok(())
     }
 
-    /// Ends the tasks of a job. Other jobs do not wait for that.
+    /// A coordinator has ended a job. `ended`: the job has ended by itself.
     fn forget(&mut self, job: u64, term: Term, ended: bool) {
-        let mut routes = self.here.lock();
-        if !routes.accepts(job, term) {
-            return;
+        if self.here.lock().accepts(job, term) {
+            self.end(job, ended);
         }
-        routes.jobs.remove(&job);
-        drop(routes);
-        if let Some(hosted) = self.jobs.remove(&job) {
+    }
+
+    /// Ends the tasks of a job. Other jobs do not wait for that.
+    fn end(&mut self, job: u64, ended: bool) {
+        {
+            let mut routes = self.here.lock();
+            routes.forget(job);
+            // Before its tasks have ended: a later incarnation may run by then.
+            routes.hosts(job, None);
+        }
+        if let Some(Guest { hosted, .. }) = self.jobs.remove(&job) {
             if ended {
                 hosted.is_over();
             }
-            // Before its tasks have ended: a later incarnation may run by then.
-            self.here.hosts(job, None);
             let ended = std::thread::Builder::new().name("end".into()).spawn(move || drop(hosted));
             // Without a thread it was dropped here.
             drop(ended);
+        }
+    }
+
+    /// Ends the workers of jobs that have no tasks here, and of which no coordinator says anything: this process was away when the job
+    /// ended, or its tasks are elsewhere now.
+    fn end_deserted(&mut self) {
+        let before = |heard: Nanos| heard.plus(DESERTED) < self.clock.now();
+        let is_deserted = |guest: &Guest| before(guest.heard) && !guest.hosted.has_tasks();
+        let deserted = self.jobs.iter().filter(|(_, guest)| is_deserted(guest)).map(|(job, _)| *job);
+        for job in deserted.collect::<Vec<_>>() {
+            self.end(job, false);
         }
     }
 }

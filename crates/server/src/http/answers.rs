@@ -317,7 +317,7 @@ async fn savepoint(api: Arc<Api>, job: Arc<dyn ServedJob>, body: &Bytes) -> Answ
 
 pub(super) fn status_of(error: &Error) -> StatusCode {
     match error.kind() {
-        ErrorKind::User => StatusCode::CONFLICT,
+        ErrorKind::User | ErrorKind::Fenced => StatusCode::CONFLICT,
         ErrorKind::Outside | ErrorKind::Damaged => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Cancelled | ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -22,6 +22,15 @@ pub struct JobOrder {
     /// Options of tables, which override their WITH clauses.
     #[serde(default)]
     pub options: Vec<TableOption>,
+    /// Made by the client, and different for each submission: sent again under it, because an answer was lost, the job is taken once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub submission: Option<String>,
+}
+
+/// An identifier for the submission of a job that no other submission has.
+#[must_use]
+pub fn new_submission() -> String {
+    format!("{:016x}", anabranch_runtime::random_seed())
 }
 
 /// A job that was taken.

@@ -363,7 +363,7 @@ mod tests {
     fn what_is_not_given_stays() {
         let settings = [("x", "1"), ("y", "2"), ("parallelism", "3")].map(|(name, value)| (name.into(), value.into()));
         let (name, sql, options) = ("job".to_owned(), "old".to_owned(), vec![option("1")]);
-        let present = JobOrder { name, sql, settings: settings.into(), options };
+        let present = JobOrder { name, sql, settings: settings.into(), options, submission: None };
         let same = ReconfigureOrder::default().applied(&present);
         assert_eq!(same, present);
         let order: ReconfigureOrder = serde_json::from_str(

@@ -105,3 +105,22 @@ fn jobs_are_taken_refused_stopped_and_there_again() {
     assert_eq!(submit(address, "ads", &events(None)).status, 201, "a stopped job can be sent again");
     in_state(address, ADS, "waiting");
 }
+
+#[test]
+fn an_order_that_is_sent_again_because_its_answer_was_lost_is_taken_once() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (coordinator, address) = start(folder.path());
+    let order = |submission: &str| json!({ "name": "ads", "sql": events(None), "submission": submission }).to_string();
+    let send = |address: SocketAddr, submission: &str| post(address, "/api/v1/jobs", &order(submission));
+    for _ in 0..2 {
+        let taken = send(address, "one");
+        assert_eq!((taken.status, taken.json()), (201, json!({ "name": "ads" })));
+    }
+    assert_eq!(send(address, "another").status, 409);
+    assert_eq!(submit(address, "ads", &events(None)).status, 409);
+    assert_eq!(get(address, "/api/v1/jobs").json()["jobs"].as_array().map(Vec::len), Some(1));
+    coordinator.close(LIMIT);
+    let (_coordinator, address) = start(folder.path());
+    assert_eq!(send(address, "one").status, 201, "another coordinator may answer");
+    assert_eq!(send(address, "another").status, 409);
+}

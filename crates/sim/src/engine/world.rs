@@ -501,7 +501,7 @@ impl<'a> World<'a> {
             ErrorKind::Outside => {}
             // The owner of the job keeps only the files of its own checkpoints.
             ErrorKind::Damaged if self.damaged || self.truth.owner() != Some(id) => {}
-            ErrorKind::User if error.message().contains("another process has taken the job over") => {
+            ErrorKind::Fenced => {
                 if self.truth.owner() == Some(id) {
                     self.violated("fencing", format!("process {id} has the job, and believes that it has not"));
                 }

@@ -48,6 +48,11 @@ impl Members {
         workers
     }
 
+    /// Whether the process with this number is a worker that is not lost.
+    pub(in super::super) fn has(&self, pid: u32) -> bool {
+        self.0.lock().workers.values().any(|known| known.pid == pid)
+    }
+
     /// The worker of this name, if it is there.
     pub(crate) fn worker(&self, name: &str) -> Option<WorkerId> {
         let state = self.0.lock();
