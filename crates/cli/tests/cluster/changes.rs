@@ -215,3 +215,45 @@ fn the_job_of_a_process_at_the_terminal_is_changed_by_the_same_commands() {
         assert!(lines(folder.path()).iter().any(|line| is_new(line)));
     }
 }
+
+#[test]
+fn a_job_that_waits_for_slots_is_not_changed() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("first", 2);
+    cluster.worker("second", 2);
+    let job = file(folder.path(), "job.sql", &script(folder.path(), Some(EVENTS as u64), 3000));
+    cluster.ok(&["submit", &job, "--parallelism", "4", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+    cluster.kill_worker(1);
+    cluster.until("the wait for slots", || cluster.state("job") == "waiting");
+    cluster.refused(&["rescale", "job", "2"], 2, "the job waits for workers (2 more slots are needed");
+    cluster.ok(&["stop", "job"]);
+    cluster.until("the stop", || cluster.state("job") == "stopped");
+    cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("the job's end", || cluster.state("job") == "ended");
+    assert_eq!(rows(folder.path()), EVENTS);
+}
+
+#[test]
+fn a_drained_worker_that_starts_again_gets_tasks() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("first", 2);
+    cluster.worker("second", 2);
+    cluster.until("both workers", || cluster.has("first") && cluster.has("second"));
+    let job = file(folder.path(), "job.sql", &script(folder.path(), None, 500));
+    cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+    cluster.ok(&["drain", "second"]);
+    cluster.refused(&["migrate", "job", "--task", "0.0", "--to", "second"], 2, "is being drained");
+    let other = file(folder.path(), "other.sql", &script(&folder.path().join("other"), None, 500));
+    cluster.ok(&["submit", &other, "--parallelism", "3"]);
+    cluster.until("its wait", || cluster.state("other") == "waiting");
+    cluster.kill_worker(1);
+    cluster.until("its loss", || !cluster.has("second"));
+    cluster.start_worker(1, "second", 2);
+    cluster.until("the other job", || cluster.state("other") == "running");
+    let moved = cluster.ok(&["migrate", "job", "--task", "0.0", "--to", "second"]);
+    assert!(moved.contains("of its plan runs"), "{moved}");
+}

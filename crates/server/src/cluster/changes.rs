@@ -41,7 +41,7 @@ impl Shared {
             let (plan, moves) = ((*planned.plan).clone(), moves.clone());
             Reconfigure { plan, moves, allow_lost_state: order.allow_lost_state, dry_run }
         };
-        let rehearsed = live.handle.reconfigure(request(true)).map_err(Refusal::of_change)?;
+        let rehearsed = live.change(request(true))?;
         if order.dry_run {
             return Ok(rehearsed);
         }
@@ -51,7 +51,7 @@ impl Shared {
             Ok(false) => return Err(Refusal::Conflict(leads_no_more())),
             Err(error) => return Err(Refusal::Wrong(error)),
         }
-        let done = live.handle.reconfigure(request(false));
+        let done = live.change(request(false));
         match &done {
             Ok(done) => {
                 job.set_running(planned);
@@ -60,17 +60,17 @@ impl Shared {
             }
             // Another coordinator has the job, and reads what is noted.
             Err(_) if job.was_left() => {}
-            Err(error) => {
-                (self.log)(&format!("job {name} was not changed: {error}"));
+            Err(why) => {
+                (self.log)(&format!("job {name} was not changed: {}", why.error()));
                 self.settled(&job, |record| record.next = None);
             }
         }
-        done.map_err(|error| match job.was_left() {
+        done.map_err(|why| match job.was_left() {
             true => Refusal::Conflict(
                 Error::outside("another coordinator has taken the job while it was changed")
                     .remedy("see with anabranch show which version of the plan it runs by"),
             ),
-            false => Refusal::of_change(error),
+            false => why,
         })
     }
 

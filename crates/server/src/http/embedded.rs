@@ -93,7 +93,7 @@ impl Jobs for Embedded {
         let moves = order.moves(|name| self.job.worker(name))?;
         let (allow_lost_state, dry_run) = (order.allow_lost_state, order.dry_run);
         let request = Reconfigure { plan, moves, allow_lost_state, dry_run };
-        let done = self.job.handle.reconfigure(request).map_err(Refusal::of_change)?;
+        let done = self.job.change(request)?;
         if !dry_run {
             (script.sql, script.settings) = (sql, settings);
         }
@@ -108,6 +108,17 @@ impl Jobs for Embedded {
 }
 
 impl EmbeddedJob {
+    /// Changes the job, or says what a change would do.
+    pub(crate) fn change(&self, request: Reconfigure) -> std::result::Result<Reconfigured, Refusal> {
+        // Only tasks that run can end with the checkpoint from which others go on.
+        if let Some(what) = self.handle.status().waits_for.filter(|_| !request.dry_run) {
+            let error = Error::user(format!("the job waits for workers ({what}): no task runs that could be changed"));
+            let remedy = "start workers; or stop the job, and start it with fewer tasks";
+            return Err(Refusal::Conflict(error.remedy(remedy)));
+        }
+        self.handle.reconfigure(request).map_err(Refusal::of_change)
+    }
+
     /// The worker of this name in another process.
     pub(crate) fn worker(&self, name: &str) -> std::result::Result<WorkerId, Refusal> {
         let Some(members) = &self.members else {
