@@ -96,7 +96,7 @@ impl ReconfigureOrder {
         options.extend(self.options.iter().cloned());
     }
 
-    /// The wishes for the placement, with the number of each worker.
+    /// Where tasks are to be, with the number of each worker.
     pub(crate) fn moves(&self, worker: impl Fn(&str) -> Result<WorkerId, Refusal>) -> Result<Moves, Refusal> {
         let mut moves = Moves::default();
         let worker = |name: &str| match worker(name) {
