@@ -202,7 +202,11 @@ fn the_job_of_a_process_at_the_terminal_is_changed_by_the_same_commands() {
         assert!(rescaled.contains("version 3 of its plan runs"), "{rescaled}");
         match workers {
             None => {
-                cluster.refused(&[&["drain", "local"][..], &at].concat(), 2, "all tasks of this job are in one process")
+                cluster.refused(
+                    &[&["drain", "local"][..], &at].concat(),
+                    2,
+                    "all tasks of this job are in one process",
+                );
             }
             Some(_) => {
                 let moved = cluster.ok(&[&["migrate", "ads", "--task", "0.0", "--to", "local-2"][..], &at].concat());

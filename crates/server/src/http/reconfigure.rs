@@ -389,7 +389,8 @@ mod tests {
         let histories = ChangeHistories::default();
         let numbers: Vec<usize> = (0..KEPT + 5).map(|at| histories.begin("job", String::new(), at as i64)).collect();
         let end = |number: usize| histories.end("job", number, |record| record.outcome = "settled");
-        (end(numbers[0]), end(numbers[KEPT + 4]));
+        end(numbers[0]);
+        end(numbers[KEPT + 4]);
         let kept = histories.of("job");
         assert_eq!((kept.len(), kept[0].at_ms), (KEPT, 5));
         assert!(kept.iter().all(|record| (record.outcome == "settled") == (record.at_ms == KEPT as i64 + 4)));

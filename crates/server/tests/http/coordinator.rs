@@ -86,7 +86,7 @@ fn jobs_are_taken_refused_stopped_and_there_again() {
     assert_eq!(get(address, &format!("{ADS}/checkpoints")).json()["place"], json!(place));
     refused(&submit(address, "ads", &events(None)), 409, "already, which runs");
     for (order, status, why) in [
-        (json!({ "parallelism": 1 }), 409, "waits for workers (2 more slots"),
+        (json!({ "parallelism": 1 }), 409, "0 slots would be left, and the job needs 1"),
         (json!({ "sql": "SELECT" }), 400, "line 1"),
         (json!({ "moves": [{ "stage": 0, "task": 0, "to": "one" }] }), 400, "there is no worker 'one'"),
     ] {
