@@ -7,9 +7,11 @@ use std::time::Duration;
 use anabranch_server::TableOption;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::changes::{Alter, Drain, Migrate, Rescale};
 pub(crate) use self::cluster::{Certificate, Client, Coordinator, Job, Jobs, Logs, Submit};
 pub(crate) use self::log::{Events, Log, LogFormat, Otlp};
 
+mod changes;
 mod cluster;
 mod log;
 
@@ -49,6 +51,16 @@ pub(crate) enum Command {
     Stop(Job),
     /// End a job at once, as a crash would
     Cancel(Job),
+    /// Let a running job go on by the statements of a file
+    Alter(Alter),
+    /// Give a running job another number of tasks per stage
+    Rescale(Rescale),
+    /// Move tasks of a running job to another worker
+    Migrate(Migrate),
+    /// Move the tasks of all jobs away from a worker, which gets no further ones
+    Drain(Drain),
+    /// List the changes of a running job
+    Changes(Job),
     /// Print what a job notified its user of
     Logs(Logs),
     /// Watch a job on the whole terminal

@@ -38,12 +38,21 @@ pub(crate) fn file(option: &str, path: &Path) -> Result<Vec<u8>> {
 
 /// The path of a job.
 pub(crate) fn path(job: &str) -> String {
+    format!("/api/v1/jobs/{}", encoded(job))
+}
+
+/// The path of a worker.
+pub(crate) fn worker_path(worker: &str) -> String {
+    format!("/api/v1/workers/{}", encoded(worker))
+}
+
+fn encoded(name: &str) -> String {
     let encoded = |byte: u8| match byte {
         b'-' | b'_' | b'.' => char::from(byte).to_string(),
         byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
         byte => format!("%{byte:02X}"),
     };
-    format!("/api/v1/jobs/{}", job.bytes().map(encoded).collect::<String>())
+    name.bytes().map(encoded).collect()
 }
 
 /// A request that has failed.

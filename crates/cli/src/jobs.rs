@@ -30,7 +30,10 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Failure> {
     let mut rows =
         vec![["WORKER", "ADDRESS", "PROCESS", "SLOTS", "TASKS", "HEARD", "LABELS"].map(str::to_owned).to_vec()];
     for worker in items(&workers["workers"]) {
-        let labels: Vec<String> = items(&worker["labels"]).map(string).collect();
+        let mut labels: Vec<String> = items(&worker["labels"]).map(string).collect();
+        if worker["drained"].as_bool() == Some(true) {
+            labels.insert(0, "(drained)".to_owned());
+        }
         let number = |field: &str| worker[field].to_string();
         rows.push(vec![
             string(&worker["name"]),

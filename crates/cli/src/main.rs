@@ -16,6 +16,7 @@ mod jobs;
 mod log;
 mod logs;
 mod process;
+mod reconfigure;
 mod results;
 mod run;
 mod savepoint;
@@ -55,6 +56,11 @@ fn main() -> ExitCode {
         Command::Show(arguments) => show::show(&arguments),
         Command::Stop(arguments) => jobs::request(&arguments, "stop"),
         Command::Cancel(arguments) => jobs::request(&arguments, "cancel"),
+        Command::Alter(arguments) => reconfigure::alter(&arguments),
+        Command::Rescale(arguments) => reconfigure::rescale(&arguments),
+        Command::Migrate(arguments) => reconfigure::migrate(&arguments),
+        Command::Drain(arguments) => reconfigure::drain(&arguments),
+        Command::Changes(arguments) => reconfigure::changes(&arguments),
         Command::Logs(arguments) => logs::logs(&arguments),
         Command::Top(arguments) => top::top(&arguments),
     };

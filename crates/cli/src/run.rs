@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Result, SystemClock};
-use anabranch_server::http::{Listen, Listener};
+use anabranch_server::http::{Listen, Listener, Script};
 use anabranch_server::otlp::Exporter;
 use anabranch_server::{Engine, Job, Plan, process};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -59,9 +59,8 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         _ => engine(output.clone()),
     };
     arguments.workers.into_iter().for_each(|workers| engine.set_workers(workers));
-    let planned = engine
-        .plan(&sql, &settings(&arguments.settings, &arguments.tables))
-        .map_err(|e| Failure::planning(&e, &sql))?;
+    let settings = settings(&arguments.settings, &arguments.tables);
+    let planned = engine.plan(&sql, &settings).map_err(|e| Failure::planning(&e, &sql))?;
     for report in &planned.reports {
         output.line(report)?;
     }
@@ -98,7 +97,9 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
         progress.line(&format!("listening at {url}"))?;
     }
     info!(job = name, pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), listening = url, "job started");
-    let (_server, limit) = (listener.map(|listener| job.serve(listener)).transpose()?, arguments.duration);
+    let script = Script { engine, sql, settings };
+    let _server = listener.map(|listener| job.serve_script(listener, script)).transpose()?;
+    let limit = arguments.duration;
     let watch =
         Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output, only_watches: false };
     let watched = match display {

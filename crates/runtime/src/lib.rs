@@ -61,6 +61,6 @@ pub use durable::{Check, Checkpointing, random_seed};
 pub use hosted::{HostedJob, Premises};
 pub use job::{Committed, Coordination, Job, JobHandle, Summary, Workers};
 pub use origin::Origin;
-pub use reconfiguration::{Change, Fate, Moves, Reconfigure, Reconfigured};
+pub use reconfiguration::{Change, Fate, Moves, Reconfigure, Reconfigured, settled_version};
 pub use remote::{Link, RemoteWorker};
 pub use status::{Completed, Status};

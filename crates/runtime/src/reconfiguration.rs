@@ -7,7 +7,7 @@ use std::fmt;
 use anabranch_dataflow::{JobOptions, Plan};
 use anabranch_model::{Error, OperatorId, OperatorKind, PlanVersion, Result, TaskId};
 use anabranch_protocol::membership::WorkerId;
-use anabranch_state::{Lineage, TaskState};
+use anabranch_state::{Entry, Lineage, Log, Store, TaskState};
 
 use crate::matching::{Matching, pair};
 use crate::outline::{Part, differ, former, outline};
@@ -39,6 +39,8 @@ pub struct Moves {
 pub struct Reconfigured {
     /// The version of the plan from here on.
     pub version: PlanVersion,
+    /// The version that the next change gets.
+    pub next: PlanVersion,
     /// What becomes of each part.
     pub changes: Vec<Change>,
     /// The job is as it was: the plan is the same, or this was a rehearsal.
@@ -207,6 +209,16 @@ pub(crate) fn compare<'a>(
     plan.options.job_name.clone_from(&present.options.job_name);
     plan.version = present.version;
     Ok((comparison.changes(newest), plan))
+}
+
+/// The version of the newest checkpoint of the job whose checkpoints are there: the last change that is settled.
+pub fn settled_version(store: &Store) -> Result<Option<PlanVersion>> {
+    let entries = Log::new(store.clone()).entries()?;
+    let version = |(_, entry): (u64, Result<Entry>)| match entry {
+        Ok(entry @ Entry::Checkpoint { .. }) => Some(entry.version()),
+        _ => None,
+    };
+    Ok(entries.into_iter().filter_map(version).max())
 }
 
 /// The coordinator has these options for the whole life of its job in a process.

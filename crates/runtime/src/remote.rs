@@ -88,6 +88,8 @@ impl Remotes {
     }
 
     pub(crate) fn join(&mut self, worker: RemoteWorker) {
+        // It was drained until the end of the process that had its name.
+        self.away_from.remove(&worker.member.process.worker);
         self.workers.insert(worker.member.process, worker);
     }
 

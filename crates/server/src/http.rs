@@ -16,6 +16,7 @@ mod jobs;
 mod metrics;
 mod orders;
 mod rates;
+mod reconfigure;
 mod routes;
 mod security;
 
@@ -32,10 +33,12 @@ use answers::Api;
 pub use client::{Client, NoAnswer, Refused};
 pub use connection::Limits;
 pub use documents::Worker;
+pub use embedded::Script;
 pub(crate) use embedded::{Embedded, EmbeddedJob, Running};
 pub use jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
 pub(crate) use metrics::{Family, Kind, Sample, families};
 pub use orders::{JobOrder, new_submission};
+pub use reconfigure::{MoveOrder, ReconfigureOrder};
 pub use security::Listen;
 use security::{Protection, bind};
 

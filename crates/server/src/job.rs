@@ -1,14 +1,14 @@
 //! A running job as its user sees it, across restarts of its tasks.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_model::{Notices, Result, TaskMetrics};
 use anabranch_runtime::{Committed, Coordination, JobHandle, Reconfigure, Reconfigured, Status, Summary};
 
 use crate::cluster::LocalWorkers;
-use crate::http::{Embedded, EmbeddedJob, Jobs, Listener, Running, Server};
+use crate::http::{Embedded, EmbeddedJob, Jobs, Listener, Running, Script, Server};
 
 /// A job.
 pub struct Job {
@@ -26,20 +26,30 @@ impl Job {
 
     /// Serves the job over HTTP until the server is dropped.
     pub fn serve(&self, listener: Listener) -> Result<Server> {
-        let embedded = self.embedded(listener.address());
+        self.serve_as(listener, None)
+    }
+
+    /// Serves the job over HTTP until the server is dropped. Clients can change what it was planned from.
+    pub fn serve_script(&self, listener: Listener, script: Script) -> Result<Server> {
+        self.serve_as(listener, Some(script))
+    }
+
+    fn serve_as(&self, listener: Listener, script: Option<Script>) -> Result<Server> {
+        let embedded = self.embedded(listener.address(), script);
         listener.serve(Arc::new(embedded))
     }
 
     /// The job for an export of its metrics.
     #[must_use]
     pub fn served(&self) -> Arc<dyn Jobs> {
-        Arc::new(self.embedded(SocketAddr::from(([127, 0, 0, 1], 0))))
+        Arc::new(self.embedded(SocketAddr::from(([127, 0, 0, 1], 0)), None))
     }
 
-    fn embedded(&self, address: SocketAddr) -> Embedded {
+    fn embedded(&self, address: SocketAddr, script: Option<Script>) -> Embedded {
         let members = self.workers.as_ref().and_then(LocalWorkers::members);
         let (running, handle) = (Arc::clone(&self.running), self.handle.clone());
-        Embedded { job: Arc::new(EmbeddedJob { running, handle, members }), address }
+        let job = Arc::new(EmbeddedJob { running, handle, members });
+        Embedded { job, address, script: script.map(Mutex::new) }
     }
 
     /// Whether the job had ended before it was started this time, according to its checkpoints: then it does nothing.

@@ -102,7 +102,7 @@ fn read_log(store: &Store) -> Result<Contents> {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_model::{Epoch, Incarnation};
+    use anabranch_model::{Epoch, Incarnation, PlanVersion};
 
     use super::*;
     use crate::lossy::{Loss, Lossy};

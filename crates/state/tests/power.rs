@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anabranch_model::{Epoch, Incarnation, StageId, TaskId};
+use anabranch_model::{Epoch, Incarnation, PlanVersion, StageId, TaskId};
 use anabranch_state::{
     Appended, Blob, DiskFault, Entry, FORMAT, Log, Manifest, ModelDisk, OperatorState, Savepoint, StateFile, Store,
     TaskState, decode_manifest, encode_manifest,

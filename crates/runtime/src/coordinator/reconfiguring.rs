@@ -96,11 +96,12 @@ impl Shell {
         plan.check()?;
         self.check_moves(&request.moves, &plan)?;
         let unchanged = request.dry_run || (plan == **present && request.moves == Moves::default());
+        let next = PlanVersion(present.version.0.max(self.reconfiguring.last) + 1);
         let version = match unchanged {
             true => present.version,
-            false => PlanVersion(present.version.0.max(self.reconfiguring.last) + 1),
+            false => next,
         };
-        Ok((Reconfigured { version, changes, unchanged }, plan))
+        Ok((Reconfigured { version, next, changes, unchanged }, plan))
     }
 
     fn check_moves(&self, moves: &Moves, plan: &Plan) -> Result<()> {
@@ -163,7 +164,7 @@ impl Shell {
             self.reconfiguring.undone = Some(former);
         }
         let result = match changed {
-            true => Ok(Reconfigured { version, changes, unchanged: false }),
+            true => Ok(Reconfigured { version, next: PlanVersion(version.0 + 1), changes, unchanged: false }),
             false => Err(self.why_not()),
         };
         // Whoever asked may not wait any more.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
 use anabranch_model::{Error, ErrorKind, KeyGroups, PlanVersion, Result};
-use anabranch_runtime::{Check, JobHandle, Summary, Workers};
+use anabranch_runtime::{Check, JobHandle, Reconfigured, Summary, Workers};
 use anabranch_state::Store;
 use tracing::{error, info, warn};
 
@@ -20,7 +20,7 @@ use super::record::{Record, Records, State};
 use super::role::{Role, of_peers};
 use super::submitted::Submitted;
 use crate::control::Security;
-use crate::http::{JobOrder, Jobs, Listener, Refusal, Running, ServedJob, Server, Worker};
+use crate::http::{JobOrder, Jobs, Listener, ReconfigureOrder, Refusal, Running, ServedJob, Server, Worker};
 use crate::{Engine, Settings};
 
 /// Time between two checkpoints of a job that does not set one.
@@ -148,7 +148,7 @@ impl Shared {
     }
 
     /// Plans a job and opens the place of its checkpoints.
-    fn prepare(&self, record: &Record) -> Result<Running> {
+    pub(super) fn prepare(&self, record: &Record) -> Result<Running> {
         let Record { order: JobOrder { name, sql, settings, options, .. }, default_parallelism, .. } = record;
         let mut set: Vec<_> = settings.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         // The name under which it was submitted is the only one.
@@ -281,7 +281,13 @@ impl Shared {
     /// `None`: its record has changed, and is to be written again.
     fn try_claim(&self, job: &Submitted, own: Leader) -> Result<Option<bool>> {
         if job.write(|_| {})? {
-            return Ok(Some(true));
+            return match self.decide_text(job) {
+                Err(error) if error.kind() == ErrorKind::User => {
+                    self.ended(job, State::Failed, Some(error));
+                    Ok(Some(false))
+                }
+                decided => decided.map(|()| Some(true)),
+            };
         }
         let Some(record) = self.records.of(job.name())?.filter(|record| record.writer() < own) else {
             return Ok(Some(false));
@@ -373,7 +379,7 @@ impl Shared {
         });
         let is_wanted = Box::new(move || !left.was_left());
         let workers = Workers { check, is_wanted, register, ..workers };
-        let started = self.engine.start_at(&job.running, None, Some(workers));
+        let started = self.engine.start_at(&job.running(), None, Some(workers));
         let outcome = started.and_then(anabranch_runtime::Job::wait);
         self.cluster.forget(number);
         outcome
@@ -400,7 +406,7 @@ impl Shared {
     }
 }
 
-fn leads_no_more() -> Error {
+pub(super) fn leads_no_more() -> Error {
     Error::outside("another coordinator leads now").remedy("send the request to that one")
 }
 
@@ -445,6 +451,14 @@ impl Jobs for Served {
 
     fn submit(&self, order: JobOrder) -> Result<(), Refusal> {
         self.0.take(order)
+    }
+
+    fn reconfigure(&self, job: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
+        self.0.change(job, order)
+    }
+
+    fn drain(&self, worker: &str) -> Result<(), Refusal> {
+        self.0.drain(worker)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The coordinator's process: which workers there are, and the messages between them and the jobs.
 
+mod observers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -18,10 +20,9 @@ use anabranch_runtime::{Check, Hosted, JobHandle, Link, RemoteWorker, Workers, r
 use anabranch_state::LocalCopies;
 use tracing::{info, warn};
 
-use super::leader::PATIENCE;
 use super::messages::{FromCluster, FromProcess, Leader};
 use crate::control::{Connection, Event, Incoming, Listener, Security};
-use crate::http;
+pub(crate) use observers::Members;
 
 /// A worker that is silent for so long is lost.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
@@ -73,6 +74,8 @@ struct Known {
     heard: Nanos,
     /// Its tasks that run, by the numbers of their jobs.
     hosted: BTreeMap<u64, Hosted>,
+    /// It gets no tasks of jobs that start.
+    is_drained: bool,
     /// The coordinator that leads, as far as it knew with its last heartbeat, and when that arrived.
     leader: Option<(Leader, Nanos)>,
 }
@@ -149,7 +152,8 @@ impl Cluster {
         let hosted = Box::new(move || asked.lock().hosted(job));
         let register = Box::new(move |handle: JobHandle| {
             let mut state = shared.lock();
-            state.workers.values().filter_map(|known| known.remote(job)).for_each(|worker| handle.joined(worker));
+            let there = state.workers.values().filter(|known| !known.is_drained);
+            there.filter_map(|known| known.remote(job)).for_each(|worker| handle.joined(worker));
             state.jobs.insert(job, handle);
         });
         let (endpoint, check) = (Arc::<Endpoint>::clone(&self.endpoint), Check::Content);
@@ -172,56 +176,6 @@ impl Cluster {
     /// The workers for observers.
     pub(crate) fn members(&self) -> Members {
         Members(Arc::clone(&self.shared))
-    }
-}
-
-/// The workers of a cluster for observers.
-#[derive(Clone)]
-pub(crate) struct Members(Arc<Shared>);
-
-impl Members {
-    /// The name of a process, for people.
-    pub(crate) fn name(&self, process: Process) -> String {
-        let state = self.0.lock();
-        state.names.get(&process.worker).cloned().unwrap_or_else(|| process.worker.to_string())
-    }
-
-    /// The newest coordinator that leads, as far as workers know.
-    pub(super) fn leader(&self) -> Option<Leader> {
-        let since = |at: Nanos| self.0.clock.now().after(at);
-        // What a worker has said that is gone since keeps nobody from leading.
-        let said = |known: &Known| known.leader.filter(|(_, at)| since(*at) <= PATIENCE).map(|(leader, _)| leader);
-        self.0.lock().workers.values().filter_map(said).max()
-    }
-
-    /// Whether another coordinator stands by.
-    pub(super) fn has_standby(&self) -> bool {
-        !self.0.lock().standbys.is_empty()
-    }
-
-    /// All workers at which tasks can be placed.
-    pub(crate) fn list(&self) -> Vec<http::Worker> {
-        let worker = |known: &Known| {
-            let labels = known.member.labels.iter().cloned().collect();
-            let (name, pid, slots) = (known.name.clone(), known.pid, known.member.slots as usize);
-            let address = known.exchange?.address.to_string();
-            Some(http::Worker { name, pid, slots, address, labels, tasks: 0, last_heard_at_ms: Some(known.heard_ms) })
-        };
-        let mut workers: Vec<_> = self.0.lock().workers.values().filter_map(worker).collect();
-        workers.sort_by(|a, b| a.name.cmp(&b.name));
-        workers
-    }
-
-    /// Whether the process with this number is a worker that is not lost.
-    pub(super) fn has(&self, pid: u32) -> bool {
-        self.0.lock().workers.values().any(|known| known.pid == pid)
-    }
-
-    /// Slots of all workers together.
-    pub(crate) fn slots(&self) -> u32 {
-        let state = self.0.lock();
-        let present = state.workers.values().filter(|known| known.exchange.is_some());
-        present.map(|known| known.member.slots).fold(0, u32::saturating_add)
     }
 }
 
@@ -376,6 +330,7 @@ impl State {
             copies: [].into(),
             heard: Nanos(0),
             hosted: BTreeMap::new(),
+            is_drained: false,
             leader: None,
         };
         self.workers.insert(process, known);

@@ -3,7 +3,7 @@
 //! A coordinator that resumes a job writes its record first. So a version that a former coordinator writes later, because it was suspended
 //! or slow, is refused. Objects contain the jobs' statements with everything in them, passwords included.
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, PlanVersion, Result};
 use anabranch_runtime::random_seed;
 use anabranch_state::Store;
 use serde::{Deserialize, Serialize};
@@ -48,12 +48,23 @@ pub(super) struct Record {
     /// A user wants it to stop.
     #[serde(default)]
     pub(super) stop_requested: bool,
+    /// A change that has begun, and is not known to be settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<Next>,
     /// The coordinator that wrote it.
     #[serde(default = "unknown")]
     writer: Leader,
     /// Number of the version that was read or written.
     #[serde(skip)]
     version: u64,
+}
+
+/// What a job becomes if a change of it is settled.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Next {
+    pub(super) order: JobOrder,
+    /// The version of its plan then.
+    pub(super) version: PlanVersion,
 }
 
 /// Of releases that did not write it.
@@ -72,6 +83,7 @@ impl Record {
             state: State::Running,
             failure: None,
             stop_requested: false,
+            next: None,
             writer: unknown(),
             version: 0,
         }

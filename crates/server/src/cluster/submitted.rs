@@ -20,7 +20,12 @@ pub(super) struct Submitted {
     number: u64,
     /// It ran before this coordinator led.
     pub(super) resumes: bool,
-    pub(super) running: Arc<Running>,
+    /// What it is planned from, as of its last start or change.
+    running: Mutex<Arc<Running>>,
+    /// Held while it is changed: one change at a time.
+    changing: Mutex<()>,
+    /// Its record was read again since it was planned.
+    outdated: AtomicBool,
     members: Members,
     records: Records,
     /// The coordinator that writes its record.
@@ -65,7 +70,9 @@ impl Submitted {
             name: record.order.name.clone(),
             number: record.number,
             resumes,
-            running: Arc::new(running),
+            running: Mutex::new(Arc::new(running)),
+            changing: Mutex::default(),
+            outdated: AtomicBool::new(false),
             members,
             shown: Mutex::new((record.state, record.failure.clone())),
             stored: Mutex::new(record),
@@ -93,7 +100,7 @@ impl Submitted {
 
     /// The job can be reached from now on.
     pub(super) fn began(&self, handle: JobHandle) {
-        let (running, members) = (Arc::clone(&self.running), Some(self.members.clone()));
+        let (running, members) = (self.running(), Some(self.members.clone()));
         let job = EmbeddedJob { running, handle, members };
         *lock(&self.live) = Some(job.clone());
         if self.was_left() {
@@ -183,6 +190,29 @@ impl Submitted {
     /// Another coordinator has written its record.
     pub(super) fn read(&self, record: Record) {
         *lock(&self.stored) = record;
+        self.outdated.store(true, SeqCst);
+    }
+
+    /// Whether its record was read again since it was planned.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.outdated.load(SeqCst)
+    }
+
+    /// What it is planned from.
+    pub(super) fn running(&self) -> Arc<Running> {
+        Arc::clone(&lock(&self.running))
+    }
+
+    /// It starts from this plan from now on.
+    pub(super) fn set_running(&self, running: Running) {
+        let mut present = lock(&self.running);
+        *present = Arc::new(Running { started_ms: present.started_ms, ..running });
+        self.outdated.store(false, SeqCst);
+    }
+
+    /// Held while it is changed.
+    pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
+        lock(&self.changing)
     }
 
     /// The job is over.
@@ -195,13 +225,14 @@ impl Submitted {
         self.live().is_some_and(|live| live.handle.status().waits_for.is_some())
     }
 
-    fn live(&self) -> Option<EmbeddedJob> {
+    pub(super) fn live(&self) -> Option<EmbeddedJob> {
         lock(&self.live).clone()
     }
 
     /// Before the job could be reached there is only what it will be.
     fn blank(&self) -> Reading {
-        let Running { clock, store, started_ms, .. } = self.running.as_ref();
+        let running = self.running();
+        let Running { clock, store, started_ms, .. } = running.as_ref();
         Reading {
             at: clock.now(),
             wall_ms: clock.wall_ms(),
@@ -221,7 +252,7 @@ impl ServedJob for Submitted {
     }
 
     fn plan(&self) -> Arc<Plan> {
-        Arc::clone(&self.running.plan)
+        self.live().map_or_else(|| Arc::clone(&self.running().plan), |live| live.plan())
     }
 
     fn reading(&self) -> Reading {

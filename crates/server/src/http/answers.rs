@@ -24,6 +24,7 @@ use super::exposition;
 use super::jobs::{Jobs, Reading, Refusal, ServedJob};
 use super::orders::{JobOrder, OrderErrorDocument, SavepointOrder, Submitted};
 use super::rates::{History, Rates};
+use super::reconfigure::{ChangeHistories, changes, drain, reconfigure};
 use super::routes::{Found, Target, find};
 use super::security::Token;
 
@@ -34,24 +35,25 @@ const BODY_MAX: usize = 64 << 10;
 /// Largest order of a job, in bytes.
 const ORDER_MAX: usize = 4 << 20;
 
-type Answer = Response<Full<Bytes>>;
+pub(super) type Answer = Response<Full<Bytes>>;
 
 /// What the server serves, and what it keeps between requests.
 pub(super) struct Api {
-    jobs: Arc<dyn Jobs>,
+    pub(super) jobs: Arc<dyn Jobs>,
     token: Option<Token>,
     histories: Mutex<BTreeMap<String, History>>,
     /// Closes when the savepoint that was begun last has ended.
     savepoint: Mutex<Option<Receiver<()>>>,
-    is_closing: AtomicBool,
+    pub(super) is_closing: AtomicBool,
+    pub(super) changes: ChangeHistories,
     /// Time for a request's body to arrive.
     body_wait: Duration,
 }
 
 impl Api {
     pub(super) fn new(jobs: Arc<dyn Jobs>, token: Option<Token>, body_wait: Duration) -> Api {
-        let (histories, savepoint) = (Mutex::default(), Mutex::default());
-        Api { jobs, token, histories, savepoint, is_closing: AtomicBool::new(false), body_wait }
+        let (histories, savepoint, changes) = (Mutex::default(), Mutex::default(), ChangeHistories::default());
+        Api { jobs, token, histories, savepoint, is_closing: AtomicBool::new(false), changes, body_wait }
     }
 
     /// Takes a sample of each job, for rates.
@@ -161,7 +163,7 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
             return refusal(StatusCode::NOT_FOUND, &error.remedy("GET /api/v1/openapi.json describes all paths"));
         }
     };
-    let limit = if target == Target::Submit { ORDER_MAX } else { BODY_MAX };
+    let limit = if matches!(target, Target::Submit | Target::Reconfigure) { ORDER_MAX } else { BODY_MAX };
     let body = match read(body, limit, api.body_wait).await {
         Ok(body) => body,
         Err(answer) => return *answer,
@@ -173,8 +175,9 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
     }
     match target {
         Target::Submit => submit(api, &body).await,
-        Target::Stop | Target::Cancel | Target::Savepoint => match api.job(&name) {
-            Ok(job) => change(api, target, job, &body).await,
+        Target::Drain => drain(api, name).await,
+        Target::Stop | Target::Cancel | Target::Savepoint | Target::Reconfigure => match api.job(&name) {
+            Ok(job) => change(api, target, job, body).await,
             Err(answer) => *answer,
         },
         _ => show(&api, target, &name).unwrap_or_else(|answer| *answer),
@@ -211,13 +214,14 @@ fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
         Target::Tasks => json(StatusCode::OK, &TaskList::of(&reading, &api.rates(name, &reading))),
         Target::Checkpoints => json(StatusCode::OK, &CheckpointsDocument::from(&reading)),
         Target::Counters => json(StatusCode::OK, &CounterList::from(&reading)),
+        Target::Changes => changes(api, name, reading.status.changing),
         Target::Notices => json(StatusCode::OK, &NoticeList::of(job.notices(), &reading)),
         _ => json(StatusCode::OK, &JobDocument::of(job.as_ref(), &reading, &api.rates(name, &reading))),
     })
 }
 
 /// Answers a request that changes something.
-async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: &Bytes) -> Answer {
+async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: Bytes) -> Answer {
     if job.reading().status.ended {
         let error = Error::user(format!("the job '{}' has ended", job.name()));
         return refusal(StatusCode::CONFLICT, &error.remedy("start it again"));
@@ -231,7 +235,8 @@ async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: &B
             job.cancel();
             "cancel"
         }
-        _ => return savepoint(api, job, body).await,
+        Target::Reconfigure => return reconfigure(api, job.name().to_owned(), body).await,
+        _ => return savepoint(api, job, &body).await,
     };
     json(StatusCode::ACCEPTED, &Requested { name: job.name().to_owned(), requested })
 }
@@ -258,12 +263,12 @@ async fn submit(api: Arc<Api>, body: &Bytes) -> Answer {
         Ok(Err(Refusal::Wrong(error))) if error.kind() == ErrorKind::User => {
             json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error, &sql))
         }
-        Ok(Err(Refusal::Wrong(error) | Refusal::Conflict(error))) => refusal(status_of(&error), &error),
+        Ok(Err(why)) => refusal(status_of(why.error()), why.error()),
         Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &Error::internal("planning ended by a panic")),
     }
 }
 
-fn no_thread(error: &std::io::Error) -> Answer {
+pub(super) fn no_thread(error: &std::io::Error) -> Answer {
     let error = Error::outside(format!("cannot start a thread: {error}"));
     refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("raise the limit of threads (ulimit -u)"))
 }
@@ -310,7 +315,7 @@ async fn savepoint(api: Arc<Api>, job: Arc<dyn ServedJob>, body: &Bytes) -> Answ
     }
 }
 
-fn status_of(error: &Error) -> StatusCode {
+pub(super) fn status_of(error: &Error) -> StatusCode {
     match error.kind() {
         ErrorKind::User | ErrorKind::Fenced => StatusCode::CONFLICT,
         ErrorKind::Outside | ErrorKind::Damaged => StatusCode::SERVICE_UNAVAILABLE,
@@ -337,11 +342,11 @@ async fn read(body: Incoming, limit: usize, wait: Duration) -> Result<Bytes, Box
     }
 }
 
-fn refusal(status: StatusCode, error: &Error) -> Answer {
+pub(super) fn refusal(status: StatusCode, error: &Error) -> Answer {
     json(status, &ErrorDocument::from(error))
 }
 
-fn json(status: StatusCode, document: &impl Serialize) -> Answer {
+pub(super) fn json(status: StatusCode, document: &impl Serialize) -> Answer {
     match serde_json::to_vec(document) {
         Ok(mut text) => {
             text.push(b'\n');

@@ -213,6 +213,8 @@ pub struct Worker {
     pub tasks: usize,
     /// When its last heartbeat arrived, in milliseconds since 1970; `None` for the process itself.
     pub last_heard_at_ms: Option<i64>,
+    /// It gets no further tasks.
+    pub drained: bool,
 }
 
 /// A job's counters, as its processes have them.

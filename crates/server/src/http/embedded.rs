@@ -1,19 +1,21 @@
 //! The one job of the embedded engine, and its process as the only worker.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Error, Notice, Result};
-use anabranch_runtime::{HERE, JobHandle};
+use anabranch_protocol::membership::WorkerId;
+use anabranch_runtime::{HERE, JobHandle, Reconfigure, Reconfigured};
 use anabranch_state::{Access, Savepoint, Store};
 
 use super::documents::Worker;
 use super::jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
 use super::orders::JobOrder;
-use crate::SavepointRequest;
+use super::reconfigure::ReconfigureOrder;
 use crate::cluster::Members;
+use crate::{Engine, SavepointRequest, Settings};
 
 /// Name of the only worker.
 const WORKER: &str = "local";
@@ -44,6 +46,19 @@ pub(crate) struct EmbeddedJob {
 pub(crate) struct Embedded {
     pub(crate) job: Arc<EmbeddedJob>,
     pub(crate) address: SocketAddr,
+    /// `None`: the job cannot be changed.
+    pub(crate) script: Option<Mutex<Script>>,
+}
+
+/// What a job was planned from, for changes of it.
+#[derive(Clone)]
+pub struct Script {
+    /// The engine that has planned it.
+    pub engine: Engine,
+    /// The statements.
+    pub sql: String,
+    /// The caller's settings.
+    pub settings: Settings,
 }
 
 impl Jobs for Embedded {
@@ -54,7 +69,8 @@ impl Jobs for Embedded {
     fn workers(&self) -> Vec<Worker> {
         let slots = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let (name, pid, address) = (WORKER.to_owned(), std::process::id(), self.address.to_string());
-        let own = Worker { name, pid, slots, address, labels: Vec::new(), tasks: 0, last_heard_at_ms: None };
+        let own =
+            Worker { name, pid, slots, address, labels: Vec::new(), tasks: 0, last_heard_at_ms: None, drained: false };
         let others = self.job.members.as_ref().map(Members::list).unwrap_or_default();
         [vec![own], others].concat()
     }
@@ -63,9 +79,56 @@ impl Jobs for Embedded {
         let error = Error::user("this process runs one job, and takes no others");
         Err(Refusal::Conflict(error.remedy("send it to a coordinator: anabranch coordinator")))
     }
+
+    fn reconfigure(&self, _job: &str, order: &ReconfigureOrder) -> std::result::Result<Reconfigured, Refusal> {
+        let fixed = || Error::user("this process cannot change its job: it has no statements of it");
+        let script = self.script.as_ref().ok_or_else(|| Refusal::Conflict(fixed()))?;
+        // One change at a time. What waits here is a thread of its own.
+        let mut script = script.lock().unwrap_or_else(PoisonError::into_inner);
+        let sql = order.sql.clone().unwrap_or_else(|| script.sql.clone());
+        let settings = order.applied_to(&script.settings);
+        let planned = script.engine.plan(&sql, &settings).map_err(Refusal::Wrong)?;
+        let nothing = || Error::user("the new text has no INSERT INTO, so there is nothing to run");
+        let plan = planned.plan.ok_or_else(|| Refusal::Wrong(nothing().remedy("to end the job, stop it")))?;
+        let moves = order.moves(|name| self.job.worker(name))?;
+        let (allow_lost_state, dry_run) = (order.allow_lost_state, order.dry_run);
+        let request = Reconfigure { plan, moves, allow_lost_state, dry_run };
+        let done = self.job.change(request)?;
+        if !dry_run {
+            (script.sql, script.settings) = (sql, settings);
+        }
+        Ok(done)
+    }
+
+    fn drain(&self, worker: &str) -> std::result::Result<(), Refusal> {
+        self.job.worker(worker)?;
+        self.job.members.iter().for_each(|members| members.drain(worker));
+        Ok(())
+    }
 }
 
 impl EmbeddedJob {
+    /// Changes the job, or says what a change would do.
+    pub(crate) fn change(&self, request: Reconfigure) -> std::result::Result<Reconfigured, Refusal> {
+        // Only tasks that run can end with the checkpoint from which others go on.
+        if let Some(what) = self.handle.status().waits_for.filter(|_| !request.dry_run) {
+            let error = Error::user(format!("the job waits for workers ({what}): no task runs that could be changed"));
+            let remedy = "start workers; or stop the job, and start it with fewer tasks";
+            return Err(Refusal::Conflict(error.remedy(remedy)));
+        }
+        self.handle.reconfigure(request).map_err(Refusal::of_change)
+    }
+
+    /// The worker of this name in another process.
+    pub(crate) fn worker(&self, name: &str) -> std::result::Result<WorkerId, Refusal> {
+        let Some(members) = &self.members else {
+            let error = Error::user("all tasks of this job are in one process");
+            let remedy = "run it at workers: anabranch run FILE --workers N, or submit it to a coordinator";
+            return Err(Refusal::Conflict(error.remedy(remedy)));
+        };
+        members.worker(name).ok_or_else(|| Refusal::Unknown(members.unknown(name)))
+    }
+
     fn tasks(&self) -> Vec<Placed> {
         let named = |process| match &self.members {
             Some(members) if process != HERE => members.name(process),
@@ -81,7 +144,7 @@ impl ServedJob for EmbeddedJob {
     }
 
     fn plan(&self) -> Arc<Plan> {
-        Arc::clone(&self.running.plan)
+        self.handle.plan()
     }
 
     fn reading(&self) -> Reading {

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Error, Nanos, Notice, Result, TaskMetrics};
-use anabranch_runtime::{Coordination, Status};
+use anabranch_model::{Error, ErrorKind, Nanos, Notice, Result, TaskMetrics};
+use anabranch_runtime::{Coordination, Reconfigured, Status};
 use anabranch_state::Savepoint;
 
 use super::documents::Worker;
 use super::orders::JobOrder;
+use super::reconfigure::ReconfigureOrder;
 
 /// The jobs and the workers that a process knows.
 pub trait Jobs: Send + Sync {
@@ -27,15 +28,43 @@ pub trait Jobs: Send + Sync {
     }
     /// Takes a new job, and starts it. May wait.
     fn submit(&self, order: JobOrder) -> Result<(), Refusal>;
+    /// Lets a running job go on by another text, with other settings, or elsewhere. Waits until that is settled.
+    fn reconfigure(&self, job: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal>;
+    /// From now on the worker gets no tasks of jobs that start. Those that it has stay.
+    fn drain(&self, worker: &str) -> Result<(), Refusal>;
 }
 
-/// Why a job was not taken.
+/// Why a job was not taken or not changed.
 #[derive(Debug)]
 pub enum Refusal {
     /// Its order or its SQL is wrong, or something outside failed.
     Wrong(Error),
-    /// It cannot be taken now, or not here.
+    /// It cannot be taken or changed now, or not here.
     Conflict(Error),
+    /// There is no such job or worker.
+    Unknown(Error),
+    /// The change has begun and failed: the job goes on as it was.
+    Undone(Error),
+}
+
+impl Refusal {
+    /// Of a change that a job has refused, or that has failed.
+    pub(crate) fn of_change(error: Error) -> Refusal {
+        match error.kind() {
+            ErrorKind::User => Refusal::Conflict(error),
+            _ => Refusal::Undone(error),
+        }
+    }
+
+    /// The reason.
+    #[must_use]
+    pub fn error(&self) -> &Error {
+        match self {
+            Refusal::Wrong(error) | Refusal::Conflict(error) | Refusal::Unknown(error) | Refusal::Undone(error) => {
+                error
+            }
+        }
+    }
 }
 
 /// A job as the API serves it. No method but [`ServedJob::savepoint`] waits.

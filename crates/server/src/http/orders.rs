@@ -9,7 +9,7 @@ use super::documents::ErrorDocument;
 use crate::{TableOption, render};
 
 /// A new job.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobOrder {
     /// Its name, unique among the jobs of the coordinator.

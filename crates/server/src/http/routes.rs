@@ -21,6 +21,9 @@ pub(super) enum Target {
     Stop,
     Cancel,
     Savepoint,
+    Reconfigure,
+    Changes,
+    Drain,
 }
 
 /// A route. A segment `{name}` of its path takes any value.
@@ -38,7 +41,7 @@ const fn post(path: &'static str, target: Target) -> Route {
     Route { method: Method::POST, path, target }
 }
 
-pub(super) static ROUTES: [Route; 16] = [
+pub(super) static ROUTES: [Route; 19] = [
     get("/healthz", Target::Health),
     get("/readyz", Target::Readiness),
     get("/metrics", Target::Metrics),
@@ -50,11 +53,14 @@ pub(super) static ROUTES: [Route; 16] = [
     get("/api/v1/jobs/{name}/checkpoints", Target::Checkpoints),
     get("/api/v1/jobs/{name}/notices", Target::Notices),
     get("/api/v1/jobs/{name}/counters", Target::Counters),
+    get("/api/v1/jobs/{name}/changes", Target::Changes),
     get("/api/v1/workers", Target::Workers),
     post("/api/v1/jobs", Target::Submit),
     post("/api/v1/jobs/{name}/stop", Target::Stop),
     post("/api/v1/jobs/{name}/cancel", Target::Cancel),
     post("/api/v1/jobs/{name}/savepoint", Target::Savepoint),
+    post("/api/v1/jobs/{name}/reconfigure", Target::Reconfigure),
+    post("/api/v1/workers/{name}/drain", Target::Drain),
 ];
 
 /// Where a request goes.

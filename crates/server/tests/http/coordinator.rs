@@ -84,6 +84,17 @@ fn jobs_are_taken_refused_stopped_and_there_again() {
     let place = folder.path().canonicalize().expect("a folder").join("jobs/ads");
     assert_eq!(get(address, &format!("{ADS}/checkpoints")).json()["place"], json!(place));
     refused(&submit(address, "ads", &events(None)), 409, "already, which runs");
+    for (order, status, why) in [
+        (json!({ "parallelism": 1 }), 409, "0 slots would be left, and the job needs 1"),
+        (json!({ "sql": "SELECT" }), 400, "line 1"),
+        (json!({ "moves": [{ "stage": 0, "task": 0, "to": "one" }] }), 400, "there is no worker 'one'"),
+    ] {
+        let answer = post(address, &format!("{ADS}/reconfigure"), &order.to_string());
+        assert!(answer.status == status && answer.body.contains(why), "{order}: {answer:?}");
+    }
+    assert_eq!(post(address, "/api/v1/jobs/other/reconfigure", "{}").status, 404);
+    let drained = post(address, "/api/v1/workers/one/drain", "");
+    assert!(drained.status == 404 && drained.body.contains("there are no workers"), "{drained:?}");
     assert_eq!(submit(address, "more", &events(None)).status, 201);
     assert_eq!(post(address, "/api/v1/jobs/more/cancel", "").status, 202);
     let failed = in_state(address, "/api/v1/jobs/more", "failed");

@@ -1,0 +1,82 @@
+//! The command line of changes of running jobs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{Client, Settings, TableOptions};
+
+#[derive(Debug, Args)]
+pub(crate) struct Alter {
+    /// Name of the job
+    pub(crate) job: String,
+    /// File with all statements of the job from then on
+    pub(crate) file: PathBuf,
+    /// Drop state for which the new statements have no place
+    #[arg(long)]
+    pub(crate) allow_lost_state: bool,
+    /// Only show what becomes of each part
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(flatten)]
+    pub(crate) tables: TableOptions,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rescale {
+    /// Name of the job
+    pub(crate) job: String,
+    /// Tasks per stage
+    #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tasks: u32,
+    /// Only show what becomes of each part
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Migrate {
+    /// Name of the job
+    pub(crate) job: String,
+    /// A task by the number of its stage and its own, as `anabranch show` has them; may be repeated
+    #[arg(long = "task", value_name = "STAGE.TASK", value_parser = task, required = true)]
+    pub(crate) tasks: Vec<(u32, u32)>,
+    /// Name of the worker
+    #[arg(long, value_name = "WORKER")]
+    pub(crate) to: String,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Drain {
+    /// Name of the worker
+    pub(crate) worker: String,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+/// `STAGE.TASK`.
+fn task(text: &str) -> Result<(u32, u32), String> {
+    let numbers = text.split_once('.').and_then(|(stage, task)| Some((stage.parse().ok()?, task.parse().ok()?)));
+    numbers.ok_or_else(|| "give STAGE.TASK, such as 1.0: task 0 of stage 1".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_has_two_numbers() {
+        assert_eq!(task("1.0"), Ok((1, 0)));
+        for wrong in ["1", "1.", "a.b", "1.0.2", ""] {
+            assert!(task(wrong).expect_err(wrong).contains("STAGE.TASK"));
+        }
+    }
+}

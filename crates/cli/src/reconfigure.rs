@@ -1,0 +1,162 @@
+//! Changes of running jobs: `anabranch alter`, `rescale`, `migrate`, `drain` and `changes`.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use anabranch_model::{Clock, Error, SystemClock};
+use anabranch_server::http::{Client, MoveOrder, NoAnswer, ReconfigureOrder};
+use serde_json::Value;
+
+use crate::arguments::{Alter, Drain, Job, Migrate, Rescale};
+use crate::client::{client, path, worker_path};
+use crate::console::Console;
+use crate::engine::read;
+use crate::failure::Failure;
+use crate::jobs::{incomplete, items, since, string, table, text};
+
+/// Longest time to wait for a change: its checkpoint may have much to write.
+const WAIT: Duration = Duration::from_secs(600);
+
+/// `anabranch alter`: shows what becomes of each part, and changes the job.
+pub(crate) fn alter(arguments: &Alter) -> Result<(), Failure> {
+    let sql = read(&arguments.file).map_err(|error| Failure::planning(&error, ""))?;
+    let mut settings: BTreeMap<_, _> =
+        arguments.settings.set.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
+    let parallelism = arguments.settings.parallelism.map(|tasks| ("parallelism".to_owned(), Some(tasks.to_string())));
+    settings.extend(parallelism);
+    let order = ReconfigureOrder {
+        sql: Some(sql),
+        settings,
+        options: arguments.tables.options.clone(),
+        allow_lost_state: arguments.allow_lost_state,
+        ..ReconfigureOrder::default()
+    };
+    let job = Target { name: &arguments.job, client: client_of(&arguments.client)? };
+    let rehearsed = job.send(&ReconfigureOrder { dry_run: true, ..order.clone() })?;
+    show(&rehearsed)?;
+    if arguments.dry_run {
+        return Ok(Console::output().line("nothing was changed: this was a dry run")?);
+    }
+    job.report(&job.send(&order)?)
+}
+
+/// `anabranch rescale`: another number of tasks.
+pub(crate) fn rescale(arguments: &Rescale) -> Result<(), Failure> {
+    let parallelism = NonZeroU32::new(arguments.tasks);
+    let order = ReconfigureOrder { parallelism, dry_run: arguments.dry_run, ..ReconfigureOrder::default() };
+    let job = Target { name: &arguments.job, client: client_of(&arguments.client)? };
+    let done = job.send(&order)?;
+    if arguments.dry_run {
+        show(&done)?;
+        return Ok(Console::output().line("nothing was changed: this was a dry run")?);
+    }
+    job.report(&done)
+}
+
+/// `anabranch migrate`: tasks go to another worker.
+pub(crate) fn migrate(arguments: &Migrate) -> Result<(), Failure> {
+    let to = |(stage, task): &(u32, u32)| MoveOrder { stage: *stage, task: *task, to: arguments.to.clone() };
+    let moves = arguments.tasks.iter().map(to).collect();
+    let job = Target { name: &arguments.job, client: client_of(&arguments.client)? };
+    job.report(&job.send(&ReconfigureOrder { moves, ..ReconfigureOrder::default() })?)
+}
+
+/// `anabranch drain`: no tasks at a worker any more.
+pub(crate) fn drain(arguments: &Drain) -> Result<(), Failure> {
+    let drained =
+        client_of(&arguments.client)?.post(&format!("{}/drain", worker_path(&arguments.worker)), &Value::Null)?;
+    let mut output = Console::output();
+    let mut stays = Vec::new();
+    for job in items(&drained["jobs"]) {
+        let name = string(&job["job"]);
+        match text(&job["error"]) {
+            None => output.line(&format!("job {name} has no tasks at {}", arguments.worker))?,
+            Some(why) => {
+                let remedy = text(&job["remedy"]).map(|remedy| format!("\n  help: {remedy}")).unwrap_or_default();
+                output.line(&format!("job {name} stays: {why}{remedy}"))?;
+                stays.push(name);
+            }
+        }
+    }
+    if stays.is_empty() {
+        return Ok(output.line(&format!("worker {} has no tasks, and gets no further ones", arguments.worker))?);
+    }
+    let error = Error::outside(format!("worker {} still has tasks of {}", arguments.worker, stays.join(", ")));
+    Err(error.remedy("drain it again after that is mended; it gets no tasks of other jobs meanwhile").into())
+}
+
+/// `anabranch changes`: the changes of a job.
+pub(crate) fn changes(arguments: &Job) -> Result<(), Failure> {
+    let listed = client_of(&arguments.client)?.get(&format!("{}/changes", path(&arguments.job)))?;
+    let now = SystemClock::new().wall_ms();
+    let mut rows = vec![["WHEN", "REQUEST", "OUTCOME", "VERSION", "TOOK", ""].map(str::to_owned).to_vec()];
+    for change in items(&listed["changes"]) {
+        let why = text(&change["reason"]).unwrap_or_default();
+        rows.push(vec![
+            since(now, change["at_ms"].as_i64()),
+            string(&change["request"]),
+            string(&change["outcome"]),
+            change["version"].as_u64().map_or_else(|| "-".to_owned(), |version| version.to_string()),
+            took(change).unwrap_or_else(|| "-".to_owned()),
+            why.lines().next().unwrap_or_default().to_owned(),
+        ]);
+    }
+    let mut output = Console::output();
+    match rows.len() {
+        1 => output.line("no changes since this process runs the job")?,
+        _ => table(&rows).iter().try_for_each(|line| output.line(line))?,
+    }
+    Ok(())
+}
+
+fn client_of(given: &crate::arguments::Client) -> Result<Client, Failure> {
+    let mut client = client(given).map_err(|error| Failure::planning(&error, ""))?;
+    client.wait = WAIT;
+    Ok(client)
+}
+
+/// A job that is changed.
+struct Target<'a> {
+    name: &'a str,
+    client: Client,
+}
+
+impl Target<'_> {
+    fn send(&self, order: &ReconfigureOrder) -> Result<Value, Failure> {
+        let wrong = |error: Error| Failure::planning(&error, "");
+        let body = serde_json::to_value(order).map_err(|error| wrong(Error::internal(error.to_string())))?;
+        match self.client.post(&format!("{}/reconfigure", path(self.name)), &body) {
+            Ok(answer) => Ok(answer),
+            // A place in the error is one in the new text.
+            Err(NoAnswer::Refused(refused)) => {
+                Err(Failure::planning(&refused.error, order.sql.as_deref().unwrap_or_default()))
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    fn report(&self, done: &Value) -> Result<(), Failure> {
+        let (name, version) = (self.name, done["version"].as_u64().ok_or_else(|| incomplete("version"))?);
+        let took = took(done).ok_or_else(|| incomplete("took_ms"))?;
+        let line = match done["unchanged"].as_bool() {
+            Some(true) => format!("job {name} is as it was: version {version} of its plan runs"),
+            _ => format!("job {name}: version {version} of its plan runs; the change took {took}"),
+        };
+        Ok(Console::output().line(&line)?)
+    }
+}
+
+/// What becomes of each part.
+fn show(done: &Value) -> Result<(), Failure> {
+    let mut output = Console::output();
+    for change in items(&done["changes"]) {
+        output.line(&format!("{:<6}{}", string(&change["fate"]), string(&change["what"])))?;
+    }
+    Ok(())
+}
+
+fn took(change: &Value) -> Option<String> {
+    let ms = change["took_ms"].as_f64()?;
+    Some(if ms < 10_000.0 { format!("{ms:.0} ms") } else { format!("{:.1} s", ms / 1e3) })
+}

@@ -1,0 +1,92 @@
+//! The workers as observers see them, and as users drain them.
+
+use std::sync::Arc;
+
+use anabranch_model::{Error, Nanos};
+use anabranch_protocol::membership::{Input, Process, WorkerId};
+
+use super::super::leader::PATIENCE;
+use super::super::messages::Leader;
+use super::{Known, Shared};
+use crate::http;
+
+/// The workers of a cluster for observers.
+#[derive(Clone)]
+pub(crate) struct Members(pub(super) Arc<Shared>);
+
+impl Members {
+    /// The name of a process, for people.
+    pub(crate) fn name(&self, process: Process) -> String {
+        let state = self.0.lock();
+        state.names.get(&process.worker).cloned().unwrap_or_else(|| process.worker.to_string())
+    }
+
+    /// The newest coordinator that leads, as far as workers know.
+    pub(in super::super) fn leader(&self) -> Option<Leader> {
+        let since = |at: Nanos| self.0.clock.now().after(at);
+        // What a worker has said that is gone since keeps nobody from leading.
+        let said = |known: &Known| known.leader.filter(|(_, at)| since(*at) <= PATIENCE).map(|(leader, _)| leader);
+        self.0.lock().workers.values().filter_map(said).max()
+    }
+
+    /// Whether another coordinator stands by.
+    pub(in super::super) fn has_standby(&self) -> bool {
+        !self.0.lock().standbys.is_empty()
+    }
+
+    /// All workers at which tasks can be placed.
+    pub(crate) fn list(&self) -> Vec<http::Worker> {
+        let worker = |known: &Known| {
+            let labels = known.member.labels.iter().cloned().collect();
+            let (name, pid, slots) = (known.name.clone(), known.pid, known.member.slots as usize);
+            let address = known.exchange?.address.to_string();
+            let (last_heard_at_ms, drained) = (Some(known.heard_ms), known.is_drained);
+            Some(http::Worker { name, pid, slots, address, labels, tasks: 0, last_heard_at_ms, drained })
+        };
+        let mut workers: Vec<_> = self.0.lock().workers.values().filter_map(worker).collect();
+        workers.sort_by(|a, b| a.name.cmp(&b.name));
+        workers
+    }
+
+    /// Whether the process with this number is a worker that is not lost.
+    pub(in super::super) fn has(&self, pid: u32) -> bool {
+        self.0.lock().workers.values().any(|known| known.pid == pid)
+    }
+
+    /// The worker of this name, if it is there.
+    pub(crate) fn worker(&self, name: &str) -> Option<WorkerId> {
+        let state = self.0.lock();
+        let known = state.workers.values().find(|known| known.name == name && known.exchange.is_some());
+        known.map(|known| known.member.process.worker)
+    }
+
+    /// The error of a name that no worker has.
+    pub(crate) fn unknown(&self, name: &str) -> Error {
+        let names: Vec<String> = self.list().into_iter().map(|worker| format!("'{}'", worker.name)).collect();
+        let error = Error::user(format!("there is no worker '{name}'"));
+        match names.is_empty() {
+            true => error.remedy("there are no workers: start some"),
+            false => error.remedy(format!("the workers are: {}", names.join(", "))),
+        }
+    }
+
+    /// The worker gets no tasks of jobs that start from now on, until its process ends.
+    pub(crate) fn drain(&self, name: &str) {
+        let mut state = self.0.lock();
+        let mut drained = None;
+        for known in state.workers.values_mut().filter(|known| known.name == name) {
+            known.is_drained = true;
+            drained = Some(known.member.process.worker);
+        }
+        if let Some(worker) = drained {
+            state.member(self.0.clock.now(), Input::Drain(worker), "");
+        }
+    }
+
+    /// Slots of all workers together.
+    pub(crate) fn slots(&self) -> u32 {
+        let state = self.0.lock();
+        let present = state.workers.values().filter(|known| known.exchange.is_some() && !known.is_drained);
+        present.map(|known| known.member.slots).fold(0, u32::saturating_add)
+    }
+}

@@ -1,0 +1,399 @@
+//! Changes of running jobs by their users: what clients send and get, and which changes a process remembers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroU32;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anabranch_model::{Clock as _, Error, ErrorKind, Nanos, Secrets, StageId, SystemClock, TaskId};
+use anabranch_protocol::membership::WorkerId;
+use anabranch_runtime::{Change, Moves, Reconfigured};
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use super::answers::{Answer, Api, json, no_thread, refusal, status_of};
+use super::jobs::Refusal;
+use super::orders::{JobOrder, OrderErrorDocument};
+use crate::{Settings, TableOption};
+
+/// Changes of a job that are remembered.
+const KEPT: usize = 100;
+
+/// A running job goes on by another text, with other settings, or elsewhere. What is not given stays.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ReconfigureOrder {
+    /// All statements of the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sql: Option<String>,
+    /// Options as by SET, by their names. They replace the job's options of these names; null removes one.
+    pub settings: BTreeMap<String, Option<String>>,
+    /// Options of tables. They replace the job's options of these tables and names.
+    pub options: Vec<TableOption>,
+    /// Tasks of each parallel stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<NonZeroU32>,
+    /// Tasks that go to other workers.
+    pub moves: Vec<MoveOrder>,
+    /// Workers that get no task of the job any more.
+    pub away_from: Vec<String>,
+    /// State for which the new text has no place is dropped. Otherwise such a text is refused.
+    pub allow_lost_state: bool,
+    /// Only says what would become of each part.
+    pub dry_run: bool,
+}
+
+/// A task goes to another worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MoveOrder {
+    /// Its stage in the plan of the change.
+    pub stage: u32,
+    /// Its index within the stage.
+    pub task: u32,
+    /// Name of the worker.
+    pub to: String,
+}
+
+impl ReconfigureOrder {
+    /// The job's order from then on.
+    pub(crate) fn applied(&self, present: &JobOrder) -> JobOrder {
+        let mut order = present.clone();
+        order.sql = self.sql.clone().unwrap_or(order.sql);
+        for (name, value) in &self.settings {
+            match value {
+                Some(value) => drop(order.settings.insert(name.clone(), value.clone())),
+                None => drop(order.settings.remove(name)),
+            }
+        }
+        let parallelism = self.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string()));
+        order.settings.extend(parallelism);
+        self.replace_options(&mut order.options);
+        order
+    }
+
+    /// The settings of an embedded job from then on.
+    pub(crate) fn applied_to(&self, present: &Settings) -> Settings {
+        let mut settings = present.clone();
+        settings.set.retain(|(name, _)| !self.settings.contains_key(name));
+        let given = self.settings.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
+        settings.set.extend(given);
+        settings.parallelism = match self.settings.contains_key("parallelism") {
+            true => None,
+            false => settings.parallelism,
+        };
+        settings.parallelism = self.parallelism.map(NonZeroU32::get).or(settings.parallelism);
+        self.replace_options(&mut settings.table_options);
+        settings
+    }
+
+    fn replace_options(&self, options: &mut Vec<TableOption>) {
+        let is_replaced =
+            |old: &TableOption| self.options.iter().any(|new| new.table == old.table && new.name == old.name);
+        options.retain(|old| !is_replaced(old));
+        options.extend(self.options.iter().cloned());
+    }
+
+    /// Where tasks are to be, with the number of each worker.
+    pub(crate) fn moves(&self, worker: impl Fn(&str) -> Result<WorkerId, Refusal>) -> Result<Moves, Refusal> {
+        let mut moves = Moves::default();
+        let worker = |name: &str| match worker(name) {
+            // The job is known; its worker is a part of the order.
+            Err(Refusal::Unknown(error)) => Err(Refusal::Wrong(error)),
+            found => found,
+        };
+        for MoveOrder { stage, task, to } in &self.moves {
+            moves.to.insert(TaskId { stage: StageId(*stage), index: *task }, worker(to)?);
+        }
+        for name in &self.away_from {
+            moves.away_from.insert(worker(name)?);
+        }
+        Ok(moves)
+    }
+}
+
+/// What becomes of a part of a job.
+#[derive(Clone, Debug, Serialize)]
+struct ChangeDocument {
+    fate: &'static str,
+    what: String,
+}
+
+/// What a change has done, or would do.
+#[derive(Debug, Serialize)]
+struct ReconfiguredDocument {
+    version: u32,
+    unchanged: bool,
+    took_ms: f64,
+    changes: Vec<ChangeDocument>,
+}
+
+/// What a drain has done.
+#[derive(Debug, Serialize)]
+struct DrainedDocument {
+    worker: String,
+    jobs: Vec<DrainedJob>,
+}
+
+/// What a drain has done to a job.
+#[derive(Debug, Serialize)]
+struct DrainedJob {
+    job: String,
+    moved: bool,
+    error: Option<String>,
+    remedy: Option<String>,
+}
+
+/// The changes of a job that are remembered.
+#[derive(Debug, Serialize)]
+struct ChangeList {
+    changing: bool,
+    changes: Vec<ChangeRecord>,
+}
+
+/// A change of a job.
+#[derive(Clone, Debug, Serialize)]
+struct ChangeRecord {
+    at_ms: i64,
+    /// What was requested.
+    request: String,
+    outcome: &'static str,
+    version: Option<u32>,
+    reason: Option<String>,
+    took_ms: Option<f64>,
+    changes: Vec<ChangeDocument>,
+}
+
+/// The changes of each job that this process remembers.
+#[derive(Default)]
+pub(super) struct ChangeHistories {
+    jobs: Mutex<BTreeMap<String, History>>,
+}
+
+#[derive(Default)]
+struct History {
+    /// Number of the oldest record that is kept.
+    first: usize,
+    records: VecDeque<ChangeRecord>,
+}
+
+impl ChangeHistories {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, History>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A change begins. Returns its number.
+    fn begin(&self, job: &str, request: String, at_ms: i64) -> usize {
+        let mut jobs = self.lock();
+        let history = jobs.entry(job.to_owned()).or_default();
+        let (version, reason, took_ms, changes) = (None, None, None, Vec::new());
+        history.records.push_back(ChangeRecord {
+            at_ms,
+            request,
+            outcome: "running",
+            version,
+            reason,
+            took_ms,
+            changes,
+        });
+        if history.records.len() > KEPT {
+            history.records.pop_front();
+            history.first += 1;
+        }
+        history.first + history.records.len() - 1
+    }
+
+    fn end(&self, job: &str, number: usize, change: impl FnOnce(&mut ChangeRecord)) {
+        let mut jobs = self.lock();
+        let history = jobs.get_mut(job);
+        let record = history.and_then(|history| history.records.get_mut(number.checked_sub(history.first)?));
+        if let Some(record) = record {
+            change(record);
+        }
+    }
+
+    fn of(&self, job: &str) -> Vec<ChangeRecord> {
+        self.lock().get(job).map(|history| history.records.iter().cloned().collect()).unwrap_or_default()
+    }
+}
+
+fn documents(changes: &[Change]) -> Vec<ChangeDocument> {
+    let document = |change: &Change| ChangeDocument { fate: change.fate.name(), what: change.what.clone() };
+    changes.iter().map(document).collect()
+}
+
+fn ms_since(clock: &SystemClock, start: Nanos) -> f64 {
+    clock.now().since(start) as f64 / 1e6
+}
+
+impl ReconfigureOrder {
+    /// What is requested, in a few words.
+    fn title(&self) -> String {
+        let mut parts = Vec::new();
+        parts.extend(self.sql.is_some().then(|| "new text".to_owned()));
+        parts.extend(self.parallelism.map(|tasks| format!("parallelism {tasks}")));
+        let names =
+            self.settings.keys().cloned().chain(self.options.iter().map(|of| format!("{}.{}", of.table, of.name)));
+        let names: Vec<String> = names.collect();
+        parts.extend((!names.is_empty()).then(|| format!("options {}", names.join(", "))));
+        let moved = self.moves.iter().map(|of| format!("task {}.{} to {}", of.stage, of.task, of.to));
+        parts.extend(moved);
+        parts.extend((!self.away_from.is_empty()).then(|| format!("away from {}", self.away_from.join(", "))));
+        if parts.is_empty() { "nothing".to_owned() } else { parts.join("; ") }
+    }
+}
+
+/// Changes a job, and remembers that. May wait.
+fn carry_out(api: &Api, job: &str, order: &ReconfigureOrder) -> (Result<Reconfigured, Refusal>, f64) {
+    let clock = SystemClock::new();
+    let start = clock.now();
+    if api.is_closing.load(SeqCst) {
+        return (Err(Refusal::Conflict(Error::outside("the process ends: the job was not changed"))), 0.0);
+    }
+    if order.dry_run {
+        return (api.jobs.reconfigure(job, order), ms_since(&clock, start));
+    }
+    let number = api.changes.begin(job, order.title(), clock.wall_ms());
+    let outcome = api.jobs.reconfigure(job, order);
+    let took_ms = ms_since(&clock, start);
+    let secrets = Secrets::of_sql(order.sql.as_deref().unwrap_or_default());
+    api.changes.end(job, number, |record| {
+        record.took_ms = Some(took_ms);
+        match &outcome {
+            Ok(done) => {
+                record.outcome = if done.unchanged { "unchanged" } else { "settled" };
+                (record.version, record.changes) = (Some(done.version.0), documents(&done.changes));
+            }
+            Err(why) => {
+                record.outcome = if matches!(why, Refusal::Undone(_)) { "undone" } else { "refused" };
+                record.reason = Some(secrets.hide(&why.error().to_string()));
+            }
+        }
+    });
+    (outcome, took_ms)
+}
+
+/// Runs something that waits on a thread of its own, and answers with it.
+async fn on_thread(api: Arc<Api>, name: &str, run: impl FnOnce(&Api) -> Answer + Send + 'static) -> Answer {
+    let (answer, answered) = oneshot::channel();
+    // The client may have left.
+    let run = move || drop(answer.send(run(&api)));
+    if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(run) {
+        return no_thread(&error);
+    }
+    let panicked = || refusal(StatusCode::INTERNAL_SERVER_ERROR, &Error::internal("the change ended by a panic"));
+    answered.await.unwrap_or_else(|_| panicked())
+}
+
+/// Answers the request for a change.
+pub(super) async fn reconfigure(api: Arc<Api>, name: String, body: Bytes) -> Answer {
+    let order: ReconfigureOrder = match serde_json::from_slice(&body) {
+        Ok(order) => order,
+        Err(error) => {
+            let error = Error::user(format!("the body is not a change of a job: {error}"));
+            let remedy = "send {\"sql\": \"STATEMENTS\"} or {\"parallelism\": 4}; see /api/v1/openapi.json";
+            return json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error.remedy(remedy), ""));
+        }
+    };
+    on_thread(api, "change", move |api| match carry_out(api, &name, &order) {
+        (Ok(done), took_ms) => {
+            let (version, unchanged, changes) = (done.version.0, done.unchanged, documents(&done.changes));
+            json(StatusCode::OK, &ReconfiguredDocument { version, unchanged, took_ms, changes })
+        }
+        (Err(why), _) => refused(&why, order.sql.as_deref().unwrap_or_default()),
+    })
+    .await
+}
+
+/// The answer to a change that was not made.
+fn refused(why: &Refusal, sql: &str) -> Answer {
+    match why {
+        Refusal::Wrong(error) if error.kind() == ErrorKind::User => {
+            json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(error, sql))
+        }
+        Refusal::Wrong(error) => refusal(status_of(error), error),
+        Refusal::Unknown(error) => refusal(StatusCode::NOT_FOUND, error),
+        Refusal::Conflict(error) | Refusal::Undone(error) => match error.kind() {
+            ErrorKind::Internal => refusal(StatusCode::INTERNAL_SERVER_ERROR, error),
+            // A client must not send it again by itself.
+            _ => refusal(StatusCode::CONFLICT, error),
+        },
+    }
+}
+
+/// Answers the request that a worker gets no tasks any more.
+pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
+    on_thread(api, "drain", move |api| {
+        if let Err(why) = api.jobs.drain(&worker) {
+            return refused(&why, "");
+        }
+        let mut jobs = Vec::new();
+        for job in api.jobs.jobs().iter().filter(|job| !job.reading().status.ended) {
+            let order = ReconfigureOrder { away_from: vec![worker.clone()], ..ReconfigureOrder::default() };
+            let (outcome, _) = carry_out(api, job.name(), &order);
+            let error = outcome.as_ref().err().map(Refusal::error);
+            jobs.push(DrainedJob {
+                job: job.name().to_owned(),
+                moved: outcome.is_ok(),
+                error: error.map(|error| error.message().to_owned()),
+                remedy: error.and_then(|error| error.help().map(str::to_owned)),
+            });
+        }
+        json(StatusCode::OK, &DrainedDocument { worker, jobs })
+    })
+    .await
+}
+
+/// The changes of a job that this process remembers, oldest first.
+pub(super) fn changes(api: &Api, job: &str, changing: bool) -> Answer {
+    json(StatusCode::OK, &ChangeList { changing, changes: api.changes.of(job) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn option(value: &str) -> TableOption {
+        TableOption { table: "a".into(), name: "b".into(), value: value.into() }
+    }
+
+    #[test]
+    fn what_is_not_given_stays() {
+        let settings = [("x", "1"), ("y", "2"), ("parallelism", "3")].map(|(name, value)| (name.into(), value.into()));
+        let (name, sql, options) = ("job".to_owned(), "old".to_owned(), vec![option("1")]);
+        let present = JobOrder { name, sql, settings: settings.into(), options, submission: None };
+        let same = ReconfigureOrder::default().applied(&present);
+        assert_eq!(same, present);
+        let order: ReconfigureOrder = serde_json::from_str(
+            "{\"sql\": \"new\", \"settings\": {\"x\": \"9\", \"y\": null}, \"parallelism\": 4,
+              \"options\": [{\"table\": \"a\", \"name\": \"b\", \"value\": \"2\"}]}",
+        )
+        .expect("an order");
+        let next = order.applied(&present);
+        let expected = [("x", "9"), ("parallelism", "4")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!((next.sql.as_str(), next.settings), ("new", expected.into()));
+        assert_eq!(next.options, [option("2")]);
+        let set = vec![("y".to_owned(), "2".to_owned()), ("z".to_owned(), "3".to_owned())];
+        let present = Settings { parallelism: Some(1), set, table_options: vec![option("1")] };
+        let next = order.applied_to(&present);
+        let expected = [("z", "3"), ("x", "9")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!((next.parallelism, next.set, next.table_options), (Some(4), expected.into(), vec![option("2")]));
+        serde_json::from_str::<ReconfigureOrder>("{\"parallelism\": 0}").expect_err("no task");
+        serde_json::from_str::<ReconfigureOrder>("{\"sq\": \"\"}").expect_err("unknown");
+    }
+
+    #[test]
+    fn the_newest_changes_are_remembered() {
+        let histories = ChangeHistories::default();
+        let numbers: Vec<usize> = (0..KEPT + 5).map(|at| histories.begin("job", String::new(), at as i64)).collect();
+        let end = |number: usize| histories.end("job", number, |record| record.outcome = "settled");
+        end(numbers[0]);
+        end(numbers[KEPT + 4]);
+        let kept = histories.of("job");
+        assert_eq!((kept.len(), kept[0].at_ms), (KEPT, 5));
+        assert!(kept.iter().all(|record| (record.outcome == "settled") == (record.at_ms == KEPT as i64 + 4)));
+        assert!(histories.of("other").is_empty());
+    }
+}

@@ -1,0 +1,129 @@
+//! Changes of running jobs over HTTP.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use anabranch_server::http::{Script, Server};
+use anabranch_server::{Engine, Job, Settings};
+use serde_json::{Value, json};
+
+use crate::client::{Answer, LIMIT, get, post};
+use crate::schema::Description;
+use crate::{JOB, bind, events, ready, wait_for};
+
+fn started(checkpoints: Option<&Path>) -> (Job, Server, SocketAddr) {
+    let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let mut all = vec![set("epoch-interval", "20 ms")];
+    all.extend(checkpoints.map(|place| set("checkpoint-directory", place.to_str().expect("text"))));
+    all.extend(checkpoints.map(|_| set("checkpoint-interval", "50 ms")));
+    let settings = Settings { parallelism: Some(2), set: all, ..Settings::default() };
+    let (engine, sql) = (Engine::default(), events(None));
+    let job = engine.run(&sql, &settings).expect("a job");
+    let listener = bind();
+    let address = listener.address();
+    let server = job.serve_script(listener, Script { engine, sql, settings }).expect("it serves");
+    ready(&job, address);
+    (job, server, address)
+}
+
+/// The answer to a request for a change, which is as it is described.
+fn change(address: SocketAddr, order: &Value) -> Answer {
+    let answer = post(address, &format!("{JOB}/reconfigure"), &order.to_string());
+    let described = Description(get(address, "/api/v1/openapi.json").json());
+    let path = ("/api/v1/jobs/{name}/reconfigure", "post", answer.status);
+    assert_eq!(described.check(path, &answer.json(), &mut BTreeSet::new()), Vec::<String>::new());
+    answer
+}
+
+fn changes(address: SocketAddr) -> Value {
+    let answer = get(address, &format!("{JOB}/changes"));
+    let described = Description(get(address, "/api/v1/openapi.json").json());
+    let path = ("/api/v1/jobs/{name}/changes", "get", answer.status);
+    assert_eq!(described.check(path, &answer.json(), &mut BTreeSet::new()), Vec::<String>::new());
+    answer.json()
+}
+
+fn fates(answer: &Value) -> Vec<&str> {
+    answer["changes"].as_array().expect("changes").iter().filter_map(|change| change["fate"].as_str()).collect()
+}
+
+#[test]
+fn a_running_job_is_changed_and_what_was_changed_before_stays() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (job, _server, address) = started(Some(folder.path()));
+    let rehearsed = change(address, &json!({ "parallelism": 3, "dry_run": true }));
+    assert_eq!((rehearsed.status, &rehearsed.json()["version"]), (200, &json!(1)), "{rehearsed:?}");
+    assert_eq!((&rehearsed.json()["unchanged"], fates(&rehearsed.json())), (&json!(true), vec!["kept"; 3]));
+    assert_eq!(changes(address), json!({ "changing": false, "changes": [] }));
+
+    let rescaled = change(address, &json!({ "parallelism": 3 }));
+    assert_eq!((rescaled.status, &rescaled.json()["version"]), (200, &json!(2)), "{rescaled:?}");
+    assert!(rescaled.json()["took_ms"].as_f64() > Some(0.0), "{rescaled:?}");
+    wait_for(&job, "three tasks of each stage", || get(address, JOB).json()["tasks"] == json!(6));
+    let text = events(None).replace("COUNT(*)", "COUNT(*) + 1");
+    let altered = change(address, &json!({ "sql": text }));
+    assert_eq!((altered.status, &altered.json()["version"]), (200, &json!(3)), "{altered:?}");
+    let plan = get(address, &format!("{JOB}/plan")).json();
+    assert_eq!((&plan["version"], &plan["stages"][0]["parallelism"]), (&json!(3), &json!(3)));
+    assert!(plan["text"].as_str().is_some_and(|text| text.contains("+ 1")), "{plan}");
+    let again = change(address, &json!({ "sql": text }));
+    assert_eq!((&again.json()["unchanged"], &again.json()["version"]), (&json!(true), &json!(3)), "{again:?}");
+
+    let listed = changes(address);
+    let listed: Vec<_> = listed["changes"].as_array().expect("changes").iter().collect();
+    let [first, second, third] = listed[..] else { panic!("{listed:?}") };
+    assert_eq!((&first["request"], &first["outcome"]), (&json!("parallelism 3"), &json!("settled")));
+    assert_eq!((&second["request"], &second["version"]), (&json!("new text"), &json!(3)));
+    assert_eq!(third["outcome"], json!("unchanged"));
+    assert_eq!(job.restarts(), [""; 0], "nothing has failed");
+}
+
+#[test]
+fn a_change_that_is_wrong_or_refused_or_fails_leaves_the_job_as_it_is() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (job, _server, address) = started(Some(folder.path()));
+    let refused = |order: &Value, status: u16, error: &str| {
+        let answer = change(address, order);
+        let right = answer.json()["error"].as_str().is_some_and(|text| text.contains(error));
+        assert!(answer.status == status && right, "{status} {error}: {answer:?}");
+        answer.json()
+    };
+    for order in [json!({ "sq": "" }), json!({ "parallelism": 0 }), json!({ "moves": [{ "stage": 1 }] })] {
+        assert!(refused(&order, 400, "the body is not a change")["remedy"].is_string());
+    }
+    let wrong = refused(&json!({ "sql": events(None).replace("COUNT(*)", "COUNT(nothing)") }), 400, "nothing");
+    let text = wrong["text"].as_str().expect("a text");
+    assert!(text.starts_with("error: line ") && text.contains("^\n"), "{text}");
+    refused(&json!({ "sql": "SET 'parallelism' = '1';" }), 400, "nothing to run");
+    refused(&json!({ "moves": [{ "stage": 0, "task": 0, "to": "second" }] }), 409, "in one process");
+    refused(&json!({ "settings": { "epoch-interval": "10 ms" } }), 409, "changes epoch-interval");
+    let other = events(None).replace("GROUP BY ad_id,", "GROUP BY").replace("ad_id, COUNT", "'x', COUNT");
+    refused(&json!({ "sql": other }), 409, "the job would lose");
+    let fails = events(None).replace("GROUP BY", "WHERE 1 / (event_time - event_time) > 0 GROUP BY");
+    refused(&json!({ "sql": fails }), 409, "division by zero");
+    let listed = changes(address);
+    let outcomes = listed["changes"].as_array().expect("changes").iter().map(|change| &change["outcome"]);
+    let outcomes: Vec<&str> = outcomes.filter_map(Value::as_str).collect();
+    assert_eq!(outcomes, ["refused", "refused", "refused", "refused", "refused", "undone"]);
+    let reason = listed["changes"][5]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("the job goes on as it was"), "{reason}");
+    wait_for(&job, "the job goes on", || get(address, JOB).json()["state"] == "running");
+
+    let unknown = post(address, "/api/v1/jobs/other/reconfigure", "{}");
+    assert_eq!(unknown.status, 404, "{unknown:?}");
+    let drained = post(address, "/api/v1/workers/local/drain", "");
+    assert_eq!(drained.status, 409, "{drained:?}");
+    let dropped = change(address, &json!({ "sql": other, "allow_lost_state": true }));
+    assert_eq!(dropped.status, 200, "{dropped:?}");
+    job.stop();
+    assert!(job.wait_timeout(LIMIT), "the job hangs");
+    refused(&json!({ "parallelism": 1 }), 409, "has ended");
+}
+
+#[test]
+fn a_job_without_checkpoints_cannot_be_changed() {
+    let (_job, _server, address) = started(None);
+    let answer = change(address, &json!({ "parallelism": 1 }));
+    assert!(answer.status == 409 && answer.body.contains("keeps no checkpoints"), "{answer:?}");
+}
