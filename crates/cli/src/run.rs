@@ -99,9 +99,8 @@ pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     info!(job = name, pid = std::process::id(), version = env!("CARGO_PKG_VERSION"), listening = url, "job started");
     let script = Script { engine, sql, settings };
     let _server = listener.map(|listener| job.serve_script(listener, script)).transpose()?;
-    let limit = arguments.duration;
-    let watch =
-        Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output, only_watches: false };
+    let (limit, only_watches) = (arguments.duration, false);
+    let watch = Watch { job: &job, clock: &clock, started, limit, signals: &signals, output: &output, only_watches };
     let watched = match display {
         Display::Live => watch.live(&title(&arguments.file), &results),
         Display::Lines => watch.with_lines(&mut progress),

@@ -4,6 +4,7 @@
 //! next group while sources are in the middle of the last one. The cost of coordination is its work for a group, plus
 //! the time that a source waited for a grant nevertheless. The coordinator enlarges groups if that is too much.
 
+mod next;
 mod outcome;
 mod reconfiguring;
 mod workers;
@@ -20,7 +21,6 @@ use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::{Coordinator, Peers};
 use anabranch_state::{Store, TaskState};
 
-use crate::durable::resumes;
 use crate::job::Committed;
 use crate::journal::{Journal, in_memory};
 use crate::messages::FromWorker;
@@ -460,51 +460,5 @@ impl Shell {
         }
         let (group_epochs, overhead) = (self.coordinator.group_epochs(), self.coordinator.overhead());
         self.shared.granted(group_epochs, overhead);
-    }
-
-    /// Starts the next incarnation, from the newest checkpoint: after a failure, or by another plan version.
-    fn restart(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
-        self.watch = Watch::default();
-        let switches = self.switches(from.as_ref());
-        if std::mem::take(&mut self.cancelled) || !switches {
-            let error = self.take_failure();
-            if !self.can_restart(&error) {
-                self.outcome.get_or_insert(Err(error));
-                return;
-            }
-            self.shared.restarted(error.to_string());
-            if let Some(Checkpoint { epoch, incarnation, .. }) = &from {
-                self.shared.notify(resumes(*incarnation, *epoch));
-            }
-            self.worker.retries_opening();
-        }
-        if let Some(durable) = &self.durable {
-            // The scribe ends only after this.
-            let _ = durable.scribe.send(scribe::Task::Begin(incarnation));
-        }
-        self.last_grant = None;
-        self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
-        self.restoring.clear();
-        self.begins(incarnation, from.as_ref());
-        self.place(incarnation, from);
-        self.reconfigure_next();
-    }
-
-    /// Whether an incarnation can follow one that has failed. Only a job with checkpoints restarts.
-    fn can_restart(&mut self, error: &Error) -> bool {
-        if let Some(hung) = self.worker.unfinished() {
-            let message = format!(
-                "the job cannot restart in this process because it still waits for {hung}; the failure before: {error}"
-            );
-            self.outcome =
-                Some(Err(Error::outside(message).remedy("start the job again: it resumes from its newest checkpoint")));
-            return false;
-        }
-        self.durable.is_some()
-    }
-
-    fn begins(&self, incarnation: Incarnation, from: Option<&Checkpoint<TaskState>>) {
-        let (term, from) = (self.coordinator.term(), from.map(|from| from.epoch));
-        self.shared.life.begins(incarnation, term, from, self.clock.now());
     }
 }

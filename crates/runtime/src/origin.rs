@@ -63,7 +63,7 @@ impl Origin {
 
     /// What happens to each part with state, of the savepoint and of the plan.
     pub fn compare(&self, plan: &Plan) -> Result<Vec<Change>> {
-        Ok(self.comparison(plan)?.changes(self.manifest.tasks.iter()))
+        Ok(self.comparison(plan)?.changes(&self.manifest.tasks.iter().collect::<Vec<_>>()))
     }
 
     fn comparison(&self, plan: &Plan) -> Result<Comparison> {

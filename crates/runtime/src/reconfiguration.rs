@@ -25,7 +25,7 @@ pub struct Reconfigure {
     pub dry_run: bool,
 }
 
-/// Wishes for the placement of tasks. The other tasks stay where they are, as far as the plan has them.
+/// Requests for the placement of tasks. The other tasks stay where they are, as far as the plan has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
     /// Tasks of the new plan and their workers.
@@ -108,12 +108,12 @@ impl Comparison {
     }
 
     /// What becomes of each part. `tasks` are snapshots of the parts before.
-    pub(crate) fn changes<'a>(&self, tasks: impl Iterator<Item = &'a TaskState> + Clone) -> Vec<Change> {
+    pub(crate) fn changes(&self, tasks: &[&TaskState]) -> Vec<Change> {
         let Comparison { then, now, matching } = self;
         let mut changes = Vec::new();
         for (index, part) in then.iter().enumerate() {
             changes.push(match matching.pairs.get(&index) {
-                Some(to) => Change { fate: Fate::Kept, what: kept(part, &now[*to], tasks.clone()) },
+                Some(to) => Change { fate: Fate::Kept, what: kept(part, &now[*to], tasks) },
                 None if part.id.kind == OperatorKind::Sink => {
                     let why = match matching.undecided.contains(&index) {
                         true => "it matches several sinks of the query, so nothing of it would be kept",
@@ -126,7 +126,7 @@ impl Comparison {
                         true => ": several identical parts, before or now, cannot be distinguished",
                         false => ": the query has no such part",
                     };
-                    Change { fate: Fate::Lost, what: format!("{}{why}", describe(part, tasks.clone())) }
+                    Change { fate: Fate::Lost, what: format!("{}{why}", describe(part, tasks)) }
                 }
             });
         }
@@ -160,7 +160,7 @@ impl Comparison {
     }
 }
 
-fn kept<'a>(then: &Part, now: &Part, tasks: impl Iterator<Item = &'a TaskState> + Clone) -> String {
+fn kept(then: &Part, now: &Part, tasks: &[&TaskState]) -> String {
     let mut text = describe(then, tasks);
     if let (OperatorKind::State, Some(before), Some(after)) = (then.id.kind, &then.lineage, &now.lineage) {
         let tables = |lineage: &Lineage| format!("{} -> {}", lineage.from.join(", "), lineage.to.join(", "));
@@ -175,16 +175,16 @@ fn kept<'a>(then: &Part, now: &Part, tasks: impl Iterator<Item = &'a TaskState> 
     text
 }
 
-fn describe<'a>(part: &Part, tasks: impl Iterator<Item = &'a TaskState> + Clone) -> String {
+fn describe(part: &Part, tasks: &[&TaskState]) -> String {
     match part.id.kind {
         OperatorKind::Source => {
-            let sources = tasks.filter_map(|task| task.source.as_ref());
+            let sources = tasks.iter().filter_map(|task| task.source.as_ref());
             let positions: usize =
                 sources.filter(|source| source.number == part.id.number).map(|source| source.positions.len()).sum();
             format!("source {}: positions in {positions} partitions", part.description)
         }
         OperatorKind::State => {
-            let operators = tasks.flat_map(|task| &task.operators).filter(|op| op.number == part.id.number);
+            let operators = tasks.iter().flat_map(|task| &task.operators).filter(|op| op.number == part.id.number);
             let rows: u64 = operators.flat_map(|operator| &operator.files).map(|file| file.rows).sum();
             format!("state of {}: {rows} rows", part.description)
         }
@@ -194,11 +194,7 @@ fn describe<'a>(part: &Part, tasks: impl Iterator<Item = &'a TaskState> + Clone)
 
 /// What becomes of a running job by another plan, which gets the identities of the parts that stay. `newest` has the snapshots
 /// of its newest checkpoint.
-pub(crate) fn compare<'a>(
-    present: &Plan,
-    plan: &Plan,
-    newest: impl Iterator<Item = &'a TaskState> + Clone,
-) -> Result<(Vec<Change>, Plan)> {
+pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Result<(Vec<Change>, Plan)> {
     if present.key_groups != plan.key_groups {
         let (then, now) = (present.key_groups.0, plan.key_groups.0);
         return Err(Error::internal(format!("the job has {then} key groups, the plan has {now}")));

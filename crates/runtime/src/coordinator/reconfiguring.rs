@@ -59,7 +59,7 @@ impl Shell {
             && self.reconfiguring.undone.is_none()
             && let Some(Requested { request, answer }) = self.reconfiguring.waiting.pop_front()
         {
-            // Whoever asked may not wait any more.
+            // The user may not wait any more.
             match self.begin_to_reconfigure(&request) {
                 Ok((reconfigured, _)) if reconfigured.unchanged => drop(answer.send(Ok(reconfigured))),
                 Ok((Reconfigured { version, changes, .. }, plan)) => {
@@ -86,8 +86,8 @@ impl Shell {
         }
         let present = &self.worker.deployment().plan;
         let newest = self.coordinator.newest_checkpoint();
-        let states = newest.into_iter().flat_map(|newest| newest.tasks.values());
-        let (changes, plan) = compare(present, &request.plan, states)?;
+        let states: Vec<_> = newest.into_iter().flat_map(|newest| newest.tasks.values()).collect();
+        let (changes, plan) = compare(present, &request.plan, &states)?;
         let lost: Vec<&str> = changes.iter().filter(|c| c.fate == Fate::Lost).map(|c| c.what.as_str()).collect();
         if !lost.is_empty() && !request.allow_lost_state && !request.dry_run {
             return Err(Error::user(format!("the job would lose {}", lost.join("; ")))
@@ -167,7 +167,7 @@ impl Shell {
             true => Ok(Reconfigured { version, next: PlanVersion(version.0 + 1), changes, unchanged: false }),
             false => Err(self.why_not()),
         };
-        // Whoever asked may not wait any more.
+        // The user may not wait any more.
         let _ = answer.send(result);
         self.reconfigure_next();
     }

@@ -1,15 +1,16 @@
 //! One run: processes that take the job over from each other, and a scheduler that draws what happens next.
 
+mod change;
 mod step;
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use anabranch_dataflow::{Plan, StateBackendKind};
 use anabranch_model::{Clock, Error, ErrorKind, ManualClock, Result, Rng};
 use anabranch_runtime::stepped::{Parts, SteppedJob};
-use anabranch_runtime::{Checkpointing, Moves, Origin, Reconfigure, Reconfigured};
+use anabranch_runtime::{Checkpointing, Origin, Reconfigured};
 use anabranch_state::Store;
 
 use super::cluster::Cluster;
@@ -287,43 +288,6 @@ impl<'a> World<'a> {
         match damage(&self.shared, &objects[which]) {
             Ok(what) => self.note(|| format!("all processes stop; {what}")),
             Err(error) => self.violated("commit", format!("a damaged object: {error}")),
-        }
-    }
-
-    /// A user lets the newest process go on at another parallelism, or with its state elsewhere.
-    fn change(&mut self) {
-        let parallelism = 1 + self.changes.below(u64::from(PARALLELISM_MAX)) as u32;
-        let state = if self.changes.below(3) == 0 { StateBackendKind::Disk } else { StateBackendKind::Memory };
-        let Some(Process { id, job, asked, .. }) = self.processes.last_mut() else { return };
-        let (id, plan) = (*id, self.scenario.plan(parallelism, state));
-        self.truth.may_run(id, &plan);
-        let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false };
-        asked.push(job.handle().begin_to_reconfigure(request));
-        self.note(|| format!("process {id} is to change to parallelism {parallelism}, state in {state:?}"));
-    }
-
-    /// How changes went.
-    fn take_answers(&mut self, index: usize) {
-        let mut answers = Vec::new();
-        self.processes[index].asked.retain(|asked| match asked.try_recv() {
-            Ok(answer) => {
-                answers.push(answer);
-                false
-            }
-            Err(error) => error == TryRecvError::Empty,
-        });
-        for answer in answers {
-            match answer {
-                Ok(done) if done.unchanged => self.seen.unchanged += 1,
-                Ok(done) => {
-                    self.seen.changes += 1;
-                    self.note(|| format!("the job runs by version {}", done.version.0));
-                }
-                Err(error) => {
-                    self.seen.changes_given_up += 1;
-                    self.note(|| error.to_string());
-                }
-            }
         }
     }
 

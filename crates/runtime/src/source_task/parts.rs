@@ -1,0 +1,141 @@
+//! What a source task has beside its source: the columns that leave it, event time, and the fate of malformed records.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anabranch_dataflow::{OnMalformed, SourceSpec};
+use anabranch_model::{Error, PartitionId, Result, TaskCounters};
+use anabranch_operators::{Functions, Malformed, Projection, Source};
+use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{Schema, SchemaRef};
+
+use crate::chain::SinkTail;
+use crate::job_state::RestoredSource;
+use crate::source_time::{Observed, SourceTime};
+use crate::watermarks::Watermarks;
+
+/// The further parts of a source task.
+pub(crate) struct SourceParts {
+    pub(crate) source: Box<dyn Source>,
+    /// Rows that leave the source; `None`: as decoded.
+    pub(super) columns: Option<Projection>,
+    pub(super) time: Option<SourceTime>,
+    pub(super) watermarks: Watermarks,
+    pub(super) on_malformed: Fate,
+    pub(super) table: String,
+}
+
+pub(super) enum Fate {
+    Fail,
+    Skip,
+    DeadLetter(SinkTail, SchemaRef),
+    Leave,
+}
+
+impl SourceParts {
+    /// Compiles a source's specification. `dead_letter` is the opened sink of [`OnMalformed::DeadLetter`]; `restored`
+    /// is what the source resumes from.
+    pub(crate) fn new(
+        spec: &SourceSpec,
+        source: Box<dyn Source>,
+        dead_letter: Option<SinkTail>,
+        restored: Option<&RestoredSource>,
+        functions: &Functions,
+    ) -> Result<Self> {
+        let decoded = spec.declared.project(&spec.projection)?;
+        let columns = match spec.columns.is_empty() {
+            true => None,
+            false => Some(Projection::new(&spec.columns, &decoded, functions)?),
+        };
+        let idle = spec.watermark.as_ref().and_then(|w| w.idle_timeout_ms).map(Duration::from_millis);
+        let on_malformed = match (&spec.on_malformed, dead_letter) {
+            (OnMalformed::Fail, _) => Fate::Fail,
+            (OnMalformed::Skip, _) => Fate::Skip,
+            (OnMalformed::Leave, _) => Fate::Leave,
+            (OnMalformed::DeadLetter(sink), Some(writer)) => Fate::DeadLetter(writer, Arc::clone(&sink.schema)),
+            (OnMalformed::DeadLetter(_), None) => return Err(Error::internal("the dead-letter table is not open")),
+        };
+        Ok(SourceParts {
+            source,
+            columns,
+            time: spec.watermark.as_ref().map(|w| SourceTime::new(w, &decoded, functions)).transpose()?,
+            watermarks: Watermarks::new(idle, restored.map(|state| state.watermarks.clone()).unwrap_or_default()),
+            on_malformed,
+            table: spec.table.clone(),
+        })
+    }
+
+    /// The source goes on with another plan version, by which perhaps other columns leave it.
+    pub(crate) fn go_on(mut self, spec: &SourceSpec, functions: &Functions) -> Result<Self> {
+        let decoded = spec.declared.project(&spec.projection)?;
+        self.columns = match spec.columns.is_empty() {
+            true => None,
+            false => Some(Projection::new(&spec.columns, &decoded, functions)?),
+        };
+        self.time = spec.watermark.as_ref().map(|w| SourceTime::new(w, &decoded, functions)).transpose()?;
+        let idle = spec.watermark.as_ref().and_then(|w| w.idle_timeout_ms).map(Duration::from_millis);
+        self.watermarks.go_on(idle);
+        Ok(self)
+    }
+
+    /// Nobody reads on: closes the table of malformed records.
+    pub(crate) fn close(self) -> Result<()> {
+        match self.on_malformed {
+            Fate::DeadLetter(mut tail, _) => tail.finish(None),
+            _ => Ok(()),
+        }
+    }
+
+    /// Schema of the rows that leave the source.
+    pub(crate) fn schema(spec: &SourceSpec, functions: &Functions) -> Result<SchemaRef> {
+        let decoded: Schema = spec.declared.project(&spec.projection)?;
+        match spec.columns.is_empty() {
+            true => Ok(Arc::new(decoded)),
+            false => Ok(Arc::clone(Projection::new(&spec.columns, &decoded, functions)?.schema())),
+        }
+    }
+
+    pub(super) fn malformed(&mut self, records: &[Malformed], counters: &TaskCounters) -> Result<()> {
+        let Some(first) = records.first() else { return Ok(()) };
+        if !matches!(self.on_malformed, Fate::Leave) {
+            TaskCounters::add(&counters.malformed_rows, records.len() as u64);
+        }
+        match &mut self.on_malformed {
+            Fate::Skip | Fate::Leave => Ok(()),
+            Fate::DeadLetter(tail, schema) => tail.sink.write(&dead_letters(&self.table, records, schema)?),
+            Fate::Fail => {
+                let shown = String::from_utf8_lossy(&first.record[..first.record.len().min(200)]);
+                Err(Error::user(format!("malformed record: {}: {}", first.error, shown.trim_end()))
+                    .at(first.place.clone())
+                    .at(format!("table {}", self.table))
+                    .remedy("correct the record, or declare its fate: 'on-malformed' = 'skip' or 'dead-letter'"))
+            }
+        }
+    }
+
+    /// Derives event time from rows of a partition.
+    pub(super) fn observe(&mut self, partition: PartitionId, batch: &RecordBatch) -> Result<Observed> {
+        match &mut self.time {
+            Some(time) => time.observe(batch, self.watermarks.of(partition)),
+            None => Ok(Observed { watermark: None, on_time: None }),
+        }
+    }
+}
+
+/// Malformed records as rows of a dead-letter table: table, place, error, record.
+fn dead_letters(table: &str, records: &[Malformed], schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns: [ArrayRef; 4] = [
+        Arc::new(StringArray::from_iter_values(records.iter().map(|_| table))),
+        Arc::new(StringArray::from_iter_values(records.iter().map(|r| &r.place))),
+        Arc::new(StringArray::from_iter_values(records.iter().map(|r| &r.error))),
+        match schema.field(3).data_type() {
+            t if t.is_string() => {
+                Arc::new(StringArray::from_iter_values(records.iter().map(|r| String::from_utf8_lossy(&r.record))))
+            }
+            _ => Arc::new(BinaryArray::from_iter_values(records.iter().map(|r| &r.record))),
+        },
+    ];
+    let columns = columns.iter().zip(schema.fields()).map(|(c, f)| Ok(cast(c, f.data_type())?));
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_>>()?)?)
+}
