@@ -410,7 +410,8 @@ pub(super) fn leads_no_more() -> Error {
     Error::outside("another coordinator leads now").remedy("send the request to that one")
 }
 
-fn nothing() -> Plan {
+/// A plan without tasks.
+pub(super) fn nothing() -> Plan {
     Plan {
         format: PLAN_FORMAT,
         version: PlanVersion(1),

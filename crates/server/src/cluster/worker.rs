@@ -38,8 +38,8 @@ const LATELY: u32 = 3;
 /// A coordinator that is silent for so many times the time after which a worker is lost has given this one up, or cannot be reached.
 const SILENCES: u32 = 2;
 
-/// A job's worker without tasks is not needed any more if no coordinator has said anything to it for so long.
-const DESERTED: Duration = Duration::from_secs(30);
+/// A job's worker without tasks is not needed any more if no coordinator has said anything to it for so many times that time.
+const DESERTED: u32 = 15;
 /// A process that is refused at its start tries again for so long: a former one of its name may be lost only now.
 const FORMER: Duration = Duration::from_secs(3);
 
@@ -422,7 +422,8 @@ impl<'a> Process<'a> {
     /// Ends the workers of jobs that have no tasks here, and of which no coordinator says anything: this process was away when the job
     /// ended, or its tasks are elsewhere now.
     fn end_deserted(&mut self) {
-        let before = |heard: Nanos| heard.plus(DESERTED) < self.clock.now();
+        let Some(Joined { silence, .. }) = &self.joined else { return };
+        let before = |heard: Nanos| heard.plus(*silence * DESERTED) < self.clock.now();
         let is_deserted = |guest: &Guest| before(guest.heard) && !guest.hosted.has_tasks();
         let deserted = self.jobs.iter().filter(|(_, guest)| is_deserted(guest)).map(|(job, _)| *job);
         for job in deserted.collect::<Vec<_>>() {
