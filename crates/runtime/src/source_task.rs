@@ -10,7 +10,7 @@ use anabranch_model::{
     Epoch, Error, EventTime, Marker, MarkerKind, Nanos, PlanVersion, Result, SourceProgress, Stamped, TaskCounters,
     batch_bytes,
 };
-use anabranch_operators::{Host, Polled, Rows, Source};
+use anabranch_operators::{Host, Polled, Rows};
 use anabranch_protocol::coordinator::Report;
 use arrow::compute::filter_record_batch;
 
