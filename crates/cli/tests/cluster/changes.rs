@@ -159,7 +159,7 @@ fn a_coordinator_that_is_killed_while_it_changes_a_job_leaves_it_with_one_text()
         if moment == Moment::Begun {
             cluster.signal_worker(0, "CONT");
         }
-        cluster.until("the new leader", || cluster.has_said(1, "this one leads"));
+        cluster.until("the new leader", || cluster.has_said(1, "warn leader does not answer"));
         cluster.until("the job's end", || cluster.state("job") == "ended");
         assert_eq!(rows(folder.path()), EVENTS, "{moment:?}");
         let (submitted, shown) = (stored(folder.path(), "submitted"), cluster.ok(&["show", "job"]));
