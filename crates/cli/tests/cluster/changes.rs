@@ -117,7 +117,7 @@ fn a_change_that_cannot_be_made_is_told_with_place_and_remedy() {
     assert_eq!(cluster.state("job"), "running");
 }
 
-/// When the leading coordinator is killed.
+/// When the leading coordinator is killed, or what happens to it instead.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Moment {
     /// The record has the change.
@@ -126,11 +126,13 @@ enum Moment {
     Begun,
     /// The new version has a checkpoint.
     Settled,
+    /// It is frozen when the new version has begun, and goes on while another one takes over.
+    Frozen,
 }
 
 #[test]
-fn a_coordinator_that_is_killed_while_it_changes_a_job_leaves_it_with_one_text() {
-    for moment in [Moment::Noted, Moment::Begun, Moment::Settled] {
+fn a_coordinator_that_is_gone_while_it_changes_a_job_leaves_it_with_one_text() {
+    for moment in [Moment::Noted, Moment::Begun, Moment::Settled, Moment::Frozen] {
         let folder = tempfile::tempdir().expect("folder");
         let mut cluster = Cluster::of(folder.path(), 2);
         cluster.worker("first", 1);
@@ -151,15 +153,23 @@ fn a_coordinator_that_is_killed_while_it_changes_a_job_leaves_it_with_one_text()
                 cluster.signal_worker(0, "STOP");
             }
             Moment::Settled => assert_eq!(altering.end(), Some(0)),
+            Moment::Frozen => cluster.until("the new version", || log().contains("\"version\":2")),
         }
-        cluster.kill_coordinator(0);
+        match moment {
+            Moment::Frozen => cluster.signal(0, "STOP"),
+            _ => cluster.kill_coordinator(0),
+        }
         let is_settled = log().lines().any(|entry| {
             entry.split("{\"format\"").any(|entry| entry.contains("\"checkpoint\"") && entry.contains("\"version\":2"))
         });
         if moment == Moment::Begun {
             cluster.signal_worker(0, "CONT");
         }
-        cluster.until("the new leader", || cluster.has_said(1, "this one leads"));
+        cluster.until("the new leader", || cluster.has_said(1, "warn leader does not answer"));
+        if moment == Moment::Frozen {
+            cluster.signal(0, "CONT");
+            cluster.until("the old leader's insight", || cluster.has_said(0, "warn another coordinator leads"));
+        }
         cluster.until("the job's end", || cluster.state("job") == "ended");
         assert_eq!(rows(folder.path()), EVENTS, "{moment:?}");
         let (submitted, shown) = (stored(folder.path(), "submitted"), cluster.ok(&["show", "job"]));
@@ -167,7 +177,8 @@ fn a_coordinator_that_is_killed_while_it_changes_a_job_leaves_it_with_one_text()
         let has_new_text = submitted.contains("CONCAT('new-'");
         assert_eq!(has_new_text, shown.contains("new-"), "{moment:?}: {shown}");
         assert_eq!(has_new_text, lines(folder.path()).iter().any(|line| is_new(line)), "{moment:?}");
-        assert_eq!(has_new_text, is_settled, "{moment:?}");
+        // A coordinator that goes on may settle the change before another one has taken the job.
+        assert!(has_new_text == is_settled || moment == Moment::Frozen, "{moment:?}");
         assert!(has_new_text || moment != Moment::Settled);
     }
 }

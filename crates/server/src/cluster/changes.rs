@@ -2,7 +2,8 @@
 //!
 //! The record of a job gets the new text beside the present one, with the version that the plan will have. Then the job changes.
 //! The new text becomes the present one when the change is settled: the job's log has a checkpoint of that version. A coordinator that
-//! resumes the job with a record that has two texts decides by the log.
+//! resumes the job with a record that has two texts decides by the log. It decides before it takes the job over, because a plan is needed for
+//! that, and looks again afterwards: the coordinator before it may have settled the change in between.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
@@ -19,6 +20,53 @@ use crate::http::{ReconfigureOrder, Refusal, ServedJob as _};
 
 /// Pause before another attempt to write a record.
 const AGAIN: Duration = Duration::from_millis(200);
+
+/// By which of two texts a job resumes, as long as its record has both.
+#[derive(Clone)]
+pub(super) struct Decided {
+    next: Next,
+    is_new: bool,
+}
+
+impl Decided {
+    /// The record has one text from now on.
+    pub(super) fn apply(&self, record: &mut Record) {
+        record.next = None;
+        if self.is_new {
+            record.order = self.next.order.clone();
+        }
+    }
+}
+
+fn is_settled(job: &Submitted, next: &Next) -> Result<bool> {
+    let running = job.running();
+    let settled = running.store.as_ref().map(settled_version).transpose()?.flatten();
+    Ok(settled == Some(next.version))
+}
+
+/// This coordinator has taken the job over: no other one writes to its log any more. Returns an error if one has settled the change
+/// since this one decided.
+pub(super) fn confirm_text(job: &Submitted) -> Result<()> {
+    let Some(decided) = job.decided() else { return Ok(()) };
+    loop {
+        let confirmed = is_settled(job, &decided.next).and_then(|is_new| match is_new == decided.is_new {
+            true => job.write(|record| decided.apply(record)).map(Some),
+            false => Ok(None),
+        });
+        match confirmed {
+            Ok(Some(_)) => {
+                job.set_decided(None);
+                return Ok(());
+            }
+            Ok(None) => return Err(Error::outside("the coordinator that led before has settled a change since")),
+            Err(error) if job.was_left() || job.end_was_requested() => return Err(error),
+            Err(error) => {
+                warn!(job = job.name(), error = %error, "record of the job cannot be written yet");
+                std::thread::park_timeout(AGAIN);
+            }
+        }
+    }
+}
 
 impl Shared {
     /// Changes a running job. Waits until that is settled.
@@ -86,28 +134,30 @@ impl Shared {
         }
     }
 
-    /// The job is about to resume with the record that this coordinator has written last: by the text that its log is of.
+    /// The job is about to resume with the record that this coordinator has written last: by the text that its log is of now.
     pub(super) fn decide_text(&self, job: &Submitted) -> Result<()> {
-        let record = job.record();
-        if let Some(next) = record.next {
-            let running = job.running();
-            let settled = running.store.as_ref().map(settled_version).transpose()?.flatten();
-            let is_new = settled == Some(next.version);
-            info!(job = job.name(), settled = is_new, "change of the job decided by its log");
-            let written = job.write(|record| {
-                record.next = None;
+        let mut record = job.record();
+        let decided = match record.next.take() {
+            Some(next) => {
+                let is_new = is_settled(job, &next)?;
+                info!(job = job.name(), settled = is_new, "change of the job decided by its log");
                 if is_new {
-                    record.order = next.order;
+                    record.order = next.order.clone();
                 }
-            })?;
-            if !written {
-                return Err(leads_no_more());
+                Some(Decided { next, is_new })
             }
-        } else if !job.is_outdated() {
-            return Ok(());
-        }
-        job.set_running(self.prepare(&job.record())?);
+            None if job.is_outdated() => None,
+            None => return Ok(()),
+        };
+        job.set_running(self.prepare(&record)?);
+        job.set_decided(decided);
         Ok(())
+    }
+
+    /// Decides again for a job that could not resume. Returns whether its text is another one now.
+    pub(super) fn decides_anew(&self, job: &Submitted) -> bool {
+        let Some(before) = job.decided() else { return false };
+        self.decide_text(job).is_ok() && job.decided().is_some_and(|now| now.is_new != before.is_new)
     }
 
     /// A worker gets no tasks of jobs that start.

@@ -14,6 +14,7 @@ use anabranch_runtime::{Check, JobHandle, Reconfigured, Summary, Workers};
 use anabranch_state::Store;
 use tracing::{error, info, warn};
 
+use super::changes::confirm_text;
 use super::members::Cluster;
 use super::messages::Leader;
 use super::record::{Record, Records, State};
@@ -338,6 +339,7 @@ impl Shared {
                 Ok(_) => break outcome,
                 Err(error) => {
                     match error.kind() {
+                        _ if goes_on() && self.decides_anew(job) => {}
                         ErrorKind::Damaged if matches!(check, Check::Sizes) && goes_on() => check = Check::Content,
                         // A coordinator that led before has written to the job's log late: that is over now.
                         ErrorKind::Fenced if goes_on() => patience = ADOPTION,
@@ -375,7 +377,10 @@ impl Shared {
         let register = workers.register;
         let register = Box::new(move |handle: JobHandle| {
             register(handle.clone());
-            seen.began(handle);
+            match confirm_text(&seen) {
+                Ok(()) => seen.began(handle),
+                Err(why) => handle.abort(why),
+            }
         });
         let is_wanted = Box::new(move || !left.was_left());
         let workers = Workers { check, is_wanted, register, ..workers };
@@ -397,7 +402,10 @@ impl Shared {
         }
         let failure = error.map(|error| error.to_string());
         // As long as it counts as running, its name is taken.
-        let change = |record: &mut Record| (record.state, record.failure) = (state, failure.clone());
+        let change = |record: &mut Record| {
+            (record.state, record.failure) = (state, failure.clone());
+            job.decided().into_iter().for_each(|decided| decided.apply(record));
+        };
         if let Err(error) = job.write(change).and_then(|written| if written { Ok(()) } else { Err(leads_no_more()) }) {
             // The next coordinator resumes the job.
             warn!(job = name, error = %error, "end of the job not recorded");

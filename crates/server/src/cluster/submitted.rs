@@ -9,6 +9,7 @@ use anabranch_model::{Error, Notice, Result};
 use anabranch_runtime::{Coordination, JobHandle, Status};
 use anabranch_state::Savepoint;
 
+use super::changes::Decided;
 use super::members::Members;
 use super::messages::Leader;
 use super::record::{Record, Records, State};
@@ -26,6 +27,8 @@ pub(super) struct Submitted {
     changing: Mutex<()>,
     /// Its record was read again since it was planned.
     outdated: AtomicBool,
+    /// By which text it resumes, as long as its record has two.
+    decided: Mutex<Option<Decided>>,
     members: Members,
     records: Records,
     /// The coordinator that writes its record.
@@ -73,6 +76,7 @@ impl Submitted {
             running: Mutex::new(Arc::new(running)),
             changing: Mutex::default(),
             outdated: AtomicBool::new(false),
+            decided: Mutex::default(),
             members,
             shown: Mutex::new((record.state, record.failure.clone())),
             stored: Mutex::new(record),
@@ -208,6 +212,15 @@ impl Submitted {
         let mut present = lock(&self.running);
         *present = Arc::new(Running { started_ms: present.started_ms, ..running });
         self.outdated.store(false, SeqCst);
+    }
+
+    /// By which text it resumes, as long as its record has two.
+    pub(super) fn decided(&self) -> Option<Decided> {
+        lock(&self.decided).clone()
+    }
+
+    pub(super) fn set_decided(&self, decided: Option<Decided>) {
+        *lock(&self.decided) = decided;
     }
 
     /// Held while it is changed.
