@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, PlanVersion, Result, TaskId};
@@ -20,8 +19,8 @@ use crate::reconfiguration::{Change, Fate, Moves, Reconfigure, Reconfigured, com
 use crate::scribe;
 use crate::settings::tasks;
 
-/// A checkpoint that takes no longer than this, beyond the epochs of its group, has little to write.
-const SHORT: Duration = Duration::from_millis(20);
+/// What a checkpoint of so many bytes writes at most takes no time that matters.
+const LITTLE: u64 = 4 << 20;
 
 /// A request, and where its answer goes.
 pub(crate) struct Requested {
@@ -84,16 +83,9 @@ impl Shell {
         }
     }
 
-    /// Whether checkpoints take so long that the last one before a change should have little to write.
+    /// Whether checkpoints are so large that the last one before a change should have little to write.
     fn writes_long(&self) -> bool {
-        let last = self.shared.life.status().last_checkpoint;
-        last.is_none_or(|last| last.took.saturating_sub(self.group_time()) > SHORT)
-    }
-
-    /// How long a group of epochs takes: a checkpoint is requested before its group begins.
-    fn group_time(&self) -> Duration {
-        let epochs = u32::try_from(self.coordinator.group_epochs()).unwrap_or(u32::MAX);
-        self.durable.as_ref().map_or(Duration::ZERO, |durable| durable.epoch_interval.saturating_mul(epochs))
+        self.shared.life.status().last_checkpoint.is_none_or(|last| last.bytes > LITTLE)
     }
 
     fn begin_to_reconfigure(&self, request: &Reconfigure) -> Result<(Reconfigured, Plan)> {
