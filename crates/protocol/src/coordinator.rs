@@ -460,7 +460,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.give_up_change();
                 self.granted(now, group, self.checkpoints.is_enabled(), Then::Stop);
             }
-        } else if self.change.is_some() {
+        } else if self.change.is_some() && !self.checkpoints.has_open_request() {
             self.life.switching();
             if let Some(group) = self.grants.stop() {
                 self.granted(now, group, true, Then::Switch);

@@ -240,6 +240,8 @@ impl Assembly {
             let key = self.plan.identities.state(stage.id, place).map(|part| (part, self.plan.assignment.of_task(id)));
             let left = key.and_then(|key| self.handover().as_mut()?.operator(key));
             let left = left.ok_or_else(|| Error::internal("an operator that goes on is gone"))?;
+            // As after restoring it.
+            main.iter().for_each(|(inbox, _)| inbox.set_reached(left.watermark));
             chain.take_over(LeftOperator { place, ..left });
         }
         let (restore, after) = (self.restore(stage, id), self.after);

@@ -36,7 +36,12 @@ pub(super) const TABLE: &[Transition] = &[
         "finished",
         "finish",
     ),
-    row("running", "a change is ready", "switching", "grant one more epoch with a checkpoint; the tasks end after it"),
+    row(
+        "running",
+        "a change, and no request for a checkpoint is open",
+        "switching",
+        "grant one more epoch with a checkpoint; the tasks end after it",
+    ),
     row(
         "restoring",
         "every task is gone, for a change that the coordinator before has granted",

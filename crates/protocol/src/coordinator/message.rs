@@ -112,7 +112,8 @@ pub enum Input<S> {
     Checkpoint,
     /// A request: the job stops, with a last checkpoint.
     Stop,
-    /// A request: at the end of an epoch the job goes on with these tasks, of a newer plan version. All is ready for them.
+    /// A request: at the end of an epoch the job goes on with these tasks, of a newer plan version. A checkpoint that was requested
+    /// before is taken first: the one at the switch then has less to write.
     Change(Tasks),
     /// Only time has passed.
     Tick,

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, PlanVersion, Result, TaskId};
@@ -18,6 +19,9 @@ use super::Shell;
 use crate::reconfiguration::{Change, Fate, Moves, Reconfigure, Reconfigured, compare};
 use crate::scribe;
 use crate::settings::tasks;
+
+/// A checkpoint that takes no longer than this, beyond the epochs of its group, has little to write.
+const SHORT: Duration = Duration::from_millis(20);
 
 /// A request, and where its answer goes.
 pub(crate) struct Requested {
@@ -64,6 +68,10 @@ impl Shell {
                 Ok((reconfigured, _)) if reconfigured.unchanged => drop(answer.send(Ok(reconfigured))),
                 Ok((Reconfigured { version, changes, .. }, plan)) => {
                     let plan = Plan { version, ..plan };
+                    if self.writes_long() {
+                        // What the tasks write while no row is processed is then only what follows this.
+                        self.inputs.push_back(Input::Checkpoint);
+                    }
                     self.inputs.push_back(Input::Change(tasks(&plan)));
                     let former = Arc::clone(&self.worker.deployment().plan);
                     let plan = Arc::new(plan);
@@ -74,6 +82,18 @@ impl Shell {
                 Err(error) => drop(answer.send(Err(error))),
             }
         }
+    }
+
+    /// Whether checkpoints take so long that the last one before a change should have little to write.
+    fn writes_long(&self) -> bool {
+        let last = self.shared.life.status().last_checkpoint;
+        last.is_none_or(|last| last.took.saturating_sub(self.group_time()) > SHORT)
+    }
+
+    /// How long a group of epochs takes: a checkpoint is requested before its group begins.
+    fn group_time(&self) -> Duration {
+        let epochs = u32::try_from(self.coordinator.group_epochs()).unwrap_or(u32::MAX);
+        self.durable.as_ref().map_or(Duration::ZERO, |durable| durable.epoch_interval.saturating_mul(epochs))
     }
 
     fn begin_to_reconfigure(&self, request: &Reconfigure) -> Result<(Reconfigured, Plan)> {

@@ -53,6 +53,18 @@ fn the_next_version_begins_with_an_entry_behind_the_checkpoint_that_both_share()
 }
 
 #[test]
+fn a_checkpoint_that_was_requested_before_is_taken_first() {
+    let mut bench = Bench::running(config());
+    bench.tell(Input::Checkpoint);
+    bench.tell(Input::Change(wider(2)));
+    assert_eq!(bench.commands(), []);
+    (0..2).for_each(|index| bench.report(index, Report::EpochCut(Epoch(2))));
+    assert_eq!(bench.commands(), [grant(1, 5, 8, true)]);
+    (0..3).for_each(|index| bench.acknowledge(index, 8, false));
+    assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(8)), switch(1, 9)]);
+}
+
+#[test]
 fn a_failure_before_the_switch_leaves_the_version_as_it_was() {
     let mut bench = Bench::running(config());
     bench.tell(Input::Change(wider(2)));
