@@ -308,8 +308,10 @@ impl Shared {
         let (ends, ended) = channel::<()>();
         job.set_end(ended);
         let run = move || {
-            let _ends = ends;
             shared.run(&started);
+            // A coordinator that closes waits for this: afterwards nothing here answers others any more.
+            drop((shared, started));
+            drop(ends);
         };
         if let Err(error) = std::thread::Builder::new().name("job".into()).spawn(run) {
             let error = Error::outside(format!("cannot start a thread: {error}"));

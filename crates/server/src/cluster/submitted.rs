@@ -51,6 +51,8 @@ struct Requested {
     cancel: AtomicBool,
     /// Another coordinator has it.
     leave: AtomicBool,
+    /// The coordinator ends.
+    close: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -111,7 +113,7 @@ impl Submitted {
             job.handle.leave();
         } else if self.requested.cancel.load(SeqCst) {
             job.cancel();
-        } else if self.requested.stop.load(SeqCst) {
+        } else if self.requested.stop.load(SeqCst) || self.requested.close.load(SeqCst) {
             job.stop();
         }
     }
@@ -171,6 +173,8 @@ impl Submitted {
 
     /// Stops it for the end of the coordinator: the next one resumes it.
     pub(super) fn close(&self) {
+        // It may be about to begin.
+        self.requested.close.store(true, SeqCst);
         self.live().into_iter().for_each(|live| live.stop());
     }
 
