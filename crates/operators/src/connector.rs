@@ -189,6 +189,12 @@ pub trait Source: Send {
     /// exactly the rows that follow.
     fn positions(&self) -> Result<Positions>;
 
+    /// Whether the reader may go on when the plan of the job changes, although other tasks' readers of the table are opened anew. It
+    /// must not if which partitions are its own depends on what they find.
+    fn may_go_on(&self) -> bool {
+        true
+    }
+
     /// Every sink has written what it received up to the end of `epoch`: positions up to that cut may be released.
     fn epoch_done(&mut self, _epoch: Epoch) -> Result<()> {
         Ok(())

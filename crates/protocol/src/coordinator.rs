@@ -70,6 +70,8 @@ pub struct Coordinator<S> {
     checkpoints: Checkpoints<S>,
     /// The tasks with which the job goes on, once those of the present incarnation have ended.
     change: Option<Tasks>,
+    /// The change waits for a checkpoint of an epoch after this one.
+    change_behind: Option<Epoch>,
     /// Those of the plan version before, until a checkpoint by the present one is committed.
     former: Option<Tasks>,
     /// The change is back to those.
@@ -120,6 +122,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             group_size: GroupSize::new(&config.group_size),
             checkpoints: Checkpoints::new(now, tasks.all.clone(), interval, config.checkpoint_timeout, none),
             change: None,
+            change_behind: None,
             former: None,
             undoes: false,
             dropped: false,
@@ -240,7 +243,11 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         let version = tasks.version;
         let takes = self.checkpoints.is_enabled() && self.change.is_none() && version > self.tasks.version;
         match takes && !self.life.stop_wanted {
-            true => self.change = Some(tasks),
+            true => {
+                let requested = self.checkpoints.has_open_request();
+                self.change_behind = requested.then(|| self.grants.last());
+                self.change = Some(tasks);
+            }
             false => self.commands.push_back(Command::NotChanged(version)),
         }
     }
@@ -252,9 +259,20 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         self.commands.extend(change.map(|tasks| Command::NotChanged(tasks.version)));
     }
 
+    /// A checkpoint of the present incarnation is committed.
+    fn settled(&mut self, checkpoint: &Checkpoint<S>) {
+        if checkpoint.incarnation == self.incarnation {
+            self.change_behind.take_if(|behind| checkpoint.epoch > *behind);
+            let changed = self.former.take().map(|_| Command::Changed(self.tasks.version));
+            self.commands.extend(changed);
+        }
+    }
+
     /// Nothing of the present plan version is durable: the version before goes on, under a new number.
     fn undo(&mut self) {
-        let Some(former) = self.former.take().filter(|_| !self.checkpoints.is_committing()) else { return };
+        // A checkpoint by the present version may be in the log already: the entry after it must know.
+        let former = self.former.take_if(|_| !self.checkpoints.is_committing());
+        let Some(former) = former else { return };
         let present = self.tasks.version;
         self.life.undo();
         self.undoes = true;
@@ -299,8 +317,10 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 if !std::mem::replace(&mut self.dropped, true) {
                     self.commands.push_back(Command::NoneDone(self.incarnation));
                 }
-                if self.phase() == Phase::Switching {
+                if self.change.is_some() && self.grants.is_stopping() && self.phase().is_active() {
+                    // Its static side was cut short by the change: nothing is wrong with the job.
                     self.fail(now, Cause::Task(task), true);
+                    self.life.undo();
                 }
             }
         }
@@ -358,11 +378,11 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 if self.phase().is_active() && checkpoint.incarnation == self.incarnation =>
             {
                 self.checkpoints.committed(checkpoint.epoch);
-                let changed = self.former.take().map(|_| Command::Changed(self.tasks.version));
-                self.commands.extend(changed);
+                self.settled(&checkpoint);
                 self.commands.push_back(Command::CheckpointDone(self.incarnation, checkpoint.epoch));
             }
             // A checkpoint of an incarnation that is being cancelled: the next incarnation resumes from it.
+            Some(Outcome::Written(_, Entry::Checkpoint(checkpoint))) => self.settled(&checkpoint),
             Some(Outcome::Written(..)) => {}
         }
     }
@@ -379,7 +399,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         let (interval, timeout) = (self.config.checkpoint_interval, self.config.checkpoint_timeout);
         let requested = self.checkpoints.has_open_request();
         (self.incarnation, self.term) = (incarnation, Term(sequence + 1));
-        self.dropped = false;
+        (self.dropped, self.change_behind) = (false, None);
         self.grants = Grants::new(&self.tasks, epoch);
         self.checkpoints = Checkpoints::new(now, self.tasks.all.clone(), interval, timeout, epoch);
         if requested {
@@ -422,7 +442,9 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         while let Some(due) = self.life.due(now) {
             match due {
                 Due::Begin => {
-                    let version = self.change.as_ref().map_or(self.tasks.version, |tasks| tasks.version);
+                    // A change from outside waits until tasks run that can end for it: their sinks still have to commit.
+                    let back = self.change.as_ref().filter(|_| self.undoes);
+                    let version = back.map_or(self.tasks.version, |tasks| tasks.version);
                     self.log.begin(now, version, &mut self.commands);
                 }
                 Due::StartTimeout => self.fail(now, Cause::StartTimeout, true),
@@ -460,7 +482,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.give_up_change();
                 self.granted(now, group, self.checkpoints.is_enabled(), Then::Stop);
             }
-        } else if self.change.is_some() && !self.checkpoints.has_open_request() {
+        } else if self.change.is_some() && self.change_behind.is_none() {
             self.life.switching();
             if let Some(group) = self.grants.stop() {
                 self.granted(now, group, true, Then::Switch);

@@ -326,7 +326,8 @@ fn none(version: PlanVersion) -> Tasks {
     Tasks { version, all: [].into(), sources: [].into(), sinks: [].into() }
 }
 
-/// The newest incarnation whose tasks all run, and which process has which of them. `None`: a new one must begin.
+/// The newest incarnation whose tasks all run, and which process has which of them. `None`: a new one must begin. The version of
+/// their plan is that of the incarnation, whatever `all` says.
 #[must_use]
 pub fn adoptable(
     all: &Tasks,
@@ -340,8 +341,7 @@ pub fn adoptable(
     let mut missing = all.clone();
     for tasks in hosted.values() {
         let own = |all: &mut BTreeSet<TaskId>, tasks: &BTreeSet<TaskId>| tasks.iter().all(|task| all.remove(task));
-        let fits = tasks.version == all.version
-            && own(&mut missing.all, &tasks.all)
+        let fits = own(&mut missing.all, &tasks.all)
             && own(&mut missing.sources, &tasks.sources)
             && own(&mut missing.sinks, &tasks.sinks);
         if !fits {

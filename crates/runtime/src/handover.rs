@@ -114,7 +114,8 @@ impl Handover {
             let (columns, watermark) = (spec.columns.clone(), spec.watermark.clone());
             SourceSpec { columns, watermark, ..of.clone() } == *spec
         };
-        let is_same = self.sources.get(&place).is_some_and(is_same);
+        let may_go_on = |left: &(SourceSpec, SourceParts)| is_same(left) && left.1.source.may_go_on();
+        let is_same = self.sources.get(&place).is_some_and(may_go_on);
         if is_same { self.sources.remove(&place).map(|(_, parts)| parts) } else { None }
     }
 

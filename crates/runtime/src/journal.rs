@@ -25,6 +25,8 @@ pub(crate) struct Journal {
     /// [`Savepoint::id`](anabranch_state::Savepoint::id) of the savepoint that the job started from, if known.
     pub(crate) origin: Option<String>,
     version: PlanVersion,
+    /// Number of the entry of the newest checkpoint that was found.
+    newest: Option<u64>,
     key_groups: KeyGroups,
     /// The parts of the plan that keep something.
     parts: Vec<Part>,
@@ -65,6 +67,7 @@ impl Journal {
             job,
             origin: None,
             version: plan.version,
+            newest: None,
             key_groups: plan.key_groups,
             parts: outline(plan),
             unused: plan.identities.unused(),
@@ -88,6 +91,10 @@ impl Journal {
         let found = self.log.entries()?;
         let versions = found.iter().filter_map(|(_, stored)| Some(stored.as_ref().ok()?.version()));
         self.version = versions.max().unwrap_or(self.version);
+        let is_checkpoint = |(sequence, stored): &(u64, Result<Stored>)| {
+            matches!(stored, Ok(Stored::Checkpoint { .. })).then_some(*sequence)
+        };
+        self.newest = found.iter().rev().find_map(is_checkpoint);
         for (sequence, stored) in found {
             let entry = match stored {
                 Ok(stored) => {
@@ -141,7 +148,8 @@ impl Journal {
     fn checkpoint(&mut self, sequence: u64, blob: &Blob, version: PlanVersion) -> Result<Checkpoint<TaskState>> {
         let at = |error: Error| error.at(format!("{}/{}", self.store.place(), blob.name));
         let manifest = decode_manifest(&self.store.get_blob(blob)?).map_err(at)?;
-        let ids = self.fits(&manifest, version < self.version).map_err(at)?;
+        let is_former = version < self.version && self.newest != Some(sequence);
+        let ids = self.fits(&manifest, is_former).map_err(at)?;
         let names = manifest.names().chain([blob.name.clone()]).collect();
         let Manifest { epoch, incarnation, job, origin, unused, .. } = manifest;
         let known = Known { sequence, job, origin, ids, unused, names };
@@ -151,16 +159,16 @@ impl Journal {
     }
 
     /// The parts of the plan must be those of the checkpoint: then every part is restored, and none starts empty. A checkpoint that
-    /// was taken before the plan changed may have other parts, which were compared then. Returns the identities of the plan's
-    /// parts in the checkpoint, by those that the plan has of itself.
-    fn fits(&self, manifest: &Manifest, changed_since: bool) -> Result<BTreeMap<OperatorId, OperatorId>> {
+    /// was taken before the plan changed, and after which the new version has taken one, may have other parts: those were compared at
+    /// the change. Returns the identities of the plan's parts in the checkpoint, by those that the plan has of itself.
+    fn fits(&self, manifest: &Manifest, is_former: bool) -> Result<BTreeMap<OperatorId, OperatorId>> {
         fits::check_key_groups(manifest, self.key_groups)?;
         let mut then = read_outline(&manifest.outline, &manifest.lineage).ok_or_else(|| {
             Error::outside("the outline of the checkpoint cannot be read")
                 .remedy("read it with the version of Anabranch that wrote it")
         })?;
         former::convert(&mut then, &self.parts);
-        if changed_since {
+        if is_former {
             return Ok(Comparison::of(then, self.parts.clone()).identities());
         }
         fits::check(&then, &self.parts)?;

@@ -126,10 +126,10 @@ impl Remotes {
         let stages: Vec<Stage> =
             stages.map(|stage| Stage { id: stage.id, parallelism: stage.parallelism, label: None }).collect();
         let mut former = Former { tasks: former.clone(), local: self.local(here) };
-        former.tasks.append(&mut self.former);
-        for (task, worker) in std::mem::take(&mut self.to) {
-            let process = self.workers.keys().find(|process| process.worker == worker);
-            former.tasks.extend(process.map(|process| (task, *process)));
+        former.tasks.extend(self.former.iter().map(|(task, process)| (*task, *process)));
+        for (task, worker) in &self.to {
+            let process = self.workers.keys().find(|process| process.worker == *worker);
+            former.tasks.extend(process.map(|process| (*task, *process)));
         }
         let members = self.workers.values().map(|worker| &worker.member);
         let members = members.filter(|member| !self.away_from.contains(&member.process.worker));
@@ -142,6 +142,7 @@ impl Remotes {
             (0..self.plan.stage(stage).parallelism).map(move |index| (TaskId { stage, index }, HERE))
         };
         placement.extend(self.here.iter().flat_map(of_stage));
+        (self.to, self.former) = (BTreeMap::new(), BTreeMap::new());
         self.renew(taken);
         self.deploy(&placement, here);
         Ok(placement)
@@ -176,15 +177,19 @@ impl Remotes {
         former: BTreeMap<TaskId, Process>,
     ) {
         (self.plan, self.here, self.former) = (plan, here, former);
-        self.to = moves.to;
-        self.away_from.extend(moves.away_from);
+        (self.to, self.away_from) = (moves.to, moves.away_from);
+    }
+
+    /// Workers that get no task.
+    pub(crate) fn away_from(&self) -> BTreeSet<WorkerId> {
+        self.away_from.clone()
     }
 
     /// Whether tasks can be moved so.
     pub(crate) fn check(&self, moves: &Moves, plan: &Plan, here: &BTreeSet<StageId>) -> Result<()> {
         let is_there = |worker: &WorkerId| self.workers.keys().any(|process| process.worker == *worker);
         if let Some(unknown) = moves.to.values().chain(&moves.away_from).find(|worker| !is_there(worker)) {
-            return Err(Error::user(format!("{unknown} is not there")).remedy("see: anabranch workers"));
+            return Err(Error::user(format!("{unknown} is not there")).remedy("see: anabranch jobs"));
         }
         let leaving = |worker: &&WorkerId| self.away_from.contains(worker) || moves.away_from.contains(worker);
         if let Some(worker) = moves.to.values().find(leaving) {

@@ -272,3 +272,23 @@ fn a_drained_worker_that_starts_again_gets_tasks() {
     let moved = cluster.ok(&["migrate", "job", "--task", "0.0", "--to", "second"]);
     assert!(moved.contains("of its plan runs"), "{moved}");
 }
+
+#[test]
+fn the_tasks_of_a_job_that_was_changed_are_adopted_by_another_coordinator() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::of(folder.path(), 2);
+    cluster.worker("first", 1);
+    cluster.worker("second", 1);
+    let text_of = script(folder.path(), Some(24_000), 3000);
+    let job = file(folder.path(), "job.sql", &text_of);
+    cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+    cluster.ok(&["alter", "job", &file(folder.path(), "new.sql", &changed(&text_of))]);
+    cluster.kill_coordinator(0);
+    let before = rows(folder.path());
+    cluster.until("further checkpoints", || rows(folder.path()) > before + 1000);
+    let notices = cluster.ok(&["logs", "job"]);
+    assert!(notices.contains("this coordinator has adopted the tasks of incarnation 2"), "{notices}");
+    cluster.until("the job's end", || cluster.state("job") == "ended");
+    assert_eq!(rows(folder.path()), 24_000);
+}

@@ -352,6 +352,11 @@ impl FileSource {
 }
 
 impl Source for FileSource {
+    /// The files of a bounded table are divided by their places in a list, which other readers may find anew.
+    fn may_go_on(&self) -> bool {
+        self.follow.is_some()
+    }
+
     fn poll(&mut self, wait_at_most: Duration) -> Result<Polled> {
         if let Some(owed) = self.announcements.next() {
             return Ok(owed);

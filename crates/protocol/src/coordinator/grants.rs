@@ -110,6 +110,11 @@ impl Grants {
         self.stopping |= ends;
     }
 
+    /// The last epoch that is granted.
+    pub(super) fn last(&self) -> Epoch {
+        self.granted
+    }
+
     /// Whether the next group is due.
     pub(super) fn is_due(&self) -> bool {
         !self.stopping && !self.sources.is_empty() && self.behind == 0

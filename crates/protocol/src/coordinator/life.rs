@@ -38,7 +38,7 @@ pub(super) const TABLE: &[Transition] = &[
     ),
     row(
         "running",
-        "a change, and no request for a checkpoint is open",
+        "a change, and the checkpoint that it waits for is committed",
         "switching",
         "grant one more epoch with a checkpoint; the tasks end after it",
     ),

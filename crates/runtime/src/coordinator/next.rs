@@ -13,8 +13,9 @@ impl Shell {
     /// Starts the next incarnation, from the newest checkpoint: after a failure, or by another plan version.
     pub(super) fn restart(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
         self.watch = Watch::default();
-        let switches = self.switches(from.as_ref());
-        if std::mem::take(&mut self.cancelled) || !switches {
+        self.switches(from.as_ref());
+        // Tasks that ended for a change have not failed.
+        if std::mem::take(&mut self.cancelled) {
             let error = self.take_failure();
             if !self.can_restart(&error) {
                 self.outcome.get_or_insert(Err(error));

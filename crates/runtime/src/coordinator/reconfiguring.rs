@@ -4,18 +4,19 @@
 //! one more epoch, with a checkpoint, and the next incarnation begins from there by the new version. It is settled with the
 //! first checkpoint by the new version. If anything fails before, the version before goes on.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, PlanVersion, Result, TaskId};
 use anabranch_protocol::coordinator::{Checkpoint, Input};
-use anabranch_protocol::membership::Process;
+use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_state::TaskState;
 
 use super::Shell;
 use crate::reconfiguration::{Change, Fate, Moves, Reconfigure, Reconfigured, compare};
+use crate::remote::Remotes;
 use crate::scribe;
 use crate::settings::tasks;
 
@@ -34,7 +35,7 @@ pub(super) struct Reconfiguring {
     waiting: VecDeque<Requested>,
     present: Option<Present>,
     /// The plan that goes on after a change that has failed.
-    undone: Option<Arc<Plan>>,
+    undone: Option<(Arc<Plan>, BTreeSet<WorkerId>)>,
     /// The highest version that was ever asked for.
     last: u32,
 }
@@ -43,9 +44,18 @@ pub(super) struct Reconfiguring {
 struct Present {
     plan: Arc<Plan>,
     former: Arc<Plan>,
+    /// Workers that get no task by the former plan.
+    away_from: BTreeSet<WorkerId>,
     moves: Moves,
     changes: Vec<Change>,
     answer: Sender<Result<Reconfigured>>,
+}
+
+impl Reconfiguring {
+    /// Whether the version has begun, and is not settled.
+    pub(super) fn has_begun(&self, version: PlanVersion) -> bool {
+        self.present.as_ref().is_some_and(|present| present.plan.version == version)
+    }
 }
 
 impl Shell {
@@ -76,7 +86,11 @@ impl Shell {
                     let plan = Arc::new(plan);
                     self.reconfiguring.last = version.0;
                     self.shared.life.changes(true);
-                    self.reconfiguring.present = Some(Present { plan, former, moves: request.moves, changes, answer });
+                    let away_from = self.remotes.as_ref().map(Remotes::away_from).unwrap_or_default();
+                    let mut moves = request.moves;
+                    moves.away_from.extend(away_from.iter().copied());
+                    let present = Present { plan, former, away_from, moves, changes, answer };
+                    self.reconfiguring.present = Some(present);
                 }
                 Err(error) => drop(answer.send(Err(error))),
             }
@@ -132,17 +146,20 @@ impl Shell {
         }
     }
 
-    /// The present incarnation begins. Returns whether it is of another plan version than the one before.
-    pub(super) fn switches(&mut self, from: Option<&Checkpoint<TaskState>>) -> bool {
+    /// The present incarnation begins, perhaps of another plan version than the one before.
+    pub(super) fn switches(&mut self, from: Option<&Checkpoint<TaskState>>) {
         let version = self.coordinator.version();
         if version == self.worker.deployment().plan.version {
-            return false;
+            return;
         }
         let present = self.reconfiguring.present.as_ref().filter(|present| present.plan.version == version);
         let (plan, moves) = match (present, self.reconfiguring.undone.take()) {
             (Some(present), _) => (Arc::clone(&present.plan), present.moves.clone()),
-            (None, Some(former)) => (Arc::new(Plan { version, ..(*former).clone() }), Moves::default()),
-            (None, None) => return false,
+            (None, Some((former, away_from))) => {
+                let moves = Moves { away_from, ..Moves::default() };
+                (Arc::new(Plan { version, ..(*former).clone() }), moves)
+            }
+            (None, None) => return,
         };
         self.reconfiguring.last = self.reconfiguring.last.max(version.0);
         let (number, epoch) = (version.0, from.map_or(0, |from| from.epoch.0));
@@ -162,7 +179,6 @@ impl Shell {
             // The scribe ends only after this.
             let _ = durable.scribe.send(scribe::Task::Plan(plan));
         }
-        true
     }
 
     /// The job has changed to a plan version, or it does not.
@@ -171,9 +187,9 @@ impl Shell {
             return;
         };
         self.shared.life.changes(false);
-        let Present { former, changes, answer, .. } = present;
+        let Present { former, away_from, changes, answer, .. } = present;
         if !changed && self.coordinator.version() == version {
-            self.reconfiguring.undone = Some(former);
+            self.reconfiguring.undone = Some((former, away_from));
         }
         let result = match changed {
             true => Ok(Reconfigured { version, next: PlanVersion(version.0 + 1), changes, unchanged: false }),

@@ -22,6 +22,9 @@ impl Shell {
             None => self.tasks.all.iter().map(|task| (*task, HERE)).collect(),
             Some(remotes) => match remotes.place(taken, &self.peers.placement(), &mut self.worker) {
                 Ok(placement) => placement,
+                Err(missing) if self.reconfiguring.has_begun(self.coordinator.version()) => {
+                    return self.cannot_place(incarnation, &missing);
+                }
                 Err(missing) => {
                     self.shared.life.waits_for(Some(missing.clone()));
                     self.watch.begin(Awaited::Workers, self.clock.now());
@@ -37,6 +40,16 @@ impl Shell {
             self.shared.notify("there are enough workers");
         }
         self.peers.start((incarnation, self.coordinator.term()), from, &self.tasks, &placement);
+    }
+
+    /// A plan version that has just begun finds no workers: the version before goes on.
+    fn cannot_place(&mut self, incarnation: Incarnation, missing: &str) {
+        let Some(first) = self.tasks.all.first().copied() else { return };
+        let error = Error::outside(format!("the tasks cannot be placed any more: {missing}"));
+        self.failed(incarnation, first, error.remedy("start workers, and change the job again"));
+        let failed = [(first, Report::Failed { retry: true })];
+        let gone = self.tasks.all.iter().map(|task| (*task, Report::Gone));
+        self.inputs.push_back(Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
     }
 
     /// The tasks go on at their workers, which are to report to this coordinator.

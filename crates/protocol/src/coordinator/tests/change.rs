@@ -168,3 +168,52 @@ fn a_coordinator_that_adopts_tasks_which_end_for_a_change_goes_on_by_the_version
         assert_eq!(adopter.coordinator.version(), PlanVersion(1));
     }
 }
+
+/// The entry is in the log, or will be: then the new version goes on, and the user hears of it.
+#[test]
+fn a_failure_while_the_first_checkpoint_is_being_written_does_not_undo_the_change() {
+    let mut bench = switched();
+    all_started(&mut bench);
+    bench.commands();
+    (0..4).for_each(|index| bench.acknowledge(index, 9, false));
+    let Some(Command::Append(sequence, entry)) = bench.coordinator.poll() else { panic!("the checkpoint is written") };
+    bench.report(0, Report::Failed { retry: true });
+    assert_eq!(bench.commands(), [Command::Cancel(TWO)]);
+    bench.log.insert(sequence, entry);
+    bench.tell(Input::Store(sequence, Answer::Appended));
+    assert!(bench.commands().contains(&Command::Changed(PlanVersion(2))));
+    (0..4).for_each(|index| bench.report(index, Report::Gone));
+    bench.pass(20);
+    let started = bench.commands();
+    assert!(matches!(started[..], [Command::Start { incarnation: Incarnation(3), from: Some(_) }]), "{started:?}");
+    assert_eq!(bench.coordinator.version(), PlanVersion(2));
+}
+
+/// Sinks of the present version may still have to make visible what its checkpoint covers.
+#[test]
+fn a_change_that_comes_during_a_restart_waits_until_tasks_run() {
+    let mut bench = Bench::running(config());
+    bench.report(0, Report::Failed { retry: true });
+    assert_eq!(bench.commands(), [Command::Cancel(ONE)]);
+    bench.tell(Input::Change(wider(2)));
+    bench.all_report(&Report::Gone);
+    bench.pass(20);
+    assert_eq!(bench.commands(), [Command::Start { incarnation: TWO, from: None }]);
+    assert_eq!(bench.coordinator.version(), PlanVersion(1));
+    bench.all_report(&Report::Started);
+    assert_eq!(bench.commands(), [switch(2, 1)]);
+}
+
+/// A task whose static side was cut short has not failed: the attempts of a healthy job are not used up by changes.
+#[test]
+fn a_change_during_the_reading_of_a_static_side_restarts_the_version_before() {
+    let mut bench = Bench::running(Config { restart: Restart { attempts_max: 0, ..config().restart }, ..config() });
+    bench.tell(Input::Change(wider(2)));
+    bench.commands();
+    bench.report(2, Report::Dropped);
+    let expected = [Command::NoneDone(ONE), Command::NotChanged(PlanVersion(2)), Command::Cancel(ONE)];
+    assert_eq!(bench.commands(), expected);
+    bench.all_report(&Report::Gone);
+    bench.pass(20);
+    assert_eq!(bench.commands(), [Command::Start { incarnation: TWO, from: None }]);
+}
