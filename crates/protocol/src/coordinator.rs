@@ -26,6 +26,7 @@
 //! * An acknowledgement covers everything that the snapshot refers to, including what a sink prepared at earlier ends
 //!   of epochs.
 
+mod change;
 mod checkpoints;
 mod config;
 mod grants;
@@ -236,48 +237,6 @@ impl<S: Clone + PartialEq> Coordinator<S> {
     #[must_use]
     pub fn overhead(&self) -> Option<f64> {
         self.group_size.overhead()
-    }
-
-    /// A change is ready. It is given up if another one is in the way.
-    fn change(&mut self, tasks: Tasks) {
-        let version = tasks.version;
-        let takes = self.checkpoints.is_enabled() && self.change.is_none() && version > self.tasks.version;
-        match takes && !self.life.stop_wanted {
-            true => {
-                let requested = self.checkpoints.has_open_request();
-                self.change_behind = requested.then(|| self.grants.last());
-                self.change = Some(tasks);
-            }
-            false => self.commands.push_back(Command::NotChanged(version)),
-        }
-    }
-
-    fn give_up_change(&mut self) {
-        self.undoes = false;
-        // A coordinator that adopted tasks which were about to end knows no newer version.
-        let change = self.change.take().filter(|tasks| tasks.version > self.tasks.version);
-        self.commands.extend(change.map(|tasks| Command::NotChanged(tasks.version)));
-    }
-
-    /// A checkpoint of the present incarnation is committed.
-    fn settled(&mut self, checkpoint: &Checkpoint<S>) {
-        if checkpoint.incarnation == self.incarnation {
-            self.change_behind.take_if(|behind| checkpoint.epoch > *behind);
-            let changed = self.former.take().map(|_| Command::Changed(self.tasks.version));
-            self.commands.extend(changed);
-        }
-    }
-
-    /// Nothing of the present plan version is durable: the version before goes on, under a new number.
-    fn undo(&mut self) {
-        // A checkpoint by the present version may be in the log already: the entry after it must know.
-        let former = self.former.take_if(|_| !self.checkpoints.is_committing());
-        let Some(former) = former else { return };
-        let present = self.tasks.version;
-        self.life.undo();
-        self.undoes = true;
-        self.change = Some(Tasks { version: PlanVersion(present.0 + 1), ..former });
-        self.commands.push_back(Command::NotChanged(present));
     }
 
     fn task(&mut self, now: Nanos, incarnation: Incarnation, task: TaskId, report: Report<S>) {
