@@ -140,10 +140,12 @@ fn a_worker_that_is_killed_or_stands_still_is_replaced_and_costs_no_result_and_d
     }
     let job = start(&sql, &["--workers", "3"]);
     await_checkpoints(folder.path(), 3);
-    signal(workers(&job)[1], "-KILL");
+    // Those that have joined: a process that stands still before is not replaced.
+    let joined = workers(&job);
+    signal(joined[1], "-KILL");
     await_checkpoints(folder.path(), 3);
     wait_for("another worker", || workers(&job).len() == 3);
-    let frozen = workers(&job)[0];
+    let frozen = joined[0];
     signal(frozen, "-STOP");
     wait_for("a worker instead of it", || {
         let workers = workers(&job);
