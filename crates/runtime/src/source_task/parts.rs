@@ -43,12 +43,7 @@ impl SourceParts {
         restored: Option<&RestoredSource>,
         functions: &Functions,
     ) -> Result<Self> {
-        let decoded = spec.declared.project(&spec.projection)?;
-        let columns = match spec.columns.is_empty() {
-            true => None,
-            false => Some(Projection::new(&spec.columns, &decoded, functions)?),
-        };
-        let idle = spec.watermark.as_ref().and_then(|w| w.idle_timeout_ms).map(Duration::from_millis);
+        let (columns, time, idle) = derived(spec, functions)?;
         let on_malformed = match (&spec.on_malformed, dead_letter) {
             (OnMalformed::Fail, _) => Fate::Fail,
             (OnMalformed::Skip, _) => Fate::Skip,
@@ -59,7 +54,7 @@ impl SourceParts {
         Ok(SourceParts {
             source,
             columns,
-            time: spec.watermark.as_ref().map(|w| SourceTime::new(w, &decoded, functions)).transpose()?,
+            time,
             watermarks: Watermarks::new(idle, restored.map(|state| state.watermarks.clone()).unwrap_or_default()),
             on_malformed,
             table: spec.table.clone(),
@@ -68,13 +63,8 @@ impl SourceParts {
 
     /// The source goes on with another plan version, by which perhaps other columns leave it.
     pub(crate) fn go_on(mut self, spec: &SourceSpec, functions: &Functions) -> Result<Self> {
-        let decoded = spec.declared.project(&spec.projection)?;
-        self.columns = match spec.columns.is_empty() {
-            true => None,
-            false => Some(Projection::new(&spec.columns, &decoded, functions)?),
-        };
-        self.time = spec.watermark.as_ref().map(|w| SourceTime::new(w, &decoded, functions)).transpose()?;
-        let idle = spec.watermark.as_ref().and_then(|w| w.idle_timeout_ms).map(Duration::from_millis);
+        let idle;
+        (self.columns, self.time, idle) = derived(spec, functions)?;
         self.watermarks.go_on(idle);
         Ok(self)
     }
@@ -121,6 +111,21 @@ impl SourceParts {
             None => Ok(Observed { watermark: None, on_time: None }),
         }
     }
+}
+
+/// The columns that leave a source, unless they are those that it decodes; its event time; and after what time a partition is idle.
+fn derived(
+    spec: &SourceSpec,
+    functions: &Functions,
+) -> Result<(Option<Projection>, Option<SourceTime>, Option<Duration>)> {
+    let decoded = spec.declared.project(&spec.projection)?;
+    let columns = match spec.columns.is_empty() {
+        true => None,
+        false => Some(Projection::new(&spec.columns, &decoded, functions)?),
+    };
+    let time = spec.watermark.as_ref().map(|w| SourceTime::new(w, &decoded, functions)).transpose()?;
+    let idle = spec.watermark.as_ref().and_then(|w| w.idle_timeout_ms).map(Duration::from_millis);
+    Ok((columns, time, idle))
 }
 
 /// Malformed records as rows of a dead-letter table: table, place, error, record.
