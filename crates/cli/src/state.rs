@@ -28,8 +28,7 @@ pub(crate) fn size(manifest: &Manifest) -> Size {
 
 /// The state of those operators.
 fn size_of(manifest: &Manifest, wanted: impl Fn(u32) -> bool) -> Size {
-    let operators = manifest.tasks.iter().flat_map(|task| &task.operators).filter(|op| wanted(op.number));
-    operators.flat_map(|operator| &operator.files).fold(Size::default(), |size, file| Size {
+    manifest.state_files(wanted).fold(Size::default(), |size, file| Size {
         files: size.files + 1,
         rows: size.rows + file.rows,
         bytes: size.bytes + file.blob.bytes,

@@ -50,6 +50,14 @@ pub struct Thresholds {
     pub state_file_bytes: usize,
     /// Number of bytes after which a run on the local disk continues in another file.
     pub run_file_bytes: u64,
+    /// Number of bytes of state up to which a change of the plan may move it while no row is processed.
+    #[serde(default = "little_bytes")]
+    pub little_bytes: u64,
+}
+
+/// Takes a few milliseconds.
+fn little_bytes() -> u64 {
+    4 << 20
 }
 
 impl Default for Thresholds {
@@ -60,6 +68,7 @@ impl Default for Thresholds {
             // Reading a file takes its size in memory.
             state_file_bytes: 64 << 20,
             run_file_bytes: 64 << 20,
+            little_bytes: little_bytes(),
         }
     }
 }

@@ -52,6 +52,13 @@ impl KeyGroupRange {
         (self.first..self.end).contains(&group.0)
     }
 
+    /// The key groups that are in both.
+    #[must_use]
+    pub fn and(self, other: KeyGroupRange) -> KeyGroupRange {
+        let (first, end) = (self.first.max(other.first), self.end.min(other.end));
+        if first < end { KeyGroupRange { first, end } } else { KeyGroupRange::EMPTY }
+    }
+
     /// Whether any key group is in both.
     #[must_use]
     pub fn overlaps(self, other: KeyGroupRange) -> bool {

@@ -1,9 +1,11 @@
 //! Hashes of keys, a column at a time: the same for the exchange, the key groups and the group tables.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use anabranch_model::{Error, HASH_SEED, Result, hash_bytes, hash_u64};
-use arrow::array::{Array, ArrayRef, AsArray};
+use anabranch_model::{Error, HASH_SEED, KeyGroupRange, KeyGroups, Result, hash_bytes, hash_u64};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int32Type, Int64Type, TimeUnit, UInt32Type, UInt64Type};
 
 /// Folded in for a null, so that a null key has a key group like any other.
@@ -25,6 +27,22 @@ pub fn hash_keys(columns: &[ArrayRef], rows: usize, hashes: &mut Vec<u64>) -> Re
         }
     }
     others.iter().try_for_each(|column| fold_column(column, hashes))
+}
+
+/// The rows whose keys are in these key groups.
+pub fn rows_of_groups(
+    rows: &RecordBatch,
+    keys: Range<usize>,
+    own: KeyGroupRange,
+    groups: KeyGroups,
+) -> Result<RecordBatch> {
+    let mut hashes = Vec::new();
+    hash_keys(&rows.columns()[keys], rows.num_rows(), &mut hashes)?;
+    let own: BooleanArray = hashes.iter().map(|hash| Some(own.contains(groups.of(*hash)))).collect();
+    if own.false_count() == 0 {
+        return Ok(rows.clone());
+    }
+    Ok(filter_record_batch(rows, &own)?)
 }
 
 fn fold_column(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {

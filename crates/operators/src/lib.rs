@@ -23,5 +23,5 @@ pub use connector::{
 };
 pub use event_time::{event_times, latest_time};
 pub use expression::{CompiledExpr, Functions, Projection};
-pub use key_hash::hash_keys;
+pub use key_hash::{hash_keys, rows_of_groups};
 pub use operator::{Dropped, Element, Operator, Output, StateChange, StateShape};

@@ -53,8 +53,9 @@ pub trait Operator: Send {
     }
 
     /// State that has changed since the last call, at the end of an epoch and after [`Operator::flush`]. Only called on an
-    /// operator with a [`StateShape`].
-    fn snapshot(&mut self) -> Result<StateChange> {
+    /// operator with a [`StateShape`]. From the second call with `adds` on, in a row, changes only add to the snapshots before:
+    /// an operator that has restored one of those, and then restores what followed it, has the whole state.
+    fn snapshot(&mut self, _adds: bool) -> Result<StateChange> {
         Err(anabranch_model::Error::internal("this operator has no state"))
     }
 
@@ -64,10 +65,13 @@ pub trait Operator: Send {
         Err(anabranch_model::Error::internal("this operator has no state"))
     }
 
-    /// Follows the last call of [`Operator::restore`]: event time had reached `watermark`.
+    /// Follows calls of [`Operator::restore`]: event time had reached `watermark`. More rows may follow, of later snapshots.
     fn restored(&mut self, _watermark: EventTime) -> Result<()> {
         Ok(())
     }
+
+    /// Follows [`Operator::restored`]: the next snapshot need not be complete, because it follows those that were restored.
+    fn goes_on(&mut self) {}
 
     /// Event time may have reached `time` at the tasks that receive this task's rows, though not here: this task was
     /// idle, and the others continued.

@@ -338,8 +338,8 @@ impl Operator for WindowAggregate {
         self.shape_of_state()
     }
 
-    fn snapshot(&mut self) -> Result<StateChange> {
-        self.take_snapshot()
+    fn snapshot(&mut self, adds: bool) -> Result<StateChange> {
+        self.take_snapshot(adds)
     }
 
     fn restore(&mut self, rows: RecordBatch) -> Result<()> {
@@ -354,6 +354,13 @@ impl Operator for WindowAggregate {
             self.forget_panes_away();
         }
         Ok(())
+    }
+
+    fn goes_on(&mut self) {
+        // Runs are of this operator alone.
+        if self.backend.runs().is_empty() {
+            self.snapshots.go_on(self.panes.values().map(Pane::len).sum());
+        }
     }
 
     fn event_time_ahead(&mut self, time: EventTime) {

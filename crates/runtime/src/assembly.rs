@@ -1,6 +1,6 @@
 //! Creates the tasks of a plan: the channels between them, their chains, and the state that they resume from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,19 +8,22 @@ use std::time::Duration;
 use anabranch_dataflow::{
     AggregatePhase, Exchange, Identities, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
 };
-use anabranch_model::{Clock, Epoch, Error, Incarnation, Notices, Result, StageId, TaskCounters, TaskId};
+use anabranch_model::{
+    Clock, Epoch, Error, EventTime, Incarnation, KeyGroupRange, Notices, Result, StageId, TaskCounters, TaskId,
+};
 use anabranch_operators::{Connectors, Delivery, Former, Functions, Host, TaskContext, build_operator};
-use anabranch_state::Log;
+use anabranch_state::{Log, Others, StateFile};
 use arrow::datatypes::SchemaRef;
 
 use crate::chain::{Chain, Restore, SinkTail, Tail};
 use crate::control::Control;
 use crate::exchange::ExchangeWriter;
-use crate::handover::{Handover, LeftOperator};
+use crate::handover::Handover;
 use crate::host::{HostLife, TaskHost};
 use crate::inbox_task::InboxTask;
-use crate::job_state::{JobState, RestoredSink};
-use crate::recorder::Recorder;
+use crate::job_state::{JobState, RestoredOperator, RestoredSink};
+use crate::preparation::{Preparation, Share};
+use crate::recorder::{OperatorFiles, Recorder};
 use crate::shared::TaskView;
 use crate::snapshot::Snapshot;
 use crate::source_task::{SourceParts, SourceTask};
@@ -41,10 +44,9 @@ pub(crate) struct Assembly {
     asks: bool,
     after: Epoch,
     durable: Option<DurableParts>,
-    /// What the tasks of the plan version before have left.
-    handover: Mutex<Option<Handover>>,
-    /// Operators that go on with what those had.
-    kept: BTreeSet<(TaskId, usize)>,
+    /// What the tasks of the plan version before have left, and what was loaded ahead.
+    left: Mutex<(Option<Handover>, Option<Preparation>)>,
+    present: Present,
 }
 
 /// What the tasks of a job have if it takes checkpoints or starts from a savepoint.
@@ -94,37 +96,56 @@ fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
 /// visible, and nothing follows, so a failure changes nothing.
 impl Drop for Assembly {
     fn drop(&mut self) {
-        let _ = self.handover().take().map_or(Ok(()), Handover::close);
+        let _ = self.left().0.take().map_or(Ok(()), Handover::close);
     }
 }
 
-/// The operators of these tasks that go on with what is left of the plan version before.
-fn kept(
+/// What is there of the operators of a worker's tasks when these are created.
+#[derive(Default)]
+struct Present {
+    /// Those that go on with what is left of the plan version before.
+    kept: BTreeSet<(TaskId, usize)>,
+    /// Those that were prepared, and what they have not read.
+    prepared: BTreeMap<(TaskId, usize), RestoredOperator>,
+}
+
+/// The operators of these tasks that are there.
+fn present(
     plan: &Plan,
     tasks: &BTreeSet<TaskId>,
-    handover: &Handover,
+    (handover, preparation): (Option<&Handover>, Option<&Preparation>),
+    state: Option<&JobState>,
     functions: &Functions,
-) -> Result<BTreeSet<(TaskId, usize)>> {
-    let mut kept = BTreeSet::new();
+) -> Result<Present> {
+    let mut present = Present::default();
+    if handover.is_none() && preparation.is_none() {
+        return Ok(present);
+    }
     for stage in &plan.stages {
         let mut schema = input(plan, stage, functions)?;
         for (place, spec) in stage.operators.iter().enumerate() {
             let (_, output) = build_operator(spec, &schema, &plan.options, functions)?;
             for task in tasks.iter().filter(|task| task.stage == stage.id) {
-                let own = plan.assignment.of_task(*task);
-                let id = plan.identities.state(stage.id, place);
-                if id.is_some_and(|id| handover.has((id, own), spec, &schema, &plan.options)) {
-                    kept.insert((*task, place));
+                let Some(id) = plan.identities.state(stage.id, place) else { continue };
+                let share = (id, plan.assignment.of_task(*task));
+                if handover.is_some_and(|handover| handover.has(share, spec, &schema, &plan.options)) {
+                    present.kept.insert((*task, place));
+                    continue;
                 }
+                let restored = state.and_then(|state| state.operators.get(&id));
+                let left = preparation.zip(restored).and_then(|(preparation, restored)| {
+                    preparation.has(share, (spec, &schema, &plan.options), restored)
+                });
+                present.prepared.extend(left.map(|left| ((*task, place), left)));
             }
             schema = output;
         }
     }
-    Ok(kept)
+    Ok(present)
 }
 
 /// Schema of the rows that enter a stage's chain.
-fn input(plan: &Plan, stage: &Stage, functions: &Functions) -> Result<SchemaRef> {
+pub(crate) fn input(plan: &Plan, stage: &Stage, functions: &Functions) -> Result<SchemaRef> {
     match (&stage.source, plan.inputs(stage.id).find(|e| e.port == Port::Main)) {
         (Some(source), None) => SourceParts::schema(source, functions),
         (None, Some(exchange)) => Ok(Arc::clone(&plan.stage(exchange.from).schema)),
@@ -140,7 +161,7 @@ impl Assembly {
         (clock, notices, mail): (Arc<dyn Clock>, Arc<Notices>, Arc<dyn Mail>),
         life: &Life<'_>,
         durable: Option<DurableParts>,
-        handover: Option<Handover>,
+        (handover, preparation): (Option<Handover>, Option<Preparation>),
     ) -> Result<Assembly> {
         let inboxes = wiring.inboxes().cloned().collect();
         let (incarnation, after) = (life.incarnation, life.after);
@@ -155,9 +176,10 @@ impl Assembly {
             None => Arc::new(TaskHost::new(&plan.options.job_name, of, notices, Arc::clone(&clock))),
         };
         let (functions, asks) = (Functions::default(), life.asks);
-        let kept = handover.as_ref().map(|handover| kept(&plan, life.tasks, handover, &functions)).transpose()?;
-        let (handover, kept) = (Mutex::new(handover), kept.unwrap_or_default());
-        Ok(Assembly { plan, connectors, functions, clock, host, control, wiring, asks, after, durable, handover, kept })
+        let state = durable.as_ref().map(|durable| &durable.state);
+        let present = present(&plan, life.tasks, (handover.as_ref(), preparation.as_ref()), state, &functions)?;
+        let left = Mutex::new((handover, preparation));
+        Ok(Assembly { plan, connectors, functions, clock, host, control, wiring, asks, after, durable, left, present })
     }
 
     /// The job as its tables see it.
@@ -165,18 +187,38 @@ impl Assembly {
         Arc::clone(&self.host)
     }
 
-    fn handover(&self) -> MutexGuard<'_, Option<Handover>> {
-        self.handover.lock().unwrap_or_else(PoisonError::into_inner)
+    fn left(&self) -> MutexGuard<'_, (Option<Handover>, Option<Preparation>)> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets the recorder go on with the files of operators that go on.
     pub(crate) fn pass_files_on(&self, recorder: &mut Recorder) {
-        for (task, place) in &self.kept {
-            let id = self.plan.identities.state(task.stage, *place);
-            let own = self.plan.assignment.of_task(*task);
-            let files = id.and_then(|id| Some((id, self.handover().as_mut()?.files((id, own))?)));
-            files.into_iter().for_each(|(id, files)| recorder.go_on(*task, id, files));
+        for (task, place) in &self.present.kept {
+            let Some(share) = self.share(*task, *place) else { continue };
+            let files = self.left().0.as_mut().and_then(|handover| handover.files(share));
+            files.into_iter().for_each(|files| recorder.go_on(*task, share.0, files));
         }
+        for (task, place) in self.present.prepared.keys() {
+            let files = self.share(*task, *place).and_then(|share| Some((share.0, self.files(share)?)));
+            files.into_iter().for_each(|(id, files)| recorder.go_on(*task, id, OperatorFiles::restored(files)));
+        }
+    }
+
+    fn share(&self, task: TaskId, place: usize) -> Option<Share> {
+        let id = self.plan.identities.state(task.stage, place)?;
+        Some((id, self.plan.assignment.of_task(task)))
+    }
+
+    /// The files of the checkpoint with rows of these key groups.
+    fn files(&self, share: Share) -> Option<Vec<StateFile>> {
+        let keys = self.left().1.as_ref()?.keys(share)?;
+        let restored = self.durable.as_ref()?.state.operators.get(&share.0)?;
+        let others = Some(Others { first_key: keys.start, keys: keys.len() });
+        let own = |(file, own): (&StateFile, KeyGroupRange)| match file.key_groups == Some(own) {
+            true => file.clone(),
+            false => StateFile { key_groups: Some(own), others, ..file.clone() },
+        };
+        Some(restored.files(share.1).map(own).collect())
     }
 
     pub(crate) fn control(&self) -> Arc<Control> {
@@ -223,7 +265,7 @@ impl Assembly {
                 let durable = self.durable.as_ref();
                 let prepared = durable.and_then(|d| d.state.sinks.get(&self.plan.identities.sink(stage.id)?));
                 let place = self.plan.identities.sink(stage.id).map(|part| (part, id.index, stage.parallelism));
-                let left = place.and_then(|place| self.handover().as_mut()?.sink(place, sink));
+                let left = place.and_then(|place| self.left().0.as_mut()?.sink(place, sink));
                 match left {
                     Some(left) => Tail::Sink(left),
                     None => Tail::Sink(self.sink(sink, &context, prepared)?),
@@ -236,13 +278,18 @@ impl Assembly {
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
         let shared = (Arc::clone(&counters), Arc::clone(&self.control));
         let mut chain = Chain::new(stage, input, tail, options, &self.functions, shared, clock)?;
-        for place in (0..stage.operators.len()).filter(|place| self.kept.contains(&(id, *place))) {
-            let key = self.plan.identities.state(stage.id, place).map(|part| (part, self.plan.assignment.of_task(id)));
-            let left = key.and_then(|key| self.handover().as_mut()?.operator(key));
-            let left = left.ok_or_else(|| Error::internal("an operator that goes on is gone"))?;
-            // As after restoring it.
-            main.iter().for_each(|(inbox, _)| inbox.set_reached(left.watermark));
-            chain.take_over(LeftOperator { place, ..left });
+        for place in 0..stage.operators.len() {
+            let gone = || Error::internal("an operator that goes on is gone");
+            if self.present.kept.contains(&(id, place)) {
+                let left = self.share(id, place).and_then(|share| self.left().0.as_mut()?.operator(share));
+                let left = left.ok_or_else(gone)?;
+                // As after restoring it.
+                main.iter().for_each(|(inbox, _)| inbox.set_reached(left.watermark));
+                chain.take_over(place, left.operator, left.watermark);
+            } else if self.present.prepared.contains_key(&(id, place)) {
+                let prepared = self.share(id, place).and_then(|share| self.left().1.as_mut()?.take(share));
+                chain.take_over(place, prepared.ok_or_else(gone)?, EventTime::MIN);
+            }
         }
         let (restore, after) = (self.restore(stage, id), self.after);
         let sides = self.wiring.sides(id);
@@ -272,10 +319,16 @@ impl Assembly {
     fn restore(&self, stage: &Stage, id: TaskId) -> Option<Restore> {
         let DurableParts { state, .. } = self.durable.as_ref()?;
         let Plan { identities, assignment, key_groups, .. } = &*self.plan;
-        let state = |place| Some((place, state.operators.get(&identities.state(stage.id, place)?)?.clone()));
-        let restored = (0..stage.operators.len()).filter(|place| !self.kept.contains(&(id, *place)));
+        let Present { kept, prepared } = &self.present;
+        let state = |place| match prepared.get(&(id, place)) {
+            Some(left) => Some((place, left.clone())),
+            None => Some((place, state.operators.get(&identities.state(stage.id, place)?)?.clone())),
+        };
+        let restored = (0..stage.operators.len()).filter(|place| !kept.contains(&(id, *place)));
         let operators = restored.filter_map(state).collect();
-        Some(Restore { operators, is_first: id.index == 0, own: assignment.of_task(id), groups: *key_groups })
+        let go_on = (0..stage.operators.len()).filter(|place| prepared.contains_key(&(id, *place))).collect();
+        let (is_first, own) = (id.index == 0, assignment.of_task(id));
+        Some(Restore { operators, go_on, is_first, own, groups: *key_groups })
     }
 
     /// When rows leave a sink, and what distinguishes its writer from the job's other writers: two inserts into one
@@ -313,7 +366,7 @@ impl Assembly {
         let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
         let (reaches_sink, host) = (reaches_sink(&self.plan, stage.id), Arc::clone(&self.host) as Arc<dyn Host>);
         let part = self.plan.identities.source(stage.id).map(|part| (part, context.index, context.parallelism));
-        let left = part.and_then(|part| self.handover().as_mut()?.source(part, spec));
+        let left = part.and_then(|part| self.left().0.as_mut()?.source(part, spec));
         if let Some(left) = left {
             let source = left.go_on(spec, &self.functions).map_err(place)?;
             return Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host).goes_on());

@@ -22,7 +22,7 @@ use crate::exchange::{ExchangeWriter, furthest};
 use crate::handover::LeftOperator;
 use crate::snapshot::OperatorSnapshot;
 
-pub(crate) use restore::Restore;
+pub(crate) use restore::{Restore, fill};
 pub(crate) use sink_tail::SinkTail;
 
 /// Operators and the tail after them.
@@ -354,9 +354,10 @@ impl Chain {
     fn snapshot_operators(&mut self) -> Result<Vec<OperatorSnapshot>> {
         let mut operators = Vec::new();
         let watermark = EventTime(self.counters.watermark_ms.load(Relaxed));
+        let adds = self.control.adds();
         for (place, link) in self.links.iter_mut().enumerate() {
             if let Some(shape) = link.operator.state_shape() {
-                let (change, watermark) = (link.operator.snapshot()?, watermark.max(link.restored));
+                let (change, watermark) = (link.operator.snapshot(adds)?, watermark.max(link.restored));
                 operators.push(OperatorSnapshot { place, shape, change, watermark });
             }
         }
@@ -399,9 +400,9 @@ impl Chain {
     }
 
     /// The operator goes on with what it had at the end of the epoch before.
-    pub(crate) fn take_over(&mut self, left: LeftOperator) {
-        let link = &mut self.links[left.place];
-        (link.operator, link.restored) = (left.operator, left.watermark);
+    pub(crate) fn take_over(&mut self, place: usize, operator: Box<dyn Operator>, reached: EventTime) {
+        let link = &mut self.links[place];
+        (link.operator, link.restored) = (operator, reached);
     }
 
     fn count_dropped(&mut self) {

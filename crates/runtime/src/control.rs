@@ -35,6 +35,8 @@ pub(crate) struct Control {
     stop_after: AtomicU64,
     /// What the tasks have is for those of the next plan version.
     leaves_parts: AtomicBool,
+    /// Snapshots only add to those before.
+    adds: AtomicBool,
     /// The epoch that ends, or ended, with the last checkpoint that was granted.
     checkpoint: AtomicU64,
     /// The last epoch whose checkpoint was given up.
@@ -78,6 +80,7 @@ impl Control {
             next_cut: AtomicU64::new(0),
             stop_after: AtomicU64::new(u64::MAX),
             leaves_parts: AtomicBool::new(false),
+            adds: AtomicBool::new(false),
             checkpoint: AtomicU64::new(0),
             aborted: AtomicU64::new(0),
             done: AtomicU64::new(after.0),
@@ -161,6 +164,15 @@ impl Control {
         if self.is_held() {
             self.change(|| ());
         }
+    }
+
+    /// Snapshots only add to those before, or no longer: the next plan version is being prepared from them.
+    pub(crate) fn set_adds(&self, adds: bool) {
+        self.adds.store(adds, SeqCst);
+    }
+
+    pub(crate) fn adds(&self) -> bool {
+        self.adds.load(SeqCst)
     }
 
     /// A sink is full, or has room again. While a sink is full, sources are held back.

@@ -6,6 +6,7 @@
 
 mod next;
 mod outcome;
+mod preparing;
 mod reconfiguring;
 mod workers;
 
@@ -328,6 +329,7 @@ impl Shell {
             }
             Message::Stop => {
                 self.stopping = true;
+                self.give_up_preparing(self.why_not());
                 self.inputs.push_back(Input::Stop);
             }
             Message::Reconfigure(requested) => self.reconfigure(*requested),
@@ -398,6 +400,7 @@ impl Shell {
                 }
                 self.shared.life.checkpoint_completed(self.coordinator.newest_checkpoint(), self.clock.now());
                 self.committed(Committed { incarnation, epoch });
+                self.prepare_from_newest();
             }
             Command::Cancel(_) => {
                 self.cancelled = true;

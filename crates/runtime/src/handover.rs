@@ -47,6 +47,11 @@ pub(crate) struct Handover {
     sinks: BTreeMap<Place, (SinkSpec, SinkTail)>,
 }
 
+/// The options that say how operators keep state.
+pub(crate) fn keeps_state(options: &JobOptions) -> impl PartialEq + use<> {
+    (options.state_backend, options.state_bytes, options.state_directory.clone(), options.thresholds)
+}
+
 /// A part, the index of its task, and the number of tasks.
 type Place = (OperatorId, u32, u32);
 
@@ -91,8 +96,7 @@ impl Handover {
         input: &SchemaRef,
         options: &JobOptions,
     ) -> bool {
-        let state = |of: &JobOptions| (of.state_backend, of.state_bytes, of.state_directory.clone(), of.thresholds);
-        state(options) == state(&self.options)
+        keeps_state(options) == keeps_state(&self.options)
             && self.files.contains_key(&(id, own))
             && self.operators.get(&(id, own)).is_some_and(|(of, left)| of == spec && same_types(&left.input, input))
     }

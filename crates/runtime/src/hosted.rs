@@ -236,6 +236,9 @@ impl Host {
     fn coordinator(&mut self, message: ToWorker) {
         match (message, &mut self.shell) {
             (ToWorker::Deploy(deploy), _) => self.deploy(*deploy),
+            (ToWorker::Prepare(deploy), _) => self.prepare(*deploy),
+            (ToWorker::Load { version, from }, Some(shell)) => shell.load(version, &from),
+            (ToWorker::GiveUp, Some(shell)) => shell.give_up_preparing(),
             (ToWorker::Protocol(message), Some(shell)) => shell.message(*message),
             (ToWorker::Hold { incarnation, held }, Some(shell)) => {
                 // The coordinator may be a new one.
@@ -261,6 +264,17 @@ impl Host {
         });
         shell.deploy(deployment);
         shell.refuse(refused);
+    }
+
+    /// A worker without tasks is told of the job by this.
+    fn prepare(&mut self, deploy: Deploy) {
+        let own = self.network.worker();
+        let own = deploy.placement.iter().filter(|(_, worker)| *worker == own).map(|(task, _)| *task).collect();
+        let plan = deploy.plan.clone();
+        if self.shell.is_none() {
+            self.deploy(deploy);
+        }
+        self.shell.iter_mut().for_each(|shell| shell.prepare(plan.clone(), &own));
     }
 
     /// What tasks are started with, and why they cannot be.

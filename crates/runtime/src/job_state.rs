@@ -1,10 +1,10 @@
 //! A checkpoint as the tasks of a worker look it up when they resume from it. Files are read by the tasks that need them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::{EventTime, KeyGroupRange, KeyGroups, OperatorId, OperatorKind, Result, StageId};
 use anabranch_operators::{Committable, Positions};
-use anabranch_state::{Blob, Prepared, Store, TaskState, read_rows};
+use anabranch_state::{Prepared, StateFile, Store, TaskState, read_rows};
 use arrow::array::RecordBatch;
 
 use crate::durable::Check;
@@ -63,28 +63,39 @@ pub(crate) struct RestoredOperator {
     /// Event time that every task had reached.
     pub(crate) watermark: EventTime,
     store: Store,
-    files: Vec<RestoredFile>,
+    /// Oldest first, those of one task after those of another. All have their key groups.
+    files: Vec<StateFile>,
 }
 
-/// A file of state, and the key groups that it may have rows of.
-#[derive(Clone, Debug)]
-struct RestoredFile {
-    blob: Blob,
-    key_groups: KeyGroupRange,
-}
+/// A file of state as one task has it: its name, and the first key group of its rows that belong to the state.
+pub(crate) type FileOfTask = (String, u16);
 
 impl RestoredOperator {
-    /// Its rows that may belong to these key groups, a batch at a time: all of them may not fit into memory.
-    pub(crate) fn rows(&self, own: KeyGroupRange) -> impl Iterator<Item = Result<RecordBatch>> {
-        let files = self.files.iter().filter(move |file| file.key_groups.overlaps(own));
-        files.flat_map(|file| self.read(file).unwrap_or_else(|error| Box::new(std::iter::once(Err(error)))))
+    /// The files with rows of these key groups, and which of these they are.
+    pub(crate) fn files(&self, own: KeyGroupRange) -> impl Iterator<Item = (&StateFile, KeyGroupRange)> {
+        let share = move |file: &StateFile| file.key_groups.map_or(own, |groups| groups.and(own));
+        self.files.iter().map(move |file| (file, share(file))).filter(|(_, share)| *share != KeyGroupRange::EMPTY)
     }
 
-    fn read(&self, file: &RestoredFile) -> Result<Box<dyn Iterator<Item = Result<RecordBatch>>>> {
+    /// The same without files that were read, if it has all of those.
+    pub(crate) fn without(&self, read: &BTreeSet<FileOfTask>) -> Option<RestoredOperator> {
+        let left = |file: &&StateFile| !read.contains(&of_task(file));
+        let files: Vec<StateFile> = self.files.iter().filter(left).cloned().collect();
+        let has_all = self.files.len() - files.len() == read.len();
+        has_all.then(|| RestoredOperator { watermark: self.watermark, store: self.store.clone(), files })
+    }
+
+    /// The rows of a file, a batch at a time: all of them may not fit into memory.
+    pub(crate) fn rows(&self, file: &StateFile) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
         let content = self.store.get_blob(&file.blob)?;
         let at = |error: anabranch_model::Error| error.at(format!("{}/{}", self.store.place(), file.blob.name));
-        Ok(Box::new(read_rows(content).map_err(at)?))
+        read_rows(content).map_err(at)
     }
+}
+
+/// What distinguishes a file of state from the others of an operator.
+pub(crate) fn of_task(file: &StateFile) -> FileOfTask {
+    (file.blob.name.clone(), file.key_groups.map_or(0, |groups| groups.first))
 }
 
 impl JobState {
@@ -130,8 +141,8 @@ impl JobState {
             let restored = self.operators.entry(id(OperatorKind::State, operator.number)).or_insert(none);
             restored.watermark = restored.watermark.min(watermark);
             for file in &operator.files {
-                let key_groups = file.key_groups.unwrap_or(share);
-                restored.files.push(RestoredFile { blob: file.blob.clone(), key_groups });
+                let key_groups = Some(file.key_groups.unwrap_or(share));
+                restored.files.push(StateFile { key_groups, ..file.clone() });
             }
         }
         if let Some(sink) = &task.sink {

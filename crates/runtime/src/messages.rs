@@ -8,7 +8,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Error, HASH_SEED, Incarnation, TaskId, TaskMetrics, hash_bytes};
+use anabranch_model::{Epoch, Error, HASH_SEED, Incarnation, PlanVersion, TaskId, TaskMetrics, hash_bytes};
+use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::{FromCoordinator, ToCoordinator};
 use anabranch_state::TaskState;
@@ -18,7 +19,7 @@ use crate::durable::FormerNames;
 use crate::network::{Peer, PublicKey};
 
 /// Version of these messages. Processes with another one refuse each other.
-pub const MESSAGES_VERSION: u32 = 2;
+pub const MESSAGES_VERSION: u32 = 3;
 
 /// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a release make the same.
 pub(crate) fn fingerprint(plan: &Plan) -> u64 {
@@ -32,6 +33,17 @@ pub enum ToWorker {
     Deploy(Box<Deploy>),
     /// A message of the protocol.
     Protocol(Box<FromCoordinator<TaskState>>),
+    /// Tasks of the next plan version are to be at the worker, which loads their state ahead.
+    Prepare(Box<Deploy>),
+    /// What a checkpoint of the present version adds to that.
+    Load {
+        /// The next one.
+        version: PlanVersion,
+        /// The checkpoint.
+        from: Box<Checkpoint<TaskState>>,
+    },
+    /// The present plan version goes on.
+    GiveUp,
     /// A sink at another worker is full, or none is any more.
     Hold {
         /// Of the tasks.
@@ -131,6 +143,13 @@ pub enum FromWorker {
         key: String,
         /// The list.
         list: Vec<String>,
+    },
+    /// The state of a checkpoint is loaded for the next plan version.
+    Loaded {
+        /// The next one.
+        version: PlanVersion,
+        /// Why it is not.
+        error: Option<Error>,
     },
     /// Notices for the user.
     Notices(Vec<String>),

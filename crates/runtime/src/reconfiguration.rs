@@ -45,6 +45,8 @@ pub struct Reconfigured {
     pub changes: Vec<Change>,
     /// The job is as it was: the plan is the same, or this was a rehearsal.
     pub unchanged: bool,
+    /// Bytes of state that were loaded where the new version needs them, before the tasks of the former one ended.
+    pub copied_bytes: u64,
 }
 
 /// What happens to a part when a job goes on by another plan.

@@ -45,6 +45,11 @@ pub(crate) struct OperatorFiles {
 }
 
 impl OperatorFiles {
+    /// What an operator was restored from, oldest first: all of it counts as changes.
+    pub(crate) fn restored(changes: Vec<StateFile>) -> OperatorFiles {
+        OperatorFiles { runs: Vec::new(), changes }
+    }
+
     fn all(&self) -> impl Iterator<Item = &StateFile> {
         self.runs.iter().map(|(_, file)| file).chain(&self.changes)
     }
@@ -153,7 +158,13 @@ impl Recorder {
                 Some(file) => file,
                 None => {
                     let blob = self.store.put(&format!("{name}-{}.arrow", run.id), run.content()?.into())?;
-                    StateFile { blob, rows: run.rows, last_pane_ms: shape.pane.map(|_| run.pane), key_groups }
+                    StateFile {
+                        blob,
+                        rows: run.rows,
+                        last_pane_ms: shape.pane.map(|_| run.pane),
+                        key_groups,
+                        others: None,
+                    }
                 }
             };
             files.runs.push((run.id, file));
@@ -173,7 +184,7 @@ impl Recorder {
             let content = encode_rows(&shape.schema, &piece)?;
             let more = if number == 0 { String::new() } else { format!("+{number}") };
             let blob = self.store.put(&format!("{name}{more}.arrow"), content.into())?;
-            files.changes.push(StateFile { blob, rows, last_pane_ms, key_groups });
+            files.changes.push(StateFile { blob, rows, last_pane_ms, key_groups, others: None });
         }
         let after: BTreeSet<&str> = files.all().map(|file| file.blob.name.as_str()).collect();
         self.dropped.extend(before.into_iter().filter(|name| !after.contains(name.as_str())).map(|name| (epoch, name)));

@@ -12,6 +12,7 @@ use anabranch_protocol::worker::{FromCoordinator, Term};
 use anabranch_state::{LocalCopies, TaskState};
 
 use crate::coordinator::HERE;
+use crate::deployment::Deployment;
 use crate::messages::{Deploy, DeployCheckpoints, ToWorker};
 use crate::network::Peer;
 use crate::reconfiguration::Moves;
@@ -65,6 +66,14 @@ pub(crate) struct Remotes {
     former: BTreeMap<TaskId, Process>,
     /// Workers that get no task.
     away_from: BTreeSet<WorkerId>,
+}
+
+/// What is placed, and with which requests.
+struct Placing<'a> {
+    plan: &'a Plan,
+    here: &'a BTreeSet<StageId>,
+    to: &'a BTreeMap<TaskId, WorkerId>,
+    away_from: &'a BTreeSet<WorkerId>,
 }
 
 impl Remotes {
@@ -122,29 +131,55 @@ impl Remotes {
         if self.workers.len() < self.awaited {
             return Err(format!("{} of {} workers are there", self.workers.len(), self.awaited));
         }
-        let stages = self.plan.stages.iter().filter(|stage| !self.here.contains(&stage.id));
+        let of = Placing { plan: &self.plan, here: &self.here, to: &self.to, away_from: &self.away_from };
+        let placement = self.choose(&of, &self.former, former, here)?;
+        (self.to, self.former) = (BTreeMap::new(), BTreeMap::new());
+        self.renew(taken);
+        self.deploy(&placement, here);
+        Ok(placement)
+    }
+
+    /// Where the tasks of another plan would be.
+    pub(crate) fn ahead(
+        &self,
+        (plan, here): (&Plan, BTreeSet<StageId>),
+        moves: &Moves,
+        former: &BTreeMap<TaskId, Process>,
+        now: &BTreeMap<TaskId, Process>,
+        worker: &WorkerShell,
+    ) -> std::result::Result<BTreeMap<TaskId, Process>, String> {
+        let of = Placing { plan, here: &here, to: &moves.to, away_from: &moves.away_from };
+        self.choose(&of, former, now, worker)
+    }
+
+    /// `former` are places by the identities of parts, which count more than those `now`.
+    fn choose(
+        &self,
+        of: &Placing<'_>,
+        former: &BTreeMap<TaskId, Process>,
+        now: &BTreeMap<TaskId, Process>,
+        worker: &WorkerShell,
+    ) -> std::result::Result<BTreeMap<TaskId, Process>, String> {
+        let stages = of.plan.stages.iter().filter(|stage| !of.here.contains(&stage.id));
         let stages: Vec<Stage> =
             stages.map(|stage| Stage { id: stage.id, parallelism: stage.parallelism, label: None }).collect();
-        let mut former = Former { tasks: former.clone(), local: self.local(here) };
-        former.tasks.extend(self.former.iter().map(|(task, process)| (*task, *process)));
-        for (task, worker) in &self.to {
+        let mut places = Former { tasks: now.clone(), local: self.local(worker) };
+        places.tasks.extend(former.iter().map(|(task, process)| (*task, *process)));
+        for (task, worker) in of.to {
             let process = self.workers.keys().find(|process| process.worker == *worker);
-            former.tasks.extend(process.map(|process| (*task, *process)));
+            places.tasks.extend(process.map(|process| (*task, *process)));
         }
         let members = self.workers.values().map(|worker| &worker.member);
-        let members = members.filter(|member| !self.away_from.contains(&member.process.worker));
-        let mut placement = place(members, &stages, &former).map_err(|missing| {
-            let stage = &self.plan.stage(missing.stage).name;
+        let members = members.filter(|member| !of.away_from.contains(&member.process.worker));
+        let mut placement = place(members, &stages, &places).map_err(|missing| {
+            let stage = &of.plan.stage(missing.stage).name;
             format!("{} more slots are needed for {stage} ({})", missing.slots, missing.stage)
         })?;
         let of_stage = |stage: &StageId| {
             let stage = *stage;
-            (0..self.plan.stage(stage).parallelism).map(move |index| (TaskId { stage, index }, HERE))
+            (0..of.plan.stage(stage).parallelism).map(move |index| (TaskId { stage, index }, HERE))
         };
-        placement.extend(self.here.iter().flat_map(of_stage));
-        (self.to, self.former) = (BTreeMap::new(), BTreeMap::new());
-        self.renew(taken);
-        self.deploy(&placement, here);
+        placement.extend(of.here.iter().flat_map(of_stage));
         Ok(placement)
     }
 
@@ -230,7 +265,36 @@ impl Remotes {
         }
     }
 
+    /// Lets these workers prepare a plan version.
+    pub(crate) fn prepare(
+        &self,
+        plan: &Plan,
+        placement: &BTreeMap<TaskId, Process>,
+        told: &BTreeSet<Process>,
+        here: &WorkerShell,
+    ) {
+        let mut deployment = here.deployment().clone();
+        deployment.plan = Arc::new(plan.clone());
+        let (deploy, _) = self.deployed(placement, deployment);
+        told.iter().for_each(|process| self.tell(*process, ToWorker::Prepare(Box::new(deploy.clone()))));
+    }
+
+    /// Tells a worker something.
+    pub(crate) fn tell(&self, process: Process, message: ToWorker) {
+        if let Some(worker) = self.workers.get(&process) {
+            worker.link.send(self.term, message);
+        }
+    }
+
     fn deploy(&self, placement: &BTreeMap<TaskId, Process>, here: &mut WorkerShell) {
+        let (deploy, deployment) = self.deployed(placement, here.deployment().clone());
+        let used: BTreeSet<Process> = placement.values().copied().collect();
+        used.into_iter().for_each(|process| self.tell(process, ToWorker::Deploy(Box::new(deploy.clone()))));
+        here.deploy(deployment);
+    }
+
+    /// What workers with tasks must know, and the worker in this process.
+    fn deployed(&self, placement: &BTreeMap<TaskId, Process>, mut deployment: Deployment) -> (Deploy, Deployment) {
         let used: BTreeSet<Process> = placement.values().copied().collect();
         let address = |process: &Process| match *process == HERE {
             true => Some((HERE.worker, self.exchange)),
@@ -239,7 +303,6 @@ impl Remotes {
         let peers: BTreeMap<WorkerId, Peer> = used.iter().filter_map(address).collect();
         let placement: BTreeMap<TaskId, WorkerId> =
             placement.iter().map(|(task, process)| (*task, process.worker)).collect();
-        let mut deployment = here.deployment().clone();
         deployment.placement.clone_from(&placement);
         deployment.peers.clone_from(&peers);
         let checkpoints = deployment.checkpoints.as_ref().map(|of| DeployCheckpoints {
@@ -257,10 +320,7 @@ impl Remotes {
             peers: peers.iter().map(|(worker, peer)| (*worker, peer.address)).collect(),
             keys: peers.iter().filter_map(|(worker, peer)| Some((*worker, peer.key?))).collect(),
         };
-        for worker in used.iter().filter_map(|process| self.workers.get(process)) {
-            worker.link.send(self.term, ToWorker::Deploy(Box::new(deploy.clone())));
-        }
-        here.deploy(deployment);
+        (deploy, deployment)
     }
 
     pub(crate) fn send(&self, process: Process, messages: Vec<FromCoordinator<TaskState>>) {

@@ -1,5 +1,6 @@
 //! Where a job is in its life, and its checkpoints in numbers, for observers.
 
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -18,8 +19,8 @@ pub struct Status {
     pub phase: Phase,
     /// Whether it was asked to stop.
     pub stopping: bool,
-    /// Whether its plan is being changed.
-    pub changing: bool,
+    /// The change of its plan that is being carried out, if one is.
+    pub changing: Option<Changing>,
     /// Whether it has ended, with or without a failure.
     pub ended: bool,
     /// What it waits for before its tasks can be placed: slots of workers.
@@ -36,6 +37,30 @@ pub struct Status {
     pub checkpoints_abandoned: u64,
     /// The newest checkpoint that this process has committed.
     pub last_checkpoint: Option<Completed>,
+}
+
+/// How far a change of a job's plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changing {
+    /// State is loaded where the new version needs it, and the tasks of the present one run.
+    Preparing {
+        /// How often workers have begun to load what was added.
+        rounds: u32,
+        /// Bytes of state that were given to them.
+        bytes: u64,
+    },
+    /// The tasks end, or those of the new version have begun and no checkpoint has been taken.
+    Switching,
+}
+
+impl fmt::Display for Changing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Changing::Preparing { rounds: 0, .. } => f.write_str("preparing"),
+            Changing::Preparing { rounds, bytes } => write!(f, "preparing: {bytes} bytes of state, round {rounds}"),
+            Changing::Switching => f.write_str("switching"),
+        }
+    }
 }
 
 /// A committed checkpoint in numbers.
@@ -74,7 +99,7 @@ impl Default for Status {
         Status {
             phase: Phase::Starting,
             stopping: false,
-            changing: false,
+            changing: None,
             ended: false,
             waits_for: None,
             failure: None,
@@ -139,7 +164,7 @@ impl Life {
         self.lock().status.waits_for = missing;
     }
 
-    pub(crate) fn changes(&self, changing: bool) {
+    pub(crate) fn changes(&self, changing: Option<Changing>) {
         self.lock().status.changing = changing;
     }
 

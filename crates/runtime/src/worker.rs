@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
-use std::time::Duration;
+use std::sync::mpsc::Sender;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result, StageId, TaskId};
@@ -14,23 +13,26 @@ use anabranch_operators::Connectors;
 use anabranch_protocol::Worker;
 use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks, Then};
 use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase};
-use anabranch_state::{Log, Store, TaskState};
+use anabranch_state::{Store, TaskState};
 
 use crate::adoption::Hosted;
-use crate::assembly::{Assembly, DurableParts, Life};
 use crate::collector::Collector;
 use crate::coordinator::HERE;
 use crate::deployment::Deployment;
 use crate::handover::Handover;
-use crate::job_state::JobState;
 use crate::messages::{FromWorker, Summary, fingerprint};
-use crate::recorder::Recorder;
+use crate::preparation::Preparation;
 use crate::remote::stages_here;
 use crate::running::{Drive, Running};
 use crate::shared::{Shared, TaskView};
-use crate::wiring::{Network, Placed, Wiring};
+use crate::wiring::{Network, Wiring};
 
-/// What tasks, the recorder and the thread that connects report.
+mod preparing;
+mod starting;
+
+use preparing::Preparing;
+
+/// What tasks, the recorder and the threads that connect and load report.
 pub(crate) enum FromTask {
     Report(Incarnation, TaskId, Report<TaskState>),
     Failed(Incarnation, TaskId, Error),
@@ -48,6 +50,8 @@ pub(crate) enum FromTask {
     Agree(Incarnation, String, Vec<String>, Sender<Vec<String>>),
     /// The channels to other workers are there.
     Connected(Incarnation, Result<Wiring>),
+    /// State for the next plan version is loaded, or cannot be.
+    Loaded(Box<Preparation>, Result<()>),
 }
 
 /// Where tasks send what they report: a few messages per granted epoch.
@@ -79,6 +83,8 @@ pub(crate) struct WorkerShell {
     refused: Option<Error>,
     /// What the tasks of the plan version before have left for those that start.
     handover: Option<Handover>,
+    /// What is loaded for the next plan version.
+    preparing: Option<Preparing>,
     /// Tasks that start when the channels to other workers are there.
     connecting: Option<Starting>,
     pub(crate) running: Option<Running>,
@@ -124,6 +130,7 @@ impl WorkerShell {
             network,
             refused: None,
             handover: None,
+            preparing: None,
             connecting: None,
             running: None,
             full: None,
@@ -213,6 +220,9 @@ impl WorkerShell {
         {
             self.outbox.push_back(FromWorker::Full { incarnation, full });
         }
+        if adopted {
+            self.give_up_preparing();
+        }
     }
 
     /// Whether tasks are here, though they may be ending.
@@ -268,6 +278,7 @@ impl WorkerShell {
             }
             FromTask::Agree(..) => {}
             FromTask::Connected(incarnation, wiring) => self.connected(incarnation, wiring),
+            FromTask::Loaded(preparation, loaded) => self.loaded(preparation, loaded),
         }
     }
 
@@ -369,108 +380,6 @@ impl WorkerShell {
             // With checkpoints, these decide what is done. Tasks that could not be started need no order.
             (Order::EpochDone(_), _) | (_, None) => {}
         }
-    }
-
-    /// Starts tasks, once the channels to other workers are there.
-    fn start(&mut self, starting: Starting) {
-        // Those of the incarnation before have ended.
-        let from = starting.from.as_ref().map(|from| (from.incarnation, from.epoch));
-        self.handover = self.running.take().zip(from).and_then(|(running, (of, epoch))| running.hand_over(of, epoch));
-        self.asking.clear();
-        self.restoring.clear();
-        self.dropped.clear();
-        let incarnation = starting.incarnation;
-        if let Some(why) = self.refused.take() {
-            return self.start_with(&starting, Err(why), self.deployment.retries_opening);
-        }
-        let Some((network, job)) = self.network.clone().filter(|_| !self.deployment.placement.is_empty()) else {
-            let wiring = Wiring::local(&self.deployment.plan);
-            return self.start_with(&starting, wiring, false);
-        };
-        self.connecting = Some(starting);
-        let Deployment { plan, placement, peers, .. } = self.deployment.clone();
-        let mail = Arc::clone(&self.mail);
-        let connected = Box::new(move |wiring| mail.send(FromTask::Connected(incarnation, wiring)));
-        network.connect(Placed { life: (job, incarnation), plan, placement, peers }, connected);
-    }
-
-    fn connected(&mut self, incarnation: Incarnation, wiring: Result<Wiring>) {
-        if let Some(starting) = self.connecting.take_if(|starting| starting.incarnation == incarnation) {
-            let is_wanted = self.protocol.phase() == Phase::Running;
-            // A worker that cannot be reached is about to be lost: others take its tasks.
-            self.start_with(&starting, if is_wanted { wiring } else { Err(Error::cancelled()) }, true);
-        }
-    }
-
-    /// Starts tasks. If that is impossible, one of them has failed, and all are gone.
-    fn start_with(&mut self, starting: &Starting, wiring: Result<Wiring>, retries: bool) {
-        let Starting { incarnation, tasks, .. } = starting;
-        let retries = match &wiring {
-            Ok(_) => self.deployment.retries_opening,
-            Err(_) => retries,
-        };
-        let Err(error) = wiring.and_then(|wiring| self.try_start(starting, wiring)) else { return };
-        self.running.iter().for_each(Running::cancel);
-        if let Some(first) = tasks.all.first().filter(|_| error.kind() != ErrorKind::Cancelled) {
-            self.failed(*incarnation, *first, error, retries);
-        }
-        tasks.all.iter().for_each(|task| self.input(Input::Task(*incarnation, *task, Report::Gone)));
-    }
-
-    fn try_start(&mut self, starting: &Starting, wiring: Wiring) -> Result<()> {
-        let Starting { incarnation, tasks, from } = starting;
-        let (incarnation, from) = (*incarnation, from.as_ref());
-        self.copied().into_iter().for_each(|store| self.collector.start(&store, incarnation, from));
-        let Deployment { plan, origin, checkpoints, .. } = &self.deployment;
-        let state = match (from, checkpoints, origin) {
-            (Some(from), Some(checkpoints), _) => {
-                JobState::of(&checkpoints.store, plan.key_groups, from.tasks.values())
-            }
-            (_, _, Some(origin)) => origin.load(plan),
-            _ => JobState::default(),
-        };
-        let (snapshots, recorder) = match checkpoints {
-            Some(checkpoints) => {
-                let (sender, snapshots) = channel();
-                let recorder = Recorder::new(checkpoints.store.clone(), plan, incarnation);
-                (Some(sender), Some((recorder, snapshots)))
-            }
-            None => (None, None),
-        };
-        let durable = (checkpoints.is_some() || origin.is_some()).then(|| {
-            let of = checkpoints.as_ref();
-            let former = from.zip(of).map_or(&[][..], |(from, of)| of.former.behind(from.incarnation));
-            DurableParts {
-                scope: of.map_or(String::new(), |of| of.job.clone()),
-                former: former.to_vec(),
-                state,
-                // Without a timeout nobody waits for its progress.
-                progress_interval: of.map_or(Duration::MAX, |of| of.progress_interval),
-                snapshots,
-                log: of.map(|of| Log::new(of.store.clone())),
-            }
-        });
-        let after = from.map_or(Epoch(0), |from| from.epoch);
-        let asks = self.network.is_some();
-        let life = Life { incarnation, after, tasks: &tasks.all, asks };
-        let reporting = (Arc::clone(&self.clock), Arc::clone(&self.shared.notices), Arc::clone(&self.mail));
-        let wiring = Arc::new(wiring);
-        let channels = (Arc::clone(plan), Arc::clone(&wiring));
-        let handover = self.handover.take();
-        let assembly = Assembly::new(channels, self.connectors.clone(), reporting, &life, durable, handover)?;
-        let views: Arc<[TaskView]> = tasks.all.iter().map(|task| assembly.view(*task)).collect();
-        let restoring = views.iter().filter(|view| view.restores).map(|view| (view.id, view.place()));
-        self.restoring = restoring.collect();
-        self.shared.show(Arc::clone(&views));
-        let (host, plan) = (assembly.host(), Arc::clone(plan));
-        self.running = Some(Running::new(assembly.control(), wiring, host, plan));
-        self.take_hold();
-        let Some(running) = &mut self.running else { return Ok(()) };
-        if let Some(mut recorder) = recorder {
-            assembly.pass_files_on(&mut recorder.0);
-            running.record(recorder, Arc::clone(&self.mail), self.drive)?;
-        }
-        running.start(&views, assembly, self.drive)
     }
 
     /// Tasks without state have started when all tables are open. Others report it when they have restored their state. The

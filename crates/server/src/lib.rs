@@ -13,7 +13,7 @@ mod session;
 
 pub use anabranch_dataflow::Plan;
 pub use anabranch_model::{Error, ErrorKind, EventTime, LatencySummary, Result, TaskMetrics};
-pub use anabranch_operators::{Connector, Connectors};
+pub use anabranch_operators::{Connector, Connectors, rows_of_groups};
 pub use anabranch_plan::{Planned, StatementText, split_statements};
 pub use anabranch_protocol::coordinator::Phase;
 pub use anabranch_runtime::{

@@ -59,6 +59,8 @@ pub struct Seen {
     pub rescaled: u64,
     /// Changes of the plan while the job ran.
     pub changes: u64,
+    /// Of these, those whose state was loaded ahead.
+    pub prepared: u64,
     /// Changes to the plan that ran already.
     pub unchanged: u64,
     /// Changes that were given up or refused.
@@ -139,6 +141,7 @@ impl Seen {
         self.changes += other.changes;
         self.unchanged += other.unchanged;
         self.changes_given_up += other.changes_given_up;
+        self.prepared += other.prepared;
         self.crashes += other.crashes;
         self.failures += other.failures;
         self.fenced += other.fenced;

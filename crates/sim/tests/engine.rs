@@ -91,6 +91,7 @@ fn every_invariant_holds_whatever_goes_wrong() {
     let now_and_then = [
         seen.changes,
         seen.changes_given_up,
+        seen.prepared,
         seen.fenced,
         seen.restarts,
         seen.stops,

@@ -18,8 +18,8 @@ pub use contents::{Contents, Stored};
 pub use file::{decode_rows, encode_rows, pieces, read_rows};
 pub use log::{Appended, Entry, Found, Log};
 pub use manifest::{
-    FORMAT, Lineage, Manifest, OperatorState, Prepared, SinkState, SourceState, StateFile, TaskState, decode_manifest,
-    encode_manifest,
+    FORMAT, Lineage, Manifest, OperatorState, Others, Prepared, SinkState, SourceState, StateFile, TaskState,
+    decode_manifest, encode_manifest,
 };
 pub use request::{Answer, Asked, REQUEST_FORGOTTEN_MS, Request};
 pub use savepoint::{Savepoint, check_empty};

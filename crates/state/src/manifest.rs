@@ -10,9 +10,9 @@ use crate::Blob;
 
 /// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin, and the
 /// names of partitions in watermarks; 4 added key groups, and numbers that are identities: in earlier formats they are
-/// 0, 1, 2 and so on. A reader refuses versions that it does not know.
-pub const FORMAT: u32 = 4;
-const FORMATS: [&str; 4] = ["1", "2", "3", "4"];
+/// 0, 1, 2 and so on; 5 added files that several tasks share. A reader refuses versions that it does not know.
+pub const FORMAT: u32 = 5;
+const FORMATS: [&str; 5] = ["1", "2", "3", "4", "5"];
 /// The first format that identifies partitions by name.
 const NAMED_PARTITIONS: u32 = 3;
 
@@ -128,9 +128,22 @@ pub struct StateFile {
     pub rows: u64,
     /// Start of the latest pane of its rows, in milliseconds; `None` if the state has no panes.
     pub last_pane_ms: Option<i64>,
-    /// It has rows of these key groups only. Formats 1 to 3 do not say: those that the task owned.
+    /// Its rows of these key groups belong to the state. Formats 1 to 3 do not say: those that the task owned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_groups: Option<KeyGroupRange>,
+    /// It may have rows of other key groups, which do not: other tasks have them, or had. `None`: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others: Option<Others>,
+}
+
+/// How rows of other tasks are recognized in a file of state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Others {
+    /// The first column of the key.
+    pub first_key: usize,
+    /// Number of columns of the key.
+    pub keys: usize,
 }
 
 /// What a sink has prepared, to be made visible once the checkpoint is complete.
@@ -146,6 +159,13 @@ pub struct Prepared {
 }
 
 impl Manifest {
+    /// The files of these operators, each once.
+    pub fn state_files(&self, wanted: impl Fn(u32) -> bool) -> impl Iterator<Item = &StateFile> {
+        let operators = self.tasks.iter().flat_map(|task| &task.operators);
+        let files = operators.filter(|operator| wanted(operator.number)).flat_map(|operator| &operator.files);
+        files.map(|file| (&file.blob.name, file)).collect::<BTreeMap<_, _>>().into_values()
+    }
+
     /// Names of all objects that belong to the checkpoint, except its manifest.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let of_task = |task: &TaskState| {

@@ -117,13 +117,13 @@ fn copy_all(
         if let Some(sink) = &mut task.sink {
             left_out += sink.prepared.drain(..).len() as u64;
         }
-        for file in task.operators.iter().flat_map(|operator| &operator.files) {
-            let content = from.get_blob(&file.blob)?;
-            written.push(file.blob.name.clone());
-            to.put(&file.blob.name, content)?;
-            to.get_blob(&file.blob)?;
-            step()?;
-        }
+    }
+    for file in manifest.state_files(|_| true) {
+        let content = from.get_blob(&file.blob)?;
+        written.push(file.blob.name.clone());
+        to.put(&file.blob.name, content)?;
+        to.get_blob(&file.blob)?;
+        step()?;
     }
     written.push(MANIFEST.to_owned());
     let blob = to.put(MANIFEST, encode_manifest(&manifest)?.into())?;

@@ -7,7 +7,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
-use anabranch_state::{Manifest, Store, decode_rows};
+use anabranch_server::rows_of_groups;
+use anabranch_state::{Manifest, Others, Store, decode_rows};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
@@ -72,6 +73,12 @@ pub(super) fn read(store: &Store, manifest: &Manifest, wanted: &Wanted<'_>) -> R
     let mut left = wanted.limit;
     for file in operators.iter().flat_map(|operator| &operator.files) {
         for batch in decode_rows(store.get_blob(&file.blob)?)? {
+            let batch = match (file.others, file.key_groups, manifest.key_groups) {
+                (Some(Others { first_key, keys }), Some(own), Some(groups)) => {
+                    rows_of_groups(&batch, first_key..first_key + keys, own, groups)?
+                }
+                _ => batch,
+            };
             found.schema.get_or_insert_with(|| batch.schema());
             let rows = filtered(&batch, wanted.keys)?;
             if rows.num_rows() > left {

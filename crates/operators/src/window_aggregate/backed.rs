@@ -96,6 +96,9 @@ impl WindowAggregate {
 
     /// Gives all groups of a pane to the backend.
     pub(super) fn put_away(&mut self, pane: i64) -> Result<()> {
+        if let Some(Pane::Open(open)) = self.panes.get_mut(&pane).filter(|_| self.snapshots.add()) {
+            self.snapshots.keep(pane, open)?;
+        }
         if let Some(buckets) = self.take_buckets(pane)? {
             self.backend.put(pane, &buckets)?;
             self.snapshots.put_away();

@@ -12,10 +12,15 @@
 //! ends the series at once.
 //!
 //! The backend's runs are part of the snapshot as they are: they are immutable.
+//!
+//! Snapshots that only add contain no complete state, and the runs of the first one throughout. What is put away meanwhile is among
+//! the changes too. The memory of one table bounds those between two snapshots.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use anabranch_model::{EventTime, Result};
+use anabranch_state::Run;
 use arrow::array::RecordBatch;
 
 use super::backed::{batch_of, states_of};
@@ -46,6 +51,8 @@ pub(super) struct Snapshots {
     sealed: Vec<(i64, Grouped)>,
     /// Groups were given to the backend since the last snapshot, some of which earlier snapshots contain.
     put_away: bool,
+    /// The last snapshot was one of those that only add, with these runs.
+    runs: Option<Vec<Arc<Run>>>,
 }
 
 impl Snapshots {
@@ -56,6 +63,16 @@ impl Snapshots {
     /// Whether the next snapshot contains changes only, so that rows are grouped beside the groups.
     pub(super) fn are_changes(&self) -> bool {
         self.complete_rows.is_some() && self.whole_left == 0
+    }
+
+    /// Whether the last snapshot was one of those that only add.
+    pub(super) fn add(&self) -> bool {
+        self.runs.is_some()
+    }
+
+    /// Earlier snapshots contain all of so many groups.
+    pub(super) fn go_on(&mut self, groups: usize) {
+        self.complete_rows = Some(groups);
     }
 
     /// Counts rows.
@@ -125,14 +142,22 @@ impl WindowAggregate {
         Some(StateShape { schema: self.state_schema.clone(), keys, pane })
     }
 
-    pub(super) fn take_snapshot(&mut self) -> Result<StateChange> {
-        let Snapshots { complete_rows, changed_rows, changed_rows_min, .. } = self.snapshots;
-        let outgrown = complete_rows.is_none_or(|rows| changed_rows > changed_rows_min.max(CHANGES_PER_STATE * rows));
-        // Without any pane, a complete snapshot costs nothing and releases the earlier ones.
-        let put_away = std::mem::take(&mut self.snapshots.put_away);
-        let is_whole = self.snapshots.whole_left > 0;
+    /// Whether the next snapshot contains the whole state.
+    fn is_complete(&self, adds: bool) -> bool {
+        let Snapshots { complete_rows, changed_rows, changed_rows_min, put_away, .. } = self.snapshots;
+        let outgrown =
+            || complete_rows.is_none_or(|rows| changed_rows > changed_rows_min.max(CHANGES_PER_STATE * rows));
+        match adds {
+            true if self.snapshots.add() => false,
+            true => put_away || !self.snapshots.are_changes(),
+            // Without any pane, a complete snapshot costs nothing and releases the earlier ones.
+            false => outgrown() || put_away || self.snapshots.whole_left > 0 || self.panes.is_empty(),
+        }
+    }
+
+    pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<StateChange> {
+        let complete = self.is_complete(adds);
         let came = std::mem::take(&mut self.snapshots.rows);
-        let complete = outgrown || put_away || is_whole || self.panes.is_empty();
         let mut rows = Vec::new();
         let sealed = std::mem::take(&mut self.snapshots.sealed);
         if complete {
@@ -154,11 +179,13 @@ impl WindowAggregate {
         let count = rows.iter().map(|(_, states)| states.len).sum();
         match complete {
             true => {
+                self.snapshots.put_away = false;
                 (self.snapshots.complete_rows, self.snapshots.changed_rows) = (Some(count), 0);
                 // So few rows cannot have changed most groups.
                 let left = if came * 2 > count { self.snapshots.whole_left } else { 0 };
-                self.snapshots.whole_left = left.saturating_sub(1);
+                self.snapshots.whole_left = if adds { 0 } else { left.saturating_sub(1) };
             }
+            false if adds => self.snapshots.changed_rows += count,
             false => {
                 let groups = self.panes.values().map(Pane::len).sum();
                 self.snapshots.changed(count, groups);
@@ -174,7 +201,10 @@ impl WindowAggregate {
         };
         let rows = rows.map(batch).collect::<Result<_>>()?;
         let first_pane = self.panes.keys().next().map_or(EventTime::MAX, |start| EventTime(*start));
-        Ok(StateChange { rows, complete, first_pane, runs: self.backend.runs() })
+        let first_pane = if adds { EventTime::MIN } else { first_pane };
+        let runs = self.snapshots.runs.take().filter(|_| adds).unwrap_or_else(|| self.backend.runs());
+        self.snapshots.runs = adds.then(|| runs.clone());
+        Ok(StateChange { rows, complete, first_pane, runs })
     }
 
     /// Merges rows of a snapshot. The next snapshot is complete and contains them, because it may have another

@@ -161,6 +161,10 @@ impl Saved {
     }
 }
 
+fn same_runs(a: &[Arc<anabranch_state::Run>], b: &[Arc<anabranch_state::Run>]) -> bool {
+    a.iter().map(|run| run.id).eq(b.iter().map(|run| run.id))
+}
+
 /// Runs random rows with random watermarks through the operators and compares with the definition.
 fn check(seed: u64, window: Window, two_phases: bool, many_keys: bool) {
     check_with(seed, window, two_phases, many_keys, false);
@@ -177,7 +181,7 @@ fn random_rows(rng: &mut Rng, count: u64, now: i64, many_keys: bool) -> Vec<Row>
 }
 
 /// With `restarts`, snapshots are taken at random times, and at random times a new operator that restores them replaces
-/// the old one.
+/// the old one, or one that has followed snapshots that only add.
 fn check_with(seed: u64, window: Window, two_phases: bool, many_keys: bool, restarts: bool) {
     // Every other seed has thresholds that few rows reach.
     let thresholds = match seed % 2 {
@@ -202,7 +206,7 @@ fn check_on(options: &JobOptions, seed: u64, window: Window, two_phases: bool, m
             while complete.more(out).expect("more") {}
         }
     };
-    let mut saved = Saved::default();
+    let (mut saved, mut follower) = (Saved::default(), None::<WindowAggregate>);
     let mut rows_left = ROWS;
     while rows_left > 0 {
         let count = 1 + rng.below(300).min(rows_left - 1);
@@ -239,11 +243,28 @@ fn check_on(options: &JobOptions, seed: u64, window: Window, two_phases: bool, m
         }
         collect(&mut out, windowed, &mut results);
         if restarts && rng.below(3) == 0 {
-            saved.add(complete.snapshot().expect("snapshot"));
-            if rng.below(4) == 0 {
-                let phase = if two_phases { AggregatePhase::Final } else { AggregatePhase::Complete };
-                complete = saved.restore(new(phase), complete.watermark, &mut rng);
+            let adds = follower.is_some() || rng.below(4) == 0;
+            let change = complete.snapshot(adds).expect("snapshot");
+            let phase = if two_phases { AggregatePhase::Final } else { AggregatePhase::Complete };
+            if let Some(follower) = &mut follower {
+                assert!(!change.complete && same_runs(&change.runs, &saved.runs));
+                change.rows.iter().for_each(|rows| follower.restore(rows.clone()).expect("restore"));
+                follower.restored(EventTime(complete.watermark)).expect("restored");
             }
+            saved.add(change);
+            if adds && follower.is_none() {
+                follower = Some(saved.restore(new(phase), complete.watermark, &mut rng));
+            }
+            match (rng.below(8), follower.is_some()) {
+                (0, _) => complete = saved.restore(new(phase), complete.watermark, &mut rng),
+                (1, _) => {}
+                (2, true) => {
+                    complete = follower.take().expect("it follows");
+                    complete.goes_on();
+                }
+                _ => continue,
+            }
+            follower = None;
         }
     }
     let expected: Results = expected.into_iter().map(|(k, values)| (k, summary(&values))).collect();
@@ -320,17 +341,17 @@ fn a_snapshot_holds_what_has_changed() {
     let rows = |keys: std::ops::Range<i64>| keys.map(|i| (Some(format!("key {i}")), 0, Some(i))).collect::<Vec<Row>>();
     let sizes = |change: &StateChange| change.rows.iter().map(RecordBatch::num_rows).sum::<usize>();
     aggregate.batch(batch(&rows(0..10_000)), &mut out).expect("batch");
-    let first = aggregate.snapshot().expect("snapshot");
+    let first = aggregate.snapshot(false).expect("snapshot");
     assert_eq!((first.complete, sizes(&first)), (true, 10_000));
     for _ in 0..3 {
         aggregate.batch(batch(&rows(100..200)), &mut out).expect("batch");
-        let change = aggregate.snapshot().expect("snapshot");
+        let change = aggregate.snapshot(false).expect("snapshot");
         assert_eq!((change.complete, sizes(&change)), (false, 100));
     }
-    assert_eq!(sizes(&aggregate.snapshot().expect("snapshot")), 0);
+    assert_eq!(sizes(&aggregate.snapshot(false).expect("snapshot")), 0);
     for _ in 0..CHANGES_UNTIL_COMPLETE {
         aggregate.batch(batch(&rows(0..10_000)), &mut out).expect("batch");
-        if aggregate.snapshot().expect("snapshot").complete {
+        if aggregate.snapshot(false).expect("snapshot").complete {
             return;
         }
     }
@@ -346,7 +367,7 @@ fn snapshots_are_complete_while_most_groups_change() {
     let mut given = |keys: i64| {
         let rows: Vec<Row> = (0..keys).map(|i| (Some(format!("key {i}")), 0, Some(i))).collect();
         aggregate.batch(batch(&rows), &mut out).expect("batch");
-        let change = aggregate.snapshot().expect("snapshot");
+        let change = aggregate.snapshot(false).expect("snapshot");
         assert_eq!(
             change.rows.iter().map(RecordBatch::num_rows).sum::<usize>(),
             if change.complete { 1000 } else { keys as usize }

@@ -1,11 +1,10 @@
 //! Restores the state of a chain's operators.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::{Error, KeyGroupRange, KeyGroups, Result};
-use anabranch_operators::{StateShape, hash_keys};
-use arrow::array::{BooleanArray, RecordBatch};
-use arrow::compute::filter_record_batch;
+use anabranch_operators::{Operator, StateShape, rows_of_groups};
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use super::Chain;
@@ -15,6 +14,8 @@ use crate::job_state::RestoredOperator;
 pub(crate) struct Restore {
     /// By their places in the chain.
     pub(crate) operators: BTreeMap<usize, RestoredOperator>,
+    /// Places of those whose snapshots go on from the files that they were restored from.
+    pub(crate) go_on: BTreeSet<usize>,
     /// State without keys belongs to the first task of the stage, whichever task had it.
     pub(crate) is_first: bool,
     /// The key groups that the task owns, of so many.
@@ -26,7 +27,7 @@ impl Chain {
     /// Restores the operators: this task takes the rows of its own key groups. Calls `wanted` after each piece, and
     /// returns early once that is false.
     pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
-        let Restore { operators, is_first, own, groups } = restore;
+        let Restore { operators, go_on, is_first, own, groups } = restore;
         for (place, link) in self.links.iter_mut().enumerate() {
             let (Some(shape), Some(state)) = (link.operator.state_shape(), operators.get(&place)) else { continue };
             let own = match shape.keys.is_empty() {
@@ -34,20 +35,39 @@ impl Chain {
                 true => KeyGroupRange::EMPTY,
                 false => *own,
             };
-            for rows in state.rows(own) {
-                let own = own_rows(&rows?, &shape, own, *groups)?;
-                if own.num_rows() > 0 {
-                    link.operator.restore(own)?;
-                }
-                if !wanted() {
-                    return Ok(());
-                }
+            if !fill(link.operator.as_mut(), state, own, *groups, &mut wanted)? {
+                return Ok(());
             }
-            link.operator.restored(state.watermark)?;
+            if go_on.contains(&place) {
+                link.operator.goes_on();
+            }
             link.restored = state.watermark;
         }
         Ok(())
     }
+}
+
+/// Gives an operator the rows of its key groups. Calls `wanted` after each piece, and returns false early once that is false.
+pub(crate) fn fill(
+    operator: &mut dyn Operator,
+    state: &RestoredOperator,
+    own: KeyGroupRange,
+    groups: KeyGroups,
+    wanted: &mut dyn FnMut() -> bool,
+) -> Result<bool> {
+    let Some(shape) = operator.state_shape() else { return Ok(true) };
+    for (file, share) in state.files(own) {
+        for rows in state.rows(file)? {
+            let own = own_rows(&rows?, &shape, share, groups)?;
+            if own.num_rows() > 0 {
+                operator.restore(own)?;
+            }
+            if !wanted() {
+                return Ok(false);
+            }
+        }
+    }
+    operator.restored(state.watermark).map(|()| true)
 }
 
 /// The rows of state whose key groups a task owns; all rows if the state has no keys. The columns after the keys may have the
@@ -64,11 +84,8 @@ fn own_rows(rows: &RecordBatch, shape: &StateShape, own: KeyGroupRange, groups: 
         ))
         .remedy("use the query that wrote the checkpoint, or start without the checkpoint"));
     }
-    if shape.keys.is_empty() {
-        return Ok(rows.clone());
+    match shape.keys.is_empty() {
+        true => Ok(rows.clone()),
+        false => rows_of_groups(rows, shape.keys.clone(), own, groups),
     }
-    let mut hashes = Vec::new();
-    hash_keys(&rows.columns()[shape.keys.clone()], rows.num_rows(), &mut hashes)?;
-    let own: BooleanArray = hashes.iter().map(|hash| Some(own.contains(groups.of(*hash)))).collect();
-    Ok(filter_record_batch(rows, &own)?)
 }

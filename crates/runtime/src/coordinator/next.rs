@@ -13,6 +13,8 @@ impl Shell {
     /// Starts the next incarnation, from the newest checkpoint: after a failure, or by another plan version.
     pub(super) fn restart(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
         self.watch = Watch::default();
+        // Tasks have failed meanwhile.
+        self.give_up_preparing(self.why_not());
         self.switches(from.as_ref());
         // Tasks that ended for a change have not failed.
         if std::mem::take(&mut self.cancelled) {

@@ -1,6 +1,7 @@
 //! Reconfigurations: the job goes on by another plan version, or elsewhere, from the end of an epoch on.
 //!
-//! One at a time, others wait. A request is compared with the present plan first. Then the coordinator lets the tasks end after
+//! One at a time, others wait. A request is compared with the present plan first, and [prepared](super::preparing) if much state
+//! moves. Then the coordinator lets the tasks end after
 //! one more epoch, with a checkpoint, and the next incarnation begins from there by the new version. It is settled with the
 //! first checkpoint by the new version. If anything fails before, the version before goes on.
 
@@ -15,13 +16,12 @@ use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_state::TaskState;
 
 use super::Shell;
+use super::preparing::Preparing;
 use crate::reconfiguration::{Change, Fate, Moves, Reconfigure, Reconfigured, compare};
 use crate::remote::Remotes;
 use crate::scribe;
 use crate::settings::tasks;
-
-/// What a checkpoint of so many bytes writes at most takes no time that matters.
-const LITTLE: u64 = 4 << 20;
+use crate::status::Changing;
 
 /// A request, and where its answer goes.
 pub(crate) struct Requested {
@@ -33,7 +33,7 @@ pub(crate) struct Requested {
 #[derive(Default)]
 pub(super) struct Reconfiguring {
     waiting: VecDeque<Requested>,
-    present: Option<Present>,
+    pub(super) present: Option<Present>,
     /// The plan that goes on after a change that has failed.
     undone: Option<(Arc<Plan>, BTreeSet<WorkerId>)>,
     /// The highest version that was ever asked for.
@@ -41,17 +41,41 @@ pub(super) struct Reconfiguring {
 }
 
 /// The reconfiguration that is being carried out.
-struct Present {
-    plan: Arc<Plan>,
+pub(super) struct Present {
+    pub(super) step: Step,
+    pub(super) plan: Arc<Plan>,
     former: Arc<Plan>,
     /// Workers that get no task by the former plan.
     away_from: BTreeSet<WorkerId>,
     moves: Moves,
     changes: Vec<Change>,
-    answer: Sender<Result<Reconfigured>>,
+    /// Bytes of state that were loaded ahead.
+    pub(super) copied_bytes: u64,
+    pub(super) answer: Sender<Result<Reconfigured>>,
+}
+
+/// How far it is.
+pub(super) enum Step {
+    /// State is loaded where it will be.
+    Preparing(Box<Preparing>),
+    /// The tasks end, or those of the next version have begun.
+    Switching,
 }
 
 impl Reconfiguring {
+    /// The one that is being prepared.
+    pub(super) fn preparing(&mut self) -> Option<(PlanVersion, &mut Preparing)> {
+        match &mut self.present {
+            Some(Present { step: Step::Preparing(preparing), plan, .. }) => Some((plan.version, preparing)),
+            _ => None,
+        }
+    }
+
+    /// The one that was being prepared is not carried out.
+    pub(super) fn take_preparing(&mut self) -> Option<Present> {
+        self.present.take_if(|present| matches!(present.step, Step::Preparing(_)))
+    }
+
     /// Whether the version has begun, and is not settled.
     pub(super) fn has_begun(&self, version: PlanVersion) -> bool {
         self.present.as_ref().is_some_and(|present| present.plan.version == version)
@@ -77,20 +101,25 @@ impl Shell {
                 Ok((reconfigured, _)) if reconfigured.unchanged => drop(answer.send(Ok(reconfigured))),
                 Ok((Reconfigured { version, changes, .. }, plan)) => {
                     let plan = Plan { version, ..plan };
-                    if self.writes_long() {
-                        // What the tasks write while no row is processed is then only what follows this.
-                        self.inputs.push_back(Input::Checkpoint);
-                    }
-                    self.inputs.push_back(Input::Change(tasks(&plan)));
                     let former = Arc::clone(&self.worker.deployment().plan);
-                    let plan = Arc::new(plan);
                     self.reconfiguring.last = version.0;
-                    self.shared.life.changes(true);
                     let away_from = self.remotes.as_ref().map(Remotes::away_from).unwrap_or_default();
                     let mut moves = request.moves;
                     moves.away_from.extend(away_from.iter().copied());
-                    let present = Present { plan, former, away_from, moves, changes, answer };
-                    self.reconfiguring.present = Some(present);
+                    let preparing = self.to_prepare(&plan, &moves);
+                    if preparing.is_some() || self.writes_long() {
+                        // What the tasks write while no row is processed is then only what follows this.
+                        self.inputs.push_back(Input::Checkpoint);
+                    }
+                    let step = preparing.map_or(Step::Switching, |preparing| Step::Preparing(Box::new(preparing)));
+                    let plan = Arc::new(plan);
+                    self.shared.life.changes(Some(Changing::Preparing { rounds: 0, bytes: 0 }));
+                    let switches = matches!(step, Step::Switching);
+                    self.reconfiguring.present =
+                        Some(Present { step, plan, former, away_from, moves, changes, copied_bytes: 0, answer });
+                    if switches {
+                        self.switch();
+                    }
                 }
                 Err(error) => drop(answer.send(Err(error))),
             }
@@ -99,7 +128,12 @@ impl Shell {
 
     /// Whether checkpoints are so large that the last one before a change should have little to write.
     fn writes_long(&self) -> bool {
-        self.shared.life.status().last_checkpoint.is_none_or(|last| last.bytes > LITTLE)
+        self.shared.life.status().last_checkpoint.is_none_or(|last| last.bytes > self.little())
+    }
+
+    /// Bytes of state that may be written or moved while no row is processed.
+    pub(super) fn little(&self) -> u64 {
+        self.worker.deployment().plan.options.thresholds.little_bytes
     }
 
     fn begin_to_reconfigure(&self, request: &Reconfigure) -> Result<(Reconfigured, Plan)> {
@@ -127,7 +161,7 @@ impl Shell {
             true => present.version,
             false => next,
         };
-        Ok((Reconfigured { version, next, changes, unchanged }, plan))
+        Ok((Reconfigured { version, next, changes, unchanged, copied_bytes: 0 }, plan))
     }
 
     fn check_moves(&self, moves: &Moves, plan: &Plan) -> Result<()> {
@@ -186,13 +220,16 @@ impl Shell {
         let Some(present) = self.reconfiguring.present.take_if(|present| present.plan.version == version) else {
             return;
         };
-        self.shared.life.changes(false);
-        let Present { former, away_from, changes, answer, .. } = present;
+        self.shared.life.changes(None);
+        let Present { former, away_from, changes, copied_bytes, answer, .. } = present;
         if !changed && self.coordinator.version() == version {
             self.reconfiguring.undone = Some((former, away_from));
         }
         let result = match changed {
-            true => Ok(Reconfigured { version, next: PlanVersion(version.0 + 1), changes, unchanged: false }),
+            true => {
+                let next = PlanVersion(version.0 + 1);
+                Ok(Reconfigured { version, next, changes, unchanged: false, copied_bytes })
+            }
             false => Err(self.why_not()),
         };
         // The user may not wait any more.
@@ -200,7 +237,7 @@ impl Shell {
         self.reconfigure_next();
     }
 
-    fn why_not(&self) -> Error {
+    pub(super) fn why_not(&self) -> Error {
         match &self.failure {
             Some((_, failure)) => {
                 Error::outside(format!("the change was given up, and the job goes on as it was: {failure}"))
@@ -211,7 +248,7 @@ impl Shell {
     }
 
     /// Where the tasks with the parts of a plan are by the present one, in which stages may have other numbers.
-    fn former_places(&self, plan: &Plan) -> BTreeMap<TaskId, Process> {
+    pub(super) fn former_places(&self, plan: &Plan) -> BTreeMap<TaskId, Process> {
         let placement = self.peers.placement();
         let of = |stage, parts: &[anabranch_dataflow::Part<'_>]| -> Vec<_> {
             parts.iter().filter(|part| part.stage == stage).map(|part| part.id).collect()

@@ -158,6 +158,7 @@ impl Shell {
                     remotes.agree(process, key, list, &mut self.worker);
                 }
             }
+            FromWorker::Loaded { version, error } => self.loaded(process, version, error),
             FromWorker::Notices(notices) => notices.into_iter().for_each(|notice| self.shared.notify(notice)),
             FromWorker::Metrics(mut metrics) => {
                 // A worker still shows the tasks of an earlier incarnation that are elsewhere now.

@@ -50,17 +50,21 @@ fn to_worker() -> Vec<ToWorker> {
     };
     let key = serde_json::from_value(serde_json::Value::String("0123456789abcdef".repeat(4))).expect("a key");
     let encrypted = Deploy { keys: BTreeMap::from([(WorkerId(1), key)]), ..deploy.clone() };
+    let prepared = deploy.clone();
     vec![
         ToWorker::Deploy(Box::new(deploy)),
         ToWorker::Deploy(Box::new(encrypted)),
         order(None),
-        order(Some(Order::Start { tasks, from: Some(from) })),
+        order(Some(Order::Start { tasks, from: Some(from.clone()) })),
         order(Some(Order::Grant { group, checkpoint: true, then: Then::Switch })),
         order(Some(Order::EpochDone(Epoch(3)))),
         order(Some(Order::CheckpointDone(Epoch(4)))),
         order(Some(Order::AbortCheckpoint(Epoch(5)))),
         order(Some(Order::NoneDone)),
         order(Some(Order::Cancel)),
+        ToWorker::Prepare(Box::new(prepared)),
+        ToWorker::Load { version: PlanVersion(2), from: Box::new(from) },
+        ToWorker::GiveUp,
         ToWorker::Hold { incarnation: ONE, held: true },
         ToWorker::Agreed { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] },
     ]
@@ -98,6 +102,7 @@ fn from_worker() -> Vec<FromWorker> {
         FromWorker::Checkpoint,
         FromWorker::Full { incarnation: ONE, full: true },
         FromWorker::Agree { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] },
+        FromWorker::Loaded { version: PlanVersion(2), error: None },
         FromWorker::Notices(vec!["a notice".into()]),
         FromWorker::Metrics(Vec::new()),
     ]

@@ -368,7 +368,7 @@ impl<'a> Process<'a> {
                 return Ok(());
             }
             // Everything else concerns tasks that are not here, or not any more.
-            if known.is_none() && !matches!(message, ToWorker::Deploy(_)) {
+            if known.is_none() && !matches!(message, ToWorker::Deploy(_) | ToWorker::Prepare(_)) {
                 connection.send(&FromProcess::Missing { job });
                 return Ok(());
             }
@@ -379,7 +379,7 @@ impl<'a> Process<'a> {
             self.lives += 1;
             let life = self.lives;
             let name = match &message {
-                ToWorker::Deploy(deploy) => deploy.plan.options.job_name.clone(),
+                ToWorker::Deploy(deploy) | ToWorker::Prepare(deploy) => deploy.plan.options.job_name.clone(),
                 _ => job.to_string(),
             };
             let premises: Arc<dyn Premises> = Arc::new(Place { here: Arc::clone(&self.here), name, life });

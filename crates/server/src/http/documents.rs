@@ -445,7 +445,7 @@ impl NoticeList {
 impl SavepointDocument {
     pub(super) fn of(savepoint: &Savepoint, place: &str) -> Self {
         let manifest = &savepoint.manifest;
-        let files = || manifest.tasks.iter().flat_map(|task| &task.operators).flat_map(|operator| &operator.files);
+        let files = || manifest.state_files(|_| true);
         SavepointDocument {
             place: place.to_owned(),
             job: manifest.job.clone(),

@@ -138,7 +138,7 @@ impl Reading {
             Phase::Running => "running",
             Phase::Starting if self.status.restarts == 0 => "starting",
             Phase::Switching => "changing",
-            Phase::Starting if self.status.changing => "changing",
+            Phase::Starting if self.status.changing.is_some() => "changing",
             Phase::Starting | Phase::Cancelling | Phase::Pausing => "restarting",
             Phase::Stopping | Phase::Ending | Phase::Finished | Phase::Failed | Phase::Fenced => "stopping",
         }

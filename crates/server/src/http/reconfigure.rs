@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anabranch_model::{Clock as _, Error, ErrorKind, Nanos, Secrets, StageId, SystemClock, TaskId};
 use anabranch_protocol::membership::WorkerId;
-use anabranch_runtime::{Change, Moves, Reconfigured};
+use anabranch_runtime::{Change, Changing, Moves, Reconfigured};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
@@ -127,6 +127,8 @@ struct ReconfiguredDocument {
     version: u32,
     unchanged: bool,
     took_ms: f64,
+    /// State that was copied to where the new version needs it while the job ran as before.
+    copied_bytes: u64,
     changes: Vec<ChangeDocument>,
 }
 
@@ -150,6 +152,8 @@ struct DrainedJob {
 #[derive(Debug, Serialize)]
 struct ChangeList {
     changing: bool,
+    /// How far the one is that is being carried out.
+    step: Option<String>,
     changes: Vec<ChangeRecord>,
 }
 
@@ -299,8 +303,9 @@ pub(super) async fn reconfigure(api: Arc<Api>, name: String, body: Bytes) -> Ans
     };
     on_thread(api, "change", move |api| match carry_out(api, &name, &order) {
         (Ok(done), took_ms) => {
-            let (version, unchanged, changes) = (done.version.0, done.unchanged, documents(&done.changes));
-            json(StatusCode::OK, &ReconfiguredDocument { version, unchanged, took_ms, changes })
+            let Reconfigured { version, unchanged, copied_bytes, changes, .. } = done;
+            let (version, changes) = (version.0, documents(&changes));
+            json(StatusCode::OK, &ReconfiguredDocument { version, unchanged, took_ms, copied_bytes, changes })
         }
         (Err(why), _) => refused(&why, order.sql.as_deref().unwrap_or_default()),
     })
@@ -347,8 +352,10 @@ pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
 }
 
 /// The changes of a job that this process remembers, oldest first.
-pub(super) fn changes(api: &Api, job: &str, changing: bool) -> Answer {
-    json(StatusCode::OK, &ChangeList { changing, changes: api.changes.of(job) })
+pub(super) fn changes(api: &Api, job: &str, changing: Option<Changing>) -> Answer {
+    let step = changing.map(|changing| changing.to_string());
+    let changes = api.changes.of(job);
+    json(StatusCode::OK, &ChangeList { changing: changing.is_some(), step, changes })
 }
 
 #[cfg(test)]

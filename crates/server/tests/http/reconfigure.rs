@@ -55,7 +55,7 @@ fn a_running_job_is_changed_and_what_was_changed_before_stays() {
     let rehearsed = change(address, &json!({ "parallelism": 3, "dry_run": true }));
     assert_eq!((rehearsed.status, &rehearsed.json()["version"]), (200, &json!(1)), "{rehearsed:?}");
     assert_eq!((&rehearsed.json()["unchanged"], fates(&rehearsed.json())), (&json!(true), vec!["kept"; 3]));
-    assert_eq!(changes(address), json!({ "changing": false, "changes": [] }));
+    assert_eq!(changes(address), json!({ "changing": false, "step": null, "changes": [] }));
 
     let rescaled = change(address, &json!({ "parallelism": 3 }));
     assert_eq!((rescaled.status, &rescaled.json()["version"]), (200, &json!(2)), "{rescaled:?}");

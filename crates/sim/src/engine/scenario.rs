@@ -139,6 +139,7 @@ impl<'a> Scenario<'a> {
                 partial_groups: 1 << rng.below(8),
                 snapshot_changed_rows: 1 << rng.below(8),
                 run_file_bytes: 1 << (10 + rng.below(10)),
+                little_bytes: 1 << rng.below(8),
                 state_file_bytes: 1 << (8 + rng.below(10)),
             },
             state_bytes: 1 << (12 + rng.below(8)),

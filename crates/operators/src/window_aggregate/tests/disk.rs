@@ -59,7 +59,7 @@ fn the_bound_is_one_of_bytes_and_not_of_rows() {
     let mut distinct = new(&spec);
     let rows: Vec<Row> = (0..50_000).map(|i| (Some(format!("key {}", i % 10)), 5, Some(i))).collect();
     distinct.batch(batch(&rows), &mut Output::default()).expect("batch");
-    let state = distinct.snapshot().expect("snapshot").rows;
+    let state = distinct.snapshot(false).expect("snapshot").rows;
     let mut restored = new(&spec);
     for key in 0..25 {
         let renamed = renamed(&state[0], key);
@@ -103,7 +103,7 @@ fn the_order_of_rows_survives_disk_and_restore() {
         let rows: Vec<Row> = (0..1000).map(|i| (Some(format!("key {i}")), 5, Some(n))).collect();
         operator.batch(batch(&rows), &mut Output::default()).expect("batch");
     }
-    let change = operator.snapshot().expect("snapshot");
+    let change = operator.snapshot(false).expect("snapshot");
     let ids: Vec<u64> = change.runs.iter().map(|run| run.id).collect();
     assert!(!ids.is_sorted(), "an older run has a higher number, because it was merged: {ids:?}");
     let mut restored = new();

@@ -144,10 +144,10 @@ fn an_outgrown_snapshot_holds_everything() {
     let mut out = Output::default();
     let rows = |keys: std::ops::Range<i64>| keys.map(|i| (Some(format!("key {i}")), 0, Some(i))).collect::<Vec<Row>>();
     aggregate.batch(batch(&rows(0..100)), &mut out).expect("batch");
-    assert!(aggregate.snapshot().expect("snapshot").complete);
+    assert!(aggregate.snapshot(false).expect("snapshot").complete);
     for n in 0..100 {
         aggregate.batch(batch(&rows(n % 90..n % 90 + 10)), &mut out).expect("batch");
-        let change = aggregate.snapshot().expect("snapshot");
+        let change = aggregate.snapshot(false).expect("snapshot");
         if change.complete {
             assert_eq!(change.rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 100);
             return;

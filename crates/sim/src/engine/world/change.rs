@@ -35,6 +35,7 @@ impl World<'_> {
                 Ok(done) if done.unchanged => self.seen.unchanged += 1,
                 Ok(done) => {
                     self.seen.changes += 1;
+                    self.seen.prepared += u64::from(done.copied_bytes > 0);
                     self.note(|| format!("the job runs by version {}", done.version.0));
                 }
                 Err(error) => {

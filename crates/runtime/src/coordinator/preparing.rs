@@ -1,0 +1,206 @@
+//! Preparing a reconfiguration: state that changes its worker or its task is loaded there while the tasks of the present plan
+//! run.
+//!
+//! In the first round, workers load the newest checkpoint, in the next ones what has been added meanwhile. Each round is
+//! shorter than the one before, because less has been added. When little is left, or a round is not much shorter any more,
+//! the job switches. This is how virtual machines are moved while they run (Clark et al., NSDI 2005).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anabranch_dataflow::Plan;
+use anabranch_model::{Error, PlanVersion, TaskId};
+use anabranch_protocol::coordinator::{Checkpoint, Input};
+use anabranch_protocol::membership::Process;
+use anabranch_state::{StateFile, TaskState};
+
+use super::reconfiguring::Step;
+use super::{HERE, Shell};
+use crate::messages::ToWorker;
+use crate::preparation::Share;
+use crate::reconfiguration::Moves;
+use crate::settings::tasks;
+use crate::status::Changing;
+
+/// Rounds at most.
+const ROUNDS_MAX: u32 = 8;
+
+/// A reconfiguration that is being prepared.
+pub(super) struct Preparing {
+    /// Workers that load state.
+    workers: BTreeSet<Process>,
+    /// Workers that know of it: those whose tasks have the state too.
+    told: BTreeSet<Process>,
+    /// What they load.
+    shares: BTreeSet<Share>,
+    /// Workers that have not loaded what they were told to.
+    awaited: BTreeSet<Process>,
+    /// Files that they have loaded.
+    files: BTreeSet<String>,
+    rounds: u32,
+    /// Bytes of all rounds together, of the last one, and of the one before.
+    bytes: u64,
+    last: u64,
+    before: u64,
+}
+
+impl Preparing {
+    /// Whether so much was added while the last round ran that another one is worth it.
+    fn goes_on(&self, little: u64) -> bool {
+        let shrinks = self.rounds == 1 || self.last < self.before / 2;
+        self.last > little && shrinks && self.rounds < ROUNDS_MAX
+    }
+
+    /// Adds the files of a checkpoint that are to be loaded.
+    fn add(&mut self, from: &Checkpoint<TaskState>) {
+        let mut bytes = 0;
+        for file in files(from, &self.shares) {
+            if self.files.insert(file.blob.name.clone()) {
+                bytes += file.blob.bytes;
+            }
+        }
+        (self.before, self.last) = (self.last, bytes);
+        self.bytes += bytes;
+        self.rounds += 1;
+        self.awaited.clone_from(&self.workers);
+    }
+}
+
+impl Shell {
+    /// What must be loaded elsewhere before the job goes on by this plan. `None`: it is little.
+    pub(super) fn to_prepare(&mut self, plan: &Plan, moves: &Moves) -> Option<Preparing> {
+        let newest = self.coordinator.newest_checkpoint()?;
+        let former = self.former_places(plan);
+        let now = self.peers.placement();
+        let present = &self.worker.deployment().plan;
+        let placement: BTreeMap<TaskId, Process> = match &self.remotes {
+            None => tasks(plan).all.into_iter().map(|task| (task, HERE)).collect(),
+            Some(remotes) => {
+                let here = self.worker.stages_here(plan).ok()?;
+                // If there is no room the switch finds out.
+                remotes.ahead((plan, here), moves, &former, &now, &self.worker).ok()?
+            }
+        };
+        let here = shares(present, &now);
+        let moved: BTreeMap<Share, Process> =
+            shares(plan, &placement).into_iter().filter(|(share, process)| here.get(share) != Some(process)).collect();
+        let shares: BTreeSet<Share> = moved.keys().copied().collect();
+        let bytes: u64 = files(newest, &shares).map(|file| file.blob.bytes).sum();
+        if bytes <= self.little() {
+            return None;
+        }
+        let workers: BTreeSet<Process> = moved.into_values().collect();
+        let told: BTreeSet<Process> = workers.iter().chain(now.values()).copied().collect();
+        if let Some(remotes) = &self.remotes {
+            remotes.prepare(plan, &placement, &told, &self.worker);
+        }
+        if told.contains(&HERE) {
+            let own = placement.iter().filter(|(_, process)| **process == HERE).map(|(task, _)| *task).collect();
+            self.worker.prepare(plan.clone(), &own);
+        }
+        Some(Preparing {
+            workers,
+            told,
+            shares,
+            awaited: BTreeSet::new(),
+            files: BTreeSet::new(),
+            rounds: 0,
+            bytes: 0,
+            last: 0,
+            before: 0,
+        })
+    }
+
+    /// A checkpoint is complete: workers load what it adds, unless they are loading.
+    pub(super) fn prepare_from_newest(&mut self) {
+        let Some(newest) = self.coordinator.newest_checkpoint() else { return };
+        let Some((version, preparing)) = self.reconfiguring.preparing() else { return };
+        if !preparing.awaited.is_empty() {
+            return;
+        }
+        preparing.add(newest);
+        let changing = Changing::Preparing { rounds: preparing.rounds, bytes: preparing.bytes };
+        for process in &preparing.awaited {
+            match &self.remotes {
+                _ if *process == HERE => self.worker.load(version, newest),
+                Some(remotes) => {
+                    remotes.tell(*process, ToWorker::Load { version, from: Box::new(newest.clone()) });
+                }
+                None => {}
+            }
+        }
+        self.shared.life.changes(Some(changing));
+    }
+
+    /// A worker has loaded what it was told to, or cannot.
+    pub(super) fn loaded(&mut self, process: Process, version: PlanVersion, error: Option<Error>) {
+        let little = self.little();
+        let Some((_, preparing)) = self.reconfiguring.preparing().filter(|(of, _)| *of == version) else { return };
+        if let Some(error) = error {
+            let why = Error::outside(format!("the change was given up, and the job goes on as it was: {error}"));
+            return self.give_up_preparing(why);
+        }
+        preparing.awaited.remove(&process);
+        if !preparing.awaited.is_empty() {
+            return;
+        }
+        match preparing.goes_on(little) {
+            true => self.inputs.push_back(Input::Checkpoint),
+            false => {
+                let (rounds, bytes) = (preparing.rounds, preparing.bytes);
+                let text = format!("{bytes} bytes of state are where version {} of the plan needs them", version.0);
+                self.shared.notify(format!("{text}, after {rounds} rounds"));
+                if let Some(present) = &mut self.reconfiguring.present {
+                    present.copied_bytes = bytes;
+                }
+                self.switch();
+            }
+        }
+    }
+
+    /// The present plan goes on, without having ended.
+    pub(super) fn give_up_preparing(&mut self, why: Error) {
+        let Some(present) = self.reconfiguring.take_preparing() else { return };
+        self.shared.life.changes(None);
+        self.worker.give_up_preparing();
+        if let (Some(remotes), Step::Preparing(preparing)) = (&self.remotes, &present.step) {
+            preparing.told.iter().for_each(|process| remotes.tell(*process, ToWorker::GiveUp));
+        }
+        // The user may not wait any more.
+        let _ = present.answer.send(Err(why));
+        self.reconfigure_next();
+    }
+
+    /// Lets the tasks end for the next plan version.
+    pub(super) fn switch(&mut self) {
+        let Some(present) = &mut self.reconfiguring.present else { return };
+        present.step = Step::Switching;
+        self.inputs.push_back(Input::Change(tasks(&present.plan)));
+        self.shared.life.changes(Some(Changing::Switching));
+    }
+}
+
+/// The operators with state of a plan, each with the key groups of a task, and where that task is.
+fn shares(plan: &Plan, placement: &BTreeMap<TaskId, Process>) -> BTreeMap<Share, Process> {
+    let mut shares = BTreeMap::new();
+    for (task, process) in placement {
+        let Some(stage) = plan.stages.get(task.stage.0 as usize) else { continue };
+        for place in 0..stage.operators.len() {
+            let id = plan.identities.state(task.stage, place);
+            shares.extend(id.map(|id| ((id, plan.assignment.of_task(*task)), *process)));
+        }
+    }
+    shares
+}
+
+/// The files of a checkpoint with rows of these, once for each task that has them.
+fn files<'a>(from: &'a Checkpoint<TaskState>, shares: &'a BTreeSet<Share>) -> impl Iterator<Item = &'a StateFile> {
+    let operators = from.tasks.values().flat_map(|task| &task.operators);
+    operators.flat_map(move |operator| {
+        let has = move |file: &&StateFile| {
+            shares.iter().any(|(id, own)| {
+                id.number == operator.number && file.key_groups.is_none_or(|groups| groups.overlaps(*own))
+            })
+        };
+        operator.files.iter().filter(has)
+    })
+}

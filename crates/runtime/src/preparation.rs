@@ -1,0 +1,114 @@
+//! The state of the next plan version at a worker, loaded while the tasks of the present one run.
+//!
+//! An operator whose key groups come from elsewhere is filled from the files of a checkpoint, then from what later checkpoints
+//! add. When the tasks of the present version have ended, it reads only what the last checkpoint has added.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use anabranch_dataflow::{JobOptions, OperatorSpec, Plan};
+use anabranch_model::{KeyGroupRange, OperatorId, Result, TaskId};
+use anabranch_operators::{Functions, Operator, build_operator};
+use arrow::datatypes::SchemaRef;
+
+use crate::assembly::input;
+use crate::chain::{fill, same_types};
+use crate::handover::keeps_state;
+use crate::job_state::{FileOfTask, JobState, RestoredOperator, of_task};
+
+/// An operator, and the key groups of its task.
+pub(crate) type Share = (OperatorId, KeyGroupRange);
+
+/// Operators of a plan version that has not begun.
+pub(crate) struct Preparation {
+    pub(crate) plan: Arc<Plan>,
+    operators: BTreeMap<Share, PreparedOperator>,
+    functions: Functions,
+}
+
+/// An operator with state that it has read.
+struct PreparedOperator {
+    spec: OperatorSpec,
+    input: SchemaRef,
+    operator: Box<dyn Operator>,
+    /// Columns of the key.
+    keys: Range<usize>,
+    read: BTreeSet<FileOfTask>,
+}
+
+impl Preparation {
+    /// For these tasks of a plan. Operators that are `here` already are not prepared.
+    pub(crate) fn new(plan: Arc<Plan>, tasks: &BTreeSet<TaskId>, here: &BTreeSet<Share>) -> Result<Preparation> {
+        let (mut operators, functions) = (BTreeMap::new(), Functions::default());
+        for stage in &plan.stages {
+            let mut schema = input(&plan, stage, &functions)?;
+            for (place, spec) in stage.operators.iter().enumerate() {
+                let (operator, output) = build_operator(spec, &schema, &plan.options, &functions)?;
+                let keys = operator.state_shape().map(|shape| shape.keys).filter(|keys| !keys.is_empty());
+                if let (Some(keys), Some(id)) = (keys, plan.identities.state(stage.id, place)) {
+                    for task in tasks.iter().filter(|task| task.stage == stage.id) {
+                        let share = (id, plan.assignment.of_task(*task));
+                        if here.contains(&share) {
+                            continue;
+                        }
+                        let (spec, input, keys) = (spec.clone(), Arc::clone(&schema), keys.clone());
+                        let (operator, _) = build_operator(&spec, &input, &plan.options, &functions)?;
+                        operators
+                            .insert(share, PreparedOperator { spec, input, operator, keys, read: BTreeSet::new() });
+                    }
+                }
+                schema = output;
+            }
+        }
+        Ok(Preparation { plan, operators, functions })
+    }
+
+    /// Reads what a checkpoint has and was not read. Calls `wanted` after each piece, and returns early once that is false.
+    pub(crate) fn load(&mut self, state: &JobState, wanted: &mut dyn FnMut() -> bool) -> Result<()> {
+        let Preparation { plan, operators, functions } = self;
+        for ((id, own), prepared) in operators {
+            let Some(all) = state.operators.get(id) else { continue };
+            let left = match all.without(&prepared.read) {
+                Some(left) => left,
+                // The checkpoint has replaced files.
+                None => {
+                    prepared.operator = build_operator(&prepared.spec, &prepared.input, &plan.options, functions)?.0;
+                    prepared.read.clear();
+                    all.clone()
+                }
+            };
+            if !fill(prepared.operator.as_mut(), &left, *own, plan.key_groups, wanted)? {
+                return Ok(());
+            }
+            prepared.operator.take_dropped();
+            prepared.read.extend(left.files(*own).map(|(file, _)| of_task(file)));
+        }
+        Ok(())
+    }
+
+    /// Whether it has an operator that can go on from this state. Returns what is left to read.
+    pub(crate) fn has(
+        &self,
+        share: Share,
+        (spec, input, options): (&OperatorSpec, &SchemaRef, &JobOptions),
+        state: &RestoredOperator,
+    ) -> Option<RestoredOperator> {
+        let prepared = self.operators.get(&share)?;
+        let is_same = prepared.spec == *spec
+            && same_types(&prepared.input, input)
+            && keeps_state(&self.plan.options) == keeps_state(options);
+        // One that has read nothing is as good as a new one.
+        if is_same && !prepared.read.is_empty() { state.without(&prepared.read) } else { None }
+    }
+
+    /// Columns of the key of an operator.
+    pub(crate) fn keys(&self, share: Share) -> Option<Range<usize>> {
+        self.operators.get(&share).map(|prepared| prepared.keys.clone())
+    }
+
+    /// Takes an operator that [is there](Preparation::has).
+    pub(crate) fn take(&mut self, share: Share) -> Option<Box<dyn Operator>> {
+        self.operators.remove(&share).map(|prepared| prepared.operator)
+    }
+}

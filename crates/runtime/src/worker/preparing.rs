@@ -1,0 +1,140 @@
+//! A worker loads state of the next plan version while the tasks of the present one run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+use anabranch_dataflow::{OperatorSpec, Plan};
+use anabranch_model::{OperatorId, PlanVersion, Result, StageId, TaskId};
+use anabranch_protocol::coordinator::Checkpoint;
+use anabranch_state::TaskState;
+
+use super::{FromTask, WorkerShell};
+use crate::handover::keeps_state;
+use crate::job_state::JobState;
+use crate::messages::FromWorker;
+use crate::preparation::{Preparation, Share};
+use crate::running::{Drive, no_thread, panicked};
+
+/// The priority of the thread that loads state, as `nice` counts: tasks get most of a core that they share with it.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// What is prepared for a plan version.
+pub(super) struct Preparing {
+    version: PlanVersion,
+    /// `None` while state is being loaded.
+    preparation: Option<Box<Preparation>>,
+    /// Nobody waits for it any more.
+    given_up: Arc<AtomicBool>,
+}
+
+impl Drop for Preparing {
+    fn drop(&mut self) {
+        self.given_up.store(true, SeqCst);
+    }
+}
+
+impl WorkerShell {
+    /// These tasks of the next plan version are to be here. From now on snapshots only add to those before.
+    pub(crate) fn prepare(&mut self, plan: Plan, tasks: &BTreeSet<TaskId>) {
+        let version = plan.version;
+        match Preparation::new(Arc::new(plan.clone()), tasks, &self.shares_here(&plan)) {
+            Ok(preparation) => {
+                let (preparation, given_up) = (Some(Box::new(preparation)), Arc::default());
+                self.preparing = Some(Preparing { version, preparation, given_up });
+            }
+            Err(error) => self.outbox.push_back(FromWorker::Loaded { version, error: Some(error) }),
+        }
+        self.running.iter().for_each(|running| running.control.set_adds(true));
+    }
+
+    /// Loads what this checkpoint of the present version adds, on a thread of its own.
+    pub(crate) fn load(&mut self, version: PlanVersion, from: &Checkpoint<TaskState>) {
+        let Some(preparing) = self.preparing.as_mut().filter(|preparing| preparing.version == version) else { return };
+        let (Some(mut preparation), Some(of)) = (preparing.preparation.take(), &self.deployment.checkpoints) else {
+            return;
+        };
+        let (given_up, mail) = (Arc::clone(&preparing.given_up), Arc::clone(&self.mail));
+        let state = JobState::of(&of.store, preparation.plan.key_groups, from.tasks.values());
+        let load = move || {
+            let mut wanted = || !given_up.load(SeqCst);
+            let loaded = catch_unwind(AssertUnwindSafe(|| preparation.load(&state, &mut wanted)));
+            let loaded = loaded.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
+            mail.send(FromTask::Loaded(preparation, loaded));
+        };
+        match self.drive {
+            Drive::Steps => load(),
+            Drive::Threads => {
+                let thread = std::thread::Builder::new().name("loading".into()).spawn(move || {
+                    lower_priority();
+                    load();
+                });
+                let failed = thread.map_err(|error| no_thread(&error)).err();
+                let failed = failed.map(|error| FromWorker::Loaded { version, error: Some(error) });
+                self.outbox.extend(failed);
+            }
+        }
+    }
+
+    /// State of a checkpoint is loaded, or cannot be.
+    pub(super) fn loaded(&mut self, preparation: Box<Preparation>, loaded: Result<()>) {
+        let version = preparation.plan.version;
+        if let Some(preparing) = self.preparing.as_mut().filter(|preparing| preparing.version == version) {
+            preparing.preparation = Some(preparation);
+            self.outbox.push_back(FromWorker::Loaded { version, error: loaded.err() });
+        }
+    }
+
+    /// The present plan version goes on.
+    pub(crate) fn give_up_preparing(&mut self) {
+        self.preparing = None;
+        self.running.iter().for_each(|running| running.control.set_adds(false));
+    }
+
+    /// What was prepared for the tasks that start.
+    pub(super) fn take_preparation(&mut self) -> Option<Preparation> {
+        let mut preparing = self.preparing.take()?;
+        let is_theirs = preparing.version == self.deployment.plan.version;
+        preparing.preparation.take().filter(|_| is_theirs).map(|preparation| *preparation)
+    }
+
+    /// The operators that run here, and will be the same by a plan: they go on with their state.
+    fn shares_here(&self, next: &Plan) -> BTreeSet<Share> {
+        let present = &self.deployment.plan;
+        if self.running.is_none() || keeps_state(&present.options) != keeps_state(&next.options) {
+            return BTreeSet::new();
+        }
+        let (now, then) = (operators(present), operators(next));
+        let tasks = self.shared.tasks();
+        let same = now.iter().filter(|(id, (_, spec))| then.get(id).is_some_and(|(_, next)| next == spec));
+        let shares = same.flat_map(|(id, (stage, _))| {
+            let tasks = tasks.iter().filter(|view| view.id.stage == *stage);
+            tasks.map(|view| (*id, present.assignment.of_task(view.id)))
+        });
+        shares.collect()
+    }
+}
+
+/// The operators with state, and their stages.
+fn operators(plan: &Plan) -> BTreeMap<OperatorId, (StageId, &OperatorSpec)> {
+    let mut operators = BTreeMap::new();
+    for stage in &plan.stages {
+        for (place, spec) in stage.operators.iter().enumerate() {
+            let id = plan.identities.state(stage.id, place);
+            operators.extend(id.map(|id| (id, (stage.id, spec))));
+        }
+    }
+    operators
+}
+
+/// Lets the tasks go first.
+fn lower_priority() {
+    #[cfg(target_os = "linux")]
+    // SAFETY: the call takes no pointers. 0 is the calling thread. If it fails, the priority is as it was.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+    }
+}
