@@ -46,7 +46,7 @@ pub use crate::table::Transition;
 pub use config::{Adaptive, Config, GroupSizing, Restart};
 pub use grants::turn;
 pub use life::Phase;
-pub use message::{Answer, Cause, Checkpoint, Command, Entry, Granted, Input, Owner, Report, Tasks, Then};
+pub use message::{Answer, Cause, Checkpoint, Command, Entry, Granted, Input, Owner, Pace, Report, Tasks, Then};
 pub use table::{MACHINES, document};
 
 use checkpoints::{Checkpoints, Step};
@@ -370,8 +370,8 @@ impl<S: Clone + PartialEq> Coordinator<S> {
 
     /// The coordinator before has granted a group.
     fn was_granted(&mut self, now: Nanos, granted: Granted) {
-        let Granted { group, checkpoint, then, aborted } = granted;
-        self.grants.granted(group, then.ends());
+        let Granted { group, checkpoint, then, pace, aborted } = granted;
+        self.grants.granted(group, pace, then.ends());
         match then {
             Then::Next => {}
             Then::Stop => self.life.stop_wanted = true,
@@ -439,16 +439,20 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             self.life.stopping();
             if let Some(group) = self.grants.stop() {
                 self.give_up_change();
-                self.granted(now, group, self.checkpoints.is_enabled(), Then::Stop);
+                self.granted(now, (group, Pace::Steady), self.checkpoints.is_enabled(), Then::Stop);
             }
         } else if self.change.is_some() && self.change_behind.is_none() {
             self.life.switching();
             if let Some(group) = self.grants.stop() {
-                self.granted(now, group, true, Then::Switch);
+                self.granted(now, (group, Pace::Steady), true, Then::Switch);
             }
+        } else if self.checkpoints.is_requested()
+            && let Some(group) = self.grants.hurry()
+        {
+            self.granted(now, (group, Pace::AtOnce), true, Then::Next);
         } else if self.grants.is_due() {
-            let group = self.grants.grant(self.group_size.epochs());
-            self.granted(now, group, self.checkpoints.is_due(now), Then::Next);
+            let group = self.grants.grant(self.group_size.epochs(), Pace::Steady);
+            self.granted(now, (group, Pace::Steady), self.checkpoints.is_due(now), Then::Next);
         }
     }
 
@@ -469,10 +473,10 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         }
     }
 
-    fn granted(&mut self, now: Nanos, group: Group, checkpoint: bool, then: Then) {
+    fn granted(&mut self, now: Nanos, (group, pace): (Group, Pace), checkpoint: bool, then: Then) {
         if checkpoint {
             self.checkpoints.trigger(now, group.last);
         }
-        self.commands.push_back(Command::Grant { incarnation: self.incarnation, group, checkpoint, then });
+        self.commands.push_back(Command::Grant { incarnation: self.incarnation, group, checkpoint, then, pace });
     }
 }

@@ -161,11 +161,12 @@ impl<S: Clone> Peers<S> {
     /// Takes a command of the coordinator. Returns whether workers must hear of it.
     pub fn command(&mut self, command: &Command<S>) -> bool {
         match command {
-            Command::Grant { group, checkpoint, then, .. } => {
+            Command::Grant { group, checkpoint, then, pace, .. } => {
                 let taken = self.peers.values().map(|peer| peer.summary.as_ref().map(|summary| summary.taken.granted));
                 let taken = taken.min().flatten().unwrap_or(Epoch(0));
                 self.groups.retain(|granted| granted.group.last > taken);
-                self.groups.push(Granted { group: *group, checkpoint: *checkpoint, then: *then, aborted: false });
+                let (group, checkpoint, then, pace) = (*group, *checkpoint, *then, *pace);
+                self.groups.push(Granted { group, checkpoint, then, pace, aborted: false });
                 self.done.granted = group.last;
             }
             Command::EpochDone(_, epoch) => self.done.epoch_done = *epoch,
@@ -249,11 +250,11 @@ impl<S: Clone> Peers<S> {
             orders.push(Order::Start { tasks: peer.tasks.clone(), from: self.from.clone() });
         }
         let mut next = known.granted.next();
-        for Granted { group, checkpoint, then, .. } in &self.groups {
+        for Granted { group, checkpoint, then, pace, .. } in &self.groups {
             if group.last >= next {
                 // If groups before it are unknown here, no source of the worker runs that could lack them.
                 let group = Group { first: group.first.min(next), last: group.last };
-                orders.push(Order::Grant { group, checkpoint: *checkpoint, then: *then });
+                orders.push(Order::Grant { group, checkpoint: *checkpoint, then: *then, pace: *pace });
                 next = group.last.next();
             }
         }

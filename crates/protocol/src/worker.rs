@@ -199,16 +199,16 @@ impl<S: Clone> Worker<S> {
                 }
             }
             Order::Cancel => {}
-            Order::Grant { group, checkpoint, then } => {
+            Order::Grant { group, checkpoint, then, pace } => {
                 let (Some(hosted), commands) = (&mut self.hosted, &mut self.commands) else { return };
                 if hosted.incarnation != incarnation || self.life.phase != Phase::Running {
                     return;
                 }
                 let before = hosted.orders.granted;
-                let granted = Granted { group, checkpoint, then, aborted: false };
-                self.grants.arrived(granted, |granted @ Granted { group, checkpoint, then, .. }| {
+                let granted = Granted { group, checkpoint, then, pace, aborted: false };
+                self.grants.arrived(granted, |granted @ Granted { group, checkpoint, then, pace, .. }| {
                     hosted.granted(granted);
-                    commands.push_back(Command::Tasks(incarnation, Order::Grant { group, checkpoint, then }));
+                    commands.push_back(Command::Tasks(incarnation, Order::Grant { group, checkpoint, then, pace }));
                 });
                 if hosted.orders.granted > before {
                     self.outbox.changed(now, Urgency::Later);

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, StageId, TaskId};
-use anabranch_protocol::coordinator::{Report, Tasks, Then};
+use anabranch_protocol::coordinator::{Pace, Report, Tasks, Then};
 use anabranch_protocol::worker::{Command, Config, Fence, FromCoordinator, Input, Order, Term, Worker};
 
 thread_local! {
@@ -48,7 +48,7 @@ fn group(worker: &mut Worker<u64>, first: u64, received: u64) -> u64 {
         }
     };
     let group = Group { first: Epoch(first), last: Epoch(last) };
-    let order = Some(Order::Grant { group, checkpoint: false, then: Then::Next });
+    let order = Some(Order::Grant { group, checkpoint: false, then: Then::Next, pace: Pace::Steady });
     worker.handle(now, Input::Message(FromCoordinator { fence: FENCE, heard: now, received, order }));
     take(worker);
     for epoch in (first..=last).map(Epoch) {

@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anabranch_model::{Epoch, Error, ErrorKind, Group, Incarnation, Nanos, Result, TaskId};
-use anabranch_protocol::coordinator::{Report, turn};
+use anabranch_protocol::coordinator::{Pace, Report, turn};
 use anabranch_state::TaskState;
 
 use crate::hold_back::Foremost;
@@ -32,6 +32,8 @@ pub(crate) struct Control {
     foremost: AtomicU64,
     /// When the time of the epoch after it is over.
     next_cut: AtomicU64,
+    /// Sources cut all epochs up to this one at once.
+    at_once: AtomicU64,
     stop_after: AtomicU64,
     /// What the tasks have is for those of the next plan version.
     leaves_parts: AtomicBool,
@@ -78,6 +80,7 @@ impl Control {
             turn: AtomicU64::new(after.0),
             foremost: AtomicU64::new(after.0),
             next_cut: AtomicU64::new(0),
+            at_once: AtomicU64::new(after.0),
             stop_after: AtomicU64::new(u64::MAX),
             leaves_parts: AtomicBool::new(false),
             adds: AtomicBool::new(false),
@@ -154,14 +157,17 @@ impl Control {
 
     /// Sources may cut the epochs of this group. Whether the last one is a checkpoint is stored before that epoch can
     /// be cut.
-    pub(crate) fn grant(&self, group: Group, checkpoint: bool) {
+    pub(crate) fn grant(&self, group: Group, pace: Pace, checkpoint: bool) {
         if checkpoint {
             self.checkpoint.store(group.last.0, SeqCst);
             self.requested.store(false, SeqCst);
         }
         self.turn.store(turn(group).0, SeqCst);
         self.granted.store(group.last.0, SeqCst);
-        if self.is_held() {
+        if pace == Pace::AtOnce {
+            self.change(|| self.at_once.store(group.last.0, SeqCst));
+            self.interrupted.notify_all();
+        } else if self.is_held() {
             self.change(|| ());
         }
     }
@@ -228,9 +234,18 @@ impl Control {
         self.mail.send(FromTask::Checkpoint);
     }
 
-    /// Whether an epoch ends before its time is over. It does if sources are held back and a checkpoint releases them
-    /// at the end of this epoch, of a later one, or of the group that is granted next.
+    /// Sources cut all epochs up to this one at once.
+    pub(crate) fn at_once(&self) -> Epoch {
+        Epoch(self.at_once.load(SeqCst))
+    }
+
+    /// Whether an epoch ends before its time is over. It does if a group was granted that is to be cut at once. It does too if
+    /// sources are held back and a checkpoint releases them at the end of this epoch, of a later one, or of the group that is
+    /// granted next.
     pub(crate) fn cuts_early(&self, epoch: Epoch) -> bool {
+        if epoch <= self.at_once() {
+            return true;
+        }
         let checkpoint = Epoch(self.checkpoint.load(SeqCst));
         let settled = self.done().max(Epoch(self.aborted.load(SeqCst)));
         let leads_to_checkpoint = epoch <= checkpoint || (checkpoint <= settled && self.requested.load(SeqCst));
@@ -250,9 +265,11 @@ impl Control {
     /// Waits for this time, or until a source has something else to do than to wait for rows.
     pub(crate) fn wait_for_rows(&self, time: Duration) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_held = self.is_held();
-        let nothing_else =
-            |_: &mut ()| self.is_held() == was_held && self.stop_after().is_none() && !self.is_cancelled();
+        let (was_held, was_at_once) = (self.is_held(), self.at_once().min(self.foremost()));
+        let nothing_else = |_: &mut ()| {
+            let has_grant = self.is_held() == was_held && self.at_once() == was_at_once;
+            has_grant && self.stop_after().is_none() && !self.is_cancelled()
+        };
         drop(self.interrupted.wait_timeout_while(waiting, time, nothing_else));
     }
 

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Result, TaskId};
-use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Phase, Tasks};
+use anabranch_protocol::coordinator::{Answer, Cause, Checkpoint, Command, Input, Pace, Phase, Tasks};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::{Coordinator, Peers};
 use anabranch_state::{Store, TaskState};
@@ -383,7 +383,7 @@ impl Shell {
             Command::Start { incarnation, from } => self.restart(incarnation, from),
             // Only the first command of all.
             Command::Adopt { .. } => {}
-            Command::Grant { group, checkpoint, .. } => {
+            Command::Grant { group, checkpoint, pace, .. } => {
                 if checkpoint {
                     let epochs = u32::try_from(group.len()).unwrap_or(u32::MAX);
                     let interval = self.durable.as_ref().map(|durable| durable.epoch_interval);
@@ -392,7 +392,9 @@ impl Shell {
                     self.waiting.iter_mut().for_each(|w| w.epoch = w.epoch.or(Some(group.last)));
                     self.shared.life.checkpoint_requested(group.last, self.clock.now());
                 }
-                self.granted();
+                if pace == Pace::Steady {
+                    self.granted();
+                }
             }
             Command::CheckpointDone(incarnation, epoch) => {
                 if self.watch.done(Awaited::Checkpoint(epoch)) {
@@ -453,7 +455,7 @@ impl Shell {
         }
     }
 
-    /// A group was granted: reports the cost of the group before it.
+    /// A group was granted in its turn: reports the cost of the group before it, and of those that were granted early.
     fn granted(&mut self) {
         let now = self.clock.now();
         let spent_ns = std::mem::take(&mut self.busy_ns) + std::mem::take(&mut self.grant_wait_ns);

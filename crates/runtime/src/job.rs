@@ -311,7 +311,7 @@ impl JobHandle {
         self.mailbox.send(Message::Leave);
     }
 
-    /// Takes a checkpoint now, whatever the interval: the next group of epochs ends with one. Waits until it is
+    /// Takes a checkpoint now, whatever the interval and the group of epochs that runs. Waits until it is
     /// committed.
     pub fn checkpoint_now(&self) -> Result<Committed> {
         if !self.keeps_checkpoints {

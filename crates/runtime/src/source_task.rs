@@ -220,7 +220,8 @@ impl SourceTask {
             return false;
         }
         if (now >= self.next_cut && self.is_granted(now)) || self.task.control.cuts_early(self.epoch) {
-            self.task.control.lead(self.epoch, next_cut(now, self.epoch_interval));
+            let last = self.epoch.max(self.task.control.at_once());
+            self.task.control.lead(last, next_cut(now, self.epoch_interval));
         }
         // The last epoch of a job that stops is not cut here: it ends the source. Its grant is stored after the stop,
         // so a source that has seen the grant sees the stop here.

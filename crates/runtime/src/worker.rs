@@ -351,7 +351,7 @@ impl WorkerShell {
         let control = self.running.as_ref().map(|running| &running.control);
         match (order, control) {
             (Order::Start { tasks, from }, _) => self.start(Starting { incarnation, tasks, from }),
-            (Order::Grant { group, checkpoint, then }, Some(control)) => {
+            (Order::Grant { group, checkpoint, then, pace }, Some(control)) => {
                 if then == Then::Switch {
                     control.switch();
                 }
@@ -359,7 +359,7 @@ impl WorkerShell {
                     // A source that takes the grant then knows that this epoch is its last one.
                     control.stop(group.last);
                 }
-                control.grant(group, checkpoint);
+                control.grant(group, pace, checkpoint);
             }
             (Order::EpochDone(epoch), Some(control)) if !by_checkpoint => control.set_done(epoch),
             (Order::CheckpointDone(epoch), Some(control)) => {

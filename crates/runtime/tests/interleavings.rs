@@ -116,6 +116,7 @@ mod running {
 use std::time::Duration;
 
 use anabranch_model::{Envelope, Epoch, Error, EventTime, Group, Incarnation, ManualClock, Nanos, Stamped};
+use anabranch_protocol::coordinator::Pace;
 use control::Control;
 use coordinator::{Message, Shell};
 use inbox::{Inbox, Received};
@@ -278,7 +279,7 @@ fn whether_an_epoch_is_a_checkpoint_is_known_before_it_may_be_cut() {
                 assert!(source.is_checkpoint(Epoch(2)));
             }
         });
-        control.grant(Group { first: Epoch(1), last: Epoch(2) }, true);
+        control.grant(Group { first: Epoch(1), last: Epoch(2) }, Pace::Steady, true);
         source.join().unwrap();
     };
     shuttle::check_random(interleave, SCHEDULES);

@@ -148,6 +148,27 @@ fn a_checkpoint_is_taken_on_request() {
     assert!(error.contains("keeps no checkpoints") && error.contains("checkpoint-directory"), "{error}");
 }
 
+/// The epochs of the group that runs would take years.
+#[test]
+fn a_checkpoint_that_is_requested_does_not_wait_for_the_group_that_runs() {
+    let folder = tempfile::tempdir().expect("folder");
+    let directory = ("checkpoint-directory", text(folder.path()));
+    let intervals = [("checkpoint-interval", "1 h"), ("epoch-interval", "1 h"), ("group-epochs", "10000")];
+    let job = Arc::new(start(&events(None), &[&intervals[..], &[directory]].concat()));
+    let (answer, committed) = std::sync::mpsc::channel();
+    let requesting = Arc::clone(&job);
+    let request = move || {
+        // Nobody may wait for it.
+        while answer.send(requesting.checkpoint_now()).is_ok() {}
+    };
+    std::thread::Builder::new().name("requests".into()).spawn(request).expect("a thread");
+    let epochs: Vec<Epoch> = (0..3)
+        .map(|_| committed.recv_timeout(LIMIT).expect("it does not wait").expect("it is committed").epoch)
+        .collect();
+    assert!(epochs.is_sorted_by(|a, b| a < b), "{epochs:?}");
+    job.stop();
+}
+
 #[test]
 fn groups_have_the_requested_size_or_as_few_epochs_as_the_bounds_allow() {
     let fixed = start(&events(None), &[("group-epochs", "7"), ("epoch-interval", "2 ms")]);

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use anabranch_model::{Epoch, Group, Incarnation, TaskId};
-use anabranch_protocol::coordinator::Report;
+use anabranch_protocol::coordinator::{Pace, Report};
 
 use crate::Mutation;
 use crate::event::{Handle, Prepared};
@@ -56,17 +56,22 @@ pub(crate) enum Output {
 pub(crate) struct Control {
     pub(crate) granted: Epoch,
     pub(crate) checkpoints: BTreeSet<Epoch>,
+    /// Sources cut all epochs up to this one in their next turn.
+    pub(crate) at_once: Epoch,
     pub(crate) stop_after: Option<Epoch>,
     pub(crate) done: Epoch,
 }
 
 impl Control {
     pub(crate) fn new(from: Epoch) -> Self {
-        Control { granted: from, checkpoints: BTreeSet::new(), stop_after: None, done: from }
+        Control { granted: from, checkpoints: BTreeSet::new(), at_once: from, stop_after: None, done: from }
     }
 
-    pub(crate) fn grant(&mut self, group: Group, checkpoint: bool, ends: bool) {
+    pub(crate) fn grant(&mut self, group: Group, pace: Pace, checkpoint: bool, ends: bool) {
         self.granted = group.last.max(self.granted);
+        if pace == Pace::AtOnce {
+            self.at_once = group.last.max(self.at_once);
+        }
         self.checkpoints.extend(checkpoint.then_some(group.last));
         self.stop_after = self.stop_after.or(ends.then_some(group.last));
     }
@@ -192,6 +197,9 @@ impl Task {
             }
             self.cut(control, true, mutation, &mut out);
             return out;
+        }
+        while self.epoch <= control.at_once {
+            self.cut(control, false, mutation, &mut out);
         }
         if cut && self.epoch <= control.granted {
             self.cut(control, false, mutation, &mut out);

@@ -81,11 +81,11 @@ impl World {
         if !before.refuses(fence) {
             worker.host = host;
         }
-        if let (Some(Mutation::GrantsUnordered), Some(Order::Grant { group, checkpoint, then })) =
+        if let (Some(Mutation::GrantsUnordered), Some(Order::Grant { group, checkpoint, then, pace })) =
             (self.options.mutation, order)
             && let Some(hosted) = worker.hosted(fence.incarnation)
         {
-            hosted.control.grant(group, checkpoint, then.ends());
+            hosted.control.grant(group, pace, checkpoint, then.ends());
         }
         let adopts = fence.incarnation == before.incarnation && fence.term > before.term;
         if adopts && self.options.mutation == Some(Mutation::AdoptionUnreported) {
@@ -145,8 +145,9 @@ impl World {
                 let hosted = worker.hosted(incarnation);
                 match order {
                     Order::Start { tasks, from } => self.start(process, incarnation, &tasks.all, from.as_ref()),
-                    Order::Grant { group, checkpoint, then } => {
-                        hosted.into_iter().for_each(|hosted| hosted.control.grant(group, checkpoint, then.ends()));
+                    Order::Grant { group, checkpoint, then, pace } => {
+                        let ends = then.ends();
+                        hosted.into_iter().for_each(|hosted| hosted.control.grant(group, pace, checkpoint, ends));
                     }
                     Order::CheckpointDone(epoch) => {
                         let Some(hosted) = hosted else { return };

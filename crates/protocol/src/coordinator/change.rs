@@ -15,8 +15,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         let takes = self.checkpoints.is_enabled() && self.change.is_none() && version > self.tasks.version;
         match takes && !self.life.stop_wanted {
             true => {
-                let requested = self.checkpoints.has_open_request();
-                self.change_behind = requested.then(|| self.grants.last());
+                self.change_behind = self.checkpoints.fulfilled_behind(self.grants.last());
                 self.change = Some(tasks);
             }
             false => self.commands.push_back(Command::NotChanged(version)),

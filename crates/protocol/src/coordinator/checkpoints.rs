@@ -21,7 +21,7 @@ use crate::table::{Transition, row};
 pub(super) const TABLE: &[Transition] = &[
     row("none", "a group is granted whose last epoch is a checkpoint", "pending", "-"),
     row("none", "the coordinator before has granted such a group", "pending", "-"),
-    row("none", "a checkpoint is requested", "none", "the next group ends with one, whatever the interval"),
+    row("none", "a checkpoint is requested", "none", "grant one with a group of its own, whatever the interval"),
     row("none", "every task has finished, and no checkpoint covers that", "committing", "append to the log"),
     row("pending", "a source cuts the epoch, or a task acknowledges it", "pending", "the timeout begins"),
     row("pending", "some acknowledgements", "pending", "-"),
@@ -106,6 +106,16 @@ impl<S: Clone> Checkpoints<S> {
         self.request != Request::None
     }
 
+    /// If a request has not been fulfilled: a checkpoint of a later epoch than the one returned fulfils it. `granted` is the last
+    /// epoch that is granted.
+    pub(super) fn fulfilled_behind(&self, granted: Epoch) -> Option<Epoch> {
+        match self.request {
+            Request::None => None,
+            Request::Open => Some(granted),
+            Request::Triggered(epoch) => Some(Epoch(epoch.0 - 1)),
+        }
+    }
+
     pub(super) fn is_enabled(&self) -> bool {
         self.interval.is_some()
     }
@@ -115,6 +125,12 @@ impl<S: Clone> Checkpoints<S> {
         let Some(interval) = self.interval else { return false };
         let rested = self.failures > 0 || self.request == Request::Open || now >= self.began.plus(interval);
         rested && self.pending.is_empty() && self.committing.is_none()
+    }
+
+    /// Whether a request waits for one that can be granted now. After a failure it is tried again with the next group.
+    pub(super) fn is_requested(&self) -> bool {
+        let can_begin = self.is_enabled() && self.pending.is_empty() && self.committing.is_none();
+        can_begin && self.request == Request::Open && self.failures == 0
     }
 
     /// The end of this epoch is granted as a checkpoint.

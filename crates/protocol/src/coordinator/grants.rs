@@ -7,12 +7,16 @@
 //! The grant says whether the last epoch of a group is a checkpoint, because a source may be about to cut that epoch.
 //! For the same reason a job stops after one more epoch, granted for the stop: a source may already have cut the last
 //! granted epoch without knowing that it would end there.
+//!
+//! A checkpoint that was requested gets one more epoch too, granted at once. Sources then cut all epochs that they may.
+//! While some have not begun to do that, no further group of this kind is granted: a coordinator that adopts the tasks must
+//! know all groups that a worker may lack.
 
 use std::collections::BTreeMap;
 
 use anabranch_model::{Epoch, Group, TaskId};
 
-use super::message::Tasks;
+use super::message::{Pace, Tasks};
 use crate::table::{Transition, row};
 
 /// The machine as a table.
@@ -26,6 +30,7 @@ pub(super) const TABLE: &[Transition] = &[
         "running",
         "grant the next group; with a checkpoint if one is due",
     ),
+    row("running", "a checkpoint is requested", "running", "grant one more epoch with it, to be cut at once"),
     row("running", "a source finished", "running", "it is no longer waited for"),
     row("running", "stop, or a change", "stopping", "grant one more epoch with a checkpoint; the tasks end after it"),
     row("running", "the slowest sink ended a later epoch", "running", "epoch done"),
@@ -55,6 +60,8 @@ pub(super) struct Grants {
     done: Epoch,
     /// How many sinks have ended no later one.
     slowest: usize,
+    /// The last group is to be cut at once.
+    hurried: bool,
     stopping: bool,
 }
 
@@ -69,6 +76,7 @@ impl Grants {
             sinks: tasks.sinks.iter().map(|task| (*task, from)).collect(),
             done: from,
             slowest: tasks.sinks.len(),
+            hurried: false,
             stopping: false,
         }
     }
@@ -101,9 +109,10 @@ impl Grants {
     }
 
     /// A group is granted, here or by the coordinator before.
-    pub(super) fn granted(&mut self, group: Group, ends: bool) {
+    pub(super) fn granted(&mut self, group: Group, pace: Pace, ends: bool) {
         if group.last > self.granted {
             self.granted = group.last;
+            self.hurried = pace == Pace::AtOnce;
             self.turn = turn(group);
             self.behind = self.sources.values().filter(|cut| **cut < self.turn).count();
         }
@@ -131,10 +140,16 @@ impl Grants {
     }
 
     /// Grants the next group.
-    pub(super) fn grant(&mut self, epochs: u64) -> Group {
+    pub(super) fn grant(&mut self, epochs: u64, pace: Pace) -> Group {
         let group = Group { first: self.granted.next(), last: Epoch(self.granted.0 + epochs.max(1)) };
-        self.granted(group, false);
+        self.granted(group, pace, false);
         group
+    }
+
+    /// Grants one more epoch, which sources cut at once. `None`: that is not possible yet, or no group will be granted any more.
+    pub(super) fn hurry(&mut self) -> Option<Group> {
+        let waits = self.hurried && self.behind > 0;
+        (!waits && !self.is_over()).then(|| self.grant(1, Pace::AtOnce))
     }
 
     /// Grants the last group of the incarnation: one epoch, after which its tasks end. `None` if all sources have ended by themselves.
@@ -142,7 +157,7 @@ impl Grants {
         if self.is_over() {
             return None;
         }
-        let group = self.grant(1);
+        let group = self.grant(1, Pace::Steady);
         self.stopping = true;
         Some(group)
     }

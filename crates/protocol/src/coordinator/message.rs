@@ -108,7 +108,7 @@ pub enum Input<S> {
         /// Time from the group's first marker to its last.
         group: Duration,
     },
-    /// A request: the next group ends with a checkpoint, whatever the interval.
+    /// A request: a checkpoint is taken at once, whatever the interval.
     Checkpoint,
     /// A request: the job stops, with a last checkpoint.
     Stop,
@@ -176,6 +176,24 @@ impl Then {
     }
 }
 
+/// When sources cut the epochs of a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pace {
+    /// One in each epoch interval.
+    #[default]
+    Steady,
+    /// Without delay, and so all epochs that were granted before: somebody waits for the end of the group.
+    AtOnce,
+}
+
+impl Pace {
+    /// Whether it is the usual one, which messages omit.
+    #[must_use]
+    pub fn is_steady(&self) -> bool {
+        *self == Pace::Steady
+    }
+}
+
 /// A group of epochs that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Granted {
@@ -186,6 +204,9 @@ pub struct Granted {
     /// What follows the group.
     #[serde(default)]
     pub then: Then,
+    /// When sources cut the epochs.
+    #[serde(default, skip_serializing_if = "Pace::is_steady")]
+    pub pace: Pace,
     /// The checkpoint was abandoned since.
     #[serde(default)]
     pub aborted: bool,
@@ -239,6 +260,8 @@ pub enum Command<S> {
         checkpoint: bool,
         /// What follows the group.
         then: Then,
+        /// When sources cut the epochs.
+        pace: Pace,
     },
     /// The job has changed to this plan version: the first checkpoint by it is committed.
     Changed(PlanVersion),

@@ -2,6 +2,7 @@
 
 mod change;
 mod log;
+mod requests;
 mod transitions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,13 +148,13 @@ impl Bench {
 
 fn grant(incarnation: u64, first: u64, last: u64, checkpoint: bool) -> Command<u32> {
     let group = Group { first: Epoch(first), last: Epoch(last) };
-    Command::Grant { incarnation: Incarnation(incarnation), group, checkpoint, then: Then::Next }
+    Command::Grant { incarnation: Incarnation(incarnation), group, checkpoint, then: Then::Next, pace: Pace::Steady }
 }
 
 /// The grant after which sources end, in the first incarnation.
 fn last_grant(first: u64, last: u64, checkpoint: bool) -> Command<u32> {
     let group = Group { first: Epoch(first), last: Epoch(last) };
-    Command::Grant { incarnation: ONE, group, checkpoint, then: Then::Stop }
+    Command::Grant { incarnation: ONE, group, checkpoint, then: Then::Stop, pace: Pace::Steady }
 }
 
 const ONE: Incarnation = Incarnation(1);
@@ -434,26 +435,6 @@ fn a_job_that_was_stopped_resumes_at_the_next_start() {
     let from = bench.coordinator.newest_checkpoint().cloned();
     let mut again = Bench::on(config(), bench.log, Owner(2));
     assert_eq!(again.commands(), [Command::Start { incarnation: Incarnation(2), from }]);
-}
-
-#[test]
-fn a_request_for_a_checkpoint_is_fulfilled_by_one_that_begins_after_it_however_often_it_fails() {
-    let mut bench = Bench::running(Config { checkpoint_interval: Some(Duration::from_secs(3600)), ..config() });
-    bench.tell(Input::Checkpoint);
-    bench.all_report(&Report::EpochCut(Epoch(2)));
-    assert_eq!(bench.commands(), [grant(1, 5, 8, true)]);
-    bench.report(0, Report::Declined(Epoch(8)));
-    bench.all_report(&Report::EpochCut(Epoch(6)));
-    assert_eq!(bench.commands(), [Command::AbortCheckpoint(ONE, Epoch(8)), grant(1, 9, 12, true)]);
-    bench.report(0, Report::Failed { retry: true });
-    bench.pass(110);
-    bench.commands();
-    bench.all_report(&Report::Started);
-    assert_eq!(bench.commands(), [grant(2, 1, 4, true)], "a restart keeps it");
-    (0..3).for_each(|index| bench.acknowledge(index, 4, false));
-    assert_eq!(bench.commands(), [Command::CheckpointDone(Incarnation(2), Epoch(4))]);
-    bench.all_report(&Report::EpochCut(Epoch(2)));
-    assert_eq!(bench.commands(), [grant(2, 5, 8, false)]);
 }
 
 #[test]

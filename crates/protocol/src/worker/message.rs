@@ -6,7 +6,7 @@ use std::time::Duration;
 use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
 use serde::{Deserialize, Serialize};
 
-use crate::coordinator::{Checkpoint, Granted, Report, Tasks, Then};
+use crate::coordinator::{Checkpoint, Granted, Pace, Report, Tasks, Then};
 
 /// One reign of a coordinator over a job: the number, from 1, of the log's entry with which it took the job. A new term may adopt a
 /// running incarnation, or begin a newer one.
@@ -106,6 +106,9 @@ pub enum Order<S> {
         /// What follows the group.
         #[serde(default)]
         then: Then,
+        /// When sources cut the epochs.
+        #[serde(default, skip_serializing_if = "Pace::is_steady")]
+        pace: Pace,
     },
     /// Every sink of the job has written or prepared everything up to the end of this epoch.
     EpochDone(Epoch),
@@ -152,9 +155,9 @@ pub struct Summary<S> {
     /// The last snapshot of each task and the epoch at whose end it was taken, once all have finished. Empty before, and
     /// when its receipt was acknowledged.
     pub last: Vec<(TaskId, Epoch, S)>,
-    /// The newest two groups that were passed on to tasks, until the first summary of the term was acknowledged. No worker whose
-    /// sources run can lack more: a group is granted when all of them are in the middle of the one before, and then perhaps
-    /// one for the stop.
+    /// The newest three groups that were passed on to tasks, until the first summary of the term was acknowledged. No worker whose
+    /// sources run can lack more: a group is granted when all of them are in the middle of the one before, then perhaps one
+    /// for a checkpoint that was requested, and one for the stop.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Granted>,
     /// A task drops rows: from here on it acknowledges nothing.

@@ -9,6 +9,9 @@ use super::message::{Hosting, Order, Orders, Snapshots, Summary};
 use super::outbox::Urgency;
 use crate::coordinator::{Granted, Report, Tasks, turn};
 
+/// How many groups other workers may lack: see [`Summary::groups`].
+const GROUPS: usize = 3;
+
 /// One task.
 #[derive(Clone, Debug)]
 struct Task<S> {
@@ -44,7 +47,7 @@ pub(super) struct Hosted<S> {
     pub(super) incarnation: Incarnation,
     all: Tasks,
     tasks: Vec<Task<S>>,
-    /// The newest two groups.
+    /// The newest groups: [`GROUPS`] of them at most.
     groups: VecDeque<Granted>,
     /// The epoch that the coordinator waits for before it grants the next group.
     turn: Epoch,
@@ -112,7 +115,7 @@ impl<S: Clone> Hosted<S> {
     /// A group is passed on to the tasks: from now on the coordinator waits for its turn.
     pub(super) fn granted(&mut self, granted: Granted) {
         let group = granted.group;
-        if self.groups.len() == 2 {
+        if self.groups.len() == GROUPS {
             self.groups.pop_front();
         }
         self.groups.push_back(granted);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch_model::{Group, PlanVersion, StageId};
 
 use super::*;
-use crate::coordinator::Then;
+use crate::coordinator::{Pace, Then};
 
 const MS: u64 = 1_000_000;
 
@@ -31,7 +31,8 @@ fn config() -> Config {
 }
 
 fn grant(first: u64, last: u64, checkpoint: bool) -> Order<u32> {
-    Order::Grant { group: Group { first: Epoch(first), last: Epoch(last) }, checkpoint, then: Then::Next }
+    let group = Group { first: Epoch(first), last: Epoch(last) };
+    Order::Grant { group, checkpoint, then: Then::Next, pace: Pace::Steady }
 }
 
 /// A worker and its clock.

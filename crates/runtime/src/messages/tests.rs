@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::JobOptions;
 use anabranch_model::{Group, KeyGroups, Nanos, PlanVersion, StageId};
-use anabranch_protocol::coordinator::{Checkpoint, Granted, Tasks, Then};
+use anabranch_protocol::coordinator::{Checkpoint, Granted, Pace, Tasks, Then};
 use anabranch_protocol::worker::{self, Fence, Order, Orders, Snapshots, Term};
 use serde::de::DeserializeOwned;
 
@@ -56,7 +56,8 @@ fn to_worker() -> Vec<ToWorker> {
         ToWorker::Deploy(Box::new(encrypted)),
         order(None),
         order(Some(Order::Start { tasks, from: Some(from.clone()) })),
-        order(Some(Order::Grant { group, checkpoint: true, then: Then::Switch })),
+        order(Some(Order::Grant { group, checkpoint: true, then: Then::Switch, pace: Pace::Steady })),
+        order(Some(Order::Grant { group, checkpoint: true, then: Then::Next, pace: Pace::AtOnce })),
         order(Some(Order::EpochDone(Epoch(3)))),
         order(Some(Order::CheckpointDone(Epoch(4)))),
         order(Some(Order::AbortCheckpoint(Epoch(5)))),
@@ -73,8 +74,8 @@ fn to_worker() -> Vec<ToWorker> {
 fn from_worker() -> Vec<FromWorker> {
     let fence = Fence { term: Term(1000), incarnation: ONE, version: PlanVersion(1) };
     let taken = Orders { granted: Epoch(4), epoch_done: Epoch(2), checkpoint_done: Epoch(1), none_done: false };
-    let granted =
-        Granted { group: Group { first: Epoch(2), last: Epoch(3) }, checkpoint: true, then: Then::Next, aborted: true };
+    let group = Group { first: Epoch(2), last: Epoch(3) };
+    let granted = Granted { group, checkpoint: true, then: Then::Next, pace: Pace::Steady, aborted: true };
     let summary = worker::Summary {
         number: 3,
         taken,

@@ -1,5 +1,6 @@
 //! Changes of the plan: the switch at the end of an epoch, and everything that undoes it.
 
+use super::requests::at_once;
 use super::*;
 
 const TWO: Incarnation = Incarnation(2);
@@ -14,7 +15,8 @@ fn wider(version: u32) -> Tasks {
 
 fn switch(incarnation: u64, epoch: u64) -> Command<u32> {
     let group = Group { first: Epoch(epoch), last: Epoch(epoch) };
-    Command::Grant { incarnation: Incarnation(incarnation), group, checkpoint: true, then: Then::Switch }
+    let (incarnation, then) = (Incarnation(incarnation), Then::Switch);
+    Command::Grant { incarnation, group, checkpoint: true, then, pace: Pace::Steady }
 }
 
 /// The tasks have ended with epoch 5, and the next incarnation begins.
@@ -42,11 +44,9 @@ fn the_next_version_begins_with_an_entry_behind_the_checkpoint_that_both_share()
     let entries: Vec<_> = bench.log.values().cloned().collect();
     assert!(matches!(entries[..], [Entry::Checkpoint(_), Entry::Begins(TWO, _, PlanVersion(2))]), "{entries:?}");
     all_started(&mut bench);
-    let group = Group { first: Epoch(6), last: Epoch(9) };
-    let first = Command::Grant { incarnation: TWO, group, checkpoint: true, then: Then::Next };
-    assert_eq!(bench.commands(), [first], "a checkpoint by the new version is taken at once");
-    (0..4).for_each(|index| bench.acknowledge(index, 9, false));
-    let settled = [Command::Changed(PlanVersion(2)), Command::CheckpointDone(TWO, Epoch(9))];
+    assert_eq!(bench.commands(), [at_once(2, 6)], "a checkpoint by the new version is taken at once");
+    (0..4).for_each(|index| bench.acknowledge(index, 6, false));
+    let settled = [Command::Changed(PlanVersion(2)), Command::CheckpointDone(TWO, Epoch(6))];
     assert!(bench.commands().ends_with(&settled), "the change is settled with it");
     let newest = bench.coordinator.newest_checkpoint().expect("committed");
     assert_eq!((newest.version, newest.tasks.len()), (PlanVersion(2), 4));
@@ -57,11 +57,9 @@ fn a_checkpoint_that_was_requested_before_is_taken_first() {
     let mut bench = Bench::running(config());
     bench.tell(Input::Checkpoint);
     bench.tell(Input::Change(wider(2)));
-    assert_eq!(bench.commands(), []);
-    (0..2).for_each(|index| bench.report(index, Report::EpochCut(Epoch(2))));
-    assert_eq!(bench.commands(), [grant(1, 5, 8, true)]);
-    (0..3).for_each(|index| bench.acknowledge(index, 8, false));
-    assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(8)), switch(1, 9)]);
+    assert_eq!(bench.commands(), [at_once(1, 5)]);
+    (0..3).for_each(|index| bench.acknowledge(index, 5, false));
+    assert_eq!(bench.commands(), [Command::CheckpointDone(ONE, Epoch(5)), switch(1, 6)]);
 }
 
 #[test]
@@ -137,7 +135,8 @@ fn a_stop_that_comes_during_a_change_stops_the_next_version() {
     assert_eq!(bench.coordinator.incarnation(), TWO);
     all_started(&mut bench);
     let group = Group { first: Epoch(6), last: Epoch(6) };
-    assert_eq!(bench.commands(), [Command::Grant { incarnation: TWO, group, checkpoint: true, then: Then::Stop }]);
+    let (then, pace) = (Then::Stop, Pace::Steady);
+    assert_eq!(bench.commands(), [Command::Grant { incarnation: TWO, group, checkpoint: true, then, pace }]);
 }
 
 /// The version that was to follow is known only to the coordinator that has died.
@@ -155,7 +154,8 @@ fn a_coordinator_that_adopts_tasks_which_end_for_a_change_goes_on_by_the_version
         adopter.log.insert(1, Entry::Adopts(ONE, Owner(2)));
         assert_eq!(adopter.commands(), [Command::Adopt { incarnation: ONE, newest: None }]);
         let group = Group { first: Epoch(5), last: Epoch(5) };
-        let granted = Granted { group, checkpoint: true, then: Then::Switch, aborted: false };
+        let (then, pace) = (Then::Switch, Pace::Steady);
+        let granted = Granted { group, checkpoint: true, then, pace, aborted: false };
         adopter.tell(Input::Granted(ONE, vec![granted]));
         if !all_gone {
             adopter.all_report(&Report::Started);
@@ -175,7 +175,9 @@ fn a_failure_while_the_first_checkpoint_is_being_written_does_not_undo_the_chang
     let mut bench = switched();
     all_started(&mut bench);
     bench.commands();
-    (0..4).for_each(|index| bench.acknowledge(index, 9, false));
+    bench.tell(Input::Tick);
+    assert_eq!(bench.commands(), [grant(2, 7, 10, false)]);
+    (0..4).for_each(|index| bench.acknowledge(index, 6, false));
     let Some(Command::Append(sequence, entry)) = bench.coordinator.poll() else { panic!("the checkpoint is written") };
     bench.report(0, Report::Failed { retry: true });
     assert_eq!(bench.commands(), [Command::Cancel(TWO)]);

@@ -109,7 +109,7 @@ impl World {
                 assert!(real.incarnation < incarnation.0 && incarnation == self.fence.incarnation);
                 *real = Real { incarnation: incarnation.0, alive: [true; 2], ..Real::default() };
             }
-            Order::Grant { group, checkpoint, then } => {
+            Order::Grant { group, checkpoint, then, .. } => {
                 assert!(present && !real.cancelled, "a grant for {incarnation:?}");
                 assert_eq!(group.first.0, real.granted + 1, "a grant out of order");
                 real.granted = group.last.0;
@@ -310,7 +310,7 @@ fn start() -> Option<Order<u32>> {
 
 fn stop(epoch: u64) -> Option<Order<u32>> {
     let group = Group { first: Epoch(epoch), last: Epoch(epoch) };
-    Some(Order::Grant { group, checkpoint: true, then: Then::Stop })
+    Some(Order::Grant { group, checkpoint: true, then: Then::Stop, pace: Pace::Steady })
 }
 
 #[test]
