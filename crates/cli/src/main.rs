@@ -12,6 +12,7 @@ mod coordinator;
 mod engine;
 mod explain;
 mod failure;
+mod functions;
 mod jobs;
 mod log;
 mod logs;

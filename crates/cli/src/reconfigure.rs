@@ -13,14 +13,25 @@ use crate::client::{client, path, worker_path};
 use crate::console::Console;
 use crate::engine::read;
 use crate::failure::Failure;
+use crate::functions;
 use crate::jobs::{incomplete, items, since, string, table, text};
 
 /// Longest time to wait for a change: its checkpoint may have much to write.
 const WAIT: Duration = Duration::from_secs(600);
 
+/// The last line of a dry run.
+pub(crate) const DRY_RUN: &str = "nothing was changed: this was a dry run";
+
 /// `anabranch alter`: shows what becomes of each part, and changes the job.
 pub(crate) fn alter(arguments: &Alter) -> Result<(), Failure> {
-    let sql = read(&arguments.file).map_err(|error| Failure::planning(&error, ""))?;
+    if let Some(file) = &arguments.function {
+        return functions::replace(file, arguments);
+    }
+    // The command line has both, or functions.
+    let missing = |what: &str| Failure::planning(&Error::user(format!("the {what} is missing")), "");
+    let name = arguments.job.as_ref().ok_or_else(|| missing("name of the job"))?;
+    let sql =
+        read(arguments.file.as_ref().ok_or_else(|| missing("file"))?).map_err(|error| Failure::planning(&error, ""))?;
     let mut settings: BTreeMap<_, _> =
         arguments.settings.set.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
     let parallelism = arguments.settings.parallelism.map(|tasks| ("parallelism".to_owned(), Some(tasks.to_string())));
@@ -32,11 +43,11 @@ pub(crate) fn alter(arguments: &Alter) -> Result<(), Failure> {
         allow_lost_state: arguments.allow_lost_state,
         ..ReconfigureOrder::default()
     };
-    let job = Target { name: &arguments.job, client: client_of(&arguments.client)? };
+    let job = Target { name, client: client_of(&arguments.client)? };
     let rehearsed = job.send(&ReconfigureOrder { dry_run: true, ..order.clone() })?;
     show(&rehearsed)?;
     if arguments.dry_run {
-        return Ok(Console::output().line("nothing was changed: this was a dry run")?);
+        return Ok(Console::output().line(DRY_RUN)?);
     }
     job.report(&job.send(&order)?)
 }
@@ -49,7 +60,7 @@ pub(crate) fn rescale(arguments: &Rescale) -> Result<(), Failure> {
     let done = job.send(&order)?;
     if arguments.dry_run {
         show(&done)?;
-        return Ok(Console::output().line("nothing was changed: this was a dry run")?);
+        return Ok(Console::output().line(DRY_RUN)?);
     }
     job.report(&done)
 }
@@ -110,7 +121,7 @@ pub(crate) fn changes(arguments: &Job) -> Result<(), Failure> {
     Ok(())
 }
 
-fn client_of(given: &crate::arguments::Client) -> Result<Client, Failure> {
+pub(crate) fn client_of(given: &crate::arguments::Client) -> Result<Client, Failure> {
     let mut client = client(given).map_err(|error| Failure::planning(&error, ""))?;
     client.wait = WAIT;
     Ok(client)
@@ -148,7 +159,7 @@ impl Target<'_> {
 }
 
 /// What becomes of each part.
-fn show(done: &Value) -> Result<(), Failure> {
+pub(crate) fn show(done: &Value) -> Result<(), Failure> {
     let mut output = Console::output();
     for change in items(&done["changes"]) {
         output.line(&format!("{:<6}{}", string(&change["fate"]), string(&change["what"])))?;
@@ -156,7 +167,7 @@ fn show(done: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-fn took(change: &Value) -> Option<String> {
+pub(crate) fn took(change: &Value) -> Option<String> {
     let ms = change["took_ms"].as_f64()?;
     Some(if ms < 10_000.0 { format!("{ms:.0} ms") } else { format!("{:.1} s", ms / 1e3) })
 }

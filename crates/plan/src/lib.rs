@@ -17,6 +17,7 @@ mod dialect;
 mod element;
 mod event_time;
 mod exact;
+mod function_changes;
 mod functions;
 mod insert;
 mod lower;
@@ -44,6 +45,7 @@ use anabranch_dataflow::{ConnectorSpec, TableTraits};
 use arrow::datatypes::SchemaRef;
 
 pub use catalog::Catalog;
+pub use function_changes::FunctionChanges;
 pub use script::{COLLECT, Outcome, Planned, execute, plan_script};
 pub use sql_function::CalledFunction;
 pub use text::{StatementText, split_statements};

@@ -69,6 +69,11 @@ fn cut(text: &str, tokens: &[&TokenWithSpan], terminated: bool) -> Option<Statem
     })
 }
 
+/// Byte offset of a statement of this text.
+pub(crate) fn start_in(text: &str, statement: &StatementText) -> usize {
+    byte_offset(text, Location { line: statement.line, column: statement.column })
+}
+
 /// Byte offset of a place, which the tokenizer counts in lines and characters.
 fn byte_offset(text: &str, location: Location) -> usize {
     let mut line_start = 0;

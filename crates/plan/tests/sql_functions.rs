@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use anabranch_dataflow::{ConnectorSpec, TableTraits};
 use anabranch_model::Result;
-use anabranch_plan::{Catalog, Outcome, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements};
+use anabranch_plan::{
+    Catalog, FunctionChanges, Outcome, PlanOptions, Planned, TableResolver, execute, plan_script, split_statements,
+};
 use arrow::datatypes::SchemaRef;
 
 /// Every table can be read and written; `file` ends.
@@ -168,4 +170,65 @@ fn names_of_sql_are_taken() {
         let error = plan(&format!("DROP FUNCTION {name}")).expect_err(name);
         assert!(error.contains("is a built-in function"), "{error}");
     }
+}
+
+fn changes(text: &str) -> FunctionChanges {
+    FunctionChanges::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+#[test]
+fn a_changed_function_stands_where_the_former_one_stood() {
+    let script = "-- ä; first
+CREATE FUNCTION IF NOT EXISTS Net(x BIGINT) RETURNS BIGINT
+  RETURN x + 1; CREATE FUNCTION twice(x BIGINT) RETURNS BIGINT RETURN net(x) + net(x) /* ; */;
+INSERT INTO r SELECT twice(n) FROM t; -- net(x)";
+    let new = changes(
+        "-- of today
+CREATE OR REPLACE TEMPORARY FUNCTION half(x BIGINT) RETURNS BIGINT RETURN x / 2;
+CREATE OR REPLACE FUNCTION net(y BIGINT) RETURNS BIGINT RETURN half(y) + 1000; -- the end
+CREATE OR REPLACE FUNCTION later(x BIGINT) RETURNS BIGINT RETURN x",
+    );
+    let changed = new.applied_to(script).expect("a script");
+    let expected = "-- ä; first
+CREATE OR REPLACE TEMPORARY FUNCTION half(x BIGINT) RETURNS BIGINT RETURN x / 2;
+CREATE OR REPLACE FUNCTION net(y BIGINT) RETURNS BIGINT RETURN half(y) + 1000; CREATE FUNCTION twice(x BIGINT) RETURNS BIGINT RETURN net(x) + net(x) /* ; */;
+INSERT INTO r SELECT twice(n) FROM t; -- net(x)";
+    assert_eq!(changed, expected);
+    let planned = plan(&changed).expect("a plan");
+    assert_eq!(new.used_by(&planned), ["half", "net"]);
+    assert!(planned.logical.contains("1000"), "{}", planned.logical);
+    assert_eq!(new.used_by(&plan(script).expect("a plan")), ["net"]);
+    let unused =
+        plan("CREATE FUNCTION net(x BIGINT) RETURNS BIGINT RETURN x; INSERT INTO r SELECT n FROM t").expect("one");
+    assert!(new.used_by(&unused).is_empty());
+    let both = changes(
+        "CREATE OR REPLACE FUNCTION twice(x BIGINT) RETURNS BIGINT RETURN 2 * net(x);
+        CREATE OR REPLACE FUNCTION net(x BIGINT) RETURNS BIGINT RETURN x;",
+    );
+    let changed = both.applied_to(script).expect("a script");
+    assert!(changed.find("FUNCTION net") < changed.find("2 * net"), "in the order of the script: {changed}");
+    let dropped = changes("DROP FUNCTION IF EXISTS NET");
+    assert_eq!((dropped.used_by(&planned), dropped.dropped().collect::<Vec<_>>()), (vec!["NET"], vec!["NET"]));
+}
+
+#[test]
+fn a_change_of_functions_that_is_none_is_refused() {
+    let f = "CREATE OR REPLACE FUNCTION f(x BIGINT) RETURNS BIGINT RETURN x;";
+    for (text, why) in [
+        (" ", "there is no statement that changes a function"),
+        (
+            "CREATE FUNCTION f(x BIGINT) RETURNS BIGINT RETURN x",
+            "line 1, column 1: a function of running jobs is replaced",
+        ),
+        (&format!("{f}\nINSERT INTO r SELECT 1")[..], "line 2, column 1: only functions can be changed"),
+        (&format!("{f}\nDROP TABLE r"), "line 2, column 1: only functions can be changed"),
+        (&format!("{f}\nDROP FUNCTION F"), "line 2, column 15: function F is named twice"),
+        ("CREATE OR REPLACE FUNCTION f(x BIGINT) RETURNS BIGINT 7", "line 1, column 55: syntax error"),
+    ] {
+        let error = FunctionChanges::parse(text).expect_err(text).to_string();
+        assert!(error.starts_with(why), "{text}: {error}");
+    }
+    let script = format!("{f}\nINSERT INTO r SELECT f(n) FROM t;\n{f}");
+    let error = changes(f).applied_to(&script).expect_err("two declarations").to_string();
+    assert!(error.starts_with("line 3, column 1: the statements declare function f more than once"), "{error}");
 }

@@ -6,12 +6,14 @@
 
 mod changes;
 mod coordinator;
+mod functions;
 mod leader;
 mod local;
 mod members;
 mod messages;
 mod record;
 mod role;
+mod served;
 mod submitted;
 mod versions;
 mod worker;

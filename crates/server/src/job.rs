@@ -8,7 +8,7 @@ use anabranch_model::{Notices, Result, TaskMetrics};
 use anabranch_runtime::{Committed, Coordination, JobHandle, Reconfigure, Reconfigured, Status, Summary};
 
 use crate::cluster::LocalWorkers;
-use crate::http::{Embedded, EmbeddedJob, Jobs, Listener, Running, Script, Server};
+use crate::http::{ChangeHistories, Embedded, EmbeddedJob, Jobs, Listener, Running, Script, Server};
 
 /// A job.
 pub struct Job {
@@ -49,7 +49,7 @@ impl Job {
         let members = self.workers.as_ref().and_then(LocalWorkers::members);
         let (running, handle) = (Arc::clone(&self.running), self.handle.clone());
         let job = Arc::new(EmbeddedJob { running, handle, members });
-        Embedded { job, address, script: script.map(Mutex::new) }
+        Embedded { job, address, script: script.map(Mutex::new), histories: ChangeHistories::default() }
     }
 
     /// Whether the job had ended before it was started this time, according to its checkpoints: then it does nothing.

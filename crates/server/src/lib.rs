@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod control;
 mod engine;
+mod functions;
 pub mod http;
 mod job;
 pub mod otlp;
@@ -21,6 +22,7 @@ pub use anabranch_runtime::{
 };
 pub use anabranch_state::Access;
 pub use engine::{Engine, Settings, TableOption};
+pub use functions::{FunctionOutcome, FunctionRefusal, FunctionUse};
 pub use job::Job;
 pub use report::render;
 pub use savepoint::SavepointRequest;

@@ -9,9 +9,17 @@ use super::{Client, Settings, TableOptions};
 #[derive(Debug, Args)]
 pub(crate) struct Alter {
     /// Name of the job
-    pub(crate) job: String,
+    #[arg(required_unless_present = "function", conflicts_with = "function")]
+    pub(crate) job: Option<String>,
     /// File with all statements of the job from then on
-    pub(crate) file: PathBuf,
+    #[arg(required_unless_present = "function", conflicts_with = "function")]
+    pub(crate) file: Option<PathBuf>,
+    /// File of statements CREATE OR REPLACE FUNCTION: changes all running jobs that use these functions
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["parallelism", "set", "options"])]
+    pub(crate) function: Option<PathBuf>,
+    /// Change the jobs without a question
+    #[arg(long, conflicts_with = "job")]
+    pub(crate) yes: bool,
     /// Drop state for which the new statements have no place
     #[arg(long)]
     pub(crate) allow_lost_state: bool,
@@ -70,7 +78,27 @@ fn task(text: &str) -> Result<(u32, u32), String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
+    use super::super::Arguments;
     use super::*;
+
+    #[test]
+    fn a_job_or_functions_are_altered() {
+        let parsed = |line: &str| Arguments::try_parse_from(line.split_whitespace()).is_ok();
+        for right in ["anabranch alter ads a.sql --set x=1", "anabranch alter --function f.sql --yes"] {
+            assert!(parsed(right), "{right}");
+        }
+        for wrong in [
+            "anabranch alter ads",
+            "anabranch alter ads a.sql --yes",
+            "anabranch alter ads a.sql --function f.sql",
+            "anabranch alter ads --function f.sql",
+            "anabranch alter --function f.sql --set x=1",
+        ] {
+            assert!(!parsed(wrong), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_task_has_two_numbers() {

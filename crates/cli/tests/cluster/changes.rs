@@ -15,7 +15,7 @@ fn changed(script: &str) -> String {
 }
 
 /// All rows that are visible in the files of a job.
-fn lines(folder: &Path) -> Vec<String> {
+pub(crate) fn lines(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder.join("out")).into_iter().flatten().flatten().map(|file| file.path());
     let parts = files.filter(|path| path.extension().is_some_and(|extension| extension == "csv"));
     parts

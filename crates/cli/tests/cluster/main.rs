@@ -4,6 +4,7 @@ mod changes;
 #[path = "../support/collector.rs"]
 #[allow(dead_code, reason = "another test uses the rest of the helper")]
 mod collector;
+mod functions;
 #[path = "../support/cluster.rs"]
 #[allow(dead_code, reason = "other tests use the rest of the helper")]
 mod harness;

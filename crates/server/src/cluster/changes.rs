@@ -68,19 +68,28 @@ pub(super) fn confirm_text(job: &Submitted) -> Result<()> {
     }
 }
 
+/// Why a job that has not taken over its checkpoints is not changed.
+pub(super) fn not_running(name: &str) -> Refusal {
+    Refusal::Conflict(Error::user(format!("the job '{name}' does not run yet")).remedy("wait until it does"))
+}
+
 impl Shared {
     /// Changes a running job. Waits until that is settled.
     pub(super) fn change(&self, name: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
         let job = self.jobs().get(name).cloned();
         let job = job.ok_or_else(|| Refusal::Unknown(Error::user(format!("there is no job '{name}'"))))?;
         let _changing = job.changing();
-        let idle = |what: &str, remedy: &str| {
-            Refusal::Conflict(Error::user(format!("the job '{name}' {what}")).remedy(remedy.to_owned()))
-        };
+        self.change_held(&job, order)
+    }
+
+    /// The same while nobody else changes the job.
+    pub(super) fn change_held(&self, job: &Submitted, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
+        let name = job.name();
         if job.state() != State::Running {
-            return Err(idle("has ended", "submit it again with the new text"));
+            let error = Error::user(format!("the job '{name}' has ended"));
+            return Err(Refusal::Conflict(error.remedy("submit it again with the new text")));
         }
-        let live = job.live().ok_or_else(|| idle("does not run yet", "wait until it does"))?;
+        let live = job.live().ok_or_else(|| not_running(name))?;
         let mut changed = job.record();
         let next = order.applied(&changed.order);
         changed.order = next.clone();
@@ -104,14 +113,14 @@ impl Shared {
         match &done {
             Ok(done) => {
                 job.set_running(planned);
-                self.settled(&job, |record| (record.order, record.next) = (next.clone(), None));
+                self.settled(job, |record| (record.order, record.next) = (next.clone(), None));
                 info!(job = name, version = done.version.0, "job changed");
             }
             // Another coordinator has the job, and reads what is noted.
             Err(_) if job.was_left() => {}
             Err(why) => {
                 warn!(job = name, error = %why.error(), "job not changed");
-                self.settled(&job, |record| record.next = None);
+                self.settled(job, |record| record.next = None);
             }
         }
         done.map_err(|why| match job.was_left() {

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use anabranch_dataflow::{Assignment, Identities, JobOptions, PLAN_FORMAT, Plan};
 use anabranch_model::{Error, ErrorKind, KeyGroups, PlanVersion, Result};
-use anabranch_runtime::{Check, JobHandle, Reconfigured, Summary, Workers};
+use anabranch_plan::Planned;
+use anabranch_runtime::{Check, JobHandle, Summary, Workers};
 use anabranch_state::Store;
 use tracing::{error, info, warn};
 
@@ -19,9 +20,10 @@ use super::members::Cluster;
 use super::messages::Leader;
 use super::record::{Record, Records, State};
 use super::role::{Role, of_peers};
+use super::served::Served;
 use super::submitted::Submitted;
 use crate::control::Security;
-use crate::http::{JobOrder, Jobs, Listener, ReconfigureOrder, Refusal, Running, ServedJob, Server, Worker};
+use crate::http::{ChangeHistories, JobOrder, Jobs, Listener, Refusal, Running, ServedJob as _, Server};
 use crate::{Engine, Settings};
 
 /// Time between two checkpoints of a job that does not set one.
@@ -63,10 +65,8 @@ pub(super) struct Shared {
     /// Held while a job is taken: two of the same name must not be.
     taking: Mutex<()>,
     pub(super) closing: AtomicBool,
+    pub(super) histories: ChangeHistories,
 }
-
-/// The jobs and workers as the API serves them.
-struct Served(Arc<Shared>);
 
 impl Coordinator {
     /// Listens for workers, serves the API, and resumes the jobs that were running.
@@ -82,7 +82,8 @@ impl Coordinator {
         let address = advertise.or(cluster.address()).unwrap_or(listen);
         let role = Role::new(records.leaders(), (address, listener.url()), of_peers);
         let (jobs, taking, closing) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        let shared = Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing });
+        let histories = ChangeHistories::default();
+        let shared = Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing, histories });
         // What keeps it from leading or standing by at all is an error of this start.
         shared.decide().map_err(place)?;
         let server = listener.serve(Arc::new(Served(Arc::clone(&shared))))?;
@@ -148,8 +149,8 @@ impl Shared {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Plans a job and opens the place of its checkpoints.
-    pub(super) fn prepare(&self, record: &Record) -> Result<Running> {
+    /// Plans the statements of a job.
+    pub(super) fn plan(&self, record: &Record) -> Result<Planned> {
         let Record { order: JobOrder { name, sql, settings, options, .. }, default_parallelism, .. } = record;
         let mut set: Vec<_> = settings.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         // The name under which it was submitted is the only one.
@@ -157,7 +158,12 @@ impl Shared {
         let settings = Settings { parallelism: None, set, table_options: options.clone() };
         let checkpoints = self.records.checkpoints(name);
         let defaults = [("checkpoint-directory", checkpoints.as_str()), ("checkpoint-interval", CHECKPOINT_INTERVAL)];
-        let planned = self.engine.plan_with(sql, &settings, &defaults, Some(*default_parallelism))?;
+        self.engine.plan_with(sql, &settings, &defaults, Some(*default_parallelism))
+    }
+
+    /// Plans a job and opens the place of its checkpoints.
+    pub(super) fn prepare(&self, record: &Record) -> Result<Running> {
+        let planned = self.plan(record)?;
         let nothing = || Error::user("there is nothing to run: the statements have no INSERT INTO");
         let plan = planned.plan.ok_or_else(|| nothing().remedy("add INSERT INTO t SELECT ..."))?;
         self.check(&plan)?;
@@ -208,7 +214,7 @@ impl Shared {
         Running { plan: Arc::new(nothing()), clock, store: None, access, started_ms }
     }
 
-    fn take(self: &Arc<Self>, order: JobOrder) -> Result<(), Refusal> {
+    pub(super) fn take(self: &Arc<Self>, order: JobOrder) -> Result<(), Refusal> {
         let _taking = self.taking();
         if self.role.leader().is_none() {
             return Err(Refusal::Conflict(Error::outside("this coordinator does not lead any more")));
@@ -441,36 +447,6 @@ fn check_name(name: &str) -> Result<()> {
             .remedy(format!("use at most {NAME_CHARS_MAX} letters of ASCII, digits, hyphens and underscores")));
     }
     Ok(())
-}
-
-impl Jobs for Served {
-    fn jobs(&self) -> Vec<Arc<dyn ServedJob>> {
-        self.0.jobs().values().map(|job| Arc::clone(job) as Arc<dyn ServedJob>).collect()
-    }
-
-    fn workers(&self) -> Vec<Worker> {
-        self.0.cluster.members().list()
-    }
-
-    fn takes_jobs(&self) -> bool {
-        self.0.role.leader().is_some()
-    }
-
-    fn elsewhere(&self) -> Option<String> {
-        self.0.role.elsewhere()
-    }
-
-    fn submit(&self, order: JobOrder) -> Result<(), Refusal> {
-        self.0.take(order)
-    }
-
-    fn reconfigure(&self, job: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
-        self.0.change(job, order)
-    }
-
-    fn drain(&self, worker: &str) -> Result<(), Refusal> {
-        self.0.drain(worker)
-    }
 }
 
 #[cfg(test)]

@@ -21,10 +21,11 @@ use super::documents::{
     Requested, SavepointDocument, TaskList, WorkerList,
 };
 use super::exposition;
+use super::functions::functions;
 use super::jobs::{Jobs, Reading, Refusal, ServedJob};
 use super::orders::{JobOrder, OrderErrorDocument, SavepointOrder, Submitted};
 use super::rates::{History, Rates};
-use super::reconfigure::{ChangeHistories, changes, drain, reconfigure};
+use super::reconfigure::{changes, drain, reconfigure};
 use super::routes::{Found, Target, find};
 use super::security::Token;
 
@@ -45,15 +46,14 @@ pub(super) struct Api {
     /// Closes when the savepoint that was begun last has ended.
     savepoint: Mutex<Option<Receiver<()>>>,
     pub(super) is_closing: AtomicBool,
-    pub(super) changes: ChangeHistories,
     /// Time for a request's body to arrive.
     body_wait: Duration,
 }
 
 impl Api {
     pub(super) fn new(jobs: Arc<dyn Jobs>, token: Option<Token>, body_wait: Duration) -> Api {
-        let (histories, savepoint, changes) = (Mutex::default(), Mutex::default(), ChangeHistories::default());
-        Api { jobs, token, histories, savepoint, is_closing: AtomicBool::new(false), changes, body_wait }
+        let (histories, savepoint) = (Mutex::default(), Mutex::default());
+        Api { jobs, token, histories, savepoint, is_closing: AtomicBool::new(false), body_wait }
     }
 
     /// Takes a sample of each job, for rates.
@@ -69,6 +69,14 @@ impl Api {
     pub(super) fn close(&self) -> Option<Receiver<()>> {
         self.is_closing.store(true, SeqCst);
         self.savepoint.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// A process that ends changes no job any more.
+    pub(super) fn refuses_changes(&self) -> Result<(), Refusal> {
+        match self.is_closing.load(SeqCst) {
+            true => Err(Refusal::Conflict(Error::outside("the process ends: the job was not changed"))),
+            false => Ok(()),
+        }
     }
 
     fn histories(&self) -> MutexGuard<'_, BTreeMap<String, History>> {
@@ -163,7 +171,8 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
             return refusal(StatusCode::NOT_FOUND, &error.remedy("GET /api/v1/openapi.json describes all paths"));
         }
     };
-    let limit = if matches!(target, Target::Submit | Target::Reconfigure) { ORDER_MAX } else { BODY_MAX };
+    let limit =
+        if matches!(target, Target::Submit | Target::Reconfigure | Target::Functions) { ORDER_MAX } else { BODY_MAX };
     let body = match read(body, limit, api.body_wait).await {
         Ok(body) => body,
         Err(answer) => return *answer,
@@ -176,6 +185,7 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
     match target {
         Target::Submit => submit(api, &body).await,
         Target::Drain => drain(api, name).await,
+        Target::Functions => functions(api, body).await,
         Target::Stop | Target::Cancel | Target::Savepoint | Target::Reconfigure => match api.job(&name) {
             Ok(job) => change(api, target, job, body).await,
             Err(answer) => *answer,

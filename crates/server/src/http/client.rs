@@ -43,6 +43,8 @@ pub struct Refused {
     pub status: u16,
     /// The reason.
     pub error: Error,
+    /// The reason for people, with the line of the statements that the server has read.
+    pub text: Option<String>,
 }
 
 /// Why a request has no answer, or not the one that was wanted.
@@ -220,7 +222,10 @@ fn answered(url: &str, status: u16, body: &[u8]) -> Result<Value, NoAnswer> {
     let document: Value = document.map_err(|error| NoAnswer::Unreachable(stranger(url, &error.to_string())))?;
     match status {
         200..300 => Ok(document),
-        _ => Err(NoAnswer::Refused(Refused { status, error: error_of(status, &document) })),
+        _ => {
+            let text = document["text"].as_str().map(str::to_owned);
+            Err(NoAnswer::Refused(Refused { status, error: error_of(status, &document), text }))
+        }
     }
 }
 

@@ -1,20 +1,25 @@
 //! The one job of the embedded engine, and its process as the only worker.
 
+use std::cell::RefCell;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Error, Notice, Result};
+use anabranch_plan::Planned;
 use anabranch_protocol::membership::WorkerId;
 use anabranch_runtime::{HERE, JobHandle, Reconfigure, Reconfigured};
 use anabranch_state::{Access, Savepoint, Store};
 
 use super::documents::Worker;
+use super::functions::FunctionOrder;
+use super::histories::ChangeHistories;
 use super::jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
 use super::orders::JobOrder;
 use super::reconfigure::ReconfigureOrder;
 use crate::cluster::Members;
+use crate::functions::{Changeable, FunctionRefusal, FunctionUse, replace};
 use crate::{Engine, SavepointRequest, Settings};
 
 /// Name of the only worker.
@@ -48,6 +53,7 @@ pub(crate) struct Embedded {
     pub(crate) address: SocketAddr,
     /// `None`: the job cannot be changed.
     pub(crate) script: Option<Mutex<Script>>,
+    pub(crate) histories: ChangeHistories,
 }
 
 /// What a job was planned from, for changes of it.
@@ -81,10 +87,36 @@ impl Jobs for Embedded {
     }
 
     fn reconfigure(&self, _job: &str, order: &ReconfigureOrder) -> std::result::Result<Reconfigured, Refusal> {
-        let fixed = || Error::user("this process cannot change its job: it has no statements of it");
-        let script = self.script.as_ref().ok_or_else(|| Refusal::Conflict(fixed()))?;
+        let script = self.script()?;
         // One change at a time. What waits here is a thread of its own.
         let mut script = script.lock().unwrap_or_else(PoisonError::into_inner);
+        self.change(&mut script, order)
+    }
+
+    fn replace_functions(&self, order: &FunctionOrder) -> std::result::Result<Vec<FunctionUse>, FunctionRefusal> {
+        let script = self.script()?;
+        let script = RefCell::new(script.lock().unwrap_or_else(PoisonError::into_inner));
+        replace(order, &[Held { embedded: self, script }], &self.histories)
+    }
+
+    fn histories(&self) -> &ChangeHistories {
+        &self.histories
+    }
+
+    fn drain(&self, worker: &str) -> std::result::Result<(), Refusal> {
+        self.job.worker(worker)?;
+        self.job.members.iter().for_each(|members| members.drain(worker));
+        Ok(())
+    }
+}
+
+impl Embedded {
+    fn script(&self) -> std::result::Result<&Mutex<Script>, Refusal> {
+        let fixed = || Error::user("this process cannot change its job: it has no statements of it");
+        self.script.as_ref().ok_or_else(|| Refusal::Conflict(fixed()))
+    }
+
+    fn change(&self, script: &mut Script, order: &ReconfigureOrder) -> std::result::Result<Reconfigured, Refusal> {
         let sql = order.sql.clone().unwrap_or_else(|| script.sql.clone());
         let settings = order.applied_to(&script.settings);
         let planned = script.engine.plan(&sql, &settings).map_err(Refusal::Wrong)?;
@@ -99,22 +131,50 @@ impl Jobs for Embedded {
         }
         Ok(done)
     }
+}
 
-    fn drain(&self, worker: &str) -> std::result::Result<(), Refusal> {
-        self.job.worker(worker)?;
-        self.job.members.iter().for_each(|members| members.drain(worker));
-        Ok(())
+/// The job, while nobody else changes it.
+struct Held<'a> {
+    embedded: &'a Embedded,
+    script: RefCell<MutexGuard<'a, Script>>,
+}
+
+impl Changeable for Held<'_> {
+    fn name(&self) -> &str {
+        self.embedded.job.name()
+    }
+
+    fn sql(&self) -> String {
+        self.script.borrow().sql.clone()
+    }
+
+    fn plan(&self, sql: &str) -> Result<Planned> {
+        let script = self.script.borrow();
+        script.engine.plan(sql, &script.settings)
+    }
+
+    fn check(&self) -> std::result::Result<(), Refusal> {
+        self.embedded.job.check()
+    }
+
+    fn change(&self, order: &ReconfigureOrder) -> std::result::Result<Reconfigured, Refusal> {
+        self.embedded.change(&mut self.script.borrow_mut(), order)
     }
 }
 
 impl EmbeddedJob {
+    /// Refuses a job without tasks that run: only they can end with the checkpoint from which others go on.
+    pub(crate) fn check(&self) -> std::result::Result<(), Refusal> {
+        let Some(what) = self.handle.status().waits_for else { return Ok(()) };
+        let error = Error::user(format!("the job waits for workers ({what}): no task runs that could be changed"));
+        let remedy = "start workers; or stop the job, and start it with fewer tasks";
+        Err(Refusal::Conflict(error.remedy(remedy)))
+    }
+
     /// Changes the job, or says what a change would do.
     pub(crate) fn change(&self, request: Reconfigure) -> std::result::Result<Reconfigured, Refusal> {
-        // Only tasks that run can end with the checkpoint from which others go on.
-        if let Some(what) = self.handle.status().waits_for.filter(|_| !request.dry_run) {
-            let error = Error::user(format!("the job waits for workers ({what}): no task runs that could be changed"));
-            let remedy = "start workers; or stop the job, and start it with fewer tasks";
-            return Err(Refusal::Conflict(error.remedy(remedy)));
+        if !request.dry_run {
+            self.check()?;
         }
         self.handle.reconfigure(request).map_err(Refusal::of_change)
     }

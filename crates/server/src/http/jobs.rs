@@ -9,8 +9,11 @@ use anabranch_runtime::{Coordination, Reconfigured, Status};
 use anabranch_state::Savepoint;
 
 use super::documents::Worker;
+use super::functions::FunctionOrder;
+use super::histories::ChangeHistories;
 use super::orders::JobOrder;
 use super::reconfigure::ReconfigureOrder;
+use crate::functions::{FunctionRefusal, FunctionUse};
 
 /// The jobs and the workers that a process knows.
 pub trait Jobs: Send + Sync {
@@ -30,6 +33,10 @@ pub trait Jobs: Send + Sync {
     fn submit(&self, order: JobOrder) -> Result<(), Refusal>;
     /// Lets a running job go on by another text, with other settings, or elsewhere. Waits until that is settled.
     fn reconfigure(&self, job: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal>;
+    /// Declares functions otherwise in all running jobs that use them. Waits until that is settled.
+    fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionUse>, FunctionRefusal>;
+    /// The changes of its jobs.
+    fn histories(&self) -> &ChangeHistories;
     /// From now on the worker gets no tasks of jobs that start. Those that it has stay.
     fn drain(&self, worker: &str) -> Result<(), Refusal>;
 }
@@ -53,6 +60,16 @@ impl Refusal {
         match error.kind() {
             ErrorKind::User => Refusal::Conflict(error),
             _ => Refusal::Undone(error),
+        }
+    }
+
+    /// The same with another error.
+    pub(crate) fn map(self, change: impl FnOnce(Error) -> Error) -> Refusal {
+        match self {
+            Refusal::Wrong(error) => Refusal::Wrong(change(error)),
+            Refusal::Conflict(error) => Refusal::Conflict(change(error)),
+            Refusal::Unknown(error) => Refusal::Unknown(change(error)),
+            Refusal::Undone(error) => Refusal::Undone(change(error)),
         }
     }
 

@@ -1,25 +1,22 @@
-//! Changes of running jobs by their users: what clients send and get, and which changes a process remembers.
+//! Changes of running jobs by their users: what clients send and get.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use anabranch_model::{Clock as _, Error, ErrorKind, Nanos, Secrets, StageId, SystemClock, TaskId};
+use anabranch_model::{Clock as _, Error, ErrorKind, Secrets, StageId, SystemClock, TaskId};
 use anabranch_protocol::membership::WorkerId;
-use anabranch_runtime::{Change, Changing, Moves, Reconfigured};
+use anabranch_runtime::{Changing, Moves, Reconfigured};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::answers::{Answer, Api, json, no_thread, refusal, status_of};
+use super::histories::{ChangeDocument, ChangeRecord, documents, ms_since};
 use super::jobs::Refusal;
 use super::orders::{JobOrder, OrderErrorDocument};
 use crate::{Settings, TableOption};
-
-/// Changes of a job that are remembered.
-const KEPT: usize = 100;
 
 /// A running job goes on by another text, with other settings, or elsewhere. What is not given stays.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -114,13 +111,6 @@ impl ReconfigureOrder {
     }
 }
 
-/// What becomes of a part of a job.
-#[derive(Clone, Debug, Serialize)]
-struct ChangeDocument {
-    fate: &'static str,
-    what: String,
-}
-
 /// What a change has done, or would do.
 #[derive(Debug, Serialize)]
 struct ReconfiguredDocument {
@@ -157,81 +147,6 @@ struct ChangeList {
     changes: Vec<ChangeRecord>,
 }
 
-/// A change of a job.
-#[derive(Clone, Debug, Serialize)]
-struct ChangeRecord {
-    at_ms: i64,
-    /// What was requested.
-    request: String,
-    outcome: &'static str,
-    version: Option<u32>,
-    reason: Option<String>,
-    took_ms: Option<f64>,
-    changes: Vec<ChangeDocument>,
-}
-
-/// The changes of each job that this process remembers.
-#[derive(Default)]
-pub(super) struct ChangeHistories {
-    jobs: Mutex<BTreeMap<String, History>>,
-}
-
-#[derive(Default)]
-struct History {
-    /// Number of the oldest record that is kept.
-    first: usize,
-    records: VecDeque<ChangeRecord>,
-}
-
-impl ChangeHistories {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, History>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A change begins. Returns its number.
-    fn begin(&self, job: &str, request: String, at_ms: i64) -> usize {
-        let mut jobs = self.lock();
-        let history = jobs.entry(job.to_owned()).or_default();
-        let (version, reason, took_ms, changes) = (None, None, None, Vec::new());
-        history.records.push_back(ChangeRecord {
-            at_ms,
-            request,
-            outcome: "running",
-            version,
-            reason,
-            took_ms,
-            changes,
-        });
-        if history.records.len() > KEPT {
-            history.records.pop_front();
-            history.first += 1;
-        }
-        history.first + history.records.len() - 1
-    }
-
-    fn end(&self, job: &str, number: usize, change: impl FnOnce(&mut ChangeRecord)) {
-        let mut jobs = self.lock();
-        let history = jobs.get_mut(job);
-        let record = history.and_then(|history| history.records.get_mut(number.checked_sub(history.first)?));
-        if let Some(record) = record {
-            change(record);
-        }
-    }
-
-    fn of(&self, job: &str) -> Vec<ChangeRecord> {
-        self.lock().get(job).map(|history| history.records.iter().cloned().collect()).unwrap_or_default()
-    }
-}
-
-fn documents(changes: &[Change]) -> Vec<ChangeDocument> {
-    let document = |change: &Change| ChangeDocument { fate: change.fate.name(), what: change.what.clone() };
-    changes.iter().map(document).collect()
-}
-
-fn ms_since(clock: &SystemClock, start: Nanos) -> f64 {
-    clock.now().since(start) as f64 / 1e6
-}
-
 impl ReconfigureOrder {
     /// What is requested, in a few words.
     fn title(&self) -> String {
@@ -251,36 +166,22 @@ impl ReconfigureOrder {
 
 /// Changes a job, and remembers that. May wait.
 fn carry_out(api: &Api, job: &str, order: &ReconfigureOrder) -> (Result<Reconfigured, Refusal>, f64) {
-    let clock = SystemClock::new();
+    if let Err(why) = api.refuses_changes() {
+        return (Err(why), 0.0);
+    }
+    let (clock, change) = (SystemClock::new(), || api.jobs.reconfigure(job, order));
     let start = clock.now();
-    if api.is_closing.load(SeqCst) {
-        return (Err(Refusal::Conflict(Error::outside("the process ends: the job was not changed"))), 0.0);
-    }
-    if order.dry_run {
-        return (api.jobs.reconfigure(job, order), ms_since(&clock, start));
-    }
-    let number = api.changes.begin(job, order.title(), clock.wall_ms());
-    let outcome = api.jobs.reconfigure(job, order);
-    let took_ms = ms_since(&clock, start);
-    let secrets = Secrets::of_sql(order.sql.as_deref().unwrap_or_default());
-    api.changes.end(job, number, |record| {
-        record.took_ms = Some(took_ms);
-        match &outcome {
-            Ok(done) => {
-                record.outcome = if done.unchanged { "unchanged" } else { "settled" };
-                (record.version, record.changes) = (Some(done.version.0), documents(&done.changes));
-            }
-            Err(why) => {
-                record.outcome = if matches!(why, Refusal::Undone(_)) { "undone" } else { "refused" };
-                record.reason = Some(secrets.hide(&why.error().to_string()));
-            }
+    match order.dry_run {
+        true => (change(), ms_since(&clock, start)),
+        false => {
+            let secrets = Secrets::of_sql(order.sql.as_deref().unwrap_or_default());
+            api.jobs.histories().record((job, order.title()), &secrets, change)
         }
-    });
-    (outcome, took_ms)
+    }
 }
 
 /// Runs something that waits on a thread of its own, and answers with it.
-async fn on_thread(api: Arc<Api>, name: &str, run: impl FnOnce(&Api) -> Answer + Send + 'static) -> Answer {
+pub(super) async fn on_thread(api: Arc<Api>, name: &str, run: impl FnOnce(&Api) -> Answer + Send + 'static) -> Answer {
     let (answer, answered) = oneshot::channel();
     // The client may have left.
     let run = move || drop(answer.send(run(&api)));
@@ -313,7 +214,7 @@ pub(super) async fn reconfigure(api: Arc<Api>, name: String, body: Bytes) -> Ans
 }
 
 /// The answer to a change that was not made.
-fn refused(why: &Refusal, sql: &str) -> Answer {
+pub(super) fn refused(why: &Refusal, sql: &str) -> Answer {
     match why {
         Refusal::Wrong(error) if error.kind() == ErrorKind::User => {
             json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(error, sql))
@@ -354,7 +255,7 @@ pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
 /// The changes of a job that this process remembers, oldest first.
 pub(super) fn changes(api: &Api, job: &str, changing: Option<Changing>) -> Answer {
     let step = changing.map(|changing| changing.to_string());
-    let changes = api.changes.of(job);
+    let changes = api.jobs.histories().of(job);
     json(StatusCode::OK, &ChangeList { changing: changing.is_some(), step, changes })
 }
 
@@ -389,18 +290,5 @@ mod tests {
         assert_eq!((next.parallelism, next.set, next.table_options), (Some(4), expected.into(), vec![option("2")]));
         serde_json::from_str::<ReconfigureOrder>("{\"parallelism\": 0}").expect_err("no task");
         serde_json::from_str::<ReconfigureOrder>("{\"sq\": \"\"}").expect_err("unknown");
-    }
-
-    #[test]
-    fn the_newest_changes_are_remembered() {
-        let histories = ChangeHistories::default();
-        let numbers: Vec<usize> = (0..KEPT + 5).map(|at| histories.begin("job", String::new(), at as i64)).collect();
-        let end = |number: usize| histories.end("job", number, |record| record.outcome = "settled");
-        end(numbers[0]);
-        end(numbers[KEPT + 4]);
-        let kept = histories.of("job");
-        assert_eq!((kept.len(), kept[0].at_ms), (KEPT, 5));
-        assert!(kept.iter().all(|record| (record.outcome == "settled") == (record.at_ms == KEPT as i64 + 4)));
-        assert!(histories.of("other").is_empty());
     }
 }

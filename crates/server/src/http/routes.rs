@@ -24,6 +24,7 @@ pub(super) enum Target {
     Reconfigure,
     Changes,
     Drain,
+    Functions,
 }
 
 /// A route. A segment `{name}` of its path takes any value.
@@ -41,7 +42,7 @@ const fn post(path: &'static str, target: Target) -> Route {
     Route { method: Method::POST, path, target }
 }
 
-pub(super) static ROUTES: [Route; 19] = [
+pub(super) static ROUTES: [Route; 20] = [
     get("/healthz", Target::Health),
     get("/readyz", Target::Readiness),
     get("/metrics", Target::Metrics),
@@ -60,6 +61,7 @@ pub(super) static ROUTES: [Route; 19] = [
     post("/api/v1/jobs/{name}/cancel", Target::Cancel),
     post("/api/v1/jobs/{name}/savepoint", Target::Savepoint),
     post("/api/v1/jobs/{name}/reconfigure", Target::Reconfigure),
+    post("/api/v1/functions", Target::Functions),
     post("/api/v1/workers/{name}/drain", Target::Drain),
 ];
 

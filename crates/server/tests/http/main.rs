@@ -84,7 +84,9 @@ fn every_route_answers_as_it_is_described() {
     // The tests of a coordinator have the answers to a new job.
     let others = ["SavepointOrder", "Notice", "JobOrder", "TableOption", "Submitted", "OrderError"];
     let of_changes = ["ReconfigureOrder", "Move", "Reconfigured", "Change", "ChangeRecord", "Drained", "DrainedJob"];
-    let mut used: BTreeSet<String> = others.iter().chain(&of_changes).map(|name| (*name).to_owned()).collect();
+    let of_functions = ["FunctionOrder", "FunctionsReplaced", "FunctionJob"];
+    let mut used: BTreeSet<String> =
+        others.iter().chain(&of_changes).chain(&of_functions).map(|name| (*name).to_owned()).collect();
     let mut check = |path: &str, method: &str, answer: &Answer| {
         let wrong = description.check((path, method, answer.status), &answer.json(), &mut used);
         assert_eq!(wrong, Vec::<String>::new(), "{method} {path}");
@@ -125,7 +127,7 @@ fn every_route_answers_as_it_is_described() {
     let names: BTreeSet<String> = description.schemas().map(|(name, _)| name.clone()).collect();
     assert_eq!(used, names, "schemas that no answer has, or that are not described");
     // Of an order, not every field must be there.
-    let is_order = |name: &str| matches!(name, "JobOrder" | "ReconfigureOrder");
+    let is_order = |name: &str| matches!(name, "JobOrder" | "ReconfigureOrder" | "FunctionOrder");
     for (name, schema) in description.schemas().filter(|(name, _)| !is_order(name)) {
         let fields: Vec<_> = schema["properties"].as_object().expect("fields").keys().collect();
         assert_eq!(json!(fields), sorted(&schema["required"]), "{name}: every field is always there");

@@ -13,12 +13,16 @@ use crate::schema::Description;
 use crate::{JOB, bind, events, ready, wait_for};
 
 fn started(checkpoints: Option<&Path>) -> (Job, Server, SocketAddr) {
+    started_with(events(None), checkpoints)
+}
+
+fn started_with(sql: String, checkpoints: Option<&Path>) -> (Job, Server, SocketAddr) {
     let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let mut all = vec![set("epoch-interval", "20 ms")];
     all.extend(checkpoints.map(|place| set("checkpoint-directory", place.to_str().expect("text"))));
     all.extend(checkpoints.map(|_| set("checkpoint-interval", "50 ms")));
     let settings = Settings { parallelism: Some(2), set: all, ..Settings::default() };
-    let (engine, sql) = (Engine::default(), events(None));
+    let engine = Engine::default();
     let job = engine.run(&sql, &settings).expect("a job");
     let listener = bind();
     let address = listener.address();
@@ -126,4 +130,66 @@ fn a_job_without_checkpoints_cannot_be_changed() {
     let (_job, _server, address) = started(None);
     let answer = change(address, &json!({ "parallelism": 1 }));
     assert!(answer.status == 409 && answer.body.contains("keeps no checkpoints"), "{answer:?}");
+}
+
+/// The answer to a request for other functions, which is as it is described.
+fn replace(address: SocketAddr, order: &Value) -> Answer {
+    let answer = post(address, "/api/v1/functions", &order.to_string());
+    let described = Description(get(address, "/api/v1/openapi.json").json());
+    let path = ("/api/v1/functions", "post", answer.status);
+    assert_eq!(described.check(path, &answer.json(), &mut BTreeSet::new()), Vec::<String>::new());
+    answer
+}
+
+#[test]
+fn a_function_of_a_running_job_is_replaced() {
+    let folder = tempfile::tempdir().expect("folder");
+    let function = "CREATE FUNCTION more(n BIGINT) RETURNS BIGINT RETURN n + 1;\n";
+    let sql = format!("{function}{}", events(None).replace("COUNT(*)", "more(COUNT(*))"));
+    let (job, _server, address) = started_with(sql, Some(folder.path()));
+    let new = "CREATE OR REPLACE FUNCTION more(n BIGINT) RETURNS BIGINT RETURN n + 1000";
+    let checked = replace(address, &json!({ "sql": new, "dry_run": true })).json();
+    let [of_job] = checked["jobs"].as_array().expect("jobs").as_slice() else { panic!("{checked}") };
+    assert_eq!((&of_job["functions"], &of_job["outcome"]), (&json!(["more"]), &json!("checked")));
+    assert_eq!((fates(of_job), &of_job["version"]), (vec!["kept"; 3], &json!(1)));
+    let unused = "CREATE OR REPLACE FUNCTION other(n BIGINT) RETURNS BIGINT RETURN n";
+    assert_eq!(replace(address, &json!({ "sql": unused })).json(), json!({ "jobs": [] }));
+    let refused = |order: Value, status: u16, text: &str| {
+        let answer = replace(address, &order);
+        assert!(answer.status == status && answer.body.contains(text), "{status} {text}: {answer:?}");
+        answer.json()
+    };
+    refused(json!({ "sq": new }), 400, "the body is not a change of functions");
+    refused(json!({ "sql": "CREATE FUNCTION more() RETURNS BIGINT RETURN 1" }), 400, "is replaced, not created");
+    let wrong = "-- of\nCREATE OR REPLACE FUNCTION more(n BOOLEAN) RETURNS BIGINT\nRETURN 1";
+    let wrong = refused(json!({ "sql": wrong }), 400, "argument 'n' of more is BOOLEAN, not BIGINT");
+    let name = &of_job["job"];
+    assert!(
+        wrong["place"]
+            .as_str()
+            .is_some_and(|place| place.starts_with(&format!("job '{}'", name.as_str().expect("a name"))))
+    );
+    let text = wrong["text"].as_str().expect("a text");
+    assert!(text.contains("more(COUNT(*))") && text.contains("^\n"), "{text}");
+    refused(json!({ "sql": "DROP FUNCTION more" }), 409, "function more is used by running jobs");
+    refused(json!({ "sql": new, "jobs": ["other"] }), 409, "the jobs that use these functions are now");
+    assert_eq!(changes(address)["changes"], json!([]), "nothing has changed");
+
+    let replaced = replace(address, &json!({ "sql": new, "jobs": [name] })).json();
+    assert_eq!((&replaced["jobs"][0]["outcome"], &replaced["jobs"][0]["version"]), (&json!("changed"), &json!(2)));
+    let plan = get(address, &format!("{JOB}/plan")).json();
+    assert!(plan["text"].as_str().is_some_and(|text| text.contains("1000")), "{plan}");
+    let rescaled = change(address, &json!({ "parallelism": 1 }));
+    assert_eq!(rescaled.json()["version"], json!(3), "{rescaled:?}");
+    let plan = get(address, &format!("{JOB}/plan")).json();
+    assert!(plan["text"].as_str().is_some_and(|text| text.contains("1000")), "the function stays: {plan}");
+    let fails = "CREATE OR REPLACE FUNCTION more(n BIGINT) RETURNS BIGINT RETURN n / (n - n)";
+    let failed = replace(address, &json!({ "sql": fails })).json();
+    assert_eq!(failed["jobs"][0]["outcome"], json!("failed"), "{failed}");
+    assert!(failed["jobs"][0]["error"].as_str().is_some_and(|error| error.contains("division by zero")), "{failed}");
+    let listed = changes(address);
+    let listed: Vec<_> = listed["changes"].as_array().expect("changes").iter().collect();
+    assert_eq!((&listed[0]["request"], &listed[0]["outcome"]), (&json!("function more"), &json!("settled")));
+    assert_eq!((&listed[2]["request"], &listed[2]["outcome"]), (&json!("function more"), &json!("undone")));
+    assert_eq!(job.restarts(), [""; 0], "nothing has failed");
 }

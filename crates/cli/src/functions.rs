@@ -1,0 +1,94 @@
+//! `anabranch alter --function`: functions that are declared otherwise in all running jobs that use them.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
+use std::path::Path;
+
+use anabranch_model::Error;
+use anabranch_server::http::{Client, FunctionOrder, NoAnswer};
+use serde_json::Value;
+
+use crate::arguments::Alter;
+use crate::console::Console;
+use crate::engine::read;
+use crate::failure::Failure;
+use crate::jobs::{items, string, text};
+use crate::reconfigure::{DRY_RUN, client_of, show, took};
+
+/// Shows which jobs use the functions, asks, and changes them.
+pub(crate) fn replace(file: &Path, arguments: &Alter) -> Result<(), Failure> {
+    let sql = read(file).map_err(|error| Failure::planning(&error, ""))?;
+    let client = client_of(&arguments.client)?;
+    let allow_lost_state = arguments.allow_lost_state;
+    let rehearsed = send(&client, &FunctionOrder { sql: sql.clone(), jobs: None, allow_lost_state, dry_run: true })?;
+    let mut output = Console::output();
+    let jobs: Vec<String> = items(&rehearsed["jobs"]).map(|job| string(&job["job"])).collect();
+    for job in items(&rehearsed["jobs"]) {
+        let functions: Vec<String> = items(&job["functions"]).map(string).collect();
+        output.line(&format!("job {} uses {}", string(&job["job"]), functions.join(", ")))?;
+        show(job)?;
+    }
+    if jobs.is_empty() {
+        return Ok(output.line("nothing was changed: no running job uses these functions")?);
+    }
+    if arguments.dry_run {
+        return Ok(output.line(DRY_RUN)?);
+    }
+    if !arguments.yes && !is_confirmed(jobs.len())? {
+        return Ok(output.line("nothing was changed")?);
+    }
+    report(&send(&client, &FunctionOrder { sql, jobs: Some(jobs), allow_lost_state, dry_run: false })?)
+}
+
+fn send(client: &Client, order: &FunctionOrder) -> Result<Value, Failure> {
+    let internal = |error: serde_json::Error| Failure::planning(&Error::internal(error.to_string()), "");
+    let body = serde_json::to_value(order).map_err(internal)?;
+    client.post("/api/v1/functions", &body).map_err(|why| match why {
+        NoAnswer::Refused(refused) => {
+            let failure = Failure::planning(&refused.error, "");
+            // Its place is in the statements of a job, which the server has.
+            Failure { text: refused.text.unwrap_or(failure.text), ..failure }
+        }
+        NoAnswer::Unreachable(_) => why.into(),
+    })
+}
+
+/// Asks at the terminal.
+fn is_confirmed(jobs: usize) -> Result<bool, Failure> {
+    if !stdin().is_terminal() {
+        let error = Error::user("there is no terminal for the question whether to change these jobs");
+        return Err(Failure::planning(&error.remedy("add --yes to change them without a question"), ""));
+    }
+    let these = if jobs == 1 { "this job".to_owned() } else { format!("these {jobs} jobs") };
+    let failed = |error: std::io::Error| Failure::from(Error::outside(format!("cannot ask: {error}")));
+    let mut question = Console::error();
+    write!(question, "change {these}? [y/N] ").and_then(|()| question.flush()).map_err(failed)?;
+    let mut answer = String::new();
+    stdin().lock().read_line(&mut answer).map_err(failed)?;
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn report(done: &Value) -> Result<(), Failure> {
+    let mut output = Console::output();
+    let mut unchanged = Vec::new();
+    for job in items(&done["jobs"]) {
+        let name = string(&job["job"]);
+        match job["version"].as_u64() {
+            Some(version) => {
+                let took = took(job).map(|took| format!("; the change took {took}")).unwrap_or_default();
+                output.line(&format!("job {name}: version {version} of its plan runs{took}"))?;
+                continue;
+            }
+            None => {
+                let why = text(&job["error"]).unwrap_or_else(|| "it was not tried after that failure".to_owned());
+                let remedy = text(&job["remedy"]).map(|remedy| format!("\n  help: {remedy}")).unwrap_or_default();
+                output.line(&format!("job {name} is as it was: {why}{remedy}"))?;
+            }
+        }
+        unchanged.push(name);
+    }
+    if unchanged.is_empty() {
+        return Ok(());
+    }
+    let error = Error::outside(format!("these jobs are as they were: {}", unchanged.join(", ")));
+    Err(error.remedy("send the functions again after that is mended; jobs that have them already do not change").into())
+}

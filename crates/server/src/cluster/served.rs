@@ -1,0 +1,51 @@
+//! A coordinator's jobs and workers as the API serves them.
+
+use std::sync::Arc;
+
+use anabranch_model::Result;
+use anabranch_runtime::Reconfigured;
+
+use super::coordinator::Shared;
+use crate::http::{ChangeHistories, FunctionOrder, JobOrder, Jobs, ReconfigureOrder, Refusal, ServedJob, Worker};
+use crate::{FunctionRefusal, FunctionUse};
+
+/// Its jobs and workers.
+pub(super) struct Served(pub(super) Arc<Shared>);
+
+impl Jobs for Served {
+    fn jobs(&self) -> Vec<Arc<dyn ServedJob>> {
+        self.0.jobs().values().map(|job| Arc::clone(job) as Arc<dyn ServedJob>).collect()
+    }
+
+    fn workers(&self) -> Vec<Worker> {
+        self.0.cluster.members().list()
+    }
+
+    fn takes_jobs(&self) -> bool {
+        self.0.role.leader().is_some()
+    }
+
+    fn elsewhere(&self) -> Option<String> {
+        self.0.role.elsewhere()
+    }
+
+    fn submit(&self, order: JobOrder) -> Result<(), Refusal> {
+        self.0.take(order)
+    }
+
+    fn reconfigure(&self, job: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
+        self.0.change(job, order)
+    }
+
+    fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionUse>, FunctionRefusal> {
+        self.0.replace_functions(order)
+    }
+
+    fn histories(&self) -> &ChangeHistories {
+        &self.0.histories
+    }
+
+    fn drain(&self, worker: &str) -> Result<(), Refusal> {
+        self.0.drain(worker)
+    }
+}

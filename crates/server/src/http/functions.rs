@@ -1,0 +1,96 @@
+//! Functions of running jobs: what clients send and get.
+
+use std::sync::Arc;
+
+use anabranch_model::Error;
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::answers::{Answer, Api, json};
+use super::histories::{ChangeDocument, documents};
+use super::orders::OrderErrorDocument;
+use super::reconfigure::{on_thread, refused};
+use crate::functions::{FunctionOutcome, FunctionUse};
+
+/// Functions are declared otherwise in all running jobs that use them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FunctionOrder {
+    /// Statements `CREATE OR REPLACE FUNCTION`.
+    pub sql: String,
+    /// The names of the jobs that use the functions, in alphabetical order: if they are others, no job is changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jobs: Option<Vec<String>>,
+    /// State for which the new statements have no place is dropped. Otherwise such a function is refused.
+    #[serde(default)]
+    pub allow_lost_state: bool,
+    /// Only says which jobs use the functions, and what would become of each part.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What has become of all jobs that use the functions.
+#[derive(Debug, Serialize)]
+struct FunctionsReplaced {
+    jobs: Vec<FunctionJob>,
+}
+
+/// What has become of one of them.
+#[derive(Debug, Serialize)]
+struct FunctionJob {
+    job: String,
+    functions: Vec<String>,
+    outcome: &'static str,
+    version: Option<u32>,
+    took_ms: Option<f64>,
+    changes: Vec<ChangeDocument>,
+    error: Option<String>,
+    remedy: Option<String>,
+}
+
+impl From<FunctionUse> for FunctionJob {
+    fn from(of: FunctionUse) -> Self {
+        let FunctionUse { job, functions, outcome } = of;
+        let (name, done, took_ms, error) = match outcome {
+            FunctionOutcome::Checked(done) => ("checked", Some(done), None, None),
+            FunctionOutcome::Changed(done, took_ms) => ("changed", Some(done), Some(took_ms), None),
+            FunctionOutcome::Failed(error) => ("failed", None, None, Some(error)),
+            FunctionOutcome::Skipped => ("skipped", None, None, None),
+        };
+        FunctionJob {
+            job,
+            functions,
+            outcome: name,
+            version: done.as_ref().map(|done| done.version.0),
+            took_ms,
+            changes: done.map(|done| documents(&done.changes)).unwrap_or_default(),
+            remedy: error.as_ref().and_then(|error| error.help().map(str::to_owned)),
+            error: error.map(|error| error.message().to_owned()),
+        }
+    }
+}
+
+/// Answers the request for other functions.
+pub(super) async fn functions(api: Arc<Api>, body: Bytes) -> Answer {
+    let order: FunctionOrder = match serde_json::from_slice(&body) {
+        Ok(order) => order,
+        Err(error) => {
+            let error = Error::user(format!("the body is not a change of functions: {error}"));
+            let remedy = "send {\"sql\": \"CREATE OR REPLACE FUNCTION ...\"}; see /api/v1/openapi.json";
+            return json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error.remedy(remedy), ""));
+        }
+    };
+    on_thread(api, "change", move |api| {
+        if let Err(why) = api.refuses_changes() {
+            return refused(&why, "");
+        }
+        match api.jobs.replace_functions(&order) {
+            Ok(jobs) => {
+                json(StatusCode::OK, &FunctionsReplaced { jobs: jobs.into_iter().map(FunctionJob::from).collect() })
+            }
+            Err(refusal) => refused(&refusal.why, &refusal.sql),
+        }
+    })
+    .await
+}
