@@ -63,6 +63,48 @@ fn a_job_is_rescaled_up_and_down_while_it_runs_and_no_result_is_lost_or_doubled(
     assert_eq!(rows(folder.path(), "results"), straight.rows());
 }
 
+/// Tasks with other key groups read state from files, which several of them share afterwards; the next change reads those. Each
+/// key has a window that stays open.
+#[test]
+fn state_that_moves_is_loaded_before_the_tasks_switch() {
+    for backend in ["memory", "disk"] {
+        let folder = tempfile::tempdir().expect("folder");
+        let engine = Engine::default();
+        let straight = Straight::start(folder.path());
+        let sql = format!(
+            "{EVENTS}{}
+             CREATE TABLE all_ads (ad_id STRING, n BIGINT)
+               WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
+             INSERT INTO all_ads SELECT ad_id, COUNT(*)
+               FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1' HOUR)) GROUP BY window_start, window_end, ad_id;",
+            counts(folder.path(), "results", "event_type", "TRUE"),
+            folder.path().join("all_ads").display()
+        );
+        let plan = |parallelism| {
+            let mut settings = settings(Some(&folder.path().join("checkpoints")), parallelism);
+            settings.set.push(("state-backend".to_owned(), backend.to_owned()));
+            let mut plan = plan_of(&engine, &sql, &settings);
+            plan.options.thresholds.little_bytes = 0;
+            plan
+        };
+        let job = engine.start(&plan(2)).expect("a job");
+        for parallelism in [4, 1, 3, 2] {
+            let seen = rows(folder.path(), "results").len();
+            wait_for("waited for results", &|| rows(folder.path(), "results").len() > seen);
+            let done = change(&job, plan(parallelism)).expect("changed");
+            assert!(done.copied_bytes > 0, "{done:?}");
+            assert_eq!(job.metrics().into_iter().filter(|task| task.is_source).count(), 2 * parallelism as usize);
+        }
+        assert_eq!(job.restarts(), [""; 0], "nothing has failed");
+        finish(job);
+        assert_eq!(rows(folder.path(), "results"), straight.rows());
+        let of_ad = |row: &String| serde_json::from_str::<serde_json::Value>(row).expect("JSON")["n"].as_u64();
+        let ads = rows(folder.path(), "all_ads");
+        assert_eq!(ads.iter().filter_map(of_ad).sum::<u64>(), 30_000, "{backend}");
+        assert!(ads.len() > 500, "{}", ads.len());
+    }
+}
+
 /// The first windows are those of the old text, the last ones those of the new, and at most two are of both.
 #[test]
 fn a_changed_filter_counts_from_the_end_of_an_epoch_on_and_the_state_is_kept() {

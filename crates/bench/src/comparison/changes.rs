@@ -115,13 +115,14 @@ impl Subject<'_> {
 
 /// A running job is changed, without keys in its state and with many.
 pub(crate) fn changes(scale: Scale) -> Result<Vec<Section>> {
-    let keys = scale.distinct_keys;
-    [keys / 100, keys].into_iter().map(|keys| changes_at(scale, keys)).collect()
+    let (keys, filling) = (scale.distinct_keys, Duration::from_secs(10).min(scale.latency_duration * 2));
+    // Ten times the state, at a rate that half of the machine can take.
+    let sizes = [(keys / 100, filling), (keys, filling), (keys * 10, filling * 5)];
+    sizes.into_iter().map(|(keys, filling)| changes_at(scale, keys, filling)).collect()
 }
 
-fn changes_at(scale: Scale, keys: u64) -> Result<Section> {
+fn changes_at(scale: Scale, keys: u64, filling: Duration) -> Result<Section> {
     let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
-    let filling = Duration::from_secs(10).min(scale.latency_duration * 2);
     let rows_per_s = (keys as f64 / filling.as_secs_f64()) as u64;
     let arrivals = Arrivals::default();
     let mut engine = Engine::default();
@@ -133,6 +134,7 @@ fn changes_at(scale: Scale, keys: u64) -> Result<Section> {
     std::thread::sleep(OBSERVED);
     let mut values = vec![Bounded::plain("longest gap without a change", ms(subject.arrivals.longest_gap(quiet)))];
     let rounds = scale.repetitions.min(3);
+    let mut state_bytes = 0;
     for (what, parallelisms) in [("filter changed", &[2][..]), ("rescaled 2, 4, 3", &[4, 3, 2])] {
         let (mut live, mut stopped) = (Vec::new(), Vec::new());
         for round in 0..rounds {
@@ -147,6 +149,7 @@ fn changes_at(scale: Scale, keys: u64) -> Result<Section> {
                 stopped.push(measured);
             }
         }
+        state_bytes = job.status().last_checkpoint.map_or(0, |last| last.bytes);
         for (how, measured, bounded) in [("while it runs", live, true), ("stop and start", stopped, false)] {
             let (gaps, times): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
             for (name, times, bound) in [("longest gap", gaps, GAP_BOUND_MS), ("time", times, EFFECT_BOUND_MS)] {
@@ -163,9 +166,10 @@ fn changes_at(scale: Scale, keys: u64) -> Result<Section> {
     }
     let note = format!(
         "A generator of {rows_per_s} rows per second; statement 1 filters and writes rows as they come, statement 2 counts for each of \
-         about {keys} keys in a window that stays open. Parallelism 2, a checkpoint each second, {rounds} rounds. The longest time \
+         about {keys} keys in a window that stays open: {} MB in a checkpoint at the end. Parallelism 2, a checkpoint each second, {rounds} rounds. The longest time \
          without a row of statement 1, and the time from the request until a checkpoint by the new version; beside it the same change by \
-         stopping the job with a checkpoint and starting it with the other text, in the same process."
+         stopping the job with a checkpoint and starting it with the other text, in the same process.",
+        state_bytes >> 20
     );
     Ok(Section { title: format!("Changes of a running job, {keys} keys"), note, table: Table::Bounds(values) })
 }
