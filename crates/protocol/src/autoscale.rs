@@ -168,7 +168,11 @@ impl Autoscaler {
                 }
                 change.extend(group.stages.iter().map(|stage| (*stage, group.tasks_of(*stage, target))));
             }
-            whys.extend(group.stages.iter().map(|stage| (*stage, why.clone())));
+            let own = |stage: StageId| match measured.iter().find(|measured| measured.stage == stage) {
+                Some(of) if self.graph.uniform && group.limited(of) < need.wanted => Why::Follows,
+                _ => why.clone(),
+            };
+            whys.extend(group.stages.iter().map(|stage| (*stage, own(*stage))));
         }
         let findings = measured.iter().map(|m| m.finding(whys.remove(&m.stage).unwrap_or(Why::Unknown))).collect();
         if change.is_empty() {

@@ -202,13 +202,17 @@ impl Group {
         tasks.clamp(self.min, self.max)
     }
 
+    /// What a stage needs. More tasks than it may have do not help it.
+    pub(super) fn limited(&self, stage: &Measured) -> Option<u32> {
+        let limit = self.limits.get(&stage.stage).copied().filter(|limit| *limit < self.max).unwrap_or(u32::MAX);
+        stage.wanted.map(|wanted| wanted.min(limit))
+    }
+
     /// What the stage that needs most needs; not known if that of one of them is not.
     pub(super) fn need(&self, measured: &[Measured]) -> Need {
         let mut need = Need { wanted: Some(0), demand: 0.0 };
         for stage in measured.iter().filter(|measured| self.stages.contains(&measured.stage)) {
-            // More tasks do not help a stage that may not have them.
-            let limit = self.limits.get(&stage.stage).copied().filter(|limit| *limit < self.max).unwrap_or(u32::MAX);
-            need.wanted = need.wanted.zip(stage.wanted).map(|(most, wanted)| most.max(wanted.min(limit)));
+            need.wanted = need.wanted.zip(self.limited(stage)).map(|(most, wanted)| most.max(wanted));
             need.demand += stage.demand.unwrap_or_default();
         }
         need

@@ -19,6 +19,7 @@ fn the_stage_that_needs_most_decides_for_all() {
     let decision = scaler.observe(&world.interval());
     let wanted: Vec<Option<u32>> = decision.findings.iter().map(|finding| finding.wanted).collect();
     assert_eq!(wanted, [Some(2), Some(2), Some(8)], "each need is shown");
+    assert_eq!([why(&decision, 0), why(&decision, 2)], [&Why::Follows, &Why::Fits]);
     world.arrivals.insert(StageId(0), 400_000.0);
     assert_eq!(world.run(&mut scaler, 20), [(2, all(2))]);
 }
