@@ -5,6 +5,7 @@
 //! before its last statement.
 
 mod arguments;
+mod autoscale;
 mod certificate;
 mod client;
 mod console;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Rescale(arguments) => reconfigure::rescale(&arguments),
         Command::Migrate(arguments) => reconfigure::migrate(&arguments),
         Command::Drain(arguments) => reconfigure::drain(&arguments),
+        Command::Autoscale(arguments) => autoscale::autoscale(&arguments),
         Command::Changes(arguments) => reconfigure::changes(&arguments),
         Command::Logs(arguments) => logs::logs(&arguments),
         Command::Top(arguments) => top::top(&arguments),

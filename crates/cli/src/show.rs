@@ -4,6 +4,7 @@ use anabranch_model::{Clock, SystemClock};
 use serde_json::Value;
 
 use crate::arguments::Job;
+use crate::autoscale::mode;
 use crate::client::{client, path};
 use crate::console::Console;
 use crate::failure::Failure;
@@ -22,6 +23,7 @@ pub(crate) fn show(arguments: &Job) -> Result<(), Failure> {
     let now = SystemClock::new().wall_ms();
     let mut lines = of_job(&job, now);
     lines.extend(of_checkpoints(&checkpoints?, now));
+    lines.extend(of_autoscale(&client.get(&format!("{path}/autoscale"))?, now));
     lines.push(String::new());
     lines.extend(string(&plan?["text"]).trim_end().lines().map(str::to_owned));
     lines.push(String::new());
@@ -80,6 +82,19 @@ fn of_checkpoints(checkpoints: &Value, now: i64) -> Vec<String> {
     let failures: Vec<String> = items(&checkpoints["failures"]).map(string).collect();
     let newest = failures.len().saturating_sub(FAILURES);
     lines.extend(failures[newest..].iter().map(|failure| format!("restarted after: {}", failure.replace('\n', " "))));
+    lines
+}
+
+/// The newest decision on the number of tasks, if that follows the load.
+fn of_autoscale(document: &Value, now: i64) -> Vec<String> {
+    if document["mode"] == "off" {
+        return Vec::new();
+    }
+    let mut lines = vec![mode(document)];
+    if let Some(newest) = items(&document["decisions"]).last() {
+        let at = since(now, newest["at_ms"].as_i64());
+        lines.extend(format!("decided {at}: {}", string(&newest["text"])).lines().map(str::to_owned));
+    }
     lines
 }
 

@@ -13,7 +13,7 @@ mod table;
 pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
 pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
 pub use identity::{Identities, Part, PartSpec};
-pub use options::{CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
+pub use options::{AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, SinkSpec, SourceSpec,

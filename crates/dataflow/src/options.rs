@@ -32,9 +32,48 @@ pub struct JobOptions {
     pub state_directory: Option<PathBuf>,
     /// The job's checkpoints. `None`: the job takes none, and starts from the beginning at every start.
     pub checkpoints: Option<CheckpointOptions>,
+    /// `autoscale`: whether the number of tasks follows the load. `None`: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscale: Option<AutoscaleOptions>,
     /// Sizes that results do not depend on.
     #[serde(default)]
     pub thresholds: Thresholds,
+}
+
+/// How the number of tasks follows the load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AutoscaleOptions {
+    /// Whether decisions are only shown.
+    pub observes_only: bool,
+    /// `autoscale-tasks-min`: the smallest number of tasks of a stage.
+    pub tasks_min: u32,
+    /// `autoscale-tasks-max`: the largest number of tasks of a stage.
+    pub tasks_max: u32,
+    /// `autoscale-interval`: time between two decisions.
+    pub interval: Duration,
+    /// `autoscale-intervals`: in how many successive intervals another number must be needed.
+    pub intervals: u32,
+    /// `autoscale-quiet`: for how long nothing is changed after a change.
+    pub quiet: Duration,
+    /// `autoscale-utilization-percent`: the share of its time for which a task is to be useful.
+    pub utilization_percent: f64,
+    /// `autoscale-threshold-percent`: needs that differ by at most this share of the tasks change nothing.
+    pub threshold_percent: f64,
+}
+
+impl Default for AutoscaleOptions {
+    fn default() -> Self {
+        AutoscaleOptions {
+            observes_only: false,
+            tasks_min: 1,
+            tasks_max: 128,
+            interval: Duration::from_secs(10),
+            intervals: 3,
+            quiet: Duration::from_secs(60),
+            utilization_percent: 80.0,
+            threshold_percent: 10.0,
+        }
+    }
 }
 
 /// Sizes at which operators emit what they hold, and at which files end. `SET` has no names for them: results do not
@@ -86,6 +125,7 @@ impl Default for JobOptions {
             state_bytes: 4 << 30,
             state_directory: None,
             checkpoints: None,
+            autoscale: None,
             thresholds: Thresholds::default(),
         }
     }

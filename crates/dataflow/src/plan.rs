@@ -86,6 +86,10 @@ pub struct Stage {
     pub name: String,
     /// Number of tasks.
     pub parallelism: u32,
+    /// The largest number of tasks that it would have at any parallelism of the job; `None` if that is not bounded. The table's partitions
+    /// or options bound it, or that all of its rows have one key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks_max: Option<u32>,
     /// Where rows come from, if not from exchanges.
     pub source: Option<SourceSpec>,
     /// The chain.
@@ -231,6 +235,7 @@ mod tests {
             id: StageId(0),
             name: "count".into(),
             parallelism: 3,
+            tasks_max: None,
             source: None,
             operators: Vec::new(),
             sink: None,

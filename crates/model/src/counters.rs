@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EventTime, Nanos, SourceProgress, TaskId};
 
+/// The lag of a task that reads no table, or one that does not tell how many rows are left.
+const LAG_UNKNOWN: u64 = u64::MAX;
+
 /// Counters of one task. Each is written by one thread.
 #[derive(Debug)]
 pub struct TaskCounters {
@@ -38,6 +41,8 @@ pub struct TaskCounters {
     pub rows_with_null: AtomicU64,
     /// Records that could not be decoded.
     pub malformed_rows: AtomicU64,
+    /// Rows of the task's partitions that it has not read yet; `u64::MAX` if its table does not tell.
+    pub lag_rows: AtomicU64,
     /// The task's watermark, in milliseconds; `i64::MIN` before the first.
     pub watermark_ms: AtomicI64,
     /// The last epoch that the task ended; 0 before the first.
@@ -85,6 +90,7 @@ impl Default for TaskCounters {
             rows_without_event_time: AtomicU64::new(0),
             rows_with_null: AtomicU64::new(0),
             malformed_rows: AtomicU64::new(0),
+            lag_rows: AtomicU64::new(LAG_UNKNOWN),
             watermark_ms: AtomicI64::new(i64::MIN),
             epoch: AtomicU64::new(0),
             progress: Mutex::default(),
@@ -126,6 +132,17 @@ impl TaskCounters {
     #[inline]
     pub fn add(counter: &AtomicU64, by: u64) {
         counter.fetch_add(by, Relaxed);
+    }
+
+    /// Publishes how many rows the task has not read yet.
+    pub fn set_lag(&self, rows: Option<u64>) {
+        self.lag_rows.store(rows.unwrap_or(LAG_UNKNOWN), Relaxed);
+    }
+
+    /// How many rows the task has not read yet, if its table tells.
+    #[must_use]
+    pub fn lag(&self) -> Option<u64> {
+        Some(self.lag_rows.load(Relaxed)).filter(|rows| *rows != LAG_UNKNOWN)
     }
 
     /// Publishes the event time of the task's partitions.
@@ -208,6 +225,9 @@ pub struct TaskMetrics {
     pub rows_with_null: u64,
     /// Malformed records.
     pub malformed_rows: u64,
+    /// Rows of its partitions that it has not read yet, if its table tells.
+    #[serde(default)]
+    pub lag_rows: Option<u64>,
     /// Watermark.
     pub watermark: EventTime,
     /// Last epoch ended.

@@ -265,6 +265,7 @@ mod tests {
             rows_without_event_time: 0,
             rows_with_null: 0,
             malformed_rows: 0,
+            lag_rows: None,
             watermark: EventTime(0),
             epoch: 7,
             queue_batches: 0,

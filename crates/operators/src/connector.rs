@@ -189,6 +189,12 @@ pub trait Source: Send {
     /// exactly the rows that follow.
     fn positions(&self) -> Result<Positions>;
 
+    /// Rows of this reader's partitions that are there and that `poll` has not returned yet, as far as the reader knows without asking
+    /// anybody. `None` if nobody knows, or if the rows have no time of arrival.
+    fn lag_rows(&self) -> Option<u64> {
+        None
+    }
+
     /// Whether the reader may go on when the plan of the job changes, although other tasks' readers of the table are opened anew. It
     /// must not if which partitions are its own depends on what they find.
     fn may_go_on(&self) -> bool {

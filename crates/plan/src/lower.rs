@@ -112,6 +112,7 @@ impl Lowering<'_> {
         stream.shape_for_sink(&output.sink.schema)?;
         if let Some(parallelism) = output.parallelism.filter(|p| *p != stream.parallelism) {
             stream = self.exchange(stream, ExchangeKind::Rebalance, parallelism, format!("sink {}", output.sink.table));
+            stream.tasks_max = Some(parallelism);
         }
         stream.require_values(&output.sink, self.drop_nulls);
         let id = self.close(stream);

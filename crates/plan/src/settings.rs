@@ -1,12 +1,15 @@
 //! Options of `SET 'name' = 'value'` and the notation of durations and sizes.
 
+mod autoscale;
+
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use anabranch_dataflow::{CheckpointOptions, JobOptions, StateBackendKind};
+use anabranch_dataflow::{AutoscaleOptions, CheckpointOptions, JobOptions, StateBackendKind};
 use anabranch_model::{Error, Result};
 
+pub use self::autoscale::{autoscale_options, autoscale_settings};
 use crate::place::nearest;
 
 /// The values of `SET`.
@@ -18,6 +21,8 @@ pub(crate) struct Settings {
     pub(crate) drop_nulls: bool,
     /// Used only with a directory.
     checkpoints: CheckpointOptions,
+    /// Used only if `autoscale` is not `off`.
+    autoscale: AutoscaleOptions,
     /// Options, by the names in [`NAMES`], that `SET` does not change.
     fixed: BTreeSet<String>,
 }
@@ -29,6 +34,7 @@ impl Default for Settings {
             parallelism: None,
             drop_nulls: false,
             checkpoints: CheckpointOptions::new(""),
+            autoscale: AutoscaleOptions::default(),
             fixed: BTreeSet::new(),
         }
     }
@@ -37,7 +43,7 @@ impl Default for Settings {
 /// Larger groups would take longer than any job.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
-const NAMES: [&str; 17] = [
+const NAMES: [&str; 25] = [
     "parallelism",
     "job-name",
     "epoch-interval",
@@ -55,6 +61,14 @@ const NAMES: [&str; 17] = [
     "checkpoint-timeout",
     "restart-attempts",
     "table.exec.sink.not-null-enforcer",
+    "autoscale",
+    "autoscale-tasks-min",
+    "autoscale-tasks-max",
+    "autoscale-interval",
+    "autoscale-intervals",
+    "autoscale-quiet",
+    "autoscale-utilization-percent",
+    "autoscale-threshold-percent",
 ];
 
 /// The name in [`NAMES`] of an option that Flink calls otherwise.
@@ -143,6 +157,9 @@ impl Settings {
             "table.exec.sink.not-null-enforcer" => {
                 self.drop_nulls = parse_enforcer(value).map_err(of)?;
             }
+            autoscale if autoscale.starts_with("autoscale") && NAMES.contains(&autoscale) => {
+                self.set_autoscale(autoscale, value, key_groups).map_err(of)?;
+            }
             _ => {
                 let near = nearest(name, NAMES.into_iter());
                 let help = near.map_or_else(String::new, |near| format!("did you mean '{near}'? "));
@@ -193,8 +210,11 @@ impl Settings {
             format!("{} ms", self.checkpoints.timeout.as_millis()),
             self.checkpoints.restart_attempts.to_string(),
             if self.drop_nulls { "DROP".into() } else { "ERROR".into() },
+            autoscale::mode_name(self.job.autoscale.as_ref()).into(),
         ];
-        NAMES.iter().map(ToString::to_string).zip(values).collect()
+        let mut list: Vec<_> = NAMES.iter().map(ToString::to_string).zip(values).collect();
+        list.extend(autoscale_settings(&self.autoscale));
+        list
     }
 }
 

@@ -39,6 +39,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use anabranch_model::{Nanos, Result, StageId};
+use serde::{Deserialize, Serialize};
 
 pub use self::decision::{Action, Decision, Finding, Hot, Stay, Why};
 pub use self::graph::{Edge, Graph, Settings, StageLimits};
@@ -78,7 +79,7 @@ impl Autoscaler {
     /// Settings that contradict each other, or a graph that is none.
     pub fn new(graph: Graph, settings: Settings) -> Result<Self> {
         settings.check()?;
-        let groups = Groups::of(&graph, settings.key_groups)?;
+        let groups = Groups::of(&graph, &settings)?;
         let count = groups.all.len();
         Ok(Autoscaler {
             graph,
@@ -89,6 +90,23 @@ impl Autoscaler {
             needs: vec![VecDeque::new(); count],
             too_few: vec![None; count],
         })
+    }
+
+    /// The job goes on by another plan. What was measured before does not count any more, and a quiet time begins. `forgets`: which numbers of
+    /// tasks were too low is forgotten too, because the work is another one.
+    ///
+    /// # Errors
+    /// As [`Autoscaler::new`].
+    pub fn go_on(&mut self, graph: Graph, at: Nanos, forgets: bool) -> Result<()> {
+        let groups = Groups::of(&graph, &self.settings)?;
+        let count = groups.all.len();
+        if forgets || count != self.groups.all.len() {
+            self.too_few = vec![None; count];
+        }
+        (self.graph, self.groups, self.last) = (graph, groups, None);
+        self.needs = vec![VecDeque::new(); count];
+        self.quiet_until = self.quiet_until.max(at.plus(self.settings.quiet));
+        Ok(())
     }
 
     /// Takes what the tasks have done in an interval, and decides.
@@ -136,7 +154,7 @@ impl Autoscaler {
         let mut whys: BTreeMap<StageId, Why> = BTreeMap::new();
         for index in 0..self.groups.all.len() {
             let group = self.groups.all[index].clone();
-            let present = parallelism.get(&group.first()).copied().unwrap_or_default();
+            let present = group.present(&parallelism);
             let need = group.need(measured);
             let needs = &mut self.needs[index];
             needs.push_back(need);
@@ -148,9 +166,13 @@ impl Autoscaler {
                 if target > present {
                     self.too_few[index] = Some((present, need.demand));
                 }
-                change.extend(group.stages.iter().map(|stage| (*stage, target)));
+                change.extend(group.stages.iter().map(|stage| (*stage, group.tasks_of(*stage, target))));
             }
-            whys.extend(group.stages.iter().map(|stage| (*stage, why.clone())));
+            let own = |stage: StageId| match measured.iter().find(|measured| measured.stage == stage) {
+                Some(of) if self.graph.uniform && group.limited(of) < need.wanted => Why::Follows,
+                _ => why.clone(),
+            };
+            whys.extend(group.stages.iter().map(|stage| (*stage, own(*stage))));
         }
         let findings = measured.iter().map(|m| m.finding(whys.remove(&m.stage).unwrap_or(Why::Unknown))).collect();
         if change.is_empty() {
@@ -193,14 +215,37 @@ impl Autoscaler {
     }
 }
 
-/// The decisions that would have been made for recorded samples. Nothing carries them out: the numbers of tasks are those of the
-/// samples.
+/// What was observed of a job in an interval, as it is recorded for rehearsals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The stages at that time.
+    pub graph: Graph,
+    /// What their tasks have done.
+    pub sample: Sample,
+}
+
+/// The decisions that would have been made for what was recorded. Nothing carries them out: the numbers of tasks are those of the
+/// record.
 ///
 /// # Errors
 /// As [`Autoscaler::new`].
-pub fn rehearse(graph: Graph, settings: Settings, samples: &[Sample]) -> Result<Vec<Decision>> {
-    let mut autoscaler = Autoscaler::new(graph, settings)?;
-    Ok(samples.iter().map(|sample| autoscaler.observe(sample)).collect())
+pub fn rehearse(settings: &Settings, record: &[Observation]) -> Result<Vec<Decision>> {
+    let mut decisions = Vec::new();
+    let mut present: Option<(&Graph, Autoscaler)> = None;
+    for Observation { graph, sample } in record {
+        let mut autoscaler = match present.take() {
+            None => Autoscaler::new(graph.clone(), settings.clone())?,
+            Some((before, mut autoscaler)) => {
+                if before != graph {
+                    autoscaler.go_on(graph.clone(), sample.at, false)?;
+                }
+                autoscaler
+            }
+        };
+        decisions.push(autoscaler.observe(sample));
+        present = Some((graph, autoscaler));
+    }
+    Ok(decisions)
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -254,6 +254,7 @@ impl TaskView {
             rows_without_event_time: counters.rows_without_event_time.load(Relaxed),
             rows_with_null: counters.rows_with_null.load(Relaxed),
             malformed_rows: counters.malformed_rows.load(Relaxed),
+            lag_rows: counters.lag(),
             watermark: EventTime(counters.watermark_ms.load(Relaxed)),
             epoch: counters.epoch.load(Relaxed),
             queue_batches: queue.batches,

@@ -308,13 +308,17 @@ impl SourceTask {
         Ok(())
     }
 
-    /// Shows observers the positions of the partitions from time to time, and notifies the user of a partition that
+    /// Shows observers the lag and the positions of the partitions from time to time, and notifies the user of a partition that
     /// holds the job back.
     fn publish(&mut self, now: Nanos) {
-        if self.parts.time.is_none() || now < self.next_publication {
+        if now < self.next_publication {
             return;
         }
         self.next_publication = now.plus(PUBLICATION);
+        self.task.counters.set_lag(self.parts.source.lag_rows());
+        if self.parts.time.is_none() {
+            return;
+        }
         let (table, watermarks) = (&self.parts.table, &self.parts.watermarks);
         let partitions = watermarks.report();
         let foremost = self.task.control.foremost_time();

@@ -4,6 +4,7 @@
 //! heartbeats; [`Membership`](anabranch_protocol::Membership) decides whether it is there. The messages of all jobs pass over this one
 //! connection. If it breaks, the worker is lost, and so are its tasks.
 
+mod autoscale;
 mod changes;
 mod coordinator;
 mod functions;

@@ -141,6 +141,7 @@ impl Engine {
     }
 
     fn start_with(&self, plan: &Plan, origin: Option<&Origin>) -> Result<Job> {
+        check_scaled(plan)?;
         let running = self.running(plan)?;
         let local = self.workers.map(|count| self.local_workers(plan, count)).transpose()?;
         let workers = local.as_ref().and_then(LocalWorkers::workers);
@@ -223,6 +224,16 @@ impl Engine {
             options.table_options.entry(table.clone()).or_default().insert(name.clone(), value.clone());
         }
         options
+    }
+}
+
+/// Refuses a plan whose number of tasks is to follow the load, in a process that does not change its job by itself.
+pub(crate) fn check_scaled(plan: &Plan) -> Result<()> {
+    match &plan.options.autoscale {
+        None => Ok(()),
+        Some(_) => Err(Error::user("only a coordinator lets the number of tasks follow the load")
+            .at("option 'autoscale'")
+            .remedy("submit the job to a coordinator, or set the option to 'off' (--set autoscale=off)")),
     }
 }
 

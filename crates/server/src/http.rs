@@ -7,6 +7,7 @@
 //! the same API. `docs/http.md` is the guide for users, `http/openapi.json` the description for programs.
 
 mod answers;
+mod autoscale;
 mod client;
 mod connection;
 mod documents;
@@ -32,6 +33,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use answers::Api;
+pub use autoscale::ScalingRecords;
 pub use client::{Client, NoAnswer, Refused};
 pub use connection::Limits;
 pub use documents::Worker;

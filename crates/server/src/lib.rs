@@ -1,5 +1,6 @@
 //! The embedded engine: SQL text in, running jobs out, in one process without servers. A job may be served over HTTP.
 
+mod autoscale;
 pub mod cluster;
 pub mod control;
 mod engine;
@@ -12,15 +13,17 @@ mod report;
 mod savepoint;
 mod session;
 
-pub use anabranch_dataflow::Plan;
+pub use anabranch_dataflow::{AutoscaleOptions, Plan};
 pub use anabranch_model::{Error, ErrorKind, EventTime, LatencySummary, Result, TaskMetrics};
 pub use anabranch_operators::{Connector, Connectors, rows_of_groups};
-pub use anabranch_plan::{Planned, StatementText, split_statements};
+pub use anabranch_plan::{Planned, StatementText, autoscale_options, split_statements};
+pub use anabranch_protocol::autoscale::Observation;
 pub use anabranch_protocol::coordinator::Phase;
 pub use anabranch_runtime::{
     Change, Committed, Completed, Coordination, Fate, Moves, Origin, Reconfigure, Reconfigured, Status, Summary,
 };
 pub use anabranch_state::Access;
+pub use autoscale::rehearse;
 pub use engine::{Engine, Settings, TableOption};
 pub use functions::{FunctionOutcome, FunctionRefusal, FunctionUse};
 pub use job::Job;

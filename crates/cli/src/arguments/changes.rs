@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Client, Settings, TableOptions};
+use super::{Client, Settings, TableOptions, assignment};
 
 #[derive(Debug, Args)]
 pub(crate) struct Alter {
@@ -66,6 +66,27 @@ pub(crate) struct Migrate {
 pub(crate) struct Drain {
     /// Name of the worker
     pub(crate) worker: String,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Autoscale {
+    /// Name of the job
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) job: Option<String>,
+    /// Print what was observed, one line of JSON for each interval
+    #[arg(long, conflicts_with_all = ["rehearse", "file", "set"])]
+    pub(crate) record: bool,
+    /// Print what would have been decided for what was observed
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) rehearse: bool,
+    /// The same for a file that --record has printed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Option of the rehearsed decisions, such as autoscale-tasks-max=4; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = assignment)]
+    pub(crate) set: Vec<(String, String)>,
     #[command(flatten)]
     pub(crate) client: Client,
 }

@@ -227,6 +227,7 @@ pub(crate) mod tests {
             rows_without_event_time: 0,
             rows_with_null: 0,
             malformed_rows: 0,
+            lag_rows: None,
             watermark: EventTime::MIN,
             epoch: 0,
             queue_batches: 0,

@@ -186,7 +186,7 @@ impl<G: Generate> PacedSource<G> {
         self.opened.plus(Duration::from_nanos(after))
     }
 
-    /// Rows of a partition that are due now, at most a batch.
+    /// Rows of a partition that are due now.
     fn rows_due(&self, partition: &Partition, now: Nanos) -> u64 {
         let until = match self.load.rate {
             None => partition.end,
@@ -197,12 +197,12 @@ impl<G: Generate> PacedSource<G> {
                 self.share(rows, partition.id).min(partition.end)
             }
         };
-        until.saturating_sub(partition.next).min(self.batch_rows)
+        until.saturating_sub(partition.next)
     }
 
     /// Takes the rows that are due of the partition at `index`.
     fn take(&mut self, index: usize, now: Nanos) -> Result<Polled> {
-        let count = self.rows_due(&self.partitions[index], now);
+        let count = self.rows_due(&self.partitions[index], now).min(self.batch_rows);
         let partition = &mut self.partitions[index];
         if partition.next >= partition.end {
             let partition = self.partitions.remove(index);
@@ -257,6 +257,12 @@ impl<G: Generate> Source for PacedSource<G> {
     fn positions(&self) -> Result<Positions> {
         let going_on = self.partitions.iter().map(|p| (numbered(p.id, self.load.partitions), self.position(p)));
         Ok(self.ended.clone().into_iter().chain(going_on).collect())
+    }
+
+    fn lag_rows(&self) -> Option<u64> {
+        // Rows of an unlimited rate arrive when they are polled.
+        let (_, now) = (self.load.rate?, self.clock.now());
+        Some(self.partitions.iter().map(|partition| self.rows_due(partition, now)).sum())
     }
 }
 

@@ -63,6 +63,17 @@ impl Topic {
         }
     }
 
+    /// The offset at the end of a partition, as the client heard last from the broker. `None` before it has.
+    pub(super) fn end(&self, partition: i32) -> Option<i64> {
+        let (mut low, mut high) = (-1, -1);
+        // SAFETY: client and topic live, the name lives as long as the topic, and both offsets are written before the call returns.
+        let outcome = unsafe {
+            let name = sys::rd_kafka_topic_name(self.topic.as_ptr());
+            sys::rd_kafka_get_watermark_offsets(self._client.native(), name, partition, &raw mut low, &raw mut high)
+        };
+        Some(high).filter(|high| outcome == rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR && *high >= 0)
+    }
+
     /// Hands over one record; `partition` -1 leaves the choice to the client's partitioner. Copies key and value.
     pub(super) fn produce(
         &self,

@@ -354,6 +354,16 @@ impl Source for KafkaSource {
         Ok(self.partitions.iter().map(named).collect())
     }
 
+    fn lag_rows(&self) -> Option<u64> {
+        let of = |partition: &Partition| {
+            // Before the first record, the position may be a logical offset.
+            let end = self.topics[partition.topic].end(partition.partition)?;
+            let next = partition.stands_at().next.max(0);
+            Some(u64::try_from(end.min(partition.end.unwrap_or(i64::MAX)) - next).unwrap_or(0))
+        };
+        self.partitions.iter().filter(|partition| !partition.ended).map(of).sum()
+    }
+
     fn epoch_done(&mut self, epoch: Epoch) -> Result<()> {
         self.commits.as_mut().map_or(Ok(()), |commits| commits.done(epoch))
     }

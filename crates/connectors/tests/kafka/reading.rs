@@ -45,6 +45,26 @@ fn a_bounded_table_ends_where_the_topic_ended_at_the_start() {
 }
 
 #[test]
+fn the_lag_is_what_the_topic_has_and_was_not_read() {
+    let outside = Outside::shared();
+    outside.create_topic("lag", 2);
+    outside.produce("lag", 0, &records(0..100));
+    let mut reader = Reader::open(table("lag", &[]), 0, 1);
+    reader.read_until("no lag", |reader| reader.count() == 100 && reader.source.lag_rows() == Some(0));
+    outside.produce("lag", 1, &records(100..107));
+    // The client hears of them before anybody polls.
+    let (_never, pause) = std::sync::mpsc::channel::<()>();
+    for _ in 0..600 {
+        if reader.source.lag_rows() == Some(7) {
+            break;
+        }
+        let _ = pause.recv_timeout(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(reader.source.lag_rows(), Some(7));
+    reader.read_until("no lag", |reader| reader.count() == 107 && reader.source.lag_rows() == Some(0));
+}
+
+#[test]
 fn several_topics_are_one_table() {
     let outside = Outside::shared();
     outside.create_topic("left", 2);

@@ -56,6 +56,7 @@ impl Lowering<'_> {
         check_ends(&grouping, &stream)?;
         let input_schema = stream.physical_schema();
         let target = if grouping.keys.is_empty() { 1 } else { self.parallelism };
+        let tasks_max = grouping.keys.is_empty().then_some(1);
         let windowed = grouping.windowed.clone();
         let spec = |phase, grouping: &Grouping| WindowAggregateSpec {
             phase,
@@ -70,6 +71,8 @@ impl Lowering<'_> {
         };
         if stream.parallelism == 1 && target == 1 {
             stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Complete, &grouping)));
+            // At another parallelism the aggregate would be a stage of its own.
+            stream.tasks_max = stream.tasks_max.filter(|_| tasks_max.is_some());
         } else if grouping.aggregates.iter().all(is_mergeable) {
             let mut fields: Vec<Field> = windowed.iter().map(|_| pane_start()).collect();
             let first_key = fields.len();
@@ -85,9 +88,11 @@ impl Lowering<'_> {
             let next = stream.continued("aggregate".into(), target);
             let from = self.close(stream);
             stream = next.fed_by(from, anabranch_dataflow::Port::Main, kind);
+            stream.tasks_max = tasks_max;
             stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Final, &grouping)));
         } else {
             stream = self.shuffle_rows(stream, &mut grouping, target);
+            stream.tasks_max = tasks_max;
             let (window, input_schema) = (grouping.windowed.clone(), stream.physical_schema());
             stream.operators.push(OperatorSpec::WindowAggregate(WindowAggregateSpec {
                 time: window.map(|w| w.time),

@@ -72,6 +72,8 @@ impl Lowering<'_> {
         let mut stream = Stream::of_source(source, physical, columns);
         stream.bounded = table.traits.bounded;
         let wanted = table.options.scan_parallelism.unwrap_or(self.parallelism);
+        let readers = [table.options.scan_parallelism, table.traits.max_readers];
+        stream.tasks_max = readers.into_iter().flatten().min();
         stream.parallelism = wanted.min(table.traits.max_readers.unwrap_or(u32::MAX)).max(1);
         Ok(stream)
     }

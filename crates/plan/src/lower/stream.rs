@@ -23,6 +23,8 @@ pub(super) struct Stream {
     pub(super) operators: Vec<OperatorSpec>,
     inputs: Vec<(StageId, Port, ExchangeKind)>,
     pub(super) parallelism: u32,
+    /// See [`Stage::tasks_max`].
+    pub(super) tasks_max: Option<u32>,
     /// Columns of the rows that leave the last operator.
     pub(super) physical: Vec<Field>,
     /// Columns of the logical plan.
@@ -149,6 +151,7 @@ impl Stream {
             operators: Vec::new(),
             inputs: Vec::new(),
             parallelism: 1,
+            tasks_max: Some(1),
             physical,
             columns,
             window: None,
@@ -165,6 +168,7 @@ impl Stream {
             operators: Vec::new(),
             inputs: Vec::new(),
             parallelism,
+            tasks_max: None,
             physical: self.physical.clone(),
             columns: self.columns.clone(),
             window: self.window.clone(),
@@ -183,7 +187,7 @@ impl Stream {
     /// Lets a single task read a source.
     pub(super) fn narrow(&mut self) {
         if self.source.is_some() {
-            self.parallelism = 1;
+            (self.parallelism, self.tasks_max) = (1, Some(1));
         }
     }
 
@@ -193,6 +197,7 @@ impl Stream {
             id,
             name: self.name,
             parallelism: self.parallelism,
+            tasks_max: self.tasks_max,
             source: self.source,
             operators: self.operators,
             sink: None,

@@ -37,6 +37,8 @@ impl Lowering<'_> {
         for (index, column) in merged.columns.iter_mut().filter(|c| c.value.is_some()).enumerate() {
             column.value = Some(Expr::Column(index));
         }
+        let bounds: Option<Vec<u32>> = branches.iter().map(|branch| branch.tasks_max).collect();
+        merged.tasks_max = bounds.and_then(|bounds| bounds.into_iter().max());
         merged.bounded = branches.iter().all(|b| b.bounded);
         merged.has_event_time = branches.iter().all(|b| b.has_event_time);
         merged.waits = branches.iter().any(|b| b.waits);

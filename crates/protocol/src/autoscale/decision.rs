@@ -96,6 +96,8 @@ pub enum Why {
     OutOfBounds,
     /// It needs more tasks, and has as many as it may.
     AtMax,
+    /// It needs fewer tasks than another stage, and all stages of the job have one number.
+    Follows,
     /// It needs fewer tasks, but was too slow with so few, and demand has not fallen since.
     TooFewBefore {
         /// So few.
@@ -175,6 +177,7 @@ impl fmt::Display for Why {
             Why::Grows => f.write_str("grows"),
             Why::Shrinks => f.write_str("shrinks"),
             Why::OutOfBounds => f.write_str("outside its bounds"),
+            Why::Follows => f.write_str("follows the stage that needs most"),
             Why::AtMax => f.write_str("has as many as it may"),
             Why::TooFewBefore { tasks } => write!(f, "{tasks} were too few at this demand"),
         }

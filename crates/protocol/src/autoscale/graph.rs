@@ -17,6 +17,9 @@ pub struct Graph {
     pub stages: Vec<StageLimits>,
     /// Without side inputs: static tables are read at the start only.
     pub edges: Vec<Edge>,
+    /// Whether one number holds for the job: each stage has so many tasks, or as many as it may have.
+    #[serde(default)]
+    pub uniform: bool,
 }
 
 /// A stage and the numbers of tasks that it may have.
@@ -59,6 +62,10 @@ pub struct Settings {
     pub skew: f64,
     /// No stage has more tasks than there are key groups.
     pub key_groups: u32,
+    /// Every stage has at least so many tasks, as far as it may.
+    pub tasks_min: u32,
+    /// No stage has more tasks.
+    pub tasks_max: u32,
 }
 
 impl Default for Settings {
@@ -71,6 +78,8 @@ impl Default for Settings {
             backpressure: 0.05,
             skew: 2.0,
             key_groups: 128,
+            tasks_min: 1,
+            tasks_max: u32::MAX,
         }
     }
 }
@@ -93,6 +102,12 @@ impl Settings {
                 "lower one of them, such as a utilization of 0.8 and a threshold of 0.1",
             );
         }
+        if self.tasks_min == 0 || self.tasks_max < self.tasks_min {
+            return wrong(
+                "the bounds of the tasks contradict each other",
+                "set the least number from 1 to the largest",
+            );
+        }
         if self.intervals == 0 || self.key_groups == 0 || !self.skew.is_finite() || self.skew < 1.0 {
             return wrong("intervals, key groups and skew are at least 1", "set them, such as 3, 128 and 2.0");
         }
@@ -112,10 +127,12 @@ impl Settings {
     }
 }
 
-/// Stages that must have the same number of tasks.
+/// Stages that must have the same number of tasks, as far as they may.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) stages: Vec<StageId>,
+    /// The bound of each stage in a uniform graph.
+    limits: BTreeMap<StageId, u32>,
     min: u32,
     max: u32,
 }
@@ -126,7 +143,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn of(graph: &Graph, key_groups: u32) -> Result<Self> {
+    pub(super) fn of(graph: &Graph, settings: &Settings) -> Result<Self> {
+        let max = settings.key_groups.min(settings.tasks_max);
         let ids: Vec<StageId> = graph.stages.iter().map(|stage| stage.id).collect();
         if ids.windows(2).any(|pair| pair[0] >= pair[1]) {
             return Err(Error::internal("the stages of a job are not in order"));
@@ -146,13 +164,22 @@ impl Groups {
         }
         let mut all: BTreeMap<StageId, Group> = BTreeMap::new();
         for stage in &graph.stages {
-            let new = || Group { stages: Vec::new(), min: 1, max: key_groups };
-            let group = all.entry(first[&stage.id]).or_insert_with(new);
+            let new = |max| Group { stages: Vec::new(), limits: BTreeMap::new(), min: 1, max };
+            if graph.uniform {
+                let group = all.entry(StageId(0)).or_insert_with(|| new(1));
+                let limit = stage.max.min(max);
+                group.stages.push(stage.id);
+                group.limits.insert(stage.id, limit);
+                (group.min, group.max) = (group.min.max(stage.min), group.max.max(limit));
+                continue;
+            }
+            let group = all.entry(first[&stage.id]).or_insert_with(|| new(max));
             group.stages.push(stage.id);
             (group.min, group.max) = (group.min.max(stage.min), group.max.min(stage.max));
         }
+        all.values_mut().for_each(|group| group.min = group.min.max(settings.tasks_min.min(group.max)));
         if let Some(group) = all.values().find(|group| group.min > group.max) {
-            let Group { stages, min, max } = group;
+            let Group { stages, min, max, .. } = group;
             let error = Error::user(format!("{stages:?} have at least {min} and at most {max} tasks"));
             return Err(error.remedy("lower the least number or raise the largest"));
         }
@@ -161,19 +188,31 @@ impl Groups {
 }
 
 impl Group {
-    pub(super) fn first(&self) -> StageId {
-        self.stages.first().copied().unwrap_or(StageId(0))
+    /// The number of tasks that it has.
+    pub(super) fn present(&self, parallelism: &BTreeMap<StageId, u32>) -> u32 {
+        self.stages.iter().filter_map(|stage| parallelism.get(stage)).copied().max().unwrap_or_default()
+    }
+
+    /// How many tasks a stage has if the group has so many.
+    pub(super) fn tasks_of(&self, stage: StageId, tasks: u32) -> u32 {
+        self.limits.get(&stage).map_or(tasks, |limit| tasks.min(*limit))
     }
 
     pub(super) fn bounded(&self, tasks: u32) -> u32 {
         tasks.clamp(self.min, self.max)
     }
 
+    /// What a stage needs. More tasks than it may have do not help it.
+    pub(super) fn limited(&self, stage: &Measured) -> Option<u32> {
+        let limit = self.limits.get(&stage.stage).copied().filter(|limit| *limit < self.max).unwrap_or(u32::MAX);
+        stage.wanted.map(|wanted| wanted.min(limit))
+    }
+
     /// What the stage that needs most needs; not known if that of one of them is not.
     pub(super) fn need(&self, measured: &[Measured]) -> Need {
         let mut need = Need { wanted: Some(0), demand: 0.0 };
         for stage in measured.iter().filter(|measured| self.stages.contains(&measured.stage)) {
-            need.wanted = need.wanted.zip(stage.wanted).map(|(most, wanted)| most.max(wanted));
+            need.wanted = need.wanted.zip(self.limited(stage)).map(|(most, wanted)| most.max(wanted));
             need.demand += stage.demand.unwrap_or_default();
         }
         need

@@ -1,5 +1,6 @@
 //! Single cases, and properties of random jobs whose true costs are known.
 
+mod uniform;
 mod world;
 
 use std::collections::BTreeMap;
@@ -328,10 +329,12 @@ fn a_hot_task_is_named() {
 #[test]
 fn recorded_samples_are_rehearsed() {
     let mut world = World::chain(2, 1_600_000.0);
-    let samples: Vec<Sample> = (0..8).map(|_| world.interval()).collect();
-    let json = serde_json::to_string(&samples).expect("to JSON");
-    let samples: Vec<Sample> = serde_json::from_str(&json).expect("from JSON");
-    let decisions = rehearse(world.graph, settings(), &samples).expect("a graph");
+    let graph = world.graph.clone();
+    let record = (0..8).map(|_| Observation { graph: graph.clone(), sample: world.interval() });
+    let record: Vec<Observation> = record.collect();
+    let json = serde_json::to_string(&record).expect("to JSON");
+    let record: Vec<Observation> = serde_json::from_str(&json).expect("from JSON");
+    let decisions = rehearse(&settings(), &record).expect("a graph");
     let changes: Vec<usize> = (0..8).filter(|number| decisions[*number].action == change(&[(0, 2), (1, 2)])).collect();
     // Nobody carries the first one out, so it comes again after the quiet time.
     assert_eq!(changes, [3, 7]);
@@ -353,6 +356,8 @@ fn settings_and_graphs_that_make_no_sense_are_refused() {
         Settings { intervals: 0, ..Settings::default() },
         Settings { skew: 0.5, ..Settings::default() },
         Settings { key_groups: 0, ..Settings::default() },
+        Settings { tasks_min: 0, ..Settings::default() },
+        Settings { tasks_min: 3, tasks_max: 2, ..Settings::default() },
     ] {
         let error = Autoscaler::new(graph.clone(), wrong.clone()).expect_err("refused");
         assert!(error.help().is_some(), "{wrong:?}: {error}");

@@ -23,7 +23,9 @@ use super::role::{Role, of_peers};
 use super::served::Served;
 use super::submitted::Submitted;
 use crate::control::Security;
-use crate::http::{ChangeHistories, JobOrder, Jobs, Listener, Refusal, Running, ServedJob as _, Server};
+use crate::http::{
+    ChangeHistories, JobOrder, Jobs, Listener, Refusal, Running, ScalingRecords, ServedJob as _, Server,
+};
 use crate::{Engine, Settings};
 
 /// Time between two checkpoints of a job that does not set one.
@@ -53,7 +55,7 @@ pub struct CoordinatorOptions {
 pub struct Coordinator {
     shared: Arc<Shared>,
     server: Option<Server>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 pub(super) struct Shared {
@@ -66,6 +68,7 @@ pub(super) struct Shared {
     taking: Mutex<()>,
     pub(super) closing: AtomicBool,
     pub(super) histories: ChangeHistories,
+    pub(super) scaling: ScalingRecords,
 }
 
 impl Coordinator {
@@ -82,15 +85,18 @@ impl Coordinator {
         let address = advertise.or(cluster.address()).unwrap_or(listen);
         let role = Role::new(records.leaders(), (address, listener.url()), of_peers);
         let (jobs, taking, closing) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        let histories = ChangeHistories::default();
-        let shared = Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing, histories });
+        let (histories, scaling) = (ChangeHistories::default(), ScalingRecords::default());
+        let shared = Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing, histories, scaling });
         // What keeps it from leading or standing by at all is an error of this start.
         shared.decide().map_err(place)?;
         let server = listener.serve(Arc::new(Served(Arc::clone(&shared))))?;
-        let leading = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("leader".into()).spawn(move || leading.keep_role());
-        let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
-        Ok(Coordinator { shared, server: Some(server), thread: Some(thread) })
+        let start = |name: &str, run: fn(&Arc<Shared>)| {
+            let shared = Arc::clone(&shared);
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared));
+            thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))
+        };
+        let threads = vec![start("leader", Shared::keep_role)?, start("autoscaler", Shared::keep_scale)?];
+        Ok(Coordinator { shared, server: Some(server), threads })
     }
 
     /// Where workers connect.
@@ -116,7 +122,7 @@ impl Coordinator {
     pub fn close(mut self, limit: Duration) {
         self.shared.closing.store(true, SeqCst);
         self.server = None;
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             thread.thread().unpark();
             // A panic has ended it too.
             let _ = thread.join();

@@ -6,7 +6,9 @@ use anabranch_model::Result;
 use anabranch_runtime::Reconfigured;
 
 use super::coordinator::Shared;
-use crate::http::{ChangeHistories, FunctionOrder, JobOrder, Jobs, ReconfigureOrder, Refusal, ServedJob, Worker};
+use crate::http::{
+    ChangeHistories, FunctionOrder, JobOrder, Jobs, ReconfigureOrder, Refusal, ScalingRecords, ServedJob, Worker,
+};
 use crate::{FunctionRefusal, FunctionUse};
 
 /// Its jobs and workers.
@@ -43,6 +45,10 @@ impl Jobs for Served {
 
     fn histories(&self) -> &ChangeHistories {
         &self.0.histories
+    }
+
+    fn scaling(&self) -> Option<&ScalingRecords> {
+        Some(&self.0.scaling)
     }
 
     fn drain(&self, worker: &str) -> Result<(), Refusal> {

@@ -16,6 +16,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::autoscale::{ScalingRecords, autoscale, observations};
 use super::documents::{
     CheckpointsDocument, CounterList, ErrorDocument, JobDocument, JobList, NoticeList, PlanDocument, Readiness,
     Requested, SavepointDocument, TaskList, WorkerList,
@@ -225,6 +226,14 @@ fn show(api: &Api, target: Target, name: &str) -> Result<Answer, Box<Answer>> {
         Target::Checkpoints => json(StatusCode::OK, &CheckpointsDocument::from(&reading)),
         Target::Counters => json(StatusCode::OK, &CounterList::from(&reading)),
         Target::Changes => changes(api, name, reading.status.changing),
+        Target::Autoscale | Target::Observations => {
+            let none = ScalingRecords::default();
+            let records = api.jobs.scaling().unwrap_or(&none);
+            match target {
+                Target::Autoscale => autoscale(records, name, &job.plan()),
+                _ => observations(records, name, &job.plan()),
+            }
+        }
         Target::Notices => json(StatusCode::OK, &NoticeList::of(job.notices(), &reading)),
         _ => json(StatusCode::OK, &JobDocument::of(job.as_ref(), &reading, &api.rates(name, &reading))),
     })

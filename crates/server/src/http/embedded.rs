@@ -19,6 +19,7 @@ use super::jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
 use super::orders::JobOrder;
 use super::reconfigure::ReconfigureOrder;
 use crate::cluster::Members;
+use crate::engine::check_scaled;
 use crate::functions::{Changeable, FunctionRefusal, FunctionUse, replace};
 use crate::{Engine, SavepointRequest, Settings};
 
@@ -122,6 +123,7 @@ impl Embedded {
         let planned = script.engine.plan(&sql, &settings).map_err(Refusal::Wrong)?;
         let nothing = || Error::user("the new text has no INSERT INTO, so there is nothing to run");
         let plan = planned.plan.ok_or_else(|| Refusal::Wrong(nothing().remedy("to end the job, stop it")))?;
+        check_scaled(&plan).map_err(Refusal::Wrong)?;
         let moves = order.moves(|name| self.job.worker(name))?;
         let (allow_lost_state, dry_run) = (order.allow_lost_state, order.dry_run);
         let request = Reconfigure { plan, moves, allow_lost_state, dry_run };

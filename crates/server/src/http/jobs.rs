@@ -8,6 +8,7 @@ use anabranch_model::{Error, ErrorKind, Nanos, Notice, Result, TaskMetrics};
 use anabranch_runtime::{Coordination, Reconfigured, Status};
 use anabranch_state::Savepoint;
 
+use super::autoscale::ScalingRecords;
 use super::documents::Worker;
 use super::functions::FunctionOrder;
 use super::histories::ChangeHistories;
@@ -37,6 +38,10 @@ pub trait Jobs: Send + Sync {
     fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionUse>, FunctionRefusal>;
     /// The changes of its jobs.
     fn histories(&self) -> &ChangeHistories;
+    /// The decisions on the numbers of tasks of its jobs; `None` if these do not follow the load.
+    fn scaling(&self) -> Option<&ScalingRecords> {
+        None
+    }
     /// From now on the worker gets no tasks of jobs that start. Those that it has stay.
     fn drain(&self, worker: &str) -> Result<(), Refusal>;
 }
@@ -136,7 +141,7 @@ pub struct Placed {
 
 impl Reading {
     /// Whether every task runs: state is restored, static tables are read.
-    pub(super) fn is_ready(&self) -> bool {
+    pub(crate) fn is_ready(&self) -> bool {
         let tasks = || self.tasks.iter().map(|task| &task.metrics);
         self.state() == "running" && tasks().all(|task| task.is_prepared) && tasks().any(|task| task.thread.is_some())
     }

@@ -42,7 +42,7 @@ type OfJob = (&'static str, Kind, &'static str, fn(&Reading) -> Option<f64>);
 /// A latency of tasks.
 type Latency = (&'static str, &'static str, fn(&TaskMetrics) -> &LatencySummary);
 
-const OF_TASKS: [OfTask; 17] = [
+const OF_TASKS: [OfTask; 18] = [
     ("anabranch_task_input_rows_total", Counter, "Rows that entered the task.", |t, _| count(t.rows_in)),
     ("anabranch_task_input_bytes_total", Counter, "Bytes of the rows that entered the task.", |t, _| count(t.bytes_in)),
     ("anabranch_task_output_rows_total", Counter, "Rows that left the task.", |t, _| count(t.rows_out)),
@@ -71,6 +71,9 @@ const OF_TASKS: [OfTask; 17] = [
     ("anabranch_task_epoch", Gauge, "The last epoch that the task ended.", |t, _| count(t.epoch)),
     ("anabranch_task_watermark_lag_seconds", Gauge, "How far the watermark is behind the wall clock.", |t, wall_ms| {
         known_ms(t.watermark).map(|ms| wall_ms.saturating_sub(ms) as f64 / 1e3)
+    }),
+    ("anabranch_task_lag_rows", Gauge, "Rows of the task's partitions that it has not read yet.", |t, _| {
+        t.lag_rows.and_then(count)
     }),
     ("anabranch_task_queue_batches", Gauge, "Batches in the input queue.", |t, _| count(t.queue_batches)),
     ("anabranch_task_queue_bytes", Gauge, "Bytes in the input queue.", |t, _| count(t.queue_bytes)),

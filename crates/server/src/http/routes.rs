@@ -25,6 +25,8 @@ pub(super) enum Target {
     Changes,
     Drain,
     Functions,
+    Autoscale,
+    Observations,
 }
 
 /// A route. A segment `{name}` of its path takes any value.
@@ -42,7 +44,7 @@ const fn post(path: &'static str, target: Target) -> Route {
     Route { method: Method::POST, path, target }
 }
 
-pub(super) static ROUTES: [Route; 20] = [
+pub(super) static ROUTES: [Route; 22] = [
     get("/healthz", Target::Health),
     get("/readyz", Target::Readiness),
     get("/metrics", Target::Metrics),
@@ -55,6 +57,8 @@ pub(super) static ROUTES: [Route; 20] = [
     get("/api/v1/jobs/{name}/notices", Target::Notices),
     get("/api/v1/jobs/{name}/counters", Target::Counters),
     get("/api/v1/jobs/{name}/changes", Target::Changes),
+    get("/api/v1/jobs/{name}/autoscale", Target::Autoscale),
+    get("/api/v1/jobs/{name}/observations", Target::Observations),
     get("/api/v1/workers", Target::Workers),
     post("/api/v1/jobs", Target::Submit),
     post("/api/v1/jobs/{name}/stop", Target::Stop),

@@ -84,7 +84,7 @@ fn every_route_answers_as_it_is_described() {
     // The tests of a coordinator have the answers to a new job.
     let others = ["SavepointOrder", "Notice", "JobOrder", "TableOption", "Submitted", "OrderError"];
     let of_changes = ["ReconfigureOrder", "Move", "Reconfigured", "Change", "ChangeRecord", "Drained", "DrainedJob"];
-    let of_functions = ["FunctionOrder", "FunctionsReplaced", "FunctionJob"];
+    let of_functions = ["FunctionOrder", "FunctionsReplaced", "FunctionJob", "Decision", "Observation"];
     let mut used: BTreeSet<String> =
         others.iter().chain(&of_changes).chain(&of_functions).map(|name| (*name).to_owned()).collect();
     let mut check = |path: &str, method: &str, answer: &Answer| {

@@ -145,7 +145,8 @@ fn replace(address: SocketAddr, order: &Value) -> Answer {
 fn a_function_of_a_running_job_is_replaced() {
     let folder = tempfile::tempdir().expect("folder");
     let function = "CREATE FUNCTION more(n BIGINT) RETURNS BIGINT RETURN n + 1;\n";
-    let sql = format!("{function}{}", events(None).replace("COUNT(*)", "more(COUNT(*))"));
+    let sql =
+        format!("{function}{}", events(None).replace("GROUP BY ad_id", "WHERE more(event_time) > 0 GROUP BY ad_id"));
     let (job, _server, address) = started_with(sql, Some(folder.path()));
     let new = "CREATE OR REPLACE FUNCTION more(n BIGINT) RETURNS BIGINT RETURN n + 1000";
     let checked = replace(address, &json!({ "sql": new, "dry_run": true })).json();
@@ -170,7 +171,7 @@ fn a_function_of_a_running_job_is_replaced() {
             .is_some_and(|place| place.starts_with(&format!("job '{}'", name.as_str().expect("a name"))))
     );
     let text = wrong["text"].as_str().expect("a text");
-    assert!(text.contains("more(COUNT(*))") && text.contains("^\n"), "{text}");
+    assert!(text.contains("^\n"), "{text}");
     refused(json!({ "sql": "DROP FUNCTION more" }), 409, "function more is used by running jobs");
     refused(json!({ "sql": new, "jobs": ["other"] }), 409, "the jobs that use these functions are now");
     assert_eq!(changes(address)["changes"], json!([]), "nothing has changed");

@@ -72,6 +72,22 @@ fn a_high_rate_gathers_rows_and_catches_up_in_whole_batches() {
 }
 
 #[test]
+fn rows_that_are_due_and_were_not_polled_are_the_lag() {
+    let clock = Arc::new(ManualClock::default());
+    let mut source = open(20_000, Some(10_000), &clock);
+    clock.advance(Duration::from_millis(100));
+    let due_rows = due(&mut source).iter().map(|(_, rows)| rows).sum::<usize>();
+    assert!(due_rows > 1900 && source.lag_rows() < Some(50), "{due_rows}: {:?}", source.lag_rows());
+    clock.advance(Duration::from_millis(100));
+    assert!((1990..2050).contains(&source.lag_rows().unwrap()), "{:?}", source.lag_rows());
+    clock.advance(Duration::from_secs(10));
+    assert_eq!(source.lag_rows(), Some(10_000 - due_rows as u64), "a table that ends");
+    let load = Load { rate: None, events: None, seed: 1, partitions: 2, start_ms: None };
+    let unlimited = PacedSource::open(Numbers, load, "numbers", &context(0, 1, &clock), None).unwrap();
+    assert_eq!(unlimited.lag_rows(), None);
+}
+
+#[test]
 fn a_task_without_partitions_ends_with_a_bounded_table() {
     let clock = Arc::new(ManualClock::default());
     let load = Load { rate: None, events: Some(1), seed: 1, partitions: 2, start_ms: None };

@@ -37,7 +37,7 @@ impl World {
         let edges = (1..stages).map(|id| Edge { from: StageId(id - 1), to: StageId(id), forward: false }).collect();
         let all = |value: f64| (0..stages).map(|id| (StageId(id), value)).collect::<BTreeMap<_, _>>();
         World {
-            graph: Graph { stages: limits, edges },
+            graph: Graph { stages: limits, edges, uniform: false },
             parallelism: (0..stages).map(|id| (StageId(id), 1)).collect(),
             cost_ns: all(1_000.0),
             overhead: 0.0,
@@ -84,8 +84,8 @@ impl World {
     }
 
     fn equal_within_groups(&self, mut draw: impl FnMut(StageId) -> u32) -> BTreeMap<StageId, u32> {
-        let groups = Groups::of(&self.graph, 128).expect("a graph");
-        let drawn = groups.all.iter().map(|group| (group, draw(group.first())));
+        let groups = Groups::of(&self.graph, &Settings::default()).expect("a graph");
+        let drawn = groups.all.iter().map(|group| (group, draw(group.stages[0])));
         drawn.flat_map(|(group, tasks)| group.stages.iter().map(move |stage| (*stage, tasks))).collect()
     }
 
@@ -110,7 +110,7 @@ impl World {
     pub(super) fn needs(&self, utilization: f64) -> BTreeMap<StageId, f64> {
         let demand = self.demand();
         let of = |stage: StageId| demand[&stage] / self.true_rate(stage) / utilization;
-        let groups = Groups::of(&self.graph, 128).expect("a graph");
+        let groups = Groups::of(&self.graph, &Settings::default()).expect("a graph");
         let most = groups.all.iter().map(|group| (group, group.stages.iter().map(|s| of(*s)).fold(0.0, f64::max)));
         most.flat_map(|(group, need)| group.stages.iter().map(move |stage| (*stage, need))).collect()
     }

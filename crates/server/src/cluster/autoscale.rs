@@ -1,0 +1,76 @@
+//! Jobs of the coordinator that leads whose number of tasks follows their load.
+//!
+//! One thread looks at the counters that the coordinator has of all tasks. A change that is decided has a thread of its own, because it waits.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use anabranch_model::{Clock as _, Result, Secrets, SystemClock};
+use tracing::{info, warn};
+
+use super::coordinator::Shared;
+use super::record::State;
+use super::submitted::Submitted;
+use crate::autoscale::{Decided, JobScaler, Seen};
+use crate::http::{ReconfigureOrder, ServedJob as _};
+
+/// Time between two looks at the counters.
+const LOOK: Duration = Duration::from_millis(250);
+
+impl Shared {
+    /// Looks at all jobs again and again, until the coordinator closes.
+    pub(super) fn keep_scale(self: &Arc<Self>) {
+        let mut scalers: BTreeMap<String, JobScaler> = BTreeMap::new();
+        while !self.closing.load(SeqCst) {
+            let jobs: Vec<Arc<Submitted>> = self.jobs().values().cloned().collect();
+            let scaled = |job: &Arc<Submitted>| job.state() == State::Running && job.plan().options.autoscale.is_some();
+            let jobs: Vec<Arc<Submitted>> = jobs.into_iter().filter(scaled).collect();
+            scalers.retain(|name, _| jobs.iter().any(|job| job.name() == name));
+            for job in jobs {
+                if let Err(error) = self.scale(&job, &mut scalers) {
+                    warn!(job = job.name(), error = %error, "number of tasks cannot be decided");
+                }
+            }
+            std::thread::park_timeout(LOOK);
+        }
+    }
+
+    /// Looks at a job, and begins the change that is decided.
+    fn scale(self: &Arc<Self>, job: &Arc<Submitted>, scalers: &mut BTreeMap<String, JobScaler>) -> Result<()> {
+        let (reading, plan, slots) = (job.reading(), job.plan(), self.cluster.members().slots());
+        let sql = job.record().order.sql;
+        let seen = Seen { reading: &reading, plan: &plan, sql: &sql, slots };
+        let Some(options) = &plan.options.autoscale else { return Ok(()) };
+        let name = job.name();
+        if scalers.get(name).is_none_or(|scaler| scaler.options() != options) {
+            scalers.insert(name.to_owned(), JobScaler::new(options.clone(), &seen)?);
+        }
+        let Some(scaler) = scalers.get_mut(name) else { return Ok(()) };
+        let Some(decided) = scaler.look(&seen)? else { return Ok(()) };
+        self.scaling.push(name, SystemClock::new().wall_ms(), &decided);
+        match decided.tasks().and_then(NonZeroU32::new) {
+            Some(tasks) if !options.observes_only => self.rescale(job, tasks, &decided),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn rescale(self: &Arc<Self>, job: &Arc<Submitted>, tasks: NonZeroU32, decided: &Decided) {
+        let name = job.name().to_owned();
+        let why: Vec<String> = decided.decision.findings.iter().map(ToString::to_string).collect();
+        let request = format!("autoscale: parallelism {tasks} ({})", why.join("; "));
+        info!(job = name, tasks = tasks.get(), "number of tasks follows the load");
+        let shared = Arc::clone(self);
+        let run = move || {
+            let order = ReconfigureOrder { parallelism: Some(tasks), ..ReconfigureOrder::default() };
+            // It is remembered, and the reason is logged where the change fails.
+            let _ = shared.histories.record((&name, request), &Secrets::default(), || shared.change(&name, &order));
+        };
+        if let Err(error) = std::thread::Builder::new().name("autoscale".into()).spawn(run) {
+            warn!(job = job.name(), error = %error, "cannot start a thread");
+        }
+    }
+}
