@@ -63,8 +63,8 @@ impl Clock for SinceEpoch {
         of_wall(self.wall_ms())
     }
 
-    fn wall_ms(&self) -> i64 {
-        self.0.wall_ms()
+    fn wall_ns(&self) -> i64 {
+        self.0.wall_ns()
     }
 }
 

@@ -33,8 +33,12 @@ impl Nanos {
 pub trait Clock: Send + Sync {
     /// Monotonic nanoseconds.
     fn now(&self) -> Nanos;
+    /// Nanoseconds since the Unix epoch.
+    fn wall_ns(&self) -> i64;
     /// Milliseconds since the Unix epoch.
-    fn wall_ms(&self) -> i64;
+    fn wall_ms(&self) -> i64 {
+        self.wall_ns().div_euclid(1_000_000)
+    }
 }
 
 /// The machine's clocks.
@@ -64,9 +68,9 @@ impl Clock for SystemClock {
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is the one place where the machine's clock is read")]
-    fn wall_ms(&self) -> i64 {
+    fn wall_ns(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
     }
 }
 
@@ -95,8 +99,8 @@ impl Clock for ManualClock {
         Nanos(self.nanos.load(Ordering::SeqCst))
     }
 
-    fn wall_ms(&self) -> i64 {
-        let passed = i64::try_from(self.nanos.load(Ordering::SeqCst) / 1_000_000).unwrap_or(i64::MAX);
-        passed.saturating_add(self.ahead_ms.load(Ordering::SeqCst))
+    fn wall_ns(&self) -> i64 {
+        let passed = i64::try_from(self.nanos.load(Ordering::SeqCst)).unwrap_or(i64::MAX);
+        passed.saturating_add(self.ahead_ms.load(Ordering::SeqCst).saturating_mul(1_000_000))
     }
 }

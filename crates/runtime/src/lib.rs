@@ -15,6 +15,7 @@ mod chain;
 mod collector;
 mod control;
 mod coordinator;
+mod cut_times;
 mod deployment;
 mod durable;
 mod exchange;

@@ -15,6 +15,7 @@ use anabranch_protocol::coordinator::Report;
 use arrow::compute::filter_record_batch;
 
 use crate::chain::{ChainSnapshot, Progress};
+use crate::cut_times::CutTimes;
 use crate::hold_back::HoldBack;
 use crate::snapshot::SourceSnapshot;
 use crate::source_time::Observed;
@@ -33,18 +34,12 @@ const LOOK_GRANTED: Duration = POLL_MAX;
 /// How often the positions of partitions are shown to observers.
 const PUBLICATION: Duration = Duration::from_millis(200);
 
-/// When an epoch ends: at the same time for all sources with the same clock.
-fn next_cut(now: Nanos, interval: Duration) -> Nanos {
-    let interval = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX).max(1);
-    Nanos((now.0 / interval).saturating_add(1).saturating_mul(interval))
-}
-
 /// A task that reads a table.
 pub(crate) struct SourceTask {
     task: TaskParts,
     parts: SourceParts,
     version: PlanVersion,
-    epoch_interval: Duration,
+    cut_times: CutTimes,
     /// Its rows reach a sink, not only the static side of a join.
     reaches_sink: bool,
     /// The epoch that rows read now belong to.
@@ -80,11 +75,12 @@ impl SourceTask {
         host: Arc<dyn Host>,
     ) -> Self {
         let (epoch, done) = (task.after.next(), task.after);
+        let cut_times = CutTimes::new(task.clock.as_ref(), epoch_interval);
         SourceTask {
             task,
             parts,
             version,
-            epoch_interval,
+            cut_times,
             reaches_sink,
             epoch,
             next_cut: Nanos(0),
@@ -118,7 +114,7 @@ impl SourceTask {
 
     /// The task is prepared, and its first epoch begins.
     pub(crate) fn begin(&mut self, now: Nanos) {
-        self.next_cut = next_cut(now, self.epoch_interval);
+        self.next_cut = self.cut_times.after(now);
     }
 
     /// Handles what the source returned, moves what it causes, and does what is due: one thing at a time.
@@ -221,7 +217,7 @@ impl SourceTask {
         }
         if (now >= self.next_cut && self.is_granted(now)) || self.task.control.cuts_early(self.epoch) {
             let last = self.epoch.max(self.task.control.at_once());
-            self.task.control.lead(last, next_cut(now, self.epoch_interval));
+            self.task.control.lead(last, self.cut_times.after(now));
         }
         // The last epoch of a job that stops is not cut here: it ends the source. Its grant is stored after the stop,
         // so a source that has seen the grant sees the stop here.

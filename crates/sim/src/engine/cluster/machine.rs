@@ -35,8 +35,8 @@ impl Clock for Skewed {
         self.of.now().plus(self.ahead)
     }
 
-    fn wall_ms(&self) -> i64 {
-        self.of.wall_ms()
+    fn wall_ns(&self) -> i64 {
+        self.of.wall_ns()
     }
 }
 
