@@ -264,6 +264,7 @@ mod tests {
                         rows: 10,
                         last_pane_ms: Some(20_000),
                         key_groups: Some(KeyGroupRange { first: 0, end: 64 }),
+                        others: Some(Others { first_key: 1, keys: 2 }),
                     }],
                 }],
                 sink: Some(SinkState { number: 0, prepared: vec![Prepared { epoch: Epoch(7), task: 0, blob }] }),
@@ -274,9 +275,14 @@ mod tests {
     /// The fixtures were written by the first version of each format and are never rewritten.
     #[test]
     fn each_format_is_read_forever() {
-        let mut third = Manifest { format: 3, unused: 0, key_groups: None, ..manifest() };
-        let operators = third.tasks.iter_mut().flat_map(|task| &mut task.operators);
-        operators.flat_map(|operator| &mut operator.files).for_each(|file| file.key_groups = None);
+        let with_files = |mut manifest: Manifest, change: fn(&mut StateFile)| {
+            let operators = manifest.tasks.iter_mut().flat_map(|task| &mut task.operators);
+            operators.flat_map(|operator| &mut operator.files).for_each(change);
+            manifest
+        };
+        let fourth = with_files(Manifest { format: 4, ..manifest() }, |file| file.others = None);
+        let third = Manifest { format: 3, unused: 0, key_groups: None, ..fourth.clone() };
+        let third = with_files(third, |file| file.key_groups = None);
         let mut second = Manifest { format: 2, origin: None, ..third.clone() };
         second.lineage.iter_mut().for_each(|lineage| lineage.how.clear());
         for source in second.tasks.iter_mut().filter_map(|task| task.source.as_mut()) {
@@ -290,11 +296,13 @@ mod tests {
         let fixture = include_bytes!("../fixtures/manifest-3.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), third);
         let fixture = include_bytes!("../fixtures/manifest-4.txt");
+        assert_eq!(decode_manifest(fixture).expect("readable"), fourth);
+        let fixture = include_bytes!("../fixtures/manifest-5.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), manifest());
         assert_eq!(encode_manifest(&manifest()).expect("writable"), fixture);
-        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 4", "checkpoint 5", 1);
+        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 5", "checkpoint 6", 1);
         let error = decode_manifest(later.as_bytes()).expect_err("unknown").to_string();
-        assert!(error.contains("has format 5; this version reads 1, 2, 3, 4"), "{error}");
+        assert!(error.contains("has format 6; this version reads 1, 2, 3, 4, 5"), "{error}");
     }
 
     #[test]

@@ -189,6 +189,7 @@ mod tests {
             rows: 4,
             last_pane_ms: None,
             key_groups: None,
+            others: None,
         };
         let blob = store.put("prepared/1-7-2.0-rows.bin", b"results".to_vec().into()).expect("put");
         let task = TaskState {
