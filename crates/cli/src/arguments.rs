@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_server::TableOption;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::changes::{Alter, Autoscale, Drain, Migrate, Rescale};
+pub(crate) use self::changes::{Alter, Autoscale, Changes, Drain, Migrate, Rescale};
 pub(crate) use self::cluster::{Certificate, Client, Coordinator, Job, Jobs, Logs, Submit};
 pub(crate) use self::log::{Events, Log, LogFormat, Otlp};
 
@@ -59,8 +59,8 @@ pub(crate) enum Command {
     Migrate(Migrate),
     /// Move the tasks of all jobs away from a worker, which gets no further ones
     Drain(Drain),
-    /// List the changes of a running job
-    Changes(Job),
+    /// List the changes of a running job, or abort the one that is being prepared
+    Changes(Changes),
     /// Show what was decided on the number of tasks of a job that follows its load, or rehearse it
     Autoscale(Autoscale),
     /// Print what a job notified its user of

@@ -8,7 +8,7 @@ use anabranch_model::{Clock, Error, SystemClock};
 use anabranch_server::http::{Client, MoveOrder, NoAnswer, ReconfigureOrder};
 use serde_json::Value;
 
-use crate::arguments::{Alter, Drain, Job, Migrate, Rescale};
+use crate::arguments::{Alter, Changes, Drain, Migrate, Rescale};
 use crate::client::{client, path, worker_path};
 use crate::console::Console;
 use crate::engine::read;
@@ -98,7 +98,12 @@ pub(crate) fn drain(arguments: &Drain) -> Result<(), Failure> {
 }
 
 /// `anabranch changes`: the changes of a job.
-pub(crate) fn changes(arguments: &Job) -> Result<(), Failure> {
+pub(crate) fn changes(arguments: &Changes) -> Result<(), Failure> {
+    if arguments.abort {
+        let place = format!("{}/changes/abort", path(&arguments.job));
+        client_of(&arguments.client)?.post(&place, &Value::Null)?;
+        return Ok(Console::output().line("the change is not carried out: the job goes on as it was")?);
+    }
     let listed = client_of(&arguments.client)?.get(&format!("{}/changes", path(&arguments.job)))?;
     let now = SystemClock::new().wall_ms();
     let mut rows = vec![["WHEN", "REQUEST", "OUTCOME", "VERSION", "TOOK", ""].map(str::to_owned).to_vec()];
@@ -114,6 +119,9 @@ pub(crate) fn changes(arguments: &Job) -> Result<(), Failure> {
         ]);
     }
     let mut output = Console::output();
+    if let Some(step) = text(&listed["step"]) {
+        output.line(&format!("a change is being carried out: {step}"))?;
+    }
     match rows.len() {
         1 => output.line("no changes since this process runs the job")?,
         _ => table(&rows).iter().try_for_each(|line| output.line(line))?,

@@ -53,6 +53,8 @@ pub(crate) enum Message {
     Store(u64, Answer<TaskState>, Option<Error>),
     /// A caller waits for a checkpoint that begins from now on.
     Checkpoint(Sender<Committed>),
+    /// A user does not want the change any more that is being prepared.
+    AbortChange(Sender<Result<()>>),
     Stop,
     /// Ends the job at once, as a crash would, for this reason.
     Cancel(Error),
@@ -327,6 +329,8 @@ impl Shell {
                 self.waiting.push(Waiting { answer, epoch: None });
                 self.inputs.push_back(Input::Checkpoint);
             }
+            // The user may not wait any more.
+            Message::AbortChange(answer) => drop(answer.send(self.abort_change())),
             Message::Stop => {
                 self.stopping = true;
                 self.give_up_preparing(self.why_not());

@@ -339,6 +339,13 @@ impl JobHandle {
         answered
     }
 
+    /// The change that is being prepared is not carried out. An error if there is none, or if its tasks switch already.
+    pub fn abort_change(&self) -> Result<()> {
+        let (answer, answered) = channel();
+        self.mailbox.send(Message::AbortChange(answer));
+        answered.recv().unwrap_or_else(|_| Err(Error::user("the job has ended")))
+    }
+
     /// The plan by which the job runs.
     #[must_use]
     pub fn plan(&self) -> Arc<Plan> {

@@ -129,3 +129,14 @@ mod tests {
         }
     }
 }
+
+#[derive(Debug, Args)]
+pub(crate) struct Changes {
+    /// Name of the job
+    pub(crate) job: String,
+    /// Do not carry out the change that is being prepared: the job goes on as it is
+    #[arg(long)]
+    pub(crate) abort: bool,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Error, PlanVersion, TaskId};
+use anabranch_model::{Error, PlanVersion, Result, TaskId};
 use anabranch_protocol::coordinator::{Checkpoint, Input};
 use anabranch_protocol::membership::Process;
 use anabranch_state::{StateFile, TaskState};
@@ -154,6 +154,18 @@ impl Shell {
                 }
                 self.switch();
             }
+        }
+    }
+
+    /// A user does not want the change any more.
+    pub(super) fn abort_change(&mut self) -> Result<()> {
+        match &self.reconfiguring.present {
+            Some(present) if matches!(present.step, Step::Preparing(_)) => {
+                self.give_up_preparing(Error::user("the change was aborted by a request"));
+                Ok(())
+            }
+            Some(_) => Err(Error::user("the tasks are switching already").remedy("change the job back")),
+            None => Err(Error::user("no change of the job is being carried out")),
         }
     }
 

@@ -307,6 +307,11 @@ impl ServedJob for Submitted {
         self.live().into_iter().for_each(|live| live.handle.abort(cancelled()));
     }
 
+    fn abort_change(&self) -> Result<()> {
+        let live = self.live().ok_or_else(|| Error::user("the job does not run yet").remedy("wait until it does"))?;
+        live.handle.abort_change()
+    }
+
     fn refuses_savepoint(&self) -> Option<Error> {
         match self.live() {
             Some(live) => live.refuses_savepoint(),

@@ -187,10 +187,12 @@ pub(super) async fn respond(api: Arc<Api>, request: Request<Incoming>) -> Answer
         Target::Submit => submit(api, &body).await,
         Target::Drain => drain(api, name).await,
         Target::Functions => functions(api, body).await,
-        Target::Stop | Target::Cancel | Target::Savepoint | Target::Reconfigure => match api.job(&name) {
-            Ok(job) => change(api, target, job, body).await,
-            Err(answer) => *answer,
-        },
+        Target::Stop | Target::Cancel | Target::Savepoint | Target::Reconfigure | Target::AbortChange => {
+            match api.job(&name) {
+                Ok(job) => change(api, target, job, body).await,
+                Err(answer) => *answer,
+            }
+        }
         _ => show(&api, target, &name).unwrap_or_else(|answer| *answer),
     }
 }
@@ -254,6 +256,10 @@ async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: By
             job.cancel();
             "cancel"
         }
+        Target::AbortChange => match job.abort_change() {
+            Ok(()) => "abort",
+            Err(error) => return refusal(StatusCode::CONFLICT, &error),
+        },
         Target::Reconfigure => return reconfigure(api, job.name().to_owned(), body).await,
         _ => return savepoint(api, job, &body).await,
     };

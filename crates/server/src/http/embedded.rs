@@ -237,6 +237,10 @@ impl ServedJob for EmbeddedJob {
         self.handle.abort(Error::user("the job was cancelled by a request"));
     }
 
+    fn abort_change(&self) -> Result<()> {
+        self.handle.abort_change()
+    }
+
     fn refuses_savepoint(&self) -> Option<Error> {
         self.running.store.is_none().then(no_checkpoints)
     }

@@ -103,6 +103,8 @@ pub trait ServedJob: Send + Sync {
     fn stop(&self);
     /// Ends it at once, as a crash would.
     fn cancel(&self);
+    /// The change that is being prepared is not carried out.
+    fn abort_change(&self) -> Result<()>;
     /// Why no savepoint can be taken, if none can.
     fn refuses_savepoint(&self) -> Option<anabranch_model::Error>;
     /// Takes a savepoint to this place, and waits for it. Gives up when `closing` returns true.

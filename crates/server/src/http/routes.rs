@@ -20,6 +20,7 @@ pub(super) enum Target {
     Submit,
     Stop,
     Cancel,
+    AbortChange,
     Savepoint,
     Reconfigure,
     Changes,
@@ -44,7 +45,7 @@ const fn post(path: &'static str, target: Target) -> Route {
     Route { method: Method::POST, path, target }
 }
 
-pub(super) static ROUTES: [Route; 22] = [
+pub(super) static ROUTES: [Route; 23] = [
     get("/healthz", Target::Health),
     get("/readyz", Target::Readiness),
     get("/metrics", Target::Metrics),
@@ -65,6 +66,7 @@ pub(super) static ROUTES: [Route; 22] = [
     post("/api/v1/jobs/{name}/cancel", Target::Cancel),
     post("/api/v1/jobs/{name}/savepoint", Target::Savepoint),
     post("/api/v1/jobs/{name}/reconfigure", Target::Reconfigure),
+    post("/api/v1/jobs/{name}/changes/abort", Target::AbortChange),
     post("/api/v1/functions", Target::Functions),
     post("/api/v1/workers/{name}/drain", Target::Drain),
 ];
