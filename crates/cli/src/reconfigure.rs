@@ -15,6 +15,7 @@ use crate::engine::read;
 use crate::failure::Failure;
 use crate::functions;
 use crate::jobs::{incomplete, items, since, string, table, text};
+use crate::view::text::bytes;
 
 /// Longest time to wait for a change: its checkpoint may have much to write.
 const WAIT: Duration = Duration::from_secs(600);
@@ -160,7 +161,12 @@ impl Target<'_> {
         let took = took(done).ok_or_else(|| incomplete("took_ms"))?;
         let line = match done["unchanged"].as_bool() {
             Some(true) => format!("job {name} is as it was: version {version} of its plan runs"),
-            _ => format!("job {name}: version {version} of its plan runs; the change took {took}"),
+            _ => {
+                let copied = done["copied_bytes"].as_u64().filter(|copied| *copied > 0);
+                let copied = copied.map(|copied| format!("; {} of state were copied ahead", bytes(copied)));
+                let copied = copied.unwrap_or_default();
+                format!("job {name}: version {version} of its plan runs; the change took {took}{copied}")
+            }
         };
         Ok(Console::output().line(&line)?)
     }

@@ -11,6 +11,7 @@ mod functions;
 mod harness;
 mod local_state;
 mod log;
+mod moves;
 #[path = "../support/process.rs"]
 #[allow(dead_code, reason = "other tests use the rest of the helper")]
 mod process;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::Duration;
 
 /// Longer than anything here takes, even on a busy machine.
@@ -71,6 +71,16 @@ impl Process {
     /// Kills it, and sees its end.
     pub(crate) fn kill(&mut self) {
         self.child.kill().and_then(|()| self.child.wait()).expect("killed");
+    }
+
+    /// Whether its standard error is closed, as at its end.
+    pub(crate) fn has_ended(&self) -> bool {
+        loop {
+            match self.stderr.try_recv() {
+                Ok(line) => self.hear(&line),
+                Err(error) => return error == TryRecvError::Disconnected,
+            }
+        }
     }
 
     /// Waits for its end. Returns its code, or nothing if a signal ended it.

@@ -157,6 +157,14 @@ impl Shell {
         }
     }
 
+    /// A worker is lost, with what it has loaded. It may have had no task.
+    pub(super) fn lost_while_preparing(&mut self, process: Process, why: &Error) {
+        if self.reconfiguring.preparing().is_some_and(|(_, preparing)| preparing.told.contains(&process)) {
+            let what = format!("the change was given up, and the job goes on as it was: {why}");
+            self.give_up_preparing(Error::outside(what));
+        }
+    }
+
     /// A user does not want the change any more.
     pub(super) fn abort_change(&mut self) -> Result<()> {
         match &self.reconfiguring.present {

@@ -90,6 +90,7 @@ impl Shell {
     pub(super) fn lost(&mut self, process: Process, why: Error) {
         let Some(remotes) = &mut self.remotes else { return };
         remotes.leave(process);
+        self.lost_while_preparing(process, &why);
         self.unanswered.remove(&process);
         self.shared.show_remote(process, None);
         if self.unplaced.is_some() {
