@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anabranch_model::Clock;
+use anabranch_model::{Clock, Epoch, Incarnation};
 use anabranch_protocol::coordinator::Tasks;
 use anabranch_protocol::membership::Process;
 use anabranch_protocol::peers::adoptable;
@@ -22,6 +22,9 @@ pub struct Hosted {
     pub hosting: Hosting,
     /// Distinguishes their plan from others.
     pub plan: u64,
+    /// The checkpoint from which they have started.
+    #[serde(default)]
+    pub from: Option<(Incarnation, Epoch)>,
 }
 
 /// The tasks that run without a coordinator, if all of them do, and where they are. Waits so long for those that are missing.
@@ -44,10 +47,10 @@ pub(crate) fn running(
     }
 }
 
-/// The newest incarnation, if all its tasks run and are of one plan.
+/// The newest incarnation, if all its tasks run, are of one plan, and have started from one checkpoint.
 fn complete(all: &Tasks, hosted: &[(Process, Hosted)]) -> Option<(Running, BTreeMap<Process, Tasks>)> {
     let (incarnation, found) = adoptable(all, hosted.iter().map(|(process, of)| (*process, of.hosting.clone())))?;
-    let mut plans = hosted.iter().filter(|(process, _)| found.contains_key(process)).map(|(_, of)| of.plan);
-    let plan = plans.next()?;
-    plans.all(|other| other == plan).then_some((Running { incarnation, plan }, found))
+    let mut of = hosted.iter().filter(|(process, _)| found.contains_key(process)).map(|(_, of)| (of.plan, of.from));
+    let (plan, from) = of.next()?;
+    of.all(|other| other == (plan, from)).then_some((Running { incarnation, plan, from }, found))
 }

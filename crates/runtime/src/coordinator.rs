@@ -229,10 +229,8 @@ impl Shell {
 
     /// Ends the threads of a job that has an outcome, and returns that.
     pub(crate) fn end(mut self) -> Result<()> {
+        self.forget();
         let outcome = self.outcome.take().unwrap_or_else(|| Err(Error::cancelled()));
-        let term = self.coordinator.term();
-        let ended = outcome.is_ok() && !self.stopping;
-        self.remotes.iter().filter(|_| !self.leaves_tasks).for_each(|remotes| remotes.forget(term, ended));
         if let Some(hung) = self.worker.end() {
             self.shared.notify(format!("the job no longer waits for {hung}, and ends"));
         }
@@ -246,6 +244,13 @@ impl Shell {
             scribe.join().map_err(|panic| crate::running::panicked(panic.as_ref()))?;
         }
         outcome
+    }
+
+    /// Workers forget a job that is over.
+    pub(crate) fn forget(&self) {
+        let term = self.coordinator.term();
+        let ended = self.outcome.as_ref().is_some_and(Result::is_ok) && !self.stopping;
+        self.remotes.iter().filter(|_| !self.leaves_tasks).for_each(|remotes| remotes.forget(term, ended));
     }
 
     /// Takes the next message without waiting, or handles the time if there is none. Returns whether there was one.

@@ -75,6 +75,16 @@ pub(crate) struct Running {
     pub(crate) incarnation: Incarnation,
     /// [`fingerprint`] of their plan.
     pub(crate) plan: u64,
+    /// The checkpoint from which they have started.
+    pub(crate) from: Option<CheckpointId>,
+}
+
+impl Running {
+    /// Whether these are the tasks of a plan, and know the newest checkpoint of the log. They may have started from an older one,
+    /// because this one was found damaged.
+    fn run(&self, newest: CheckpointId, plan: &Plan) -> bool {
+        (newest.0 == self.incarnation || self.from == Some(newest)) && fingerprint(plan) == self.plan
+    }
 }
 
 /// The result of a coordinator's attempt to own a job.
@@ -150,8 +160,7 @@ impl Checkpointing {
             let owner = Owner(owners.next_u64());
             // Without a checkpoint nothing says under which name the tasks write.
             let newest = newest(&entries);
-            let runs =
-                |running: &Running| newest.is_some_and(|id| fingerprint(&journal.carry(plan, id)) == running.plan);
+            let runs = |of: &Running| newest.is_some_and(|id| of.run(id, &journal.carry(plan, id)));
             let running = running.filter(runs).map(|running| running.incarnation);
             let mut coordinator = Coordinator::new(clock.now(), config.clone(), owner, entries, tasks.clone(), running);
             let begun = begin(&mut coordinator, clock.as_ref(), |command| journal.carry_out(command))?;

@@ -169,4 +169,4 @@ pub struct Summary {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -96,6 +96,7 @@ impl SteppedJob {
     pub fn outcome(&mut self) -> Option<Result<()>> {
         self.shell.outcome.as_ref()?;
         while self.tasks().record() || self.write() {}
+        self.shell.forget();
         self.shell.outcome.take()
     }
 

@@ -20,6 +20,7 @@ use crate::collector::Collector;
 use crate::coordinator::HERE;
 use crate::deployment::Deployment;
 use crate::handover::Handover;
+use crate::journal::CheckpointId;
 use crate::messages::{FromWorker, Summary, fingerprint};
 use crate::preparation::Preparation;
 use crate::remote::stages_here;
@@ -83,6 +84,8 @@ pub(crate) struct WorkerShell {
     refused: Option<Error>,
     /// What the tasks of the plan version before have left for those that start.
     handover: Option<Handover>,
+    /// The checkpoint from which the tasks have started.
+    from: Option<CheckpointId>,
     /// What is loaded for the next plan version.
     preparing: Option<Preparing>,
     /// Tasks that start when the channels to other workers are there.
@@ -130,6 +133,7 @@ impl WorkerShell {
             network,
             refused: None,
             handover: None,
+            from: None,
             preparing: None,
             connecting: None,
             running: None,
@@ -238,7 +242,7 @@ impl WorkerShell {
     /// The tasks, if all of them run, and what distinguishes their plan.
     pub(crate) fn hosted(&self) -> Option<Hosted> {
         let hosting = self.protocol.hosting()?;
-        Some(Hosted { hosting, plan: fingerprint(&self.deployment.plan) })
+        Some(Hosted { hosting, plan: fingerprint(&self.deployment.plan), from: self.from })
     }
 
     /// Only time has passed.

@@ -111,6 +111,12 @@ pub struct Seen {
     pub late_rows: u64,
     /// Steps of the wall clock.
     pub wall_steps: u64,
+    /// Times that a coordinator adopted running tasks.
+    pub adoptions: u64,
+    /// Of these, those of a plan that had changed.
+    pub adoptions_changed: u64,
+    /// Times that a coordinator's process stopped and continued.
+    pub stopped_coordinators: u64,
     /// Jobs with workers in other processes.
     pub with_workers: u64,
     /// Processes of workers.
@@ -165,6 +171,9 @@ impl Seen {
         self.past_idle += other.past_idle;
         self.late_rows += other.late_rows;
         self.wall_steps += other.wall_steps;
+        self.adoptions += other.adoptions;
+        self.adoptions_changed += other.adoptions_changed;
+        self.stopped_coordinators += other.stopped_coordinators;
         self.with_workers += other.with_workers;
         self.workers += other.workers;
         self.worker_crashes += other.worker_crashes;
@@ -180,7 +189,7 @@ impl Seen {
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Its name: `prefix`, `commit`, `fencing`, `restore`, `give-up`, `savepoint`, `late`, `error`, `progress`,
+    /// Its name: `prefix`, `commit`, `fencing`, `adoption`, `restore`, `give-up`, `savepoint`, `late`, `error`, `progress`,
     /// `panic`, `straight`.
     pub invariant: &'static str,
     /// What was wrong.

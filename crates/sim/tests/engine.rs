@@ -109,8 +109,11 @@ fn every_invariant_holds_whatever_goes_wrong() {
         seen.late_rows,
         seen.stopped_workers,
         seen.silent_workers,
+        seen.adoptions,
+        seen.stopped_coordinators,
     ];
     assert!(now_and_then.iter().all(|times| *times > SEEDS / 100) && seen.damaged_before > 0, "{seen:?}");
+    assert!(seen.adoptions_changed > 0, "{seen:?}");
 }
 
 #[test]
@@ -152,6 +155,8 @@ fn planted_bugs_are_found() {
         (Mutation::OlderReportTaken, &["prefix", "commit"]),
         (Mutation::SummaryLost, &["progress"]),
         (Mutation::ClaimedTwice, &["error"]),
+        (Mutation::AdoptionUnreported, &["adoption", "prefix", "commit"]),
+        (Mutation::OlderTermTaken, &["fencing", "prefix", "adoption", "progress"]),
     ];
     for (mutation, invariants) in planted {
         let run = found(&queries, mutation);

@@ -27,10 +27,14 @@ fn checkpointing(store: &Store) -> Checkpointing {
 }
 
 fn take_over(store: &Store) -> Result<TakenOver> {
+    take_over_from(store, None)
+}
+
+fn take_over_from(store: &Store, running: Option<Running>) -> Result<TakenOver> {
     let (plan, checkpointing) = (plan(), checkpointing(store));
     let config = config(&plan.options, Some(&checkpointing));
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::default());
-    let taken = checkpointing.take_over(&plan, &config, &tasks(&plan), &clock, None, (None, Check::Content))?;
+    let taken = checkpointing.take_over(&plan, &config, &tasks(&plan), &clock, None, (running, Check::Content))?;
     Ok(taken.expect("the job has not ended"))
 }
 
@@ -83,6 +87,33 @@ fn damages(content: &[u8]) -> [Vec<u8>; 4] {
     let mut flipped = content.to_vec();
     flipped[content.len() / 2] ^= 4;
     [content[..content.len() / 2].to_vec(), Vec::new(), flipped, vec![0xff; content.len()]]
+}
+
+/// A file of a checkpoint is damaged, so the tasks have started from the one before. The log does not tell that as long as a savepoint
+/// needs the damaged one.
+#[test]
+fn tasks_are_adopted_only_with_the_checkpoint_from_which_they_have_started() {
+    let folder = tempfile::tempdir().expect("folder");
+    let store = job(folder.path());
+    let manifest = std::fs::read(folder.path().join("manifests/1-8.txt")).expect("read");
+    let damage = || {
+        std::fs::write(folder.path().join("prepared/1-8-0.0-rows.bin"), "other").expect("damaged");
+        std::fs::write(folder.path().join("manifests/1-8.txt"), &manifest).expect("kept");
+    };
+    damage();
+    let begun = take_over(&store).expect("an older checkpoint stands in");
+    assert_eq!((begun.incarnation, after(&begun)), (Incarnation(3), Epoch(5)));
+    damage();
+    let from = Some((Incarnation(1), Epoch(5)));
+    let running = Running { incarnation: begun.incarnation, plan: fingerprint(&begun.plan), from };
+    let mut next = take_over_from(&store, Some(running)).expect("it begins");
+    assert!(!next.adopts, "its sinks would make visible what no checkpoint contains");
+    assert_eq!((next.incarnation, after(&next)), (Incarnation(5), Epoch(5)));
+
+    commit(&mut next, 8, 9).expect("committed");
+    let running = Running { incarnation: next.incarnation, plan: fingerprint(&next.plan), from };
+    let adopted = take_over_from(&store, Some(running)).expect("it adopts");
+    assert_eq!((adopted.adopts, adopted.incarnation, after(&adopted)), (true, Incarnation(5), Epoch(9)));
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn state(index: u32) -> TaskState {
     TaskState { task: task(index), finished: false, source: None, operators: Vec::new(), sink: None }
 }
 
-fn to_worker() -> Vec<ToWorker> {
+pub(crate) fn to_worker() -> Vec<ToWorker> {
     let fence = Fence { term: Term(1000), incarnation: ONE, version: PlanVersion(1) };
     let order = |order| {
         let message = FromCoordinator { fence, heard: Nanos(5), received: 2, order };

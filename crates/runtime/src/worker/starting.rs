@@ -22,8 +22,8 @@ impl WorkerShell {
     /// Starts tasks, once the channels to other workers are there.
     pub(super) fn start(&mut self, starting: Starting) {
         // Those of the incarnation before have ended.
-        let from = starting.from.as_ref().map(|from| (from.incarnation, from.epoch));
-        self.handover = self.running.take().zip(from).and_then(|(running, (of, epoch))| running.hand_over(of, epoch));
+        self.from = starting.from.as_ref().map(|from| (from.incarnation, from.epoch));
+        self.handover = self.running.take().zip(self.from).and_then(|(running, (of, epoch))| running.hand_over(of, epoch));
         self.asking.clear();
         self.restoring.clear();
         self.dropped.clear();

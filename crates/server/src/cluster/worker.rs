@@ -4,7 +4,6 @@
 //! breaks ends no task. Tasks without a coordinator end by themselves when their lease is over.
 
 mod links;
-mod routes;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +20,7 @@ use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{FromWorker, MESSAGES_VERSION, ToWorker};
 use anabranch_runtime::network::{Endpoint, Keys, Peer, is_loopback};
-use anabranch_runtime::{Hosted, HostedJob, Origin, Premises};
+use anabranch_runtime::{Arrival, Hosted, HostedJob, Origin, Premises, Routes};
 use anabranch_state::{LocalCopies, Store};
 use tracing::{info, warn};
 
@@ -29,7 +28,6 @@ use super::messages::{FromCluster, FromProcess};
 use crate::Engine;
 use crate::control::Connection;
 use links::{Link, Said};
-use routes::Routes;
 
 /// Heartbeats within the time after which a silent worker is lost.
 const BEATS: u32 = 8;
@@ -76,11 +74,11 @@ struct Here {
     name: String,
     /// For copies of state files of jobs that do not give another one.
     state: Option<PathBuf>,
-    routes: Mutex<Routes>,
+    routes: Mutex<Routes<Connection<FromProcess>>>,
 }
 
 impl Here {
-    fn lock(&self) -> MutexGuard<'_, Routes> {
+    fn lock(&self) -> MutexGuard<'_, Routes<Connection<FromProcess>>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -123,7 +121,7 @@ impl Premises for Place {
         let mut routes = self.here.lock();
         if routes.coordinator(job, self.life).is_some() {
             let (job_name, worker) = (&self.name, &self.here.name);
-            let before = routes.hosted.get(&job).map(|hosted| hosted.hosting.incarnation.0);
+            let before = routes.hosted().get(&job).map(|hosted| hosted.hosting.incarnation.0);
             match &hosted {
                 Some(Hosted { hosting, .. }) => {
                     let (incarnation, tasks) = (hosting.incarnation.0, hosting.tasks.all.len());
@@ -133,16 +131,21 @@ impl Premises for Place {
                     before.into_iter().for_each(|incarnation| info!(job = job_name, worker, incarnation, "tasks end"));
                 }
             }
-            routes.hosts(job, hosted);
+            say_hosts(&mut routes, job, hosted);
         }
     }
+}
+
+/// The tasks of a job run here, or do not any more: all coordinators hear of it.
+fn say_hosts(routes: &mut Routes<Connection<FromProcess>>, job: u64, hosted: Option<Hosted>) {
+    let message = FromProcess::Hosts { job, hosted: hosted.clone() };
+    routes.hosts(job, hosted).for_each(|coordinator| coordinator.send(&message));
 }
 
 /// The worker of a job, and when its coordinator has said something last.
 struct Guest {
     hosted: HostedJob,
     heard: Nanos,
-    life: u64,
 }
 
 /// Runs a worker until its coordinator ends it.
@@ -206,8 +209,6 @@ struct Process<'a> {
     /// When a coordinator refused it first.
     refused: Option<Nanos>,
     jobs: BTreeMap<u64, Guest>,
-    /// How many workers of jobs there were.
-    lives: u64,
 }
 
 impl<'a> Process<'a> {
@@ -216,7 +217,7 @@ impl<'a> Process<'a> {
         let links = options.coordinators.iter().enumerate().map(link).collect::<Result<_>>()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let (joined, accepted, refused, jobs) = (None, false, None, BTreeMap::new());
-        Ok(Process { options, here, clock, links, joined, accepted, refused, jobs, lives: 0 })
+        Ok(Process { options, here, clock, links, joined, accepted, refused, jobs })
     }
 
     fn run(&mut self, events: &Receiver<(usize, Said)>) -> Result<()> {
@@ -250,7 +251,7 @@ impl<'a> Process<'a> {
         let now = self.clock.now();
         let leader = self.links.iter().filter_map(|link| link.leads_since(now, lately)).max();
         let message = FromProcess::Beat { sent: now, leader };
-        self.here.lock().coordinators.values().for_each(|connection| connection.send(&message));
+        self.here.lock().coordinators().for_each(|connection| connection.send(&message));
     }
 
     /// A coordinator that is silent for long has given this worker up, or cannot be reached.
@@ -261,7 +262,7 @@ impl<'a> Process<'a> {
             link.connection.take().into_iter().for_each(|connection| connection.close());
             let error = Error::outside(format!("it has been silent for {} s", silence.as_secs()));
             lost(&self.options.name, &error.at(link.place()));
-            self.here.lock().coordinators.remove(&place);
+            self.here.lock().left(place as u64);
         }
     }
 
@@ -328,17 +329,17 @@ impl<'a> Process<'a> {
         connection.send(&FromProcess::Ready { exchange, key, copies, sent: self.clock.now() });
         info!(worker = self.options.name, coordinator = self.links[place].address(), "joins the cluster");
         let mut routes = self.here.lock();
-        for (job, hosted) in &routes.hosted {
+        for (job, hosted) in routes.hosted() {
             connection.send(&FromProcess::Hosts { job: *job, hosted: Some(hosted.clone()) });
         }
-        routes.coordinators.insert(place, connection);
+        routes.joined(place as u64, connection);
         Ok(())
     }
 
     /// A connection is over, or none could be made. Returns whether the process ends.
     fn closed(&mut self, place: usize, why: Option<Error>) -> Result<bool> {
         let was_connected = self.links[place].closed();
-        self.here.lock().coordinators.remove(&place);
+        self.here.lock().left(place as u64);
         if self.accepted && self.options.once {
             return Ok(true);
         }
@@ -361,23 +362,12 @@ impl<'a> Process<'a> {
 
     fn job(&mut self, place: usize, job: u64, term: Term, message: ToWorker) -> Result<()> {
         let (Some(joined), Some(connection)) = (&self.joined, &self.links[place].connection) else { return Ok(()) };
-        let known = self.jobs.get(&job).map(|guest| guest.life);
-        {
-            let mut routes = self.here.lock();
-            if !routes.accepts(job, term) {
-                return Ok(());
-            }
-            // Everything else concerns tasks that are not here, or not any more.
-            if known.is_none() && !matches!(message, ToWorker::Deploy(_) | ToWorker::Prepare(_)) {
-                connection.send(&FromProcess::Missing { job });
-                return Ok(());
-            }
-            routes.insert(job, known.unwrap_or(self.lives + 1), (term, connection.clone()));
-        }
+        let arrival = self.here.lock().arrives(job, (term, connection.clone()), &message);
         let heard = self.clock.now();
-        if known.is_none() {
-            self.lives += 1;
-            let life = self.lives;
+        if arrival == Arrival::Missing {
+            connection.send(&FromProcess::Missing { job });
+        }
+        if let Arrival::New(life) = arrival {
             let name = match &message {
                 ToWorker::Deploy(deploy) | ToWorker::Prepare(deploy) => deploy.plan.options.job_name.clone(),
                 _ => job.to_string(),
@@ -385,9 +375,10 @@ impl<'a> Process<'a> {
             let premises: Arc<dyn Premises> = Arc::new(Place { here: Arc::clone(&self.here), name, life });
             let (connectors, endpoint) = (self.here.engine.connectors().clone(), Arc::clone(&joined.endpoint));
             let hosted = HostedJob::start(job, joined.silence, connectors, endpoint, premises)?;
-            self.jobs.insert(job, Guest { hosted, heard, life });
+            self.jobs.insert(job, Guest { hosted, heard });
         }
-        if let Some(guest) = self.jobs.get_mut(&job) {
+        let is_taken = matches!(arrival, Arrival::Present | Arrival::New(_));
+        if let Some(guest) = self.jobs.get_mut(&job).filter(|_| is_taken) {
             guest.heard = heard;
             guest.hosted.send(message);
         }
@@ -407,7 +398,7 @@ impl<'a> Process<'a> {
             let mut routes = self.here.lock();
             routes.forget(job);
             // Before its tasks have ended: a later incarnation may run by then.
-            routes.hosts(job, None);
+            say_hosts(&mut routes, job, None);
         }
         if let Some(Guest { hosted, .. }) = self.jobs.remove(&job) {
             if ended {

@@ -18,13 +18,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock, ManualClock, Nanos, Rng};
+use anabranch_model::{Clock, Incarnation, ManualClock, Nanos, Rng};
 use anabranch_operators::Connectors;
 use anabranch_protocol::membership::WorkerId;
 use anabranch_runtime::network::SteppedEndpoint;
 use anabranch_runtime::{Check, JobHandle, Origin, Workers};
 
-use self::control::Control;
+use self::control::{Control, JOB};
 use self::hub::Hub;
 use self::machine::{Machine, address, patience};
 use self::planted::Carrier;
@@ -57,7 +57,6 @@ pub(super) struct Env<'a> {
     tables: &'a Tables,
     /// A task that does nothing now.
     hung: Option<usize>,
-    job: u64,
     air: &'a mut Air,
     controls: &'a mut BTreeMap<u64, Control>,
 }
@@ -82,10 +81,6 @@ impl Env<'_> {
         Tables { process, ..self.tables.clone() }.connectors()
     }
 
-    fn job(&self) -> u64 {
-        self.job
-    }
-
     fn hangs(&self, task: usize) -> bool {
         self.hung == Some(task)
     }
@@ -106,7 +101,9 @@ pub(super) struct Cluster {
     wires: Wires,
     air: Air,
     carrier: Carrier,
+    /// Processes of workers, and their connections to coordinators, so far.
     started: u64,
+    connected: u64,
     mutation: Option<Mutation>,
 }
 
@@ -122,33 +119,83 @@ impl Cluster {
         let air = Air { rng, several: several.clone(), cuts: BTreeMap::new(), slow: BTreeMap::new() };
         let carrier = Carrier::new(mutation);
         let (hubs, controls, wires) = (Vec::new(), BTreeMap::new(), Wires::default());
-        Cluster { machines, hubs, controls, wires, air, carrier, started: 0, mutation }
+        Cluster { machines, hubs, controls, wires, air, carrier, started: 0, connected: 0, mutation }
     }
 
-    /// A coordinator's process begins: how its job uses workers.
-    pub(super) fn begin(&mut self, process: ProcessId, clock: &Arc<ManualClock>) -> Workers {
+    /// Whether workers outlive coordinators, and other coordinators stand by.
+    pub(super) fn has_standbys(&self) -> bool {
+        !self.air.several.once
+    }
+
+    /// A coordinator's process begins to listen for workers.
+    pub(super) fn stand_by(&mut self, process: ProcessId, clock: &Arc<ManualClock>) {
         let clock: Arc<dyn Clock> = clock.clone();
         let address = address(process);
         let endpoint = SteppedEndpoint::new(WorkerId(0), address, TOKEN, patience(), clock);
-        self.wires.listen((process, 0), address, &endpoint);
-        self.hubs.push(Hub::new(process, Arc::clone(&endpoint), self.air.several.slots));
-        let (awaited, hosted, register) = (self.air.several.awaited, Box::new(Vec::new), Box::new(|_| ()));
+        // Coordinators that follow each other are at two places. Without standbys there is one.
+        let place = if self.has_standbys() && process.is_multiple_of(2) { self.machines.len() + 1 } else { 0 };
+        self.wires.listen((process, place), address, &endpoint);
+        self.hubs.push(Hub::new((process, place), endpoint, self.air.several.slots));
+    }
+
+    /// Whether a coordinator that stands by knows all tasks that run.
+    pub(super) fn is_informed(&self, process: ProcessId) -> bool {
+        let hub = self.hubs.iter().find(|hub| hub.process == process);
+        let mut running = self.machines.iter().filter(|machine| machine.has_tasks()).peekable();
+        running.peek().is_some() && hub.is_some_and(|hub| running.all(|machine| hub.knows_tasks_of(machine.place)))
+    }
+
+    /// A coordinator's process is about to take the job over: how the job uses workers.
+    pub(super) fn begin(&mut self, process: ProcessId, clock: &Arc<ManualClock>, faulty: bool) -> Option<Workers> {
+        if !self.hubs.iter().any(|hub| hub.process == process) {
+            self.stand_by(process, clock);
+        }
+        let Cluster { hubs, controls, air, .. } = self;
+        let hub = hubs.iter_mut().find(|hub| hub.process == process)?;
+        let (awaited, found, endpoint) = (air.several.awaited, hub.hosted(), Arc::clone(&hub.endpoint));
+        // Since it was asked for its tasks.
+        if faulty && !air.several.calm && air.rng.below(16) == 0 {
+            hub.lose_one(controls, clock.now(), air);
+        }
+        let remotes = hub.remotes(controls);
+        let hosted = Box::new(move || found.clone());
+        let register = Box::new(move |job: JobHandle| remotes.into_iter().for_each(|worker| job.joined(worker)));
         let (patience, check, is_wanted) = (Duration::ZERO, Check::Content, Box::new(|| true));
-        Workers { job: process, endpoint, awaited, hosted, patience, check, is_wanted, register }
+        Some(Workers { job: JOB, endpoint, awaited, hosted, patience, check, is_wanted, register })
     }
 
     /// Its job has begun.
     pub(super) fn begun(&mut self, process: ProcessId, job: &JobHandle) {
-        let Cluster { hubs, controls, .. } = self;
-        hubs.iter_mut().filter(|hub| hub.process == process).for_each(|hub| hub.register(job.clone(), controls));
+        let hub = self.hubs.iter_mut().find(|hub| hub.process == process);
+        hub.into_iter().for_each(|hub| hub.job = Some(job.clone()));
+    }
+
+    /// The newest incarnation whose tasks have ended because no coordinator was heard, or were to end for the next version of the plan.
+    pub(super) fn ends(&self) -> Incarnation {
+        self.carrier.ends
+    }
+
+    /// Whether a coordinator has given workers up because they were silent.
+    pub(super) fn has_lost_silent(&self, process: ProcessId) -> bool {
+        self.hubs.iter().any(|hub| hub.process == process && hub.silent > 0)
+    }
+
+    /// Whether nothing goes wrong but with coordinators.
+    pub(super) fn is_calm(&self) -> bool {
+        self.air.several.calm
     }
 
     /// A coordinator's process has ended, in order or not.
     pub(super) fn end(&mut self, process: ProcessId, now: Nanos, seen: &mut Seen) {
         let Cluster { hubs, controls, wires, air, .. } = self;
+        for control in controls.values_mut().filter(|control| control.coordinator == process) {
+            // What it has said last may get through.
+            if air.rng.below(4) > 0 {
+                control.pump(now, air);
+            }
+        }
         for hub in hubs.iter_mut().filter(|hub| hub.process == process) {
             seen.silent_workers += hub.silent;
-            hub.forget(controls, now, air);
         }
         hubs.retain(|hub| hub.process != process);
         for control in controls.values_mut().filter(|control| control.coordinator == process) {
@@ -177,7 +224,7 @@ impl Cluster {
         }
         let Some(hub) = hubs.iter_mut().find(|hub| hub.process == process) else { return Ok(()) };
         hub.step(controls, now, air, carrier)?;
-        wires.carry((process, 0), &hub.endpoint, now, air, self.mutation)
+        wires.carry((process, hub.place), &hub.endpoint, now, air, self.mutation)
     }
 
     /// A machine does something.
@@ -188,8 +235,6 @@ impl Cluster {
         if machine.stopped_until > turn.number {
             return Ok(());
         }
-        let coordinator = machine.process.as_ref().and_then(|process| self.controls.get(&process.control));
-        let job = coordinator.map_or(0, |control| control.coordinator);
         let Cluster { hubs, controls, wires, air, carrier, .. } = self;
         let mut env = Env {
             shared: turn.shared,
@@ -200,19 +245,19 @@ impl Cluster {
             origin: turn.origin,
             tables: turn.tables,
             hung: turn.hung,
-            job,
             air,
             controls,
         };
         match machine.process.as_ref().map(|process| process.id) {
             None => {
-                let newest = hubs.last().map(|hub| hub.process);
+                let newest = hubs.last().map(|hub| (hub.process, hub.place));
                 if let Some(newest) =
                     newest.filter(|_| turn.number >= machine.back_at && env.air.rng.below(RETURNS) == 0)
                 {
-                    self.started += 1;
-                    machine.connect(FIRST_WORKER + self.started, self.started, newest, &mut env);
+                    (self.started, self.connected) = (self.started + 1, self.connected + 1);
                     let id = FIRST_WORKER + self.started;
+                    machine.start(id, &env);
+                    machine.connect(self.connected, newest, &mut env);
                     if env.air.several.sick == Some(machine.place) {
                         turn.shared.lock().sick.insert(id);
                     }
@@ -224,16 +269,20 @@ impl Cluster {
                 self.bury(which, turn, seen, true);
             }
             Some(_) => {
+                let known = |hub: &&Hub| machine.process.as_ref().is_some_and(|of| of.links.contains_key(&hub.process));
+                let unknown = hubs.iter().find(|hub| !known(hub)).map(|hub| (hub.process, hub.place));
+                if let Some(unknown) = unknown.filter(|_| !env.air.several.once && env.air.rng.below(RETURNS) == 0) {
+                    self.connected += 1;
+                    machine.connect(self.connected, unknown, &mut env);
+                }
                 if machine.step(&mut env, wires, carrier)? {
                     self.bury(which, turn, seen, false);
                 }
             }
         }
         self.controls.retain(|number, control| {
-            let is_used = self
-                .machines
-                .iter()
-                .any(|machine| machine.process.as_ref().is_some_and(|process| process.control == *number));
+            let processes = self.machines.iter().filter_map(|machine| machine.process.as_ref());
+            let is_used = processes.flat_map(|process| process.links.values()).any(|link| link == number);
             is_used || (!control.is_over && self.hubs.iter().any(|hub| hub.process == control.coordinator))
         });
         seen.exchanged += std::mem::take(&mut self.wires.carried);
@@ -248,7 +297,8 @@ impl Cluster {
         let Some(process) = machine.process.take() else { return };
         // It reaches nothing any more.
         turn.shared.lock().kill(process.id);
-        if let Some(control) = self.controls.get_mut(&process.control) {
+        for number in process.links.values() {
+            let Some(control) = self.controls.get_mut(number) else { continue };
             if crashed && self.air.rng.below(2) == 0 {
                 control.up.lose();
             }
@@ -257,6 +307,20 @@ impl Cluster {
         self.wires.gone(process.id, now, &mut self.air);
         machine.back_at = turn.number + self.air.rng.below(if turn.faulty { 300 } else { 30 });
         machine.stopped_until = 0;
+    }
+
+    /// Cuts a link, or all links of a place, in one direction or both.
+    fn cut(&mut self, places: u64, now: Nanos) {
+        let (from, to) = (self.air.rng.below(places) as usize, self.air.rng.below(places) as usize);
+        let until = now.plus(Duration::from_micros(self.air.rng.below(900_000)));
+        let (all, both) = (self.air.rng.below(4) == 0, self.air.rng.below(2) == 0);
+        for to in (0..places as usize).filter(|other| all || *other == to) {
+            self.air.cuts.insert((from, to), until);
+            if both {
+                self.air.cuts.insert((to, from), until);
+            }
+        }
+        self.air.slow.insert((to, from), 1 + self.air.rng.below(50));
     }
 
     /// Faults of machines and of what is between them.
@@ -271,7 +335,8 @@ impl Cluster {
         let mut happens = |often: u64| self.air.rng.below(10_000) < often;
         let (kills, stops, cuts, resets) =
             (happens(several.kills), happens(several.stops), happens(several.cuts), happens(several.resets));
-        let (which, places) = (self.air.rng.below(self.machines()) as usize, self.machines() + 1);
+        let (which, hosts) = (self.air.rng.below(self.machines()) as usize, 1 + u64::from(self.has_standbys()));
+        let places = self.machines() + hosts;
         if let Some(process) = self.machines[which].process.as_ref().filter(|_| kills) {
             turn.shared.lock().kill(process.id);
         }
@@ -281,13 +346,7 @@ impl Cluster {
             seen.stopped_workers += 1;
         }
         if cuts {
-            let (from, to) = (self.air.rng.below(places) as usize, self.air.rng.below(places) as usize);
-            let until = now.plus(Duration::from_micros(self.air.rng.below(900_000)));
-            self.air.cuts.insert((from, to), until);
-            if self.air.rng.below(2) == 0 {
-                self.air.cuts.insert((to, from), until);
-            }
-            self.air.slow.insert((to, from), 1 + self.air.rng.below(50));
+            self.cut(places, now);
             seen.cuts += 1;
         }
         if resets {

@@ -44,6 +44,10 @@ pub enum Mutation {
     SummaryLost,
     /// Two workers start the same task.
     ClaimedTwice,
+    /// What workers have reported to a coordinator counts as known to the one that adopts their tasks.
+    AdoptionUnreported,
+    /// A worker takes the orders of a coordinator whose tasks another one has adopted.
+    OlderTermTaken,
 }
 
 /// Steps the tasks of a worker, and plants a bug between them if there is one.

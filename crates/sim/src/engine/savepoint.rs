@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_model::Incarnation;
+use anabranch_model::{Epoch, Incarnation};
 use anabranch_state::{Answer, Asked, Blob, Savepoint, Store};
 use object_store::memory::InMemory;
 
@@ -95,8 +95,11 @@ impl Asker {
 
 impl Answered {
     fn of(manifest: Blob, truth: &Truth) -> Answered {
-        let incarnation = manifest.name.rsplit('/').next().and_then(|file| file.split_once('-')?.0.parse().ok());
-        let by = incarnation.and_then(|incarnation| truth.process_of(Incarnation(incarnation)));
+        let id = |name: &str| {
+            let (incarnation, epoch) = name.rsplit('/').next()?.strip_suffix(".txt")?.split_once('-')?;
+            Some((Incarnation(incarnation.parse().ok()?), Epoch(epoch.parse().ok()?)))
+        };
+        let by = id(&manifest.name).and_then(|(incarnation, epoch)| truth.committer_of(incarnation, epoch));
         let owner = truth.owner();
         Answered { manifest, by_owner: by.is_some() && by == owner, owner }
     }

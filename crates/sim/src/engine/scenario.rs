@@ -80,10 +80,16 @@ pub(super) struct Several {
     pub(super) resets: u64,
     /// A machine whose calls fail often.
     pub(super) sick: Option<usize>,
+    /// Workers end with their coordinator. Else others stand by, and adopt the tasks.
+    pub(super) once: bool,
+    /// How often the process of a coordinator is stopped for a while.
+    pub(super) freezes: u64,
+    /// Only coordinators fail.
+    pub(super) calm: bool,
 }
 
 impl Several {
-    fn draw(rng: &mut Rng, faulty: bool) -> Several {
+    fn draw(rng: &mut Rng, faulty: bool, durable: bool) -> Several {
         let upto = |rng: &mut Rng, most: u64| if faulty { rng.below(most + 1) } else { 0 };
         let machines = 1 + rng.below(4) as usize;
         let slots = PARALLELISM_MAX.div_ceil(machines as u32);
@@ -100,6 +106,24 @@ impl Several {
             cuts: upto(rng, 30),
             resets: upto(rng, 15),
             sick: (faulty && rng.below(4) == 0).then(|| 1 + rng.below(machines as u64) as usize),
+            once: !durable || rng.below(4) == 0,
+            freezes: upto(rng, 15),
+            calm: false,
+        }
+    }
+
+    /// Workers do not fail.
+    fn calm(self) -> Several {
+        Several {
+            kills: 0,
+            stops: 0,
+            cuts: 0,
+            resets: 0,
+            sick: None,
+            once: false,
+            sinks_here: false,
+            calm: true,
+            ..self
         }
     }
 }
@@ -155,14 +179,30 @@ impl<'a> Scenario<'a> {
             scenario.hung = Some((stretch(rng), rng.below(16) as usize));
         }
         if rng.below(2) == 0 {
-            scenario.several = Some(Several::draw(rng, faulty));
+            let mut several = Several::draw(rng, faulty, durable);
+            // Tables of a coordinator's process end with it.
+            several.sinks_here &= several.once;
+            scenario.several = Some(several);
             // What is under way between workers takes time.
             scenario.timeout += Duration::from_millis(1_000);
         }
         if durable && rng.below(2) == 0 {
             scenario.changes = 1 + rng.below(60);
         }
+        if faulty && durable && rng.below(6) == 0 {
+            scenario.several = scenario.several.map(Several::calm);
+            scenario.calm();
+        }
         Ok(scenario)
+    }
+
+    /// If only coordinators fail, everything else works.
+    fn calm(&mut self) {
+        if self.several.as_ref().is_some_and(|several| several.calm) {
+            (self.rates, self.full, self.hung, self.damage_at) = (Rates::default(), 0..0, None, None);
+            // No checkpoint takes too long.
+            self.timeout = Duration::from_secs(60);
+        }
     }
 
     /// The job whose savepoint this one starts from: the same query over the same tables, without faults.
@@ -213,6 +253,11 @@ impl<'a> Scenario<'a> {
             watermark.lateness = if self.late_rows { Lateness::Partition } else { Lateness::Job };
         }
         plan
+    }
+
+    /// How often a coordinator's process is stopped for a while.
+    pub(super) fn freezes(&self) -> u64 {
+        self.several.as_ref().map_or(0, |several| several.freezes)
     }
 
     /// For messages.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, Incarnation, ManualClock, Result, TaskId};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, ManualClock, PlanVersion, Result, TaskId};
 use anabranch_operators::Positions;
 use anabranch_runtime::stepped::{Parts, SteppedJob};
 use anabranch_state::{Blob, Entry, Manifest, Store, decode_manifest};
@@ -54,6 +54,18 @@ pub(crate) struct Truth {
     ran: BTreeMap<Incarnation, BTreeSet<TaskId>>,
     /// The process of each incarnation that began.
     began: BTreeMap<Incarnation, ProcessId>,
+    /// The process that has the job.
+    owner: Option<ProcessId>,
+    /// It has adopted the newest incarnation.
+    adopted: bool,
+    /// Incarnations that were adopted, each time that one was.
+    pub(crate) adoptions: u64,
+    /// The same of changed plans.
+    pub(crate) adoptions_changed: u64,
+    /// Incarnations that began after one that was adopted, by the same process and the same plan.
+    pub(crate) restarted: Vec<Incarnation>,
+    /// The newest version of the plan.
+    version: PlanVersion,
     /// Entries by number, as first written.
     log: BTreeMap<u64, Vec<u8>>,
     /// Name of the last one.
@@ -62,7 +74,8 @@ pub(crate) struct Truth {
     ended: bool,
     newest_checkpoint: Epoch,
     pub(crate) checkpoints: u64,
-    committed: BTreeMap<(Incarnation, Epoch), u64>,
+    /// Each with its number, counted from 1, and the process that has committed it.
+    committed: BTreeMap<(Incarnation, Epoch), (u64, ProcessId)>,
     /// The newest checkpoint, and the one before.
     newest_two: [Option<Committed>; 2],
     /// What sinks have prepared under checkpoints that are in the log.
@@ -88,6 +101,12 @@ impl Truth {
             tasks: BTreeMap::new(),
             ran: BTreeMap::new(),
             began: BTreeMap::new(),
+            owner: None,
+            adopted: false,
+            adoptions: 0,
+            adoptions_changed: 0,
+            restarted: Vec::new(),
+            version: PlanVersion(1),
             ended: false,
             log: BTreeMap::new(),
             last_entry: String::new(),
@@ -121,7 +140,7 @@ impl Truth {
 
     /// Results that a checkpoint and all before it contain, with those that the job started with.
     pub(crate) fn results_of(&self, incarnation: Incarnation, epoch: Epoch) -> Option<Counts> {
-        let number = *self.committed.get(&(incarnation, epoch))?;
+        let (number, _) = *self.committed.get(&(incarnation, epoch))?;
         Some(self.results(|held| held.since <= number))
     }
 
@@ -162,14 +181,19 @@ impl Truth {
         self.newest_two[0] = Some(before);
     }
 
-    /// The process of an incarnation.
-    pub(crate) fn process_of(&self, incarnation: Incarnation) -> Option<ProcessId> {
-        self.began.get(&incarnation).copied()
+    /// The process that has committed a checkpoint.
+    pub(crate) fn committer_of(&self, incarnation: Incarnation, epoch: Epoch) -> Option<ProcessId> {
+        self.committed.get(&(incarnation, epoch)).map(|(_, process)| *process)
     }
 
     /// The process that owns the job.
     pub(crate) fn owner(&self) -> Option<ProcessId> {
-        self.began.get(&self.newest).copied()
+        self.owner
+    }
+
+    /// Whether that has adopted the tasks: they have restored nothing.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.adopted
     }
 
     /// Handles an event of the surroundings.
@@ -237,8 +261,11 @@ impl Truth {
             Entry::Begins { incarnation, .. } if incarnation <= self.newest => {
                 Err(("fencing", format!("incarnation {} begins after {}", incarnation.0, self.newest.0)))
             }
-            Entry::Begins { incarnation, .. } => {
-                self.newest = incarnation;
+            Entry::Begins { incarnation, version, .. } => {
+                if self.adopted && self.owner == Some(by) && version == self.version {
+                    self.restarted.push(self.newest);
+                }
+                (self.newest, self.version, self.owner, self.adopted) = (incarnation, version, Some(by), false);
                 self.began.insert(incarnation, by);
                 Ok(())
             }
@@ -249,7 +276,15 @@ impl Truth {
             {
                 Err(("fencing", format!("{entry:?} comes after incarnation {} began", self.newest.0)))
             }
-            Entry::Adopts { .. } => Ok(()),
+            Entry::Adopts { .. } => {
+                (self.owner, self.adopted) = (Some(by), true);
+                self.adoptions += 1;
+                self.adoptions_changed += u64::from(self.version > PlanVersion(1));
+                Ok(())
+            }
+            entry if self.owner != Some(by) => {
+                Err(("fencing", format!("{entry:?} is of process {by}, and {:?} has the job", self.owner)))
+            }
             Entry::Ended { .. } => {
                 self.ended = true;
                 self.finished(shared)
@@ -260,7 +295,7 @@ impl Truth {
             Entry::Checkpoint { incarnation, epoch, manifest, .. } => {
                 self.newest_checkpoint = epoch;
                 self.checkpoints += 1;
-                self.committed.insert((incarnation, epoch), self.checkpoints);
+                self.committed.insert((incarnation, epoch), (self.checkpoints, by));
                 self.checkpoint(&manifest, name, shared)
             }
         }

@@ -1,18 +1,18 @@
 //! One run: processes that take the job over from each other, and a scheduler that draws what happens next.
 
 mod change;
+mod start;
 mod step;
 
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use anabranch_dataflow::{Plan, StateBackendKind};
 use anabranch_model::{Clock, Error, ErrorKind, ManualClock, Result, Rng};
-use anabranch_runtime::stepped::{Parts, SteppedJob};
-use anabranch_runtime::{Checkpointing, Origin, Reconfigured};
-use anabranch_state::Store;
+use anabranch_runtime::Origin;
+use anabranch_runtime::stepped::SteppedJob;
 
+use self::change::{Asked, Record};
+use self::start::Standby;
 use super::cluster::Cluster;
 use super::damage::damage;
 use super::outside::{ProcessId, Shared};
@@ -20,9 +20,9 @@ use super::planted::Hand;
 use super::query::{PARALLELISM_MAX, Queries};
 use super::savepoint::{Asker, Copied};
 use super::scenario::{FAULT_TURNS, Scenario};
-use super::store::{FaultyStore, arrive};
+use super::store::arrive;
 use super::truth::{Checked, Counts, Truth};
-use super::{Mutation, Options, Run, Seen, Violation};
+use super::{Options, Run, Seen, Violation};
 
 /// Number of further turns in which the job must end.
 const PROGRESS_WITHIN: u64 = 120_000;
@@ -39,8 +39,10 @@ pub(super) struct Process {
     pub(super) job: SteppedJob,
     pub(super) hand: Hand,
     pub(super) stopping: bool,
+    /// The turn until which it does nothing.
+    stopped_until: u64,
     /// Changes that it was asked for.
-    asked: Vec<Receiver<Result<Reconfigured>>>,
+    asked: Vec<Asked>,
 }
 
 /// The whole state of a run.
@@ -56,6 +58,9 @@ pub(crate) struct World<'a> {
     /// Draws changes of the plan.
     changes: Rng,
     processes: Vec<Process>,
+    /// A coordinator that may take the job over.
+    standby: Option<Standby>,
+    record: Record,
     /// Workers in other processes.
     cluster: Option<Cluster>,
     started: ProcessId,
@@ -109,6 +114,8 @@ impl<'a> World<'a> {
             wall: Rng::new(seed ^ 0xc10c),
             changes: Rng::new(seed ^ 0xc4a6),
             processes: Vec::new(),
+            standby: None,
+            record: Record::default(),
             started: 0,
             parallelism: 0,
             truth,
@@ -170,6 +177,8 @@ impl<'a> World<'a> {
         self.seen.repeated_commits = outside.repeated_commits;
         self.seen.runs = outside.runs;
         self.seen.past_idle = self.truth.past_idle;
+        self.seen.adoptions = self.truth.adoptions;
+        self.seen.adoptions_changed = self.truth.adoptions_changed;
         self.seen.without_checkpoints = u64::from(!self.scenario.durable);
         self.seen.with_workers = u64::from(self.cluster.is_some());
         drop(outside);
@@ -209,11 +218,17 @@ impl<'a> World<'a> {
         {
             self.damage();
         }
-        if self.turn < FAULT_TURNS && self.changes.below(10_000) < self.scenario.changes {
+        if self.turn < FAULT_TURNS && self.changes.below(10_000) < self.preferred(self.scenario.changes) {
             self.change();
         }
+        self.stand_by();
         if self.is_due_to_start() {
             return self.start();
+        }
+        if let Some(Standby { id, .. }) = self.standby
+            && self.rng.below(8) == 0
+        {
+            return self.step_hub(id);
         }
         let machines = self.cluster.as_ref().map_or(0, Cluster::machines);
         let which = self.rng.below(machines + 1 + u64::from(machines > 0));
@@ -227,12 +242,18 @@ impl<'a> World<'a> {
             0 => self.rng.below(self.processes.len() as u64) as usize,
             _ => self.processes.len() - 1,
         };
-        if self.faulty() && self.rng.below(10_000) < self.scenario.crashes {
+        if self.happens(self.scenario.crashes) {
             let id = self.processes[which].id;
             self.seen.crashes += 1;
             return self.shared.lock().kill(id);
         }
-        self.step(which);
+        if self.happens(self.scenario.freezes()) {
+            self.processes[which].stopped_until = self.turn + self.rng.below(1_500);
+            self.seen.stopped_coordinators += 1;
+        }
+        if self.processes[which].stopped_until <= self.turn || !self.faulty() {
+            self.step(which);
+        }
     }
 
     /// The wall clock is set: by milliseconds, or by up to three hours, as on a machine that was suspended.
@@ -243,17 +264,6 @@ impl<'a> World<'a> {
         self.clock.step_wall(by_ms);
         self.seen.wall_steps += 1;
         self.note(|| format!("the wall clock steps by {by_ms} ms"));
-    }
-
-    /// Whether a process tries to take the job over now. A job without checkpoints is started once.
-    fn is_due_to_start(&mut self) -> bool {
-        if !self.scenario.durable {
-            return self.started == 0;
-        }
-        let leads = self.processes.iter().any(|process| Some(process.id) == self.truth.owner());
-        let rival = self.faulty() && self.rng.below(10_000) < self.scenario.rivals;
-        let again = self.finished_at.is_some() && self.rng.below(AFTERMATH) == 0;
-        (!leads && self.finished_at.is_none() && self.rng.below(8) == 0) || rival || again
     }
 
     /// All processes stop, and an object is damaged: one that only the newest checkpoint has, or an entry of the log in front of it,
@@ -273,6 +283,9 @@ impl<'a> World<'a> {
             self.shared.lock().kill(process.id);
             self.end_hub(process.id);
         }
+        if let Some(standby) = self.standby.take() {
+            self.end_hub(standby.id);
+        }
         self.cluster.iter_mut().for_each(|cluster| cluster.kill_all(&self.shared));
         let which = {
             let outside = &mut *self.shared.lock();
@@ -289,76 +302,6 @@ impl<'a> World<'a> {
             Ok(what) => self.note(|| format!("all processes stop; {what}")),
             Err(error) => self.violated("commit", format!("a damaged object: {error}")),
         }
-    }
-
-    /// A process takes the job over from its owner.
-    fn start(&mut self) {
-        self.started += 1;
-        let id = self.started;
-        let parallelism = 1 + self.rng.below(u64::from(PARALLELISM_MAX)) as u32;
-        let state = if self.rng.below(3) == 0 { StateBackendKind::Disk } else { StateBackendKind::Memory };
-        let plan = self.scenario.plan(parallelism, state);
-        self.note(|| format!("process {id} starts with parallelism {parallelism}, state in {state:?}"));
-        self.truth.may_run(id, &plan);
-        let started = self.take_over(id, &plan);
-        self.observe();
-        match started {
-            Ok(Some(job)) if !self.shared.lock().is_dead(id) => {
-                self.seen.rescaled += u64::from(![0, parallelism].contains(&self.parallelism));
-                self.parallelism = parallelism;
-                if job.was_open() {
-                    self.check(self.truth.restored(&self.shared));
-                }
-                if let Some(cluster) = &mut self.cluster {
-                    cluster.begun(id, job.handle());
-                }
-                self.processes.push(Process {
-                    id,
-                    job,
-                    hand: Hand::new(self.options.mutation),
-                    stopping: false,
-                    asked: Vec::new(),
-                });
-                if self.processes.len() > PROCESSES {
-                    let oldest = self.processes[0].id;
-                    self.shared.lock().kill(oldest);
-                }
-            }
-            Ok(Some(_)) => self.end_hub(id),
-            Ok(None) => {
-                self.end_hub(id);
-                self.note(|| format!("process {id} finds that the job has ended"));
-                self.seen.had_ended += 1;
-                self.finish();
-            }
-            Err(error) => {
-                self.end_hub(id);
-                self.failed(id, &error);
-            }
-        }
-    }
-
-    fn take_over(&mut self, id: ProcessId, plan: &Plan) -> Result<Option<SteppedJob>> {
-        let overwrites = self.options.mutation == Some(Mutation::LateWriteAccepted);
-        let store = FaultyStore { shared: self.shared.clone(), process: id, overwrites };
-        let checkpointing = Checkpointing {
-            store: Store::new(Arc::new(store), "simulated"),
-            interval: self.scenario.interval,
-            timeout: self.scenario.timeout,
-            restart_attempts: self.scenario.restart_attempts,
-            new_job: format!("job-{id}"),
-            seed: self.rng.next_u64(),
-        };
-        let (connectors, clock): (_, Arc<dyn Clock>) = (self.tables(id).connectors(), self.clock.clone());
-        let workers = self.cluster.as_mut().map(|cluster| cluster.begin(id, &self.clock));
-        SteppedJob::start(Parts {
-            plan,
-            connectors: &connectors,
-            clock: &clock,
-            checkpointing: self.scenario.durable.then_some(&checkpointing),
-            origin: self.origin.as_ref(),
-            workers,
-        })
     }
 
     /// A delayed write arrives.
@@ -382,6 +325,23 @@ impl<'a> World<'a> {
             self.note(|| event.to_string());
             let checked = self.truth.observe(event, &self.shared);
             self.check(checked);
+        }
+        let checked = self.nothing_restarted();
+        self.check(checked);
+    }
+
+    /// As long as nothing but coordinators fails, no task starts again because it was adopted.
+    fn nothing_restarted(&mut self) -> Checked {
+        let restarted = std::mem::take(&mut self.truth.restarted);
+        let Some(cluster) = self.cluster.as_ref().filter(|cluster| cluster.is_calm()) else { return Ok(()) };
+        let excused = cluster.ends();
+        match restarted.iter().find(|incarnation| **incarnation > excused) {
+            Some(incarnation) if !self.truth.owner().is_some_and(|owner| cluster.has_lost_silent(owner)) => {
+                let owner = self.processes.iter().find(|process| Some(process.id) == self.truth.owner());
+                let why = owner.map(|process| process.job.handle().notices().after(0));
+                Err(("adoption", format!("incarnation {} was adopted, and has started again: {why:?}", incarnation.0)))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -427,7 +387,8 @@ impl<'a> World<'a> {
         self.observe();
         let Process { id, stopping, .. } = self.processes[index];
         self.note(|| format!("process {id} has reached the end"));
-        if stopping {
+        // Tasks that it has adopted may have been stopped before.
+        if stopping || self.processes[index].job.handle().status().stopping {
             self.stop_asked = false;
             self.seen.stops += 1;
         } else {

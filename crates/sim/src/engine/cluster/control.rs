@@ -1,19 +1,19 @@
-//! The connection between a worker's process and its coordinator's: messages in their written form, in their order while it
+//! A connection between a worker's process and a coordinator's: messages in their written form, in their order while it
 //! lives. `server::cluster::messages` has what the product says there.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Nanos, Result};
 use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::Term;
 use anabranch_runtime::messages::{FromWorker, ToWorker};
-use anabranch_runtime::{Hosted, Link, Origin, Premises};
+use anabranch_runtime::{Hosted, Link, Origin, Premises, Routes};
 use anabranch_state::Store;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use super::lane::Lane;
 use super::wires::{Air, Place};
@@ -22,24 +22,59 @@ use crate::engine::outside::ProcessId;
 /// From the coordinator's process.
 pub(super) enum Down {
     Welcome(WorkerId),
+    /// [`Orders`] in their written form.
     Job(String),
-    Forget,
 }
 
 /// From the worker's process.
 pub(super) enum Up {
-    Hello { life: u64 },
-    Ready { exchange: SocketAddr, sent: Nanos },
-    Beat { sent: Nanos },
+    Hello {
+        life: u64,
+    },
+    Ready {
+        exchange: SocketAddr,
+        sent: Nanos,
+    },
+    Beat {
+        sent: Nanos,
+    },
+    /// [`Reports`] in their written form.
     Job(String),
 }
+
+/// What the coordinator of the job tells a worker.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Orders {
+    Message(Term, ToWorker),
+    /// The job is over.
+    Forget(Term),
+}
+
+/// What a worker's process tells coordinators of the job.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Reports {
+    Message(FromWorker),
+    /// The tasks run here, or do not any more.
+    Hosts(Option<Hosted>),
+    /// The tasks that a message is for are not here.
+    Missing,
+}
+
+/// The number of the job in all processes.
+pub(super) const JOB: u64 = 1;
 
 /// Messages in their written form that were not sent yet.
 pub(super) type Written = Arc<Mutex<VecDeque<String>>>;
 
+/// The same, each with the number of the connection on which it goes.
+pub(super) type Addressed = Arc<Mutex<VecDeque<(u64, String)>>>;
+
 /// A connection.
 pub(super) struct Control {
     pub(super) coordinator: ProcessId,
+    /// Where the coordinator's process is.
+    pub(super) host: Place,
+    /// Where the worker's is.
     pub(super) place: Place,
     pub(super) down: Lane<Down>,
     pub(super) up: Lane<Up>,
@@ -50,9 +85,10 @@ pub(super) struct Control {
 }
 
 impl Control {
-    pub(super) fn new(coordinator: ProcessId, place: Place) -> Control {
+    pub(super) fn new((coordinator, host): (ProcessId, Place), place: Place) -> Control {
         Control {
             coordinator,
+            host,
             place,
             down: Lane::default(),
             up: Lane::default(),
@@ -62,12 +98,12 @@ impl Control {
     }
 
     pub(super) fn tell(&mut self, now: Nanos, air: &mut Air, message: Down) {
-        let at = air.arrival(0, self.place, now);
+        let at = air.arrival(self.host, self.place, now);
         self.down.push(at, message);
     }
 
     pub(super) fn say(&mut self, now: Nanos, air: &mut Air, message: Up) {
-        let at = air.arrival(self.place, 0, now);
+        let at = air.arrival(self.place, self.host, now);
         self.up.push(at, message);
     }
 
@@ -80,9 +116,9 @@ impl Control {
 
     /// One of the processes has closed it, or is gone.
     pub(super) fn close(&mut self, now: Nanos, air: &mut Air) {
-        let at = air.arrival(0, self.place, now);
+        let at = air.arrival(self.host, self.place, now);
         self.down.close(at);
-        let at = air.arrival(self.place, 0, now);
+        let at = air.arrival(self.place, self.host, now);
         self.up.close(at);
     }
 
@@ -95,14 +131,17 @@ impl Control {
 }
 
 /// Takes the first message.
-pub(super) fn next(written: &Written) -> Option<String> {
-    written.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+pub(super) fn next<M>(written: &Mutex<VecDeque<M>>) -> Option<M> {
+    locked(written).pop_front()
 }
 
-fn write<M: Serialize>(written: &Written, message: &M) {
-    // What cannot be written is missing, and the checks notice that.
-    let text = serde_json::to_string(message).unwrap_or_default();
-    written.lock().unwrap_or_else(PoisonError::into_inner).push_back(text);
+fn locked<M>(mutex: &Mutex<M>) -> MutexGuard<'_, M> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A message as it is sent. What cannot be written is missing, and the checks notice that.
+pub(super) fn write<M: Serialize>(message: &M) -> String {
+    serde_json::to_string(message).unwrap_or_default()
 }
 
 /// A message as its receiver reads it.
@@ -114,19 +153,26 @@ pub(super) fn read<M: DeserializeOwned>(text: &str) -> std::result::Result<M, (&
 pub(super) struct Said(pub(super) Written);
 
 impl Link for Said {
-    fn send(&self, _: Term, message: ToWorker) {
-        write(&self.0, &message);
+    fn send(&self, term: Term, message: ToWorker) {
+        locked(&self.0).push_back(write(&Orders::Message(term, message)));
     }
 
-    /// The process of the coordinator does that.
-    fn forget(&self, _: Term, _: bool) {}
+    fn forget(&self, term: Term, _: bool) {
+        locked(&self.0).push_back(write(&Orders::Forget(term)));
+    }
 }
 
-/// What a worker's process provides for a job.
+/// Who hears what at a worker's process. Coordinators are given by the numbers of the connections to them.
+pub(super) type Heard = Arc<Mutex<Routes<u64>>>;
+
+/// What a worker's process provides for a worker of the job.
 pub(super) struct Here {
     pub(super) store: Store,
     pub(super) origin: Option<Origin>,
-    pub(super) says: Written,
+    pub(super) routes: Heard,
+    pub(super) says: Addressed,
+    /// Distinguishes it from other workers of the job in this process.
+    pub(super) life: u64,
 }
 
 impl Premises for Here {
@@ -138,10 +184,22 @@ impl Premises for Here {
         self.origin.clone().ok_or_else(|| Error::internal("there is no savepoint"))
     }
 
-    fn send(&self, _: u64, message: FromWorker) {
-        write(&self.says, &message);
+    fn send(&self, job: u64, message: FromWorker) {
+        if let Some(number) = locked(&self.routes).coordinator(job, self.life) {
+            locked(&self.says).push_back((*number, write(&Reports::Message(message))));
+        }
     }
 
-    /// No other coordinator adopts tasks here.
-    fn hosts(&self, _: u64, _: Option<Hosted>) {}
+    fn hosts(&self, job: u64, hosted: Option<Hosted>) {
+        let mut routes = locked(&self.routes);
+        if routes.coordinator(job, self.life).is_some() {
+            say_hosts(&mut routes, &self.says, hosted);
+        }
+    }
+}
+
+/// The tasks run here, or do not any more: all coordinators hear of it.
+pub(super) fn say_hosts(routes: &mut Routes<u64>, says: &Addressed, hosted: Option<Hosted>) {
+    let text = write(&Reports::Hosts(hosted.clone()));
+    routes.hosts(JOB, hosted).for_each(|number| locked(says).push_back((*number, text.clone())));
 }

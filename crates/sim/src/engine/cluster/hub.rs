@@ -9,23 +9,22 @@ use anabranch_model::{Error, Nanos};
 use anabranch_protocol::Membership;
 use anabranch_protocol::membership::{Config, Event, Input, Member, Process, WorkerId};
 use anabranch_runtime::network::{Peer, SteppedEndpoint};
-use anabranch_runtime::{JobHandle, RemoteWorker};
+use anabranch_runtime::{Hosted, JobHandle, RemoteWorker};
 
 use super::SILENCE;
-use super::control::{Control, Down, Said, Up, read};
+use super::control::{Control, Down, Reports, Said, Up, read};
 use super::planted::Carrier;
 use super::wires::{Air, Place};
 use crate::engine::outside::ProcessId;
 use crate::engine::truth::Checked;
 
-/// The workers of one coordinator.
+/// The workers of one coordinator, which has the job, had it, or stands by.
 pub(super) struct Hub {
     pub(super) process: ProcessId,
+    pub(super) place: Place,
     pub(super) endpoint: Arc<SteppedEndpoint>,
     pub(super) job: Option<JobHandle>,
     membership: Membership,
-    /// The number of each machine.
-    names: BTreeMap<Place, WorkerId>,
     known: BTreeMap<Process, Known>,
     slots: u32,
     /// Workers that were silent for too long.
@@ -39,13 +38,14 @@ struct Known {
     /// Where it listens to other workers, once it does.
     exchange: Option<SocketAddr>,
     heard: Nanos,
+    /// Its tasks that run.
+    hosted: Option<Hosted>,
 }
 
 impl Hub {
-    pub(super) fn new(process: ProcessId, endpoint: Arc<SteppedEndpoint>, slots: u32) -> Hub {
+    pub(super) fn new((process, place): (ProcessId, Place), endpoint: Arc<SteppedEndpoint>, slots: u32) -> Hub {
         let membership = Membership::new(Config { silence: SILENCE, ..Config::default() });
-        let (names, known) = (BTreeMap::new(), BTreeMap::new());
-        Hub { process, endpoint, job: None, membership, names, known, slots, silent: 0 }
+        Hub { process, place, endpoint, job: None, membership, known: BTreeMap::new(), slots, silent: 0 }
     }
 
     /// Takes what has arrived, and handles the time.
@@ -60,7 +60,7 @@ impl Hub {
             controls.iter().filter(|(_, control)| control.coordinator == self.process).map(|(id, _)| *id).collect();
         for id in own {
             let Some(control) = controls.get_mut(&id) else { continue };
-            if !air.passes(control.place, 0, now) {
+            if !air.passes(control.place, control.host, now) {
                 continue;
             }
             while let Some(message) = controls.get_mut(&id).and_then(|control| control.up.pop(now)) {
@@ -74,14 +74,27 @@ impl Hub {
         Ok(())
     }
 
-    /// The job is over: its workers keep nothing of it.
-    pub(super) fn forget(&mut self, controls: &mut BTreeMap<u64, Control>, now: Nanos, air: &mut Air) {
-        self.job = None;
-        for known in self.known.values() {
-            if let Some(control) = controls.get_mut(&known.control) {
-                control.tell(now, air, Down::Forget);
-            }
-        }
+    /// The tasks of the job that run at its workers.
+    pub(super) fn hosted(&self) -> Vec<(Process, Hosted)> {
+        self.known.iter().filter_map(|(process, known)| Some((*process, known.hosted.clone()?))).collect()
+    }
+
+    /// Whether it knows which tasks run on a machine.
+    pub(super) fn knows_tasks_of(&self, place: Place) -> bool {
+        self.known.iter().any(|(process, known)| process.worker == worker(place) && known.hosted.is_some())
+    }
+
+    /// The workers for the job, where tasks can be placed.
+    pub(super) fn remotes(&self, controls: &BTreeMap<u64, Control>) -> Vec<RemoteWorker> {
+        self.known.values().filter_map(|known| known.remote(controls)).collect()
+    }
+
+    /// One of its workers leaves.
+    pub(super) fn lose_one(&mut self, controls: &mut BTreeMap<u64, Control>, now: Nanos, air: &mut Air) {
+        let count = self.known.len() as u64;
+        let which = (count > 0).then(|| air.rng.below(count) as usize);
+        let control = which.and_then(|which| self.known.values().nth(which)).map(|known| known.control);
+        control.into_iter().for_each(|control| self.closed(control, controls, now, air));
     }
 
     fn of(&self, id: u64) -> Option<Process> {
@@ -108,26 +121,40 @@ impl Hub {
             }
             Up::Beat { sent } => self.beat(id, sent, controls, now, air),
             Up::Job(text) => {
-                let Some((process, job)) = self.of(id).zip(self.job.clone()) else { return Ok(()) };
-                for message in carrier.up(process, read(&text)?) {
-                    job.from_worker(process, message);
+                let Some(process) = self.of(id) else { return Ok(()) };
+                match (read(&text)?, &self.job) {
+                    (Reports::Hosts(hosted), _) => {
+                        self.known.get_mut(&process).into_iter().for_each(|known| known.hosted.clone_from(&hosted));
+                    }
+                    (Reports::Missing, _) => self.missing(process, controls),
+                    (Reports::Message(message), Some(job)) => {
+                        carrier.up(process, message).into_iter().for_each(|message| job.from_worker(process, message));
+                    }
+                    (Reports::Message(_), None) => {}
                 }
             }
         }
         Ok(())
     }
 
+    /// A worker has no tasks of the job, though this coordinator took them to be there: they have ended meanwhile.
+    fn missing(&mut self, process: Process, controls: &BTreeMap<u64, Control>) {
+        let (Some(known), Some(job)) = (self.known.get_mut(&process), &self.job) else { return };
+        known.hosted = None;
+        job.lost(process, Error::outside(format!("{} does not have the job's tasks any more", process.worker)));
+        known.remote(controls).into_iter().for_each(|worker| job.joined(worker));
+    }
+
     fn introduce(&mut self, id: u64, life: u64, controls: &mut BTreeMap<u64, Control>, now: Nanos, air: &mut Air) {
         let Some(control) = controls.get_mut(&id) else { return };
-        let next = WorkerId(self.names.len() as u32 + 1);
-        let worker = *self.names.entry(control.place).or_insert(next);
+        let worker = worker(control.place);
         // As long as its former connection is there, the name is taken.
         if self.known.keys().any(|known| known.worker == worker) {
             return control.close(now, air);
         }
         let process = Process { worker, life };
         let member = Member { process, slots: self.slots, labels: Arc::new(BTreeSet::new()) };
-        self.known.insert(process, Known { control: id, member, exchange: None, heard: Nanos(0) });
+        self.known.insert(process, Known { control: id, member, exchange: None, heard: Nanos(0), hosted: None });
         control.tell(now, air, Down::Welcome(worker));
     }
 
@@ -153,7 +180,8 @@ impl Hub {
 
     /// Gives an input to the membership, and tells the job what follows.
     fn member(&mut self, now: Nanos, input: Input, why: &str, controls: &mut BTreeMap<u64, Control>, air: &mut Air) {
-        let is_silent = input == Input::Tick;
+        // One that connects again has left before.
+        let is_silent = !matches!(input, Input::Leave(_));
         self.membership.handle(now, input);
         while let Some(change) = self.membership.poll() {
             match change {
@@ -177,12 +205,11 @@ impl Hub {
             }
         }
     }
+}
 
-    /// The job gets to know the workers that are there.
-    pub(super) fn register(&mut self, job: JobHandle, controls: &BTreeMap<u64, Control>) {
-        self.known.values().filter_map(|known| known.remote(controls)).for_each(|worker| job.joined(worker));
-        self.job = Some(job);
-    }
+/// The number of the worker of a machine, which all coordinators know.
+fn worker(place: Place) -> WorkerId {
+    WorkerId(place as u32)
 }
 
 impl Known {

@@ -1,17 +1,20 @@
 //! A machine with at most one worker's process at a time. `server::cluster::worker` is the product's.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::{Clock, ManualClock, Nanos};
 use anabranch_protocol::membership::WorkerId;
-use anabranch_protocol::worker;
+use anabranch_protocol::worker::{self, Term};
+use anabranch_runtime::messages::ToWorker;
 use anabranch_runtime::network::{Patience, SteppedEndpoint};
 use anabranch_runtime::stepped::SteppedWorker;
+use anabranch_runtime::{Arrival, Routes};
 use anabranch_state::Store;
 
-use super::control::{Control, Down, Here, Up, Written, next, read};
+use super::control::{Addressed, Control, Down, Heard, Here, JOB, Orders, Reports, Up, next, read, say_hosts, write};
 use super::planted::Carrier;
 use super::wires::{Place, Wires};
 use super::{Env, SILENCE, TOKEN};
@@ -43,14 +46,19 @@ impl Clock for Skewed {
 /// A worker's process.
 pub(super) struct WorkerProcess {
     pub(super) id: ProcessId,
-    /// Number of its connection to the coordinator.
-    pub(super) control: u64,
+    /// Numbers of its connections to coordinators, by their processes.
+    pub(super) links: BTreeMap<ProcessId, u64>,
+    /// It is for one coordinator, and ends with the connection.
+    once: bool,
     clock: Arc<dyn Clock>,
     endpoint: Option<Arc<SteppedEndpoint>>,
     job: Option<SteppedWorker>,
     hand: Hand,
-    says: Written,
+    routes: Heard,
+    says: Addressed,
     beat_at: Nanos,
+    /// The newest term whose messages it has taken.
+    term: Term,
     /// Its job is over.
     forgets: bool,
 }
@@ -60,8 +68,8 @@ pub(super) struct Machine {
     pub(super) place: Place,
     pub(super) process: Option<WorkerProcess>,
     ahead: Duration,
-    /// Its processes so far.
-    pub(super) lives: u64,
+    /// Connections of its processes so far: for a coordinator each is another life of the worker.
+    lives: u64,
     /// The turn in which it has a process again.
     pub(super) back_at: u64,
     /// The turn until which its process is stopped.
@@ -73,27 +81,36 @@ impl Machine {
         Machine { place, process: None, ahead, lives: 0, back_at, stopped_until: 0 }
     }
 
-    /// Its process connects to a coordinator.
-    pub(super) fn connect(&mut self, id: ProcessId, number: u64, coordinator: ProcessId, env: &mut Env<'_>) {
-        self.lives += 1;
+    /// It has a process from now on.
+    pub(super) fn start(&mut self, id: ProcessId, env: &Env<'_>) {
         let clock: Arc<dyn Clock> = Arc::new(Skewed { of: Arc::clone(env.clock), ahead: self.ahead });
-        let mut control = Control::new(coordinator, self.place);
-        control.say(env.now, env.air, Up::Hello { life: self.lives });
-        env.controls.insert(number, control);
         self.process = Some(WorkerProcess {
             id,
-            control: number,
+            links: BTreeMap::new(),
+            once: env.air.several.once,
             clock,
             endpoint: None,
             job: None,
             hand: Hand::new(env.mutation),
-            says: Written::default(),
+            routes: Heard::default(),
+            says: Addressed::default(),
             beat_at: Nanos(0),
+            term: Term(0),
             forgets: false,
         });
     }
 
-    /// Its process does something. Whether it ends: its connection to the coordinator is closed.
+    /// Its process connects to a coordinator, by a connection of this number.
+    pub(super) fn connect(&mut self, number: u64, (coordinator, host): (ProcessId, Place), env: &mut Env<'_>) {
+        let Some(process) = &mut self.process else { return };
+        self.lives += 1;
+        let mut control = Control::new((coordinator, host), self.place);
+        control.say(env.now, env.air, Up::Hello { life: self.lives });
+        env.controls.insert(number, control);
+        process.links.insert(coordinator, number);
+    }
+
+    /// Its process does something. Whether it ends: its connection to the only coordinator is closed.
     pub(super) fn step(
         &mut self,
         env: &mut Env<'_>,
@@ -101,14 +118,21 @@ impl Machine {
         carrier: &mut Carrier,
     ) -> Result<bool, (&'static str, String)> {
         let Some(process) = &mut self.process else { return Ok(false) };
-        while env.air.passes(0, self.place, env.now) {
-            let message = env.controls.get_mut(&process.control).and_then(|control| control.down.pop(env.now));
-            let Some(message) = message else { break };
-            process.message(self.place, message, env, wires, carrier)?;
-        }
-        let passes = env.air.passes(0, self.place, env.now);
-        if passes && env.controls.get(&process.control).is_none_or(|control| control.down.has_closed(env.now)) {
-            return Ok(true);
+        for (coordinator, number) in process.links.clone() {
+            let host = env.controls.get(&number).map_or(0, |control| control.host);
+            if !env.air.passes(host, self.place, env.now) {
+                continue;
+            }
+            while let Some(message) = env.controls.get_mut(&number).and_then(|control| control.down.pop(env.now)) {
+                process.message((self.place, number), message, env, wires, carrier)?;
+            }
+            if env.controls.get(&number).is_none_or(|control| control.down.has_closed(env.now)) {
+                process.links.remove(&coordinator);
+                process.lock().left(number);
+                if process.once {
+                    return Ok(true);
+                }
+            }
         }
         process.beat(env);
         if let Some(endpoint) = process.endpoint.clone() {
@@ -126,6 +150,11 @@ impl Machine {
         Ok(false)
     }
 
+    /// Whether tasks run here.
+    pub(super) fn has_tasks(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.lock().hosted().contains_key(&JOB))
+    }
+
     /// Rows that were late at the process that ends now.
     pub(super) fn late_rows(&self) -> u64 {
         self.process.as_ref().and_then(|process| process.job.as_ref()).map_or(0, SteppedWorker::late_rows)
@@ -133,56 +162,103 @@ impl Machine {
 }
 
 impl WorkerProcess {
+    fn lock(&self) -> MutexGuard<'_, Routes<u64>> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn message(
         &mut self,
-        place: Place,
+        (place, number): (Place, u64),
         message: Down,
         env: &mut Env<'_>,
         wires: &mut Wires,
         carrier: &mut Carrier,
     ) -> Checked {
         match message {
-            Down::Welcome(worker) => self.listen(place, worker, env, wires),
-            Down::Job(text) => {
-                let Some(endpoint) = &self.endpoint else { return Ok(()) };
-                let job = self.job.get_or_insert_with(|| {
-                    let config = worker::Config {
-                        lease: SILENCE,
-                        linger: Duration::from_millis(1),
-                        resend: Duration::from_millis(20),
-                    };
-                    let origin = env.origin.cloned();
-                    let store = Store::new(env.store(self.id), "simulated");
-                    let here = Here { store, origin, says: Arc::clone(&self.says) };
-                    let parts = (Arc::clone(endpoint), Arc::clone(&self.clock));
-                    SteppedWorker::new(env.job(), config, env.connectors(self.id), parts, Arc::new(here))
-                });
-                for message in carrier.down(endpoint_worker(endpoint), read(&text)?) {
-                    job.send(message);
-                }
-                // It may die while it deploys its tasks or restores their state.
-                env.moment(self.id, MOMENTS);
-            }
-            Down::Forget => {
-                self.job = None;
-                self.forgets = true;
-            }
+            Down::Welcome(worker) => self.listen((place, number), worker, env, wires),
+            Down::Job(text) => match read(&text)? {
+                Orders::Message(term, message) => self.job((number, term), message, env, carrier)?,
+                Orders::Forget(term) => self.forget(term),
+            },
         }
         Ok(())
     }
 
-    /// It is known now, and listens to other workers.
-    fn listen(&mut self, place: Place, worker: WorkerId, env: &mut Env<'_>, wires: &mut Wires) {
-        let address = address(self.id);
-        let endpoint = SteppedEndpoint::new(worker, address, TOKEN, patience(), Arc::clone(&self.clock));
-        wires.listen((self.id, place), address, &endpoint);
-        self.endpoint = Some(endpoint);
-        let sent = self.clock.now();
-        self.say(env, Up::Ready { exchange: address, sent });
+    /// A coordinator of the job says something to the job's worker here.
+    fn job(
+        &mut self,
+        (number, term): (u64, Term),
+        message: ToWorker,
+        env: &mut Env<'_>,
+        carrier: &mut Carrier,
+    ) -> Checked {
+        let Some(endpoint) = &self.endpoint else { return Ok(()) };
+        let (seen, message) = carrier.routed(term, self.term, message);
+        let arrival = self.lock().arrives(JOB, (seen, number), &message);
+        match arrival {
+            Arrival::Refused => return Ok(()),
+            Arrival::Missing => {
+                self.say(number, env, Up::Job(write(&Reports::Missing)));
+                return Ok(());
+            }
+            Arrival::New(life) => {
+                let config = worker::Config {
+                    lease: SILENCE,
+                    linger: Duration::from_millis(1),
+                    resend: Duration::from_millis(20),
+                };
+                let (origin, store) = (env.origin.cloned(), Store::new(env.store(self.id), "simulated"));
+                let (routes, says) = (Arc::clone(&self.routes), Arc::clone(&self.says));
+                let here = Here { store, origin, routes, says, life };
+                let parts = (Arc::clone(endpoint), Arc::clone(&self.clock));
+                self.job = Some(SteppedWorker::new(JOB, config, env.connectors(self.id), parts, Arc::new(here)));
+            }
+            Arrival::Present => {}
+        }
+        if term < self.term {
+            let worker = endpoint_worker(endpoint);
+            return Err(("fencing", format!("{worker} takes an order of {term:?} after one of {:?}", self.term)));
+        }
+        self.term = term;
+        let Some(job) = &self.job else { return Ok(()) };
+        carrier.down(endpoint_worker(endpoint), message).into_iter().for_each(|message| job.send(message));
+        // It may die while it deploys its tasks or restores their state.
+        env.moment(self.id, MOMENTS);
+        Ok(())
     }
 
-    fn say(&self, env: &mut Env<'_>, message: Up) {
-        if let Some(control) = env.controls.get_mut(&self.control) {
+    /// A coordinator has ended the job.
+    fn forget(&mut self, term: Term) {
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        if !routes.accepts(JOB, term) {
+            return;
+        }
+        routes.forget(JOB);
+        // Before its tasks have ended: a later incarnation may run by then.
+        say_hosts(&mut routes, &self.says, None);
+        drop(routes);
+        self.job = None;
+        self.forgets = self.once;
+    }
+
+    /// A coordinator has accepted it. It listens to other workers.
+    fn listen(&mut self, (place, number): (Place, u64), worker: WorkerId, env: &mut Env<'_>, wires: &mut Wires) {
+        let address = address(self.id);
+        if self.endpoint.is_none() {
+            let endpoint = SteppedEndpoint::new(worker, address, TOKEN, patience(), Arc::clone(&self.clock));
+            wires.listen((self.id, place), address, &endpoint);
+            self.endpoint = Some(endpoint);
+        }
+        self.say(number, env, Up::Ready { exchange: address, sent: self.clock.now() });
+        let mut routes = self.lock();
+        if let Some(hosted) = routes.hosted().get(&JOB).cloned() {
+            self.say(number, env, Up::Job(write(&Reports::Hosts(Some(hosted)))));
+        }
+        routes.joined(number, number);
+    }
+
+    fn say(&self, number: u64, env: &mut Env<'_>, message: Up) {
+        if let Some(control) = env.controls.get_mut(&number) {
             control.say(env.now, env.air, message);
         }
     }
@@ -191,13 +267,14 @@ impl WorkerProcess {
         let now = self.clock.now();
         if self.endpoint.is_some() && now >= self.beat_at {
             self.beat_at = now.plus(SILENCE / BEATS);
-            self.say(env, Up::Beat { sent: now });
+            let coordinators: Vec<u64> = self.lock().coordinators().copied().collect();
+            coordinators.into_iter().for_each(|number| self.say(number, env, Up::Beat { sent: now }));
         }
     }
 
     fn pump(&self, env: &mut Env<'_>) {
-        while let Some(message) = next(&self.says) {
-            self.say(env, Up::Job(message));
+        while let Some((number, message)) = next(&self.says) {
+            self.say(number, env, Up::Job(message));
         }
     }
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use anabranch_model::{Epoch, Incarnation, TaskId};
+use anabranch_protocol::coordinator::Then;
 use anabranch_protocol::membership::{Process, WorkerId};
-use anabranch_protocol::worker::{Fence, Order, Snapshots};
+use anabranch_protocol::worker::{Fence, Order, Snapshots, Summary, Term};
 use anabranch_runtime::messages::{FromWorker, ToWorker};
 use anabranch_state::TaskState;
 
@@ -14,7 +15,6 @@ use crate::engine::Mutation;
 const REPORTED: usize = 8;
 
 /// Carries messages, and plants a bug in them if there is one.
-#[derive(Default)]
 pub(super) struct Carrier {
     mutation: Option<Mutation>,
     /// The last group granted to each worker, and for which tasks.
@@ -23,11 +23,37 @@ pub(super) struct Carrier {
     reported: BTreeMap<Process, Vec<(Incarnation, Snapshots<TaskState>)>>,
     /// A task that another worker claims too.
     claimed: Option<(Incarnation, WorkerId, TaskId)>,
+    /// Of each worker, the newest fence of its summaries and the newest checkpoint that it has reported.
+    newest: BTreeMap<WorkerId, (Fence, Epoch)>,
+    /// Tasks that their workers were told to end: of this incarnation and of all before.
+    cancelled: BTreeMap<WorkerId, Incarnation>,
+    /// The newest incarnation whose tasks have ended with their lease, or were to end for the next version of the plan.
+    pub(super) ends: Incarnation,
 }
 
 impl Carrier {
     pub(super) fn new(mutation: Option<Mutation>) -> Carrier {
-        Carrier { mutation, ..Carrier::default() }
+        Carrier {
+            mutation,
+            granted: BTreeMap::new(),
+            reported: BTreeMap::new(),
+            claimed: None,
+            newest: BTreeMap::new(),
+            cancelled: BTreeMap::new(),
+            ends: Incarnation(0),
+        }
+    }
+
+    /// A message of a coordinator arrives at a worker's process, which has taken messages of the term `newest` before. Returns the term
+    /// that the process sees.
+    pub(super) fn routed(&self, term: Term, newest: Term, mut message: ToWorker) -> (Term, ToWorker) {
+        if self.mutation != Some(Mutation::OlderTermTaken) || term >= newest {
+            return (term, message);
+        }
+        if let ToWorker::Protocol(protocol) = &mut message {
+            protocol.fence.term = newest;
+        }
+        (newest, message)
     }
 
     /// A message arrives at a worker. Returns what it gets.
@@ -35,6 +61,12 @@ impl Carrier {
         let mut more = Vec::new();
         if let ToWorker::Protocol(protocol) = &mut message {
             let fence = protocol.fence;
+            let before = Incarnation(fence.incarnation.0 - u64::from(protocol.order != Some(Order::Cancel)));
+            let cancelled = self.cancelled.entry(worker).or_insert(before);
+            *cancelled = before.max(*cancelled);
+            if let Some(Order::Grant { then: Then::Switch, .. }) = protocol.order {
+                self.ends = self.ends.max(fence.incarnation);
+            }
             match (self.mutation, &mut protocol.order) {
                 (Some(Mutation::OlderOrderTaken), Some(Order::Grant { group, checkpoint: true, .. })) => {
                     self.granted.insert(worker, (fence, group.last));
@@ -67,9 +99,15 @@ impl Carrier {
     /// A message of a worker arrives at the coordinator. Returns what that gets.
     pub(super) fn up(&mut self, process: Process, mut message: FromWorker) -> Vec<FromWorker> {
         if let FromWorker::Summary(summary) = &mut message {
-            let incarnation = summary.message.fence.incarnation;
+            let fence = summary.message.fence;
+            let incarnation = fence.incarnation;
             let summary = &mut summary.message.summary;
+            let was_told = self.cancelled.get(&process.worker).is_some_and(|cancelled| *cancelled >= incarnation);
+            if summary.cancelled && !was_told {
+                self.ends = self.ends.max(incarnation);
+            }
             match self.mutation {
+                Some(Mutation::AdoptionUnreported) => self.unreported(process.worker, fence, summary),
                 // It counts as received, and is not repeated.
                 Some(Mutation::SummaryLost) => summary.last.clear(),
                 Some(Mutation::OlderReportTaken) => {
@@ -84,6 +122,20 @@ impl Carrier {
             }
         }
         vec![message]
+    }
+
+    /// What a worker has reported to the coordinator before counts as known to the one that adopts its tasks.
+    fn unreported(&mut self, worker: WorkerId, fence: Fence, summary: &mut Summary<TaskState>) {
+        let newest = summary.checkpoints.iter().map(|snapshots| snapshots.epoch).max().unwrap_or(Epoch(0));
+        match self.newest.get_mut(&worker).filter(|(known, _)| known.incarnation == fence.incarnation) {
+            Some((known, reported)) if known.term == fence.term => *reported = newest.max(*reported),
+            Some((known, reported)) if known.term < fence.term => {
+                summary.checkpoints.retain(|snapshots| snapshots.epoch > *reported);
+                summary.groups.clear();
+            }
+            Some(_) => {}
+            None => drop(self.newest.insert(worker, (fence, newest))),
+        }
     }
 }
 

@@ -61,7 +61,7 @@ impl World<'_> {
     }
 
     /// What passes between the process of a coordinator and others.
-    fn step_hub(&mut self, id: ProcessId) {
+    pub(super) fn step_hub(&mut self, id: ProcessId) {
         let now = anabranch_model::Clock::now(self.clock.as_ref());
         if let Some(cluster) = &mut self.cluster {
             let checked = cluster.step_hub(id, now);
