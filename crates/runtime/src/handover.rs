@@ -129,8 +129,14 @@ impl Handover {
         if is_same { self.sinks.remove(&place).map(|(_, tail)| tail) } else { None }
     }
 
-    /// Nothing else is taken: closes the tables that are open.
+    /// Nothing else is taken: closes the tables that are open. The memory of much state takes long to give back, which no task
+    /// waits for.
     pub(crate) fn close(self) -> Result<()> {
+        let operators = self.operators;
+        if !operators.is_empty() {
+            // Without a thread the memory is given back here.
+            let _ = std::thread::Builder::new().name("freeing".into()).spawn(move || drop(operators));
+        }
         let sources = self.sources.into_values().try_for_each(|(_, parts)| parts.close());
         self.sinks.into_values().try_for_each(|(_, mut tail)| tail.finish(None)).and(sources)
     }
