@@ -56,7 +56,8 @@ pub(crate) fn alter(arguments: &Alter) -> Result<(), Failure> {
 /// `anabranch rescale`: another number of tasks.
 pub(crate) fn rescale(arguments: &Rescale) -> Result<(), Failure> {
     let parallelism = NonZeroU32::new(arguments.tasks);
-    let order = ReconfigureOrder { parallelism, dry_run: arguments.dry_run, ..ReconfigureOrder::default() };
+    let (stage, dry_run) = (arguments.stage, arguments.dry_run);
+    let order = ReconfigureOrder { parallelism, stage, dry_run, ..ReconfigureOrder::default() };
     let job = Target { name: &arguments.job, client: client_of(&arguments.client)? };
     let done = job.send(&order)?;
     if arguments.dry_run {

@@ -1,5 +1,6 @@
 //! Options of a job, set by `SET 'name' = 'value'` or by the command line.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -32,6 +33,9 @@ pub struct JobOptions {
     pub state_directory: Option<PathBuf>,
     /// The job's checkpoints. `None`: the job takes none, and starts from the beginning at every start.
     pub checkpoints: Option<CheckpointOptions>,
+    /// `stage-parallelism`: the number of tasks of some stages, by [`Stage::label`](crate::Stage::label).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stage_parallelism: BTreeMap<String, u32>,
     /// `autoscale`: whether the number of tasks follows the load. `None`: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscale: Option<AutoscaleOptions>,
@@ -125,6 +129,7 @@ impl Default for JobOptions {
             state_bytes: 4 << 30,
             state_directory: None,
             checkpoints: None,
+            stage_parallelism: BTreeMap::new(),
             autoscale: None,
             thresholds: Thresholds::default(),
         }

@@ -86,6 +86,10 @@ pub struct Stage {
     pub name: String,
     /// Number of tasks.
     pub parallelism: u32,
+    /// Its name in the option `stage-parallelism`: the short name, and `#2` for the second stage of this name. `None`: its number of tasks is
+    /// not set there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// The largest number of tasks that it would have at any parallelism of the job; `None` if that is not bounded. The table's partitions
     /// or options bound it, or that all of its rows have one key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,6 +239,7 @@ mod tests {
             id: StageId(0),
             name: "count".into(),
             parallelism: 3,
+            label: None,
             tasks_max: None,
             source: None,
             operators: Vec::new(),

@@ -51,11 +51,33 @@ pub(crate) struct Output {
     pub(crate) functions: BTreeSet<CalledFunction>,
 }
 
+/// Short name of the stages after an exchange by key.
+const AGGREGATE: &str = "aggregate";
+
 /// Indexes of the columns of a plan that are needed above it.
 type Needed = BTreeSet<usize>;
 
-/// Lowers the queries of one job.
+/// Lowers the queries of one job. Every stage that the option `stage-parallelism` names must be there.
+pub(crate) fn lower_job(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) -> Result<Plan> {
+    let (plan, labels) = lower_labelled(outputs, catalog, options)?;
+    let Some(unknown) = plan.options.stage_parallelism.keys().find(|label| !labels.contains_key(*label)) else {
+        return Ok(plan);
+    };
+    let error = Error::user(format!("there is no stage '{unknown}' whose number of tasks can be set"));
+    let labels: Vec<&str> = labels.keys().map(String::as_str).collect();
+    Err(error.at("option 'stage-parallelism'").remedy(match labels.as_slice() {
+        [] => "no stage has a number of tasks of its own".to_owned(),
+        labels => format!("the stages are: {}", labels.join(", ")),
+    }))
+}
+
+/// Lowers queries.
 pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) -> Result<Plan> {
+    lower_labelled(outputs, catalog, options).map(|(plan, _)| plan)
+}
+
+/// Lowers queries. Also returns the labels of stages that may have a number of tasks of their own, with that number.
+fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) -> Result<(Plan, Labels)> {
     let parallelism = options.parallelism.or(catalog.settings.parallelism).unwrap_or(options.default_parallelism);
     let parallelism = parallelism.max(1);
     if parallelism > u32::from(options.key_groups) {
@@ -65,22 +87,31 @@ pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions
         ))
         .remedy("lower the parallelism"));
     }
-    let (mut stages, mut exchanges) = (Vec::new(), Vec::new());
+    let (mut stages, mut exchanges, mut labels) = (Vec::new(), Vec::new(), Labels::new());
+    let own = &catalog.settings.job.stage_parallelism;
     for output in outputs {
         let drop_nulls = catalog.settings.drop_nulls;
-        let mut lowering = Lowering { dead_letters: &output.dead_letters, parallelism, drop_nulls, stages, exchanges };
+        let dead_letters = &output.dead_letters;
+        let mut lowering = Lowering { dead_letters, parallelism, own, labels, drop_nulls, stages, exchanges };
         lowering.output(output)?;
-        (stages, exchanges) = (lowering.stages, lowering.exchanges);
+        (stages, exchanges, labels) = (lowering.stages, lowering.exchanges, lowering.labels);
     }
     scan::report_malformed_once(&mut stages, &exchanges);
-    Ok(Plan::new(KeyGroups(options.key_groups), catalog.settings.job.clone(), stages, exchanges))
+    Ok((Plan::new(KeyGroups(options.key_groups), catalog.settings.job.clone(), stages, exchanges), labels))
 }
+
+/// Labels of stages, with their own numbers of tasks.
+type Labels = BTreeMap<String, Option<u32>>;
 
 /// The stages created so far.
 struct Lowering<'a> {
     dead_letters: &'a BTreeMap<String, Arc<Table>>,
     /// Parallelism of stages that follow a hash exchange.
     parallelism: u32,
+    /// Tasks of stages that have a number of their own, by their labels.
+    own: &'a BTreeMap<String, u32>,
+    /// The labels so far.
+    labels: Labels,
     /// Whether a row with NULL for a NOT NULL column of a sink is dropped instead of stopping the job.
     drop_nulls: bool,
     stages: Vec<Stage>,
@@ -204,6 +235,15 @@ impl Lowering<'_> {
         let time_type = assign.time.get_type(&index).map_err(planning_error)?;
         stream.set_window(Windowed::lazily(assign.window, time, time_type), assign);
         Ok(stream)
+    }
+
+    /// The label of the next stage of a name, and its own number of tasks if it has one.
+    fn own_parallelism(&mut self, name: &str) -> (String, Option<u32>) {
+        let numbered = |number: u32| if number == 1 { name.to_owned() } else { format!("{name}#{number}") };
+        let label = (1..).map(numbered).find(|label| !self.labels.contains_key(label)).unwrap_or_default();
+        let own = self.own.get(&label).copied();
+        self.labels.insert(label.clone(), own);
+        (label, own)
     }
 
     /// Ends a chain with an exchange and begins the next one with the same columns.

@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::ast::{Ident, Query};
 
 use crate::catalog::{Catalog, Relation};
 use crate::insert::plan_insert;
-use crate::lower::{Output, dead_letters, lower};
+use crate::lower::{Output, dead_letters, lower, lower_job};
 use crate::place::{at, or_at, planning_error};
 use crate::query::Planner;
 use crate::spelling::name_columns;
@@ -133,7 +133,7 @@ pub(crate) fn plan_statements(
     let logical = outputs.iter().map(logical_text).collect::<Vec<_>>().join("\n");
     let plan = match outputs.is_empty() {
         true => None,
-        false => Some(lower(&outputs, catalog, options).map_err(|e| or_at(e, first_insert.0, first_insert.1))?),
+        false => Some(lower_job(&outputs, catalog, options).map_err(|e| or_at(e, first_insert.0, first_insert.1))?),
     };
     let functions = outputs.into_iter().map(|output| output.functions).collect();
     Ok(Planned { plan, logical, reports, functions })

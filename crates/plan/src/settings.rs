@@ -2,7 +2,7 @@
 
 mod autoscale;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -43,8 +43,9 @@ impl Default for Settings {
 /// Larger groups would take longer than any job.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "parallelism",
+    "stage-parallelism",
     "job-name",
     "epoch-interval",
     "group-epochs",
@@ -108,6 +109,7 @@ impl Settings {
             "parallelism" => {
                 self.parallelism = Some(parse_parallelism(value, key_groups).map_err(of)?);
             }
+            "stage-parallelism" => self.job.stage_parallelism = parse_stages(value, key_groups).map_err(of)?,
             "job-name" => self.job.job_name = value.to_string(),
             "epoch-interval" => {
                 let interval = parse_duration(value).map_err(of)?;
@@ -191,6 +193,7 @@ impl Settings {
     pub(crate) fn list(&self) -> Vec<(String, String)> {
         let values = [
             self.parallelism.map_or_else(|| "default".to_string(), |p| p.to_string()),
+            stage_setting(&self.job.stage_parallelism),
             self.job.job_name.clone(),
             format!("{} ms", self.job.epoch_interval.as_millis()),
             self.job.group.epochs.map_or_else(|| "auto".to_string(), |epochs| epochs.to_string()),
@@ -239,6 +242,25 @@ pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
         Ok(tasks) if tasks > 0 => Ok(tasks),
         _ => Err(Error::user(format!("'{text}' is not a number of tasks")).remedy(remedy)),
     }
+}
+
+/// `aggregate=4, source events=2`.
+fn parse_stages(text: &str, key_groups: u16) -> Result<BTreeMap<String, u32>> {
+    let entry = |entry: &str| {
+        let (label, tasks) = entry.rsplit_once('=').ok_or_else(|| {
+            let error = Error::user(format!("'{entry}' is not the number of tasks of a stage"));
+            error.remedy("write STAGE=TASKS, ..., such as 'aggregate=4, source events=2'")
+        })?;
+        Ok((label.trim().to_owned(), parse_parallelism(tasks, key_groups)?))
+    };
+    text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(entry).collect()
+}
+
+/// The value of the option `stage-parallelism` with these numbers of tasks.
+#[must_use]
+pub fn stage_setting(tasks: &BTreeMap<String, u32>) -> String {
+    let entries: Vec<String> = tasks.iter().map(|(label, tasks)| format!("{label}={tasks}")).collect();
+    entries.join(", ")
 }
 
 /// A number of epochs, or `auto`.

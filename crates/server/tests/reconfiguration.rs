@@ -105,6 +105,38 @@ fn state_that_moves_is_loaded_before_the_tasks_switch() {
     }
 }
 
+#[test]
+fn a_single_stage_is_rescaled_and_no_result_is_lost_or_doubled() {
+    let folder = tempfile::tempdir().expect("folder");
+    let engine = Engine::default();
+    let straight = Straight::start(folder.path());
+    let sql = format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", "TRUE"));
+    let at = |stages: &str| {
+        let mut settings = settings(Some(&folder.path().join("checkpoints")), 2);
+        settings.set.push(("stage-parallelism".to_owned(), stages.to_owned()));
+        settings
+    };
+    let job = engine.run(&sql, &at("")).expect("a job");
+    // With one task of each, both stages are one.
+    for (version, stages, tasks) in [
+        (2, "aggregate=5", &[2, 5][..]),
+        (3, "aggregate=1", &[2, 1]),
+        (4, "aggregate=1, source events=1", &[1]),
+        (5, "aggregate=3", &[2, 3]),
+    ] {
+        let seen = rows(folder.path(), "results").len();
+        wait_for("waited for results", &|| rows(folder.path(), "results").len() > seen);
+        let plan = plan_of(&engine, &sql, &at(stages));
+        let parallelism: Vec<u32> = plan.stages.iter().map(|stage| stage.parallelism).collect();
+        assert_eq!(parallelism, tasks, "{plan}");
+        let done = change(&job, plan).expect("changed");
+        assert_eq!((done.version.0, done.unchanged, fates(&done.changes)), (version, false, vec![Fate::Kept; 3]));
+    }
+    assert_eq!(job.restarts(), [""; 0], "nothing has failed");
+    finish(job);
+    assert_eq!(rows(folder.path(), "results"), straight.rows());
+}
+
 /// The first windows are those of the old text, the last ones those of the new, and at most two are of both.
 #[test]
 fn a_changed_filter_counts_from_the_end_of_an_epoch_on_and_the_state_is_kept() {

@@ -41,6 +41,9 @@ pub(crate) struct Rescale {
     /// Tasks per stage
     #[arg(value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) tasks: u32,
+    /// Only this stage, by its number in `anabranch show`; without it, all stages get the number
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) stage: Option<u32>,
     /// Only show what becomes of each part
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -232,6 +232,30 @@ fn the_job_of_a_process_at_the_terminal_is_changed_by_the_same_commands() {
 }
 
 #[test]
+fn a_stage_gets_a_number_of_tasks_of_its_own_and_keeps_it() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut cluster = Cluster::start(folder.path());
+    cluster.worker("first", 4);
+    let counted = script(folder.path(), None, 1000)
+        .replace("event_time BIGINT) WITH ('connector' = 'ad_events'", "event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3), WATERMARK FOR ts AS ts) WITH ('connector' = 'ad_events'")
+        .replace("SELECT ad_id, event_time FROM events", "SELECT ad_id, COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '0.1' SECOND)) GROUP BY ad_id, window_start, window_end");
+    let job = file(folder.path(), "job.sql", &counted);
+    cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
+    cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
+    let tasks = |stage: &str| cluster.ok(&["show", "job"]).lines().filter(|line| line.starts_with(stage)).count();
+    cluster.ok(&["rescale", "job", "4", "--stage", "1"]);
+    cluster.until("four tasks of the stage", || (tasks("0 source events  "), tasks("1 aggregate  ")) == (2, 4));
+    assert!(cluster.ok(&["changes", "job"]).contains("stage 1: parallelism 4"));
+    let other = file(folder.path(), "other.sql", &counted.replace("COUNT(*)", "COUNT(*) + 1"));
+    cluster.ok(&["alter", "job", &other]);
+    cluster.until("the same tasks", || (tasks("0 source events  "), tasks("1 aggregate  ")) == (2, 4));
+    cluster.refused(&["rescale", "job", "4", "--stage", "3"], 2, "the plan has no stage 3");
+    cluster.refused(&["rescale", "job", "5", "--stage", "0"], 2, "its table has 4 partitions");
+    cluster.ok(&["rescale", "job", "3"]);
+    cluster.until("three tasks of both", || (tasks("0 source events  "), tasks("1 aggregate  ")) == (3, 3));
+}
+
+#[test]
 fn a_job_that_waits_for_slots_is_not_changed() {
     let folder = tempfile::tempdir().expect("folder");
     let mut cluster = Cluster::start(folder.path());

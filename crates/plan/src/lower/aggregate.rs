@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::{Aggregate, Expr as Logical, ExprSchemable};
 
+use super::AGGREGATE;
 use super::column_index::ColumnIndex;
 use super::states::{is_mergeable, pane_start, state_fields};
 use super::stream::{LogicalColumn, Stream, WindowColumn, Windowed, minus_ms};
@@ -55,8 +56,7 @@ impl Lowering<'_> {
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
         check_ends(&grouping, &stream)?;
         let input_schema = stream.physical_schema();
-        let target = if grouping.keys.is_empty() { 1 } else { self.parallelism };
-        let tasks_max = grouping.keys.is_empty().then_some(1);
+        let (label, target, tasks_max) = self.stage_of_keys(grouping.keys.is_empty());
         let windowed = grouping.windowed.clone();
         let spec = |phase, grouping: &Grouping| WindowAggregateSpec {
             phase,
@@ -85,14 +85,14 @@ impl Lowering<'_> {
             stream.columns.clear();
             stream.window = None;
             let kind = ExchangeKind::Hash { keys: (first_key..first_key + grouping.keys.len()).collect() };
-            let next = stream.continued("aggregate".into(), target);
+            let next = stream.continued(AGGREGATE.into(), target);
             let from = self.close(stream);
             stream = next.fed_by(from, anabranch_dataflow::Port::Main, kind);
-            stream.tasks_max = tasks_max;
+            (stream.tasks_max, stream.label) = (tasks_max, label);
             stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Final, &grouping)));
         } else {
             stream = self.shuffle_rows(stream, &mut grouping, target);
-            stream.tasks_max = tasks_max;
+            (stream.tasks_max, stream.label) = (tasks_max, label);
             let (window, input_schema) = (grouping.windowed.clone(), stream.physical_schema());
             stream.operators.push(OperatorSpec::WindowAggregate(WindowAggregateSpec {
                 time: window.map(|w| w.time),
@@ -102,6 +102,15 @@ impl Lowering<'_> {
         }
         finish(&mut stream, &grouping, aggregate, needed);
         Ok(stream)
+    }
+
+    /// The label of the stage behind an exchange by key, its number of tasks, and the bound of that number.
+    fn stage_of_keys(&mut self, has_one_key: bool) -> (Option<String>, u32, Option<u32>) {
+        if has_one_key {
+            return (None, 1, Some(1));
+        }
+        let (label, own) = self.own_parallelism(AGGREGATE);
+        (Some(label), own.unwrap_or(self.parallelism), own)
     }
 
     /// Sends rows to the tasks of their keys: keys first, then the columns that the aggregates read, then the event
@@ -126,7 +135,7 @@ impl Lowering<'_> {
         stream.window = None;
         stream.project(exprs, false);
         let keys = (0..grouping.keys.len()).collect();
-        self.exchange_as_is(stream, ExchangeKind::Hash { keys }, target, "aggregate")
+        self.exchange_as_is(stream, ExchangeKind::Hash { keys }, target, AGGREGATE)
     }
 
     /// An exchange of the physical columns, independent of the logical ones.

@@ -74,7 +74,9 @@ impl Lowering<'_> {
         }
         build.window = None;
         // One task reads it: the rows go to every task anyway.
-        build.narrow();
+        if let Some(label) = build.narrow() {
+            self.labels.remove(&label);
+        }
         build.materialize();
         Ok(build)
     }

@@ -71,10 +71,16 @@ impl Lowering<'_> {
         };
         let mut stream = Stream::of_source(source, physical, columns);
         stream.bounded = table.traits.bounded;
-        let wanted = table.options.scan_parallelism.unwrap_or(self.parallelism);
-        let readers = [table.options.scan_parallelism, table.traits.max_readers];
-        stream.tasks_max = readers.into_iter().flatten().min();
-        stream.parallelism = wanted.min(table.traits.max_readers.unwrap_or(u32::MAX)).max(1);
+        let (label, own) = self.own_parallelism(&format!("source {}", table.name));
+        let most = table.traits.max_readers.unwrap_or(u32::MAX);
+        if let Some(tasks) = own.filter(|own| *own > most) {
+            let what = format!("stage '{label}' cannot have {tasks} tasks: its table has {most} partitions");
+            return Err(Error::user(what).at("option 'stage-parallelism'").remedy(format!("use at most {most}")));
+        }
+        stream.label = Some(label);
+        let of_table = own.or(table.options.scan_parallelism);
+        stream.tasks_max = of_table.or(table.traits.max_readers).map(|tasks| tasks.min(most));
+        stream.parallelism = of_table.unwrap_or(self.parallelism).min(most).max(1);
         Ok(stream)
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Stream {
     pub(super) operators: Vec<OperatorSpec>,
     inputs: Vec<(StageId, Port, ExchangeKind)>,
     pub(super) parallelism: u32,
+    /// See [`Stage::label`].
+    pub(super) label: Option<String>,
     /// See [`Stage::tasks_max`].
     pub(super) tasks_max: Option<u32>,
     /// Columns of the rows that leave the last operator.
@@ -151,6 +153,7 @@ impl Stream {
             operators: Vec::new(),
             inputs: Vec::new(),
             parallelism: 1,
+            label: None,
             tasks_max: Some(1),
             physical,
             columns,
@@ -168,6 +171,7 @@ impl Stream {
             operators: Vec::new(),
             inputs: Vec::new(),
             parallelism,
+            label: None,
             tasks_max: None,
             physical: self.physical.clone(),
             columns: self.columns.clone(),
@@ -184,11 +188,11 @@ impl Stream {
         self
     }
 
-    /// Lets a single task read a source.
-    pub(super) fn narrow(&mut self) {
-        if self.source.is_some() {
-            (self.parallelism, self.tasks_max) = (1, Some(1));
-        }
+    /// Lets a single task read a source. Returns the label that it had.
+    pub(super) fn narrow(&mut self) -> Option<String> {
+        self.source.as_ref()?;
+        (self.parallelism, self.tasks_max) = (1, Some(1));
+        self.label.take()
     }
 
     /// The stage, and the exchanges that enter it.
@@ -197,6 +201,7 @@ impl Stream {
             id,
             name: self.name,
             parallelism: self.parallelism,
+            label: self.label,
             tasks_max: self.tasks_max,
             source: self.source,
             operators: self.operators,

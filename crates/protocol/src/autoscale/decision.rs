@@ -44,7 +44,8 @@ pub enum Stay {
         /// The stage.
         stage: StageId,
     },
-    /// The source cannot keep up, and its table does not tell how much it has not read: nobody knows how fast rows arrive.
+    /// The source cannot keep up, and its table does not tell how much it has not read, or has not told it before this interval: nobody knows
+    /// how fast rows arrive.
     UnknownArrival {
         /// The stage that reads it.
         stage: StageId,
@@ -138,7 +139,11 @@ impl fmt::Display for Stay {
             Stay::Quiet { left } => write!(f, "quiet for {} s more after the last change", left.as_secs_f64().ceil()),
             Stay::Incomplete { stage } => write!(f, "counters of stage {} are missing", stage.0),
             Stay::UnknownArrival { stage } => {
-                write!(f, "stage {} cannot keep up with its table, which does not tell its lag", stage.0)
+                let stage = stage.0;
+                write!(
+                    f,
+                    "stage {stage} cannot keep up, and its table tells no lag, or told the first one in this interval"
+                )
             }
             Stay::OutOfOrder => f.write_str("the sample is not newer than the last one"),
         }

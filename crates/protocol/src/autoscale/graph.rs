@@ -17,7 +17,8 @@ pub struct Graph {
     pub stages: Vec<StageLimits>,
     /// Without side inputs: static tables are read at the start only.
     pub edges: Vec<Edge>,
-    /// Whether one number holds for the job: each stage has so many tasks, or as many as it may have.
+    /// Whether one number holds for the job: each stage has so many tasks, or as many as it may have. Stages that may have only one number
+    /// of tasks keep it.
     #[serde(default)]
     pub uniform: bool,
 }
@@ -165,8 +166,8 @@ impl Groups {
         let mut all: BTreeMap<StageId, Group> = BTreeMap::new();
         for stage in &graph.stages {
             let new = |max| Group { stages: Vec::new(), limits: BTreeMap::new(), min: 1, max };
-            if graph.uniform {
-                let group = all.entry(StageId(0)).or_insert_with(|| new(1));
+            if graph.uniform && stage.min < stage.max {
+                let group = all.entry(StageId(u32::MAX)).or_insert_with(|| new(1));
                 let limit = stage.max.min(max);
                 group.stages.push(stage.id);
                 group.limits.insert(stage.id, limit);

@@ -224,6 +224,7 @@ pub(crate) fn plan(
         id: StageId(id),
         name: name.into(),
         parallelism,
+        label: None,
         tasks_max: None,
         source: None,
         operators: Vec::new(),

@@ -37,6 +37,9 @@ fn stages_have_as_many_tasks_as_their_tables_keys_and_workers_allow() {
     assert_eq!(limits(&plan(2, &counts("", "'all'")), 0), [(0, 4), (1, 1)], "all rows have one key");
     assert_eq!(limits(&plan(1, &counts("ad_id,", "ad_id")), 0), [(0, u32::MAX)], "they would be two stages");
     assert_eq!(limits(&plan(1, &counts("", "'all'")), 0), [(0, 4)]);
+    let own = format!("SET 'stage-parallelism' = 'aggregate=3'; {}", counts("ad_id,", "ad_id"));
+    let own = graph(&plan(2, &own), 0);
+    assert_eq!((own.stages[1].min, own.stages[1].max), (3, 3), "a number of its own");
     let joined = "CREATE TABLE names (id STRING, name STRING) WITH ('connector' = 'ad_campaigns', 'seed' = '1');";
     let joined = joined.replace("(id STRING, name STRING) ", "");
     let joined =

@@ -19,6 +19,8 @@ use crate::http::{ReconfigureOrder, ServedJob as _};
 
 /// Time between two looks at the counters.
 const LOOK: Duration = Duration::from_millis(250);
+/// The same while no job is to follow its load.
+const LOOK_IDLE: Duration = Duration::from_secs(1);
 
 impl Shared {
     /// Looks at all jobs again and again, until the coordinator closes.
@@ -26,15 +28,18 @@ impl Shared {
         let mut scalers: BTreeMap<String, JobScaler> = BTreeMap::new();
         while !self.closing.load(SeqCst) {
             let jobs: Vec<Arc<Submitted>> = self.jobs().values().cloned().collect();
-            let scaled = |job: &Arc<Submitted>| job.state() == State::Running && job.plan().options.autoscale.is_some();
+            let leads = self.role.leader().is_some();
+            let is_own = |job: &Arc<Submitted>| leads && job.state() == State::Running && !job.was_left();
+            let scaled = |job: &Arc<Submitted>| is_own(job) && job.plan().options.autoscale.is_some();
             let jobs: Vec<Arc<Submitted>> = jobs.into_iter().filter(scaled).collect();
+            let pause = if jobs.is_empty() { LOOK_IDLE } else { LOOK };
             scalers.retain(|name, _| jobs.iter().any(|job| job.name() == name));
             for job in jobs {
                 if let Err(error) = self.scale(&job, &mut scalers) {
                     warn!(job = job.name(), error = %error, "number of tasks cannot be decided");
                 }
             }
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(pause);
         }
     }
 
@@ -65,7 +70,9 @@ impl Shared {
         info!(job = name, tasks = tasks.get(), "number of tasks follows the load");
         let shared = Arc::clone(self);
         let run = move || {
-            let order = ReconfigureOrder { parallelism: Some(tasks), ..ReconfigureOrder::default() };
+            // Stages with a number of tasks of their own keep it.
+            let settings = [("parallelism".to_owned(), Some(tasks.to_string()))].into();
+            let order = ReconfigureOrder { settings, ..ReconfigureOrder::default() };
             // It is remembered, and the reason is logged where the change fails.
             let _ = shared.histories.record((&name, request), &Secrets::default(), || shared.change(&name, &order));
         };

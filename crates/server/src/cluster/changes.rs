@@ -91,7 +91,7 @@ impl Shared {
         }
         let live = job.live().ok_or_else(|| not_running(name))?;
         let mut changed = job.record();
-        let next = order.applied(&changed.order);
+        let next = order.applied(&changed.order, &live.plan())?;
         changed.order = next.clone();
         let planned = self.prepare(&changed).map_err(Refusal::Wrong)?;
         let moves = order.moves(|worker| self.worker(worker))?;

@@ -119,7 +119,7 @@ impl Embedded {
 
     fn change(&self, script: &mut Script, order: &ReconfigureOrder) -> std::result::Result<Reconfigured, Refusal> {
         let sql = order.sql.clone().unwrap_or_else(|| script.sql.clone());
-        let settings = order.applied_to(&script.settings);
+        let settings = order.applied_to(&script.settings, &self.job.plan())?;
         let planned = script.engine.plan(&sql, &settings).map_err(Refusal::Wrong)?;
         let nothing = || Error::user("the new text has no INSERT INTO, so there is nothing to run");
         let plan = planned.plan.ok_or_else(|| Refusal::Wrong(nothing().remedy("to end the job, stop it")))?;

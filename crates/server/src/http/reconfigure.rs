@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
+use anabranch_dataflow::Plan;
 use anabranch_model::{Clock as _, Error, ErrorKind, Secrets, StageId, SystemClock, TaskId};
+use anabranch_plan::stage_setting;
 use anabranch_protocol::membership::WorkerId;
 use anabranch_runtime::{Changing, Moves, Reconfigured};
 use hyper::StatusCode;
@@ -29,9 +31,12 @@ pub struct ReconfigureOrder {
     pub settings: BTreeMap<String, Option<String>>,
     /// Options of tables. They replace the job's options of these tables and names.
     pub options: Vec<TableOption>,
-    /// Tasks of each parallel stage.
+    /// Tasks of each parallel stage, or of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<NonZeroU32>,
+    /// The stage of the present plan that gets this number of tasks; the others keep theirs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<u32>,
     /// Tasks that go to other workers.
     pub moves: Vec<MoveOrder>,
     /// Workers that get no task of the job any more.
@@ -55,8 +60,48 @@ pub struct MoveOrder {
 }
 
 impl ReconfigureOrder {
+    /// The options that this sets. `present` is the plan that runs.
+    fn parallel_settings(&self, present: &Plan) -> Result<Vec<(String, String)>, Refusal> {
+        let stages = |tasks: &BTreeMap<String, u32>| ("stage-parallelism".to_owned(), stage_setting(tasks));
+        let mut own = present.options.stage_parallelism.clone();
+        match (self.stage, self.parallelism) {
+            (None, None) => Ok(Vec::new()),
+            // All stages have this number from then on.
+            (None, Some(_)) if own.is_empty() => Ok(Vec::new()),
+            (None, Some(_)) => Ok(vec![stages(&BTreeMap::new())]),
+            (Some(stage), None) => {
+                let error = Error::user(format!("stage {stage} is given without its number of tasks"));
+                Err(Refusal::Wrong(error.remedy("give both, such as {\"stage\": 1, \"parallelism\": 4}")))
+            }
+            (Some(stage), Some(tasks)) => {
+                let found = present.stages.get(stage as usize);
+                let Some(label) = found.and_then(|stage| stage.label.clone()) else {
+                    return Err(Refusal::Wrong(match found {
+                        None => Error::user(format!("the plan has no stage {stage}"))
+                            .remedy(format!("give a number below {}", present.stages.len())),
+                        Some(of) => Error::user(format!(
+                            "stage {stage} ({}) has no number of tasks of its own",
+                            of.name
+                        ))
+                        .remedy(
+                            "an aggregate without keys and a static side have one task; a writer has as many as its \
+                                 table's option sink.parallelism, or as the stage before it",
+                        ),
+                    }));
+                };
+                own.insert(label, tasks.get());
+                Ok(vec![stages(&own)])
+            }
+        }
+    }
+
+    /// The number of tasks of all stages.
+    fn parallelism_of_all(&self) -> Option<NonZeroU32> {
+        self.parallelism.filter(|_| self.stage.is_none())
+    }
+
     /// The job's order from then on.
-    pub(crate) fn applied(&self, present: &JobOrder) -> JobOrder {
+    pub(crate) fn applied(&self, present: &JobOrder, plan: &Plan) -> Result<JobOrder, Refusal> {
         let mut order = present.clone();
         order.sql = self.sql.clone().unwrap_or(order.sql);
         for (name, value) in &self.settings {
@@ -65,25 +110,29 @@ impl ReconfigureOrder {
                 None => drop(order.settings.remove(name)),
             }
         }
-        let parallelism = self.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string()));
+        let parallelism = self.parallelism_of_all().map(|tasks| ("parallelism".to_owned(), tasks.to_string()));
         order.settings.extend(parallelism);
+        order.settings.extend(self.parallel_settings(plan)?);
         self.replace_options(&mut order.options);
-        order
+        Ok(order)
     }
 
     /// The settings of an embedded job from then on.
-    pub(crate) fn applied_to(&self, present: &Settings) -> Settings {
+    pub(crate) fn applied_to(&self, present: &Settings, plan: &Plan) -> Result<Settings, Refusal> {
         let mut settings = present.clone();
         settings.set.retain(|(name, _)| !self.settings.contains_key(name));
         let given = self.settings.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?)));
         settings.set.extend(given);
+        let stages = self.parallel_settings(plan)?;
+        settings.set.retain(|(name, _)| !stages.iter().any(|(other, _)| other == name));
+        settings.set.extend(stages);
         settings.parallelism = match self.settings.contains_key("parallelism") {
             true => None,
             false => settings.parallelism,
         };
-        settings.parallelism = self.parallelism.map(NonZeroU32::get).or(settings.parallelism);
+        settings.parallelism = self.parallelism_of_all().map(NonZeroU32::get).or(settings.parallelism);
         self.replace_options(&mut settings.table_options);
-        settings
+        Ok(settings)
     }
 
     fn replace_options(&self, options: &mut Vec<TableOption>) {
@@ -152,7 +201,8 @@ impl ReconfigureOrder {
     fn title(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.sql.is_some().then(|| "new text".to_owned()));
-        parts.extend(self.parallelism.map(|tasks| format!("parallelism {tasks}")));
+        let of = self.stage.map(|stage| format!("stage {stage}: ")).unwrap_or_default();
+        parts.extend(self.parallelism.map(|tasks| format!("{of}parallelism {tasks}")));
         let names =
             self.settings.keys().cloned().chain(self.options.iter().map(|of| format!("{}.{}", of.table, of.name)));
         let names: Vec<String> = names.collect();
@@ -267,25 +317,56 @@ mod tests {
         TableOption { table: "a".into(), name: "b".into(), value: value.into() }
     }
 
+    /// A plan with a number of tasks for one stage.
+    fn plan() -> Plan {
+        let set = [("parallelism", "2"), ("stage-parallelism", "source a=3")];
+        let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let sql = "CREATE TABLE a (x BIGINT, at TIMESTAMP(3), WATERMARK FOR at AS at) WITH ('connector' = 'filesystem', 'path' = '/tmp', 'format' = 'json');
+             CREATE TABLE b (x BIGINT, n BIGINT) WITH ('connector' = 'blackhole');
+             INSERT INTO b SELECT x, COUNT(*) FROM a GROUP BY x";
+        let planned = crate::Engine::default().plan(sql, &Settings { set, ..Settings::default() });
+        planned.expect("a plan").plan.expect("a job")
+    }
+
+    #[test]
+    fn one_stage_or_all_get_another_number_of_tasks() {
+        let (plan, present) = (plan(), JobOrder::default());
+        let order =
+            |stage, tasks| ReconfigureOrder { stage, parallelism: NonZeroU32::new(tasks), ..Default::default() };
+        let one = order(Some(1), 4).applied(&present, &plan).expect("applied");
+        assert_eq!(one.settings, [("stage-parallelism".into(), "aggregate=4, source a=3".into())].into());
+        let all = order(None, 4).applied(&present, &plan).expect("applied");
+        let expected =
+            [("parallelism", "4"), ("stage-parallelism", "")].map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(all.settings, expected.into());
+        for (wrong, why) in [(order(Some(7), 4), "the plan has no stage 7"), (order(Some(1), 0), "without its number")]
+        {
+            let error = wrong.applied(&present, &plan).expect_err(why);
+            assert!(error.error().to_string().contains(why), "{error:?}");
+        }
+    }
+
     #[test]
     fn what_is_not_given_stays() {
         let settings = [("x", "1"), ("y", "2"), ("parallelism", "3")].map(|(name, value)| (name.into(), value.into()));
         let (name, sql, options) = ("job".to_owned(), "old".to_owned(), vec![option("1")]);
         let present = JobOrder { name, sql, settings: settings.into(), options, submission: None };
-        let same = ReconfigureOrder::default().applied(&present);
+        let mut plan = plan();
+        plan.options.stage_parallelism.clear();
+        let same = ReconfigureOrder::default().applied(&present, &plan).expect("applied");
         assert_eq!(same, present);
         let order: ReconfigureOrder = serde_json::from_str(
             "{\"sql\": \"new\", \"settings\": {\"x\": \"9\", \"y\": null}, \"parallelism\": 4,
               \"options\": [{\"table\": \"a\", \"name\": \"b\", \"value\": \"2\"}]}",
         )
         .expect("an order");
-        let next = order.applied(&present);
+        let next = order.applied(&present, &plan).expect("applied");
         let expected = [("x", "9"), ("parallelism", "4")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!((next.sql.as_str(), next.settings), ("new", expected.into()));
         assert_eq!(next.options, [option("2")]);
         let set = vec![("y".to_owned(), "2".to_owned()), ("z".to_owned(), "3".to_owned())];
         let present = Settings { parallelism: Some(1), set, table_options: vec![option("1")] };
-        let next = order.applied_to(&present);
+        let next = order.applied_to(&present, &plan).expect("applied");
         let expected = [("z", "3"), ("x", "9")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!((next.parallelism, next.set, next.table_options), (Some(4), expected.into(), vec![option("2")]));
         serde_json::from_str::<ReconfigureOrder>("{\"parallelism\": 0}").expect_err("no task");

@@ -77,6 +77,17 @@ fn a_running_job_is_changed_and_what_was_changed_before_stays() {
     let listed = changes(address);
     let listed: Vec<_> = listed["changes"].as_array().expect("changes").iter().collect();
     let [first, second, third] = listed[..] else { panic!("{listed:?}") };
+    let parallelism = || {
+        let plan = get(address, &format!("{JOB}/plan")).json();
+        [0, 1].map(|stage| plan["stages"][stage]["parallelism"].as_u64())
+    };
+    let of_stage = change(address, &json!({ "parallelism": 2, "stage": 1 }));
+    assert_eq!((of_stage.status, parallelism()), (200, [Some(3), Some(2)]), "{of_stage:?}");
+    let altered = change(address, &json!({ "sql": events(None) }));
+    assert_eq!((altered.status, parallelism()), (200, [Some(3), Some(2)]), "the stage keeps its number: {altered:?}");
+    let of_all = change(address, &json!({ "parallelism": 1, "dry_run": false }));
+    assert_eq!((of_all.status, parallelism()), (200, [Some(1), None]), "{of_all:?}");
+    assert_eq!(change(address, &json!({ "parallelism": 2, "stage": 9 })).status, 400);
     assert_eq!((&first["request"], &first["outcome"]), (&json!("parallelism 3"), &json!("settled")));
     assert_eq!((&second["request"], &second["version"]), (&json!("new text"), &json!(3)));
     assert_eq!(third["outcome"], json!("unchanged"));

@@ -40,6 +40,18 @@ fn a_stage_that_may_not_have_so_many_keeps_as_many_as_it_may() {
 }
 
 #[test]
+fn a_stage_with_a_number_of_its_own_keeps_it_and_decides_for_no_other() {
+    let mut world = uniform(3, 1_600_000.0);
+    (world.graph.stages[1].min, world.graph.stages[1].max) = (5, 5);
+    world.parallelism.insert(StageId(1), 5);
+    world.cost_ns.insert(StageId(1), 2_500.0);
+    let mut scaler = scaler(&world);
+    let expected = [(StageId(0), 2), (StageId(2), 2)].into();
+    assert_eq!(world.run(&mut scaler, 20), [(3, expected)]);
+    assert_eq!(*why(&scaler.observe(&world.interval()), 1), Why::Fits);
+}
+
+#[test]
 fn another_plan_begins_a_quiet_time_and_what_was_too_few_is_known_further() {
     for forgets in [false, true] {
         let mut world = uniform(1, 4_000_000.0);

@@ -1,0 +1,82 @@
+//! The option `stage-parallelism`: which stages have a number of tasks of their own.
+
+use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits};
+use anabranch_model::Result;
+use anabranch_plan::{Catalog, PlanOptions, TableResolver, plan_script};
+use arrow::datatypes::SchemaRef;
+
+/// Every table can be read and written; `narrow` has two partitions.
+struct Tables;
+
+impl TableResolver for Tables {
+    fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
+        let max_readers = (spec.connector == "narrow").then_some(2);
+        Ok(TableTraits { bounded: false, readable: true, writable: true, max_readers, schema: None })
+    }
+}
+
+const TABLES: &str =
+    "CREATE TABLE t (n BIGINT, s STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'wide');
+CREATE TABLE u (n BIGINT, s STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'narrow');
+CREATE TABLE r (n BIGINT) WITH ('connector' = 'wide');\n";
+
+fn counts(table: &str, keys: &str) -> String {
+    format!(
+        "INSERT INTO r SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE {table}, DESCRIPTOR(ts), INTERVAL '1' SECOND))
+         GROUP BY {keys} window_start, window_end;\n"
+    )
+}
+
+fn plan(parallelism: u32, stages: &str, statements: &str) -> std::result::Result<Plan, String> {
+    let options = PlanOptions { parallelism: Some(parallelism), ..PlanOptions::default() };
+    let text = format!("SET 'stage-parallelism' = '{stages}';\n{TABLES}{statements}");
+    let planned = plan_script(&text, &mut Catalog::new(), &Tables, &options);
+    planned.map(|planned| planned.plan.expect("a job")).map_err(|error| error.to_string())
+}
+
+fn tasks(plan: &Plan) -> Vec<(Option<&str>, u32)> {
+    plan.stages.iter().map(|stage| (stage.label.as_deref(), stage.parallelism)).collect()
+}
+
+#[test]
+fn stages_have_numbers_of_their_own_by_their_labels() {
+    let two = counts("t", "s,") + &counts("t", "n,");
+    let plain = plan(2, "", &two).expect("a plan");
+    let labels = ["source t", "aggregate", "source t#2", "aggregate#2"].map(Some);
+    assert_eq!(tasks(&plain), labels.map(|label| (label, 2)));
+    let own = plan(2, "aggregate#2=5, source t=1", &two).expect("a plan");
+    let expected = [1, 2, 2, 5];
+    assert_eq!(tasks(&own), labels.into_iter().zip(expected).collect::<Vec<_>>());
+    own.check().expect("a plan that can run");
+    let text = serde_json::to_string(&own).expect("JSON");
+    assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), own);
+}
+
+/// The aggregate of a job with one task has no stage of its own; the number of its tasks gives it one.
+#[test]
+fn a_stage_that_was_part_of_another_gets_tasks() {
+    let one = plan(1, "", &counts("t", "s,")).expect("a plan");
+    assert_eq!(tasks(&one), [(Some("source t"), 1)]);
+    let divided = plan(1, "aggregate=3", &counts("t", "s,")).expect("a plan");
+    assert_eq!(tasks(&divided), [(Some("source t"), 1), (Some("aggregate"), 3)]);
+    let divided = plan(1, "source t=3", &counts("t", "s,")).expect("a plan");
+    assert_eq!(tasks(&divided), [(Some("source t"), 3), (Some("aggregate"), 1)]);
+    let same = plan(4, "source t=1, aggregate=1", &counts("t", "s,")).expect("a plan");
+    assert_eq!(tasks(&same), [(Some("source t"), 1)]);
+}
+
+#[test]
+fn a_number_that_no_stage_can_have_is_refused() {
+    let of_all = counts("u", "");
+    for (stages, why) in [
+        ("aggregate=2", "there is no stage 'aggregate' whose number of tasks can be set"),
+        ("source t=2", "help: the stages are: source u"),
+        ("source u=3", "stage 'source u' cannot have 3 tasks: its table has 2 partitions"),
+        ("source u", "write STAGE=TASKS"),
+        ("source u=0", "use a whole number from 1 to 128"),
+    ] {
+        let error = plan(2, stages, &of_all).expect_err(stages);
+        assert!(error.contains(why) && error.contains("option 'stage-parallelism'"), "{stages}: {error}");
+    }
+    assert_eq!(tasks(&plan(2, "source u=1", &of_all).expect("a plan"))[0], (Some("source u"), 1));
+}
