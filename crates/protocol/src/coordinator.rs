@@ -31,19 +31,21 @@ mod checkpoints;
 mod config;
 mod grants;
 mod group_size;
+mod groups;
 mod life;
 mod log;
 mod message;
+mod quiet;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 
-use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
+use anabranch_model::{Epoch, Incarnation, Nanos, PlanVersion, TaskId};
 
 pub use crate::table::Transition;
-pub use config::{Adaptive, Config, GroupSizing, Restart};
+pub use config::{Adaptive, Config, GroupSizing, Quiet, Restart};
 pub use grants::turn;
 pub use life::Phase;
 pub use message::{Answer, Cause, Checkpoint, Command, Entry, Granted, Input, Owner, Pace, Report, Tasks, Then};
@@ -68,6 +70,7 @@ pub struct Coordinator<S> {
     log: Log<S>,
     grants: Grants,
     group_size: GroupSize,
+    quiet: quiet::Quiet,
     checkpoints: Checkpoints<S>,
     /// The tasks with which the job goes on, once those of the present incarnation have ended.
     change: Option<Tasks>,
@@ -121,6 +124,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             log: own_log,
             grants: Grants::new(&tasks, none),
             group_size: GroupSize::new(&config.group_size),
+            quiet: quiet::Quiet::new(now, config.quiet.as_ref(), none),
             checkpoints: Checkpoints::new(now, tasks.all.clone(), interval, config.checkpoint_timeout, none),
             change: None,
             change_behind: None,
@@ -175,7 +179,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
             return None;
         }
         let checkpoints = self.checkpoints.deadline().filter(|_| self.phase().is_active());
-        [self.life.deadline(), self.log.deadline(), checkpoints].into_iter().flatten().min()
+        [self.life.deadline(), self.log.deadline(), checkpoints, self.group_deadline()].into_iter().flatten().min()
     }
 
     /// The transitions that the machines `life` and `log` have taken: `(machine, from, to)`. A simulation compares them with
@@ -260,6 +264,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.grants.cut(task, epoch);
                 self.checkpoints.reached(now, epoch);
             }
+            Report::Active(epoch) => self.quiet.passed_on(epoch),
             Report::SourceFinished => self.grants.source_finished(task),
             Report::EpochEnded(epoch) => self.ended(task, epoch),
             Report::SinkFinished => self.ended(task, Epoch(u64::MAX)),
@@ -360,27 +365,13 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         (self.incarnation, self.term) = (incarnation, Term(sequence + 1));
         (self.dropped, self.change_behind) = (false, None);
         self.grants = Grants::new(&self.tasks, epoch);
+        self.quiet = quiet::Quiet::new(now, self.config.quiet.as_ref(), epoch);
         self.checkpoints = Checkpoints::new(now, self.tasks.all.clone(), interval, timeout, epoch);
         if requested {
             self.checkpoints.requested();
         }
         self.life.begun(now, &self.tasks.all);
         from
-    }
-
-    /// The coordinator before has granted a group.
-    fn was_granted(&mut self, now: Nanos, granted: Granted) {
-        let Granted { group, checkpoint, then, pace, aborted } = granted;
-        self.grants.granted(group, pace, then.ends());
-        match then {
-            Then::Next => {}
-            Then::Stop => self.life.stop_wanted = true,
-            // The version that was to follow is not in the log: the present one goes on.
-            Then::Switch => (self.change, self.undoes) = (Some(self.tasks.clone()), true),
-        }
-        if checkpoint && !aborted {
-            self.checkpoints.adopted(now, group.last);
-        }
     }
 
     fn elapse(&mut self, now: Nanos) {
@@ -451,8 +442,7 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         {
             self.granted(now, (group, Pace::AtOnce), true, Then::Next);
         } else if self.grants.is_due() {
-            let group = self.grants.grant(self.group_size.epochs(), Pace::Steady);
-            self.granted(now, (group, Pace::Steady), self.checkpoints.is_due(now), Then::Next);
+            self.next_group(now);
         }
     }
 
@@ -471,12 +461,5 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.log.append(now, Entry::Ended(self.incarnation), &mut self.commands);
             }
         }
-    }
-
-    fn granted(&mut self, now: Nanos, (group, pace): (Group, Pace), checkpoint: bool, then: Then) {
-        if checkpoint {
-            self.checkpoints.trigger(now, group.last);
-        }
-        self.commands.push_back(Command::Grant { incarnation: self.incarnation, group, checkpoint, then, pace });
     }
 }

@@ -368,6 +368,9 @@ fn reports<S: Clone>(tasks: &Tasks, known: Option<&Summary<S>>, summary: &Summar
     if known.is_none_or(|known| known.cut < summary.cut) {
         reports.extend(of(sources, Report::EpochCut(summary.cut)));
     }
+    if known.is_none_or(|known| known.active < summary.active) {
+        reports.extend(sources.first().map(|task| (*task, Report::Active(summary.active))));
+    }
     if summary.sources_finished && !known.is_some_and(|known| known.sources_finished) {
         reports.extend(of(sources, Report::SourceFinished));
     }

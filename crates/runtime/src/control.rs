@@ -28,6 +28,8 @@ pub(crate) struct Control {
     granted: AtomicU64,
     /// When all sources have cut this epoch, the coordinator grants the next group.
     turn: AtomicU64,
+    /// The newest epoch for which a source has reported that it has passed something on.
+    told_active: AtomicU64,
     /// The last epoch whose time is over at any source.
     foremost: AtomicU64,
     /// When the time of the epoch after it is over.
@@ -78,6 +80,7 @@ impl Control {
             unopened: AtomicUsize::new(tasks),
             granted: AtomicU64::new(after.0),
             turn: AtomicU64::new(after.0),
+            told_active: AtomicU64::new(after.0),
             foremost: AtomicU64::new(after.0),
             next_cut: AtomicU64::new(0),
             at_once: AtomicU64::new(after.0),
@@ -163,12 +166,15 @@ impl Control {
             self.requested.store(false, SeqCst);
         }
         self.turn.store(turn(group).0, SeqCst);
-        self.granted.store(group.last.0, SeqCst);
-        if pace == Pace::AtOnce {
-            self.change(|| self.at_once.store(group.last.0, SeqCst));
+        let awaited = self.change(|| {
+            let granted = self.granted.swap(group.last.0, SeqCst);
+            if pace == Pace::AtOnce {
+                self.at_once.store(group.last.0, SeqCst);
+            }
+            pace == Pace::AtOnce || self.foremost().0 >= granted
+        });
+        if awaited {
             self.interrupted.notify_all();
-        } else if self.is_held() {
-            self.change(|| ());
         }
     }
 
@@ -179,6 +185,19 @@ impl Control {
 
     pub(crate) fn adds(&self) -> bool {
         self.adds.load(SeqCst)
+    }
+
+    /// A source has passed something on in this epoch: reports that, unless another source of this worker has.
+    pub(crate) fn tell_active(&self, task: TaskId, epoch: Epoch) {
+        if self.told_active.fetch_max(epoch.0, SeqCst) < epoch.0 {
+            self.report(task, Report::Active(epoch));
+        }
+    }
+
+    /// Whether an epoch is granted for which sources have waited.
+    fn has_awaited_grant(&self) -> bool {
+        let told = Epoch(self.told_active.load(SeqCst));
+        told > self.foremost() && told <= self.granted()
     }
 
     /// A sink is full, or has room again. While a sink is full, sources are held back.
@@ -266,18 +285,22 @@ impl Control {
     pub(crate) fn wait_for_rows(&self, time: Duration) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let (was_held, was_at_once) = (self.is_held(), self.at_once().min(self.foremost()));
+        let (was_granted, has_cut_all) = (self.granted(), self.foremost() >= self.granted());
         let nothing_else = |_: &mut ()| {
-            let has_grant = self.is_held() == was_held && self.at_once() == was_at_once;
-            has_grant && self.stop_after().is_none() && !self.is_cancelled()
+            let no_grant = !(has_cut_all && self.granted() > was_granted) && self.at_once() == was_at_once;
+            let unchanged = no_grant && !self.has_awaited_grant() && self.is_held() == was_held;
+            unchanged && self.stop_after().is_none() && !self.is_cancelled()
         };
         drop(self.interrupted.wait_timeout_while(waiting, time, nothing_else));
     }
 
     /// A source has cut an epoch. The coordinator needs the reports of two epochs per group: the turning epoch and the
     /// last one. A source that has cut a group's turning epoch has also cut every epoch of the groups before it.
-    pub(crate) fn cut(&self, task: TaskId, epoch: Epoch) {
+    /// `active` is the newest epoch up to this one in which the source has passed something on.
+    pub(crate) fn cut(&self, task: TaskId, epoch: Epoch, active: Epoch) {
         let granted = self.granted();
         if epoch == granted || epoch.0 == self.turn.load(SeqCst) {
+            self.tell_active(task, active);
             self.report(task, Report::EpochCut(epoch));
         }
     }

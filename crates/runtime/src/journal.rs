@@ -1,6 +1,7 @@
 //! Reads and writes the job's log and the checkpoints in it for the coordinator. It carries out and decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Epoch, Error, ErrorKind, Incarnation, KeyGroups, Nanos, OperatorId, PlanVersion, Result};
@@ -284,6 +285,11 @@ impl Journal {
     /// A running savepoint may need a checkpoint that nothing else keeps any more.
     pub(crate) fn take_up_request(&mut self, now: Nanos) -> Result<()> {
         self.requests.take_up(now)
+    }
+
+    /// Time until it looks for a request again.
+    pub(crate) fn until_look(&self, now: Nanos) -> Duration {
+        self.requests.until_look(now)
     }
 
     /// Looks for a request for a savepoint. Returns whether there is a new one, which the next checkpoint answers.

@@ -5,12 +5,13 @@
 //! repeats its request.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use anabranch_model::{Epoch, ErrorKind, Nanos, Result};
 use anabranch_state::{Answer, Blob, REQUEST_FORGOTTEN_MS, Request, Store, decode_manifest};
 
 /// Time between two polls, on a disk and over a network, where each request costs money.
-const PACE_LOCAL_NS: u64 = 200_000_000;
+const PACE_LOCAL_NS: u64 = 500_000_000;
 const PACE_REMOTE_NS: u64 = 2_000_000_000;
 
 /// The job's side of requests.
@@ -62,6 +63,12 @@ impl Requests {
             Err(error) if error.kind() != ErrorKind::Outside => Ok(Some(BTreeSet::new())),
             names => names,
         }
+    }
+
+    /// Time until the next poll.
+    pub(crate) fn until_look(&self, now: Nanos) -> Duration {
+        let waits_ns = self.looked.map_or(0, |looked| self.pace_ns.saturating_sub(now.since(looked)));
+        Duration::from_nanos(waits_ns)
     }
 
     /// Polls for a request if it is time to. Returns whether there is a new one, and the objects that the previous one

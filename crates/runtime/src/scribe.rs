@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::Duration;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Epoch, Incarnation};
@@ -16,9 +15,6 @@ use anabranch_state::TaskState;
 use crate::coordinator::Message;
 use crate::journal::Journal;
 use crate::mailbox::Mailbox;
-
-/// Time between two checks for requests for savepoints while there is nothing to write.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// Something to do for the scribe.
 pub(crate) enum Task {
@@ -56,7 +52,7 @@ impl Scribe {
             if let Some(message) = self.look() {
                 mailbox.send(message);
             }
-            let task = match work.recv_timeout(LOOK) {
+            let task = match work.recv_timeout(self.journal.until_look(self.clock.now())) {
                 Ok(task) => task,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,

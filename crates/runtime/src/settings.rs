@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_dataflow::{JobOptions, Plan, Stage};
-use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Restart, Tasks};
+use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Quiet, Restart, Tasks};
 
 use crate::assembly::tasks_of;
 use crate::durable::Checkpointing;
@@ -21,6 +21,10 @@ const WELL: Duration = Duration::from_secs(60);
 const CANCEL: Duration = Duration::from_secs(60);
 /// A task that restores its state reports its progress at most so often.
 const PROGRESS: Duration = Duration::from_secs(1);
+/// Number of epochs' times after which a group is not the next of several that follow each other.
+const PAUSE_EPOCHS: u32 = 3;
+/// The longest time between two grants to sources that pass nothing on.
+const QUIET_MAX: Duration = Duration::from_secs(2);
 /// Within one process no message is lost.
 const NEVER: Duration = Duration::MAX;
 
@@ -39,6 +43,7 @@ pub(crate) fn tasks(plan: &Plan) -> Tasks {
 pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>) -> Config {
     Config {
         group_size: group_size(options, checkpointing.map(|checkpointing| checkpointing.interval)),
+        quiet: quiet(options),
         checkpoint_interval: checkpointing.map(|checkpointing| checkpointing.interval),
         checkpoint_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         checkpoint_failures_max: FAILURES_TOLERATED,
@@ -58,6 +63,12 @@ pub(crate) fn config(options: &JobOptions, checkpointing: Option<&Checkpointing>
         store_patience: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         ..Config::default()
     }
+}
+
+/// When groups are granted to sources that pass nothing on.
+fn quiet(options: &JobOptions) -> Option<Quiet> {
+    let pause = options.epoch_interval.saturating_mul(PAUSE_EPOCHS);
+    (pause < QUIET_MAX).then_some(Quiet { pause, longest: QUIET_MAX })
 }
 
 /// How often a task that restores its state reports its progress: several times within the time that a restore without

@@ -25,11 +25,10 @@ use crate::watermarks::{POLL_MAX, Progress as TimeProgress};
 use parts::Fate;
 pub(crate) use parts::SourceParts;
 
-/// The longest time that a source waits for records before its task checks for other work that nothing announces: a grant for which it
-/// waits, and epochs that are done.
-const LOOK_AROUND: Duration = Duration::from_millis(50);
-/// The same for a source that has the grant for its epoch.
-const LOOK_GRANTED: Duration = POLL_MAX;
+/// The longest time that a source waits for records before its task checks for other work that nothing announces: epochs that are done.
+const LOOK: Duration = POLL_MAX;
+/// The same while sources are held back.
+const LOOK_HELD: Duration = Duration::from_millis(50);
 
 /// How often the positions of partitions are shown to observers.
 const PUBLICATION: Duration = Duration::from_millis(200);
@@ -45,6 +44,8 @@ pub(crate) struct SourceTask {
     /// The epoch that rows read now belong to.
     epoch: Epoch,
     next_cut: Nanos,
+    /// The newest epoch in which it has passed something on.
+    active: Epoch,
     /// Since when the next cut waits for its grant.
     ungranted_since: Option<Nanos>,
     done: Epoch,
@@ -84,6 +85,7 @@ impl SourceTask {
             reaches_sink,
             epoch,
             next_cut: Nanos(0),
+            active: Epoch(0),
             ungranted_since: None,
             done,
             has_opened: false,
@@ -147,7 +149,7 @@ impl SourceTask {
         }
         if self.has_opened && self.reaches_sink && self.task.control.is_held() {
             // The partitions do not become idle meanwhile: the source is not polled.
-            return Ok(Advance::Release(now.plus(self.wait_without_rows(now).min(LOOK_AROUND))));
+            return Ok(Advance::Release(now.plus(self.wait_without_rows(now).min(LOOK_HELD))));
         }
         // The first turn only learns which partitions there are, and an epoch may be due that only waits for its first turn.
         let wait = if self.has_opened && self.epoch <= self.may_cut { self.wait(now) } else { Duration::ZERO };
@@ -194,13 +196,14 @@ impl SourceTask {
             Some(TimeProgress::Idle) => self.task.chain.idle()?,
             None => return Ok(false),
         }
+        self.active = self.epoch;
         Ok(true)
     }
 
     /// Returns what the source returns, but after the partitions that it announces: event time must not advance with
     /// the first of them while a partition that is further behind is still to come.
     pub(crate) fn receive(&mut self, timeout: Option<Duration>) -> Result<Polled> {
-        let mut polled = self.parts.source.poll(timeout.unwrap_or(LOOK_AROUND))?;
+        let mut polled = self.parts.source.poll(timeout.unwrap_or(LOOK))?;
         while let Polled::Opened { partition, name } = polled {
             self.parts.watermarks.opened(partition, name, self.task.clock.now());
             polled = self.parts.source.poll(Duration::ZERO)?;
@@ -234,7 +237,12 @@ impl SourceTask {
                     self.task.control.waited_for_grant(now.since(since));
                 }
             }
-            false => self.ungranted_since = self.ungranted_since.or(Some(now)),
+            // What it has passed on waits for the end of the epoch; an epoch without anything may last.
+            false if self.active == self.epoch => {
+                self.ungranted_since = self.ungranted_since.or(Some(now));
+                self.task.control.tell_active(self.task.id, self.epoch);
+            }
+            false => {}
         }
         granted
     }
@@ -246,10 +254,10 @@ impl SourceTask {
 
     /// How long the task has nothing to do if it does not poll the source.
     fn wait_without_rows(&self, now: Nanos) -> Duration {
-        let cut = (self.epoch <= self.task.control.granted()).then_some(self.next_cut);
-        let most = if cut.is_some() { LOOK_GRANTED } else { LOOK_AROUND };
+        let asks = self.active == self.epoch && self.ungranted_since.is_none();
+        let cut = (self.epoch <= self.task.control.granted() || asks).then_some(self.next_cut);
         let next = [cut, self.task.chain.next_deadline()].into_iter().flatten().min();
-        next.map_or(most, |deadline| deadline.after(now)).min(most)
+        next.map_or(LOOK, |deadline| deadline.after(now)).min(LOOK)
     }
 
     /// Waits while sources are held back, at most for `timeout`.
@@ -277,6 +285,9 @@ impl SourceTask {
 
     fn rows(&mut self, rows: Rows, born: Nanos) -> Result<()> {
         let Rows { partition, batch, malformed } = rows;
+        if batch.num_rows() + malformed.len() > 0 {
+            self.active = self.epoch;
+        }
         let counters = &self.task.counters;
         TaskCounters::add(&counters.rows_in, (batch.num_rows() + malformed.len()) as u64);
         TaskCounters::add(&counters.bytes_in, batch_bytes(&batch) as u64);
@@ -347,7 +358,7 @@ impl SourceTask {
     fn marked(&mut self, marker: Marker, taken: Option<ChainSnapshot>) {
         let state = std::mem::take(&mut self.cutting);
         self.task.marked(marker, taken, state);
-        self.task.control.cut(self.task.id, marker.epoch);
+        self.task.control.cut(self.task.id, marker.epoch, self.active);
         self.epoch = marker.epoch.next();
         if marker.kind.closes() {
             self.task.control.report(self.task.id, Report::SourceFinished);

@@ -302,7 +302,8 @@ impl TaskParts {
         Ok(Advance::Ended)
     }
 
-    /// A sink has ended an epoch. Of those that end under one grant, only the first is reported to the coordinator.
+    /// A sink has ended an epoch. Of those that end under one grant, only the first is reported to the coordinator, and the last that
+    /// is granted: no other may follow soon.
     fn tell_ended(&mut self, marker: Marker) {
         if !self.chain.is_sink() {
             return;
@@ -310,7 +311,7 @@ impl TaskParts {
         let granted = self.control.granted();
         if marker.kind.closes() {
             self.control.report(self.id, Report::SinkFinished);
-        } else if granted > self.told_under {
+        } else if granted > self.told_under || marker.epoch == granted {
             self.told_under = granted;
             self.control.report(self.id, Report::EpochEnded(marker.epoch));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{PlanVersion, Rng, StageId, TaskId};
-use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Restart, Tasks};
+use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Quiet, Restart, Tasks};
 use anabranch_protocol::membership::{Member, Process, WorkerId};
 use anabranch_protocol::placement::Stage;
 
@@ -165,5 +165,6 @@ fn config(rng: &mut Rng) -> Config {
         store_retry: ms(1 + rng.below(20)),
         store_patience: Duration::MAX,
         fence_look: ms(500),
+        quiet: (rng.below(2) == 0).then(|| Quiet { pause: ms(rng.below(50)), longest: ms(20 + rng.below(400)) }),
     }
 }

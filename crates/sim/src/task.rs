@@ -89,6 +89,8 @@ enum Kind {
     Source {
         position: usize,
         batch_start: usize,
+        /// Records were read in this epoch.
+        active: bool,
     },
     Counter {
         counts: BTreeMap<u8, u64>,
@@ -122,7 +124,7 @@ pub(crate) struct Task {
 impl Task {
     pub(crate) fn new(scenario: &Scenario, id: TaskId, incarnation: Incarnation, from: Epoch) -> Self {
         let kind = match id.stage.0 {
-            0 => Kind::Source { position: 0, batch_start: 0 },
+            0 => Kind::Source { position: 0, batch_start: 0, active: false },
             1 => Kind::Counter { counts: BTreeMap::new() },
             _ => Kind::Sink { rows: Vec::new(), pending: Vec::new(), unsafe_yet: Vec::new() },
         };
@@ -142,7 +144,7 @@ impl Task {
     /// Restores a snapshot. Returns whether it is of this kind of task.
     pub(crate) fn restore(&mut self, state: &State) -> bool {
         match (&mut self.kind, state) {
-            (Kind::Source { position, batch_start }, State::Source { position: saved }) => {
+            (Kind::Source { position, batch_start, .. }, State::Source { position: saved }) => {
                 (*position, *batch_start) = (*saved, *saved);
             }
             (Kind::Counter { counts }, State::Counter { counts: saved }) => counts.clone_from(saved),
@@ -204,7 +206,10 @@ impl Task {
         if cut && self.epoch <= control.granted {
             self.cut(control, false, mutation, &mut out);
         }
-        let Kind::Source { position, batch_start } = &mut self.kind else { return out };
+        let Kind::Source { position, batch_start, active } = &mut self.kind else { return out };
+        if cut && *active && self.epoch > control.granted {
+            out.push(Output::Report(Report::Active(self.epoch)));
+        }
         let end = (*position + batch).min(records.len());
         let keys = &records[*position..end];
         for (index, to) in self.downstream.iter().enumerate() {
@@ -214,6 +219,7 @@ impl Task {
                 out.push(Output::Send(*to, Envelope::Keys(keys)));
             }
         }
+        *active |= end > *position;
         (*batch_start, *position) = (*position, end);
         if end == records.len() {
             self.cut(control, true, mutation, &mut out);
@@ -222,10 +228,13 @@ impl Task {
     }
 
     fn cut(&mut self, control: &Control, closes: bool, mutation: Option<Mutation>, out: &mut Vec<Output>) {
-        let Kind::Source { position, batch_start } = self.kind else { return };
+        let Kind::Source { position, batch_start, active } = self.kind else { return };
         let epoch = self.epoch;
         let marker = Marker { epoch, snapshot: control.checkpoints.contains(&epoch), closes };
         out.push(Output::Cut(marker, position));
+        if active {
+            out.push(Output::Report(Report::Active(epoch)));
+        }
         out.push(Output::Report(Report::EpochCut(epoch)));
         if closes {
             out.push(Output::Report(Report::SourceFinished));
@@ -246,6 +255,9 @@ impl Task {
         if marker.snapshot || marker.closes {
             let (epoch, finished) = (marker.epoch, marker.closes);
             out.push(Output::Snapshot { epoch, finished, state: state(), prepared });
+        }
+        if let Kind::Source { active, .. } = &mut self.kind {
+            *active = false;
         }
         self.epoch = marker.epoch.next();
         self.ended = marker.closes.then_some(marker.epoch);

@@ -59,6 +59,8 @@ pub(super) struct Checkpoints<S> {
     finished: BTreeMap<TaskId, (Epoch, S)>,
     committing: Option<Epoch>,
     committed: Epoch,
+    /// The newest one that was granted.
+    triggered: Epoch,
     /// Aborted checkpoints in a row.
     failures: u32,
     request: Request,
@@ -91,6 +93,7 @@ impl<S: Clone> Checkpoints<S> {
             finished: BTreeMap::new(),
             committing: None,
             committed: from,
+            triggered: from,
             failures: 0,
             request: Request::None,
         }
@@ -133,9 +136,15 @@ impl<S: Clone> Checkpoints<S> {
         can_begin && self.request == Request::Open && self.failures == 0
     }
 
+    /// When the next one is due that contains what was passed on in the epoch `active`, if no granted one does.
+    pub(super) fn due_with(&self, active: Epoch) -> Option<Nanos> {
+        let can_begin = active > self.triggered && self.pending.is_empty() && self.committing.is_none();
+        self.interval.filter(|_| can_begin && self.failures == 0).map(|interval| self.began.plus(interval))
+    }
+
     /// The end of this epoch is granted as a checkpoint.
     pub(super) fn trigger(&mut self, now: Nanos, epoch: Epoch) {
-        self.began = now;
+        (self.began, self.triggered) = (now, epoch);
         if self.request == Request::Open {
             self.request = Request::Triggered(epoch);
         }

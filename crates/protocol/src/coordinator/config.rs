@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Config {
     /// Epochs of a group.
     pub group_size: GroupSizing,
+    /// When groups are granted to sources that pass nothing on; `None`: as to others.
+    pub quiet: Option<Quiet>,
     /// Least time between the starts of two checkpoints; `None`: no checkpoints, and sinks that
     /// write rows as they arrive.
     pub checkpoint_interval: Option<Duration>,
@@ -36,6 +38,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             group_size: GroupSizing::default(),
+            quiet: None,
             checkpoint_interval: Some(Duration::from_secs(10)),
             checkpoint_timeout: Duration::from_secs(600),
             checkpoint_failures_max: 3,
@@ -49,6 +52,15 @@ impl Default for Config {
             fence_look: Duration::from_secs(10),
         }
     }
+}
+
+/// When groups are granted to sources that pass nothing on.
+#[derive(Clone, Debug)]
+pub struct Quiet {
+    /// Sources that wait for a grant after this time since the last one get one epoch: a few times the epochs' interval.
+    pub pause: Duration,
+    /// The longest time between two grants, while sources could cut what is granted.
+    pub longest: Duration,
 }
 
 /// How many epochs make a group.

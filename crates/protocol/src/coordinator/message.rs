@@ -128,6 +128,9 @@ pub enum Report<S> {
     Started,
     /// A source cut this epoch.
     EpochCut(Epoch),
+    /// A source has passed something on in this epoch: rows, or progress of event time. It reports that with its cuts, and for an
+    /// epoch without a grant when its time is over.
+    Active(Epoch),
     /// A source has cut its last epoch: it no longer takes grants.
     SourceFinished,
     /// A sink has written or prepared everything up to the end of this epoch.

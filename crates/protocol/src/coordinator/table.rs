@@ -7,6 +7,7 @@ pub const MACHINES: &[Machine] = &[
     ("life", "the job from its start to its end, over all incarnations", super::life::TABLE),
     ("log", "the durable log: put-if-absent of numbered entries; also the fence", super::log::TABLE),
     ("grants", "groups of epochs, within one incarnation", super::grants::TABLE),
+    ("quiet", "whether the next group is wanted", super::quiet::TABLE),
     ("group size", "the number of epochs of the next group", super::group_size::TABLE),
     ("checkpoints", "each checkpoint on its own, within one incarnation", super::checkpoints::TABLE),
 ];

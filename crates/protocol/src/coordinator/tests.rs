@@ -2,6 +2,7 @@
 
 mod change;
 mod log;
+mod quiet;
 mod requests;
 mod transitions;
 
@@ -27,6 +28,7 @@ fn tasks() -> Tasks {
 fn config() -> Config {
     Config {
         group_size: GroupSizing::Fixed(4),
+        quiet: None,
         checkpoint_interval: Some(Duration::from_millis(100)),
         checkpoint_timeout: Duration::from_millis(500),
         checkpoint_failures_max: 1,

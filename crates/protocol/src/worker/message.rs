@@ -144,6 +144,9 @@ pub struct Summary<S> {
     pub started: bool,
     /// Every source that has not finished has cut this epoch.
     pub cut: Epoch,
+    /// The newest epoch in which a source has passed something on, as far as sources have reported that.
+    #[serde(default = "none", skip_serializing_if = "is_none")]
+    pub active: Epoch,
     /// Every source has finished.
     pub sources_finished: bool,
     /// Every sink that has not finished has ended this epoch.
@@ -169,6 +172,14 @@ pub struct Summary<S> {
     pub failed: Option<(TaskId, bool)>,
     /// No task is there any more.
     pub gone: bool,
+}
+
+fn none() -> Epoch {
+    Epoch(0)
+}
+
+fn is_none(epoch: &Epoch) -> bool {
+    *epoch == Epoch(0)
 }
 
 /// The orders that a worker has taken.

@@ -58,6 +58,9 @@ pub(super) struct Hosted<S> {
     sinks_behind: usize,
     /// The last epoch that a source has cut before it finished, and the same of sinks.
     last_cut: Epoch,
+    active: Epoch,
+    /// What the newest summary says of that.
+    active_sent: Epoch,
     last_end: Epoch,
     unstarted: usize,
     finished: usize,
@@ -94,6 +97,8 @@ impl<S: Clone> Hosted<S> {
             sinks: tasks.sinks.len(),
             sinks_behind: 0,
             last_cut: from,
+            active: Epoch(0),
+            active_sent: Epoch(0),
             last_end: from,
             unstarted: count,
             finished: 0,
@@ -165,8 +170,16 @@ impl<S: Clone> Hosted<S> {
                 self.last_cut = self.last_cut.max(epoch);
                 let turns = before < self.turn && epoch >= self.turn;
                 self.sources_behind -= usize::from(turns);
-                Some(urgent_if(turns && self.sources_behind == 0))
+                // The coordinator may have withheld the next group from sources that pass nothing on.
+                let has_news = epoch == self.orders.granted && self.active > self.active_sent;
+                Some(urgent_if((turns || has_news) && self.sources_behind == 0))
             }
+            Report::Active(epoch) if epoch > self.active => {
+                self.active = epoch;
+                // Sources wait for that grant.
+                Some(urgent_if(epoch > self.orders.granted))
+            }
+            Report::Active(_) => None,
             Report::SourceFinished => self.source_finished(at),
             Report::EpochEnded(epoch) => {
                 let before = task.ended.filter(|ended| *ended < epoch)?;
@@ -291,6 +304,7 @@ impl<S: Clone> Hosted<S> {
             *sent = first;
             first > received
         };
+        self.active_sent = self.active;
         let all_finished = self.finished == self.tasks.len();
         let last = match all_finished && unknown(&mut self.last_sent) {
             true => self.tasks.iter().filter_map(Task::last).collect(),
@@ -306,6 +320,7 @@ impl<S: Clone> Hosted<S> {
             restoring: self.restoring,
             started: self.unstarted == 0,
             cut: self.tasks.iter().filter_map(|task| task.cut).min().unwrap_or(self.last_cut),
+            active: self.active,
             sources_finished: self.sources == 0,
             ended: self.tasks.iter().filter_map(|task| task.ended).min().unwrap_or(self.last_end),
             sinks_finished: self.sinks == 0,

@@ -116,6 +116,27 @@ impl Bench {
     }
 }
 
+/// Otherwise what was passed on would wait for the next summary.
+#[test]
+fn the_coordinator_hears_at_once_that_sources_wait_for_a_grant() {
+    let mut bench = Bench::running();
+    bench.order(grant(1, 1, false));
+    bench.orders();
+    bench.report(0, Report::Active(Epoch(1)));
+    assert_eq!(bench.sent(), [], "the next summary says so");
+    bench.report(0, Report::EpochCut(Epoch(1)));
+    let [summary] = &bench.sent()[..] else { panic!("the next group may depend on it") };
+    assert_eq!((summary.active, summary.cut), (Epoch(1), Epoch(1)));
+    bench.report(0, Report::Active(Epoch(2)));
+    let [summary] = &bench.sent()[..] else { panic!("a source waits for the grant") };
+    assert_eq!(summary.active, Epoch(2));
+    bench.order(grant(2, 2, false));
+    bench.orders();
+    bench.report(0, Report::Active(Epoch(2)));
+    bench.report(0, Report::EpochCut(Epoch(2)));
+    assert_eq!(bench.sent(), [], "it is known");
+}
+
 #[test]
 fn grants_reach_the_tasks_in_the_order_of_their_epochs_and_once() {
     let mut bench = Bench::running();

@@ -82,6 +82,7 @@ fn from_worker() -> Vec<FromWorker> {
         restoring: 1,
         started: true,
         cut: Epoch(3),
+        active: Epoch(0),
         sources_finished: false,
         ended: Epoch(2),
         sinks_finished: false,
@@ -93,11 +94,14 @@ fn from_worker() -> Vec<FromWorker> {
         failed: Some((task(1), true)),
         gone: false,
     };
+    let active = worker::Summary { active: Epoch(4), ..summary.clone() };
+    let active = Summary { message: ToCoordinator { fence, summary: active }, grant_wait_ns: 0, dropped: Vec::new() };
     let message = ToCoordinator { fence, summary };
     let dropped = vec![(Epoch(2), "state/1-1-0.0-0.arrow".into())];
     let error = Error::outside("no answer").at("table clicks").remedy("look at it");
     vec![
         FromWorker::Summary(Box::new(Summary { message, grant_wait_ns: 7, dropped })),
+        FromWorker::Summary(Box::new(active)),
         FromWorker::Failed { incarnation: ONE, task: task(0), error },
         FromWorker::Opened { incarnation: ONE, restoring: vec!["stage 0 task 1 (count)".into()] },
         FromWorker::Checkpoint,
