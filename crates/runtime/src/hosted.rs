@@ -274,7 +274,7 @@ impl Host {
         if self.shell.is_none() {
             self.deploy(deploy);
         }
-        self.shell.iter_mut().for_each(|shell| shell.prepare(plan.clone(), &own));
+        self.shell.iter_mut().for_each(|shell| shell.prepare(&plan, &own));
     }
 
     /// What tasks are started with, and why they cannot be.

@@ -161,6 +161,41 @@ impl Saved {
     }
 }
 
+/// What is saved of an operator, and an operator that follows snapshots that only add.
+#[derive(Default)]
+struct Backup {
+    saved: Saved,
+    follower: Option<WindowAggregate>,
+}
+
+impl Backup {
+    /// Takes a snapshot. At random times another operator replaces this one.
+    fn take(&mut self, complete: &mut WindowAggregate, new: impl Fn() -> WindowAggregate, rng: &mut Rng) {
+        let Backup { saved, follower } = self;
+        let adds = follower.is_some() || rng.below(4) == 0;
+        let change = complete.snapshot(adds).expect("snapshot");
+        if let Some(follower) = follower {
+            assert!(!change.complete && same_runs(&change.runs, &saved.runs));
+            change.rows.iter().for_each(|rows| follower.restore(rows.clone()).expect("restore"));
+            follower.restored(EventTime(complete.watermark)).expect("restored");
+        }
+        saved.add(change);
+        if adds && follower.is_none() {
+            *follower = Some(saved.restore(new(), complete.watermark, rng));
+        }
+        match (rng.below(8), follower.is_some()) {
+            (0, _) => *complete = saved.restore(new(), complete.watermark, rng),
+            (1, _) => {}
+            (2, true) => {
+                *complete = follower.take().expect("it follows");
+                complete.goes_on();
+            }
+            _ => return,
+        }
+        *follower = None;
+    }
+}
+
 fn same_runs(a: &[Arc<anabranch_state::Run>], b: &[Arc<anabranch_state::Run>]) -> bool {
     a.iter().map(|run| run.id).eq(b.iter().map(|run| run.id))
 }
@@ -206,8 +241,7 @@ fn check_on(options: &JobOptions, seed: u64, window: Window, two_phases: bool, m
             while complete.more(out).expect("more") {}
         }
     };
-    let (mut saved, mut follower) = (Saved::default(), None::<WindowAggregate>);
-    let mut rows_left = ROWS;
+    let (mut backup, mut rows_left) = (Backup::default(), ROWS);
     while rows_left > 0 {
         let count = 1 + rng.below(300).min(rows_left - 1);
         let now = ((ROWS - rows_left) / 8) as i64;
@@ -243,28 +277,8 @@ fn check_on(options: &JobOptions, seed: u64, window: Window, two_phases: bool, m
         }
         collect(&mut out, windowed, &mut results);
         if restarts && rng.below(3) == 0 {
-            let adds = follower.is_some() || rng.below(4) == 0;
-            let change = complete.snapshot(adds).expect("snapshot");
             let phase = if two_phases { AggregatePhase::Final } else { AggregatePhase::Complete };
-            if let Some(follower) = &mut follower {
-                assert!(!change.complete && same_runs(&change.runs, &saved.runs));
-                change.rows.iter().for_each(|rows| follower.restore(rows.clone()).expect("restore"));
-                follower.restored(EventTime(complete.watermark)).expect("restored");
-            }
-            saved.add(change);
-            if adds && follower.is_none() {
-                follower = Some(saved.restore(new(phase), complete.watermark, &mut rng));
-            }
-            match (rng.below(8), follower.is_some()) {
-                (0, _) => complete = saved.restore(new(phase), complete.watermark, &mut rng),
-                (1, _) => {}
-                (2, true) => {
-                    complete = follower.take().expect("it follows");
-                    complete.goes_on();
-                }
-                _ => continue,
-            }
-            follower = None;
+            backup.take(&mut complete, || new(phase), &mut rng);
         }
     }
     let expected: Results = expected.into_iter().map(|(k, values)| (k, summary(&values))).collect();

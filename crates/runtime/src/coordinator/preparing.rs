@@ -66,8 +66,8 @@ impl Preparing {
 }
 
 impl Shell {
-    /// What must be loaded elsewhere before the job goes on by this plan. `None`: it is little.
-    pub(super) fn to_prepare(&mut self, plan: &Plan, moves: &Moves) -> Option<Preparing> {
+    /// Tells workers what they will load before the job goes on by this plan. `None`: it is little.
+    pub(super) fn begin_preparing(&mut self, plan: &Plan, moves: &Moves) -> Option<Preparing> {
         let newest = self.coordinator.newest_checkpoint()?;
         let former = self.former_places(plan);
         let now = self.peers.placement();
@@ -95,7 +95,7 @@ impl Shell {
         }
         if told.contains(&HERE) {
             let own = placement.iter().filter(|(_, process)| **process == HERE).map(|(task, _)| *task).collect();
-            self.worker.prepare(plan.clone(), &own);
+            self.worker.prepare(plan, &own);
         }
         Some(Preparing {
             workers,

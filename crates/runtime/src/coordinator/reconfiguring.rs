@@ -106,7 +106,7 @@ impl Shell {
                     let away_from = self.remotes.as_ref().map(Remotes::away_from).unwrap_or_default();
                     let mut moves = request.moves;
                     moves.away_from.extend(away_from.iter().copied());
-                    let preparing = self.to_prepare(&plan, &moves);
+                    let preparing = self.begin_preparing(&plan, &moves);
                     if preparing.is_some() || self.writes_long() {
                         // What the tasks write while no row is processed is then only what follows this.
                         self.inputs.push_back(Input::Checkpoint);

@@ -39,9 +39,9 @@ impl Drop for Preparing {
 
 impl WorkerShell {
     /// These tasks of the next plan version are to be here. From now on snapshots only add to those before.
-    pub(crate) fn prepare(&mut self, plan: Plan, tasks: &BTreeSet<TaskId>) {
+    pub(crate) fn prepare(&mut self, plan: &Plan, tasks: &BTreeSet<TaskId>) {
         let version = plan.version;
-        match Preparation::new(Arc::new(plan.clone()), tasks, &self.shares_here(&plan)) {
+        match Preparation::new(Arc::new(plan.clone()), tasks, &self.shares_here(plan)) {
             Ok(preparation) => {
                 let (preparation, given_up) = (Some(Box::new(preparation)), Arc::default());
                 self.preparing = Some(Preparing { version, preparation, given_up });
