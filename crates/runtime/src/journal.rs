@@ -323,7 +323,8 @@ impl Journal {
             incarnation,
             tasks: tasks.into_values().collect(),
         };
-        let name = format!("manifests/{}-{}.txt", incarnation.0, epoch.0);
+        // A coordinator that the tasks have left may still be writing one of the same epoch.
+        let name = format!("manifests/{}-{}-{sequence}.txt", incarnation.0, epoch.0);
         let blob = self.store.put(&name, encode_manifest(&manifest)?.into())?;
         let names = manifest.names().chain([name]).collect();
         let ids = self.parts.iter().map(|part| (part.id, part.id)).collect();

@@ -95,10 +95,10 @@ fn damages(content: &[u8]) -> [Vec<u8>; 4] {
 fn tasks_are_adopted_only_with_the_checkpoint_from_which_they_have_started() {
     let folder = tempfile::tempdir().expect("folder");
     let store = job(folder.path());
-    let manifest = std::fs::read(folder.path().join("manifests/1-8.txt")).expect("read");
+    let manifest = std::fs::read(folder.path().join("manifests/1-8-3.txt")).expect("read");
     let damage = || {
         std::fs::write(folder.path().join("prepared/1-8-0.0-rows.bin"), "other").expect("damaged");
-        std::fs::write(folder.path().join("manifests/1-8.txt"), &manifest).expect("kept");
+        std::fs::write(folder.path().join("manifests/1-8-3.txt"), &manifest).expect("kept");
     };
     damage();
     let begun = take_over(&store).expect("an older checkpoint stands in");
@@ -161,7 +161,7 @@ fn a_damaged_entry_before_the_newest_checkpoint_changes_nothing() {
 /// The damage may be in anything that the newest checkpoint needs; the name changes each time.
 #[test]
 fn a_damaged_newest_checkpoint_is_skipped_under_a_new_scope() {
-    for file in ["manifests/1-8.txt", "prepared/1-8-0.0-rows.bin"] {
+    for file in ["manifests/1-8-3.txt", "prepared/1-8-0.0-rows.bin"] {
         for damage in 0..4 {
             let folder = tempfile::tempdir().expect("folder");
             let store = job(folder.path());
@@ -212,7 +212,7 @@ fn checkpoints_without_a_log_are_refused_and_not_removed() {
     assert!(error.contains("log: cannot be listed"), "{error}");
     let error = take_over(&store(folder.path())).err().expect("refused").to_string();
     assert!(error.contains("the job's log is missing") && error.contains("restore the folder 'log'"), "{error}");
-    assert!(folder.path().join("manifests/1-8.txt").exists());
+    assert!(folder.path().join("manifests/1-8-3.txt").exists());
 }
 
 #[test]
