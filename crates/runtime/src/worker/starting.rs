@@ -23,7 +23,8 @@ impl WorkerShell {
     pub(super) fn start(&mut self, starting: Starting) {
         // Those of the incarnation before have ended.
         self.from = starting.from.as_ref().map(|from| (from.incarnation, from.epoch));
-        self.handover = self.running.take().zip(self.from).and_then(|(running, (of, epoch))| running.hand_over(of, epoch));
+        self.handover =
+            self.running.take().zip(self.from).and_then(|(running, (of, epoch))| running.hand_over(of, epoch));
         self.asking.clear();
         self.restoring.clear();
         self.dropped.clear();
