@@ -103,8 +103,14 @@ impl Truth {
         }
     }
 
-    /// A source cuts an epoch. Only one that ends may do so without a grant.
-    pub(crate) fn cut(&mut self, incarnation: Incarnation, source: TaskId, marker: Marker, position: usize) -> Checked {
+    /// A source cuts an epoch. Only one that is `at_end` may do so without a grant.
+    pub(crate) fn cut(
+        &mut self,
+        incarnation: Incarnation,
+        source: TaskId,
+        marker: Marker,
+        (position, at_end): (usize, bool),
+    ) -> Checked {
         let epoch = marker.epoch;
         let granted = self.granted.get(&(incarnation, epoch));
         if !marker.closes {
@@ -113,6 +119,9 @@ impl Truth {
                 let said = format!("the grant says {granted:?}, and another source {others}");
                 return Err(("grant", format!("{source} cuts {marker:?}, but {said}")));
             }
+        }
+        if marker.closes && !at_end && granted.is_none() {
+            return Err(("grant", format!("{source} ends with {epoch}, which was not granted")));
         }
         let before = self.cuts.entry((incarnation, source)).or_default().insert(epoch, position);
         match before {

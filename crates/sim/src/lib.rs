@@ -54,6 +54,8 @@ pub enum Mutation {
     LeaseIgnored,
     /// When a coordinator adopts the tasks of a worker, all that they have reported before counts as acknowledged.
     AdoptionUnreported,
+    /// When the plan changes, the sources of a worker end one epoch after the one that was granted.
+    SwitchLate,
 }
 
 /// How to run a seed.

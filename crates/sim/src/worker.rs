@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
 use anabranch_protocol as protocol;
-use anabranch_protocol::coordinator::{Checkpoint, Report};
+use anabranch_protocol::coordinator::{Checkpoint, Report, Then};
 use anabranch_protocol::membership::{Member, Process};
 use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order};
 
@@ -135,6 +135,7 @@ impl World {
     }
 
     pub(crate) fn carry_out_command(&mut self, process: Process, command: Command<Handle>) {
+        let late = self.options.mutation == Some(Mutation::SwitchLate) && index(process) == 0;
         let worker = &mut self.workers[index(process)];
         match command {
             Command::Send(message) => {
@@ -146,8 +147,11 @@ impl World {
                 match order {
                     Order::Start { tasks, from } => self.start(process, incarnation, &tasks.all, from.as_ref()),
                     Order::Grant { group, checkpoint, then, pace } => {
-                        let ends = then.ends();
-                        hosted.into_iter().for_each(|hosted| hosted.control.grant(group, pace, checkpoint, ends));
+                        let Some(hosted) = hosted else { return };
+                        hosted.control.grant(group, pace, checkpoint, then.ends());
+                        if late && then == Then::Switch {
+                            hosted.control.stop_after = Some(group.last.next());
+                        }
                     }
                     Order::CheckpointDone(epoch) => {
                         let Some(hosted) = hosted else { return };
@@ -298,7 +302,9 @@ impl World {
                 Output::Send(to, envelope) => self.send(place, to, envelope),
                 Output::Report(report) => self.report_of(place, report),
                 Output::Cut(marker, position) => {
-                    let checked = self.truth.cut(place.incarnation, place.task, marker, position);
+                    let records = self.scenario.records.get(place.task.index as usize).map_or(0, Vec::len);
+                    let at = (position, position == records);
+                    let checked = self.truth.cut(place.incarnation, place.task, marker, at);
                     self.check(checked);
                 }
                 Output::Snapshot { epoch, finished, state, prepared } => {

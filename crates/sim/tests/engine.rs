@@ -156,6 +156,9 @@ fn planted_bugs_are_found() {
         (Mutation::SummaryLost, &["progress"]),
         (Mutation::ClaimedTwice, &["error"]),
         (Mutation::AdoptionUnreported, &["adoption", "prefix", "commit"]),
+        (Mutation::StateBeforeLastRows, &["prefix"]),
+        (Mutation::KeyGroupsTwice, &["prefix", "error"]),
+        (Mutation::ChannelLeft, &["exchange"]),
         (Mutation::OlderTermTaken, &["fencing", "prefix", "adoption", "progress"]),
     ];
     for (mutation, invariants) in planted {

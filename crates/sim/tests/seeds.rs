@@ -126,6 +126,7 @@ fn planted_bugs_are_found() {
         (Mutation::GrantsUnordered, "grant"),
         (Mutation::LeaseIgnored, "lease"),
         (Mutation::AdoptionUnreported, "prefix"),
+        (Mutation::SwitchLate, "grant"),
     ];
     for (mutation, invariant) in planted {
         let run = found(mutation);

@@ -57,6 +57,8 @@ pub(super) struct Env<'a> {
     tables: &'a Tables,
     /// A task that does nothing now.
     hung: Option<usize>,
+    /// The plan is about to change.
+    pub(super) switches: bool,
     air: &'a mut Air,
     controls: &'a mut BTreeMap<u64, Control>,
 }
@@ -70,6 +72,7 @@ pub(super) struct Turn<'a> {
     pub(super) origin: Option<&'a Origin>,
     pub(super) tables: &'a Tables,
     pub(super) hung: Option<usize>,
+    pub(super) switches: bool,
 }
 
 impl Env<'_> {
@@ -185,6 +188,11 @@ impl Cluster {
         self.air.several.calm
     }
 
+    /// A change of the plan was undone.
+    pub(super) fn undone(&mut self) {
+        self.wires.undone = true;
+    }
+
     /// A coordinator's process has ended, in order or not.
     pub(super) fn end(&mut self, process: ProcessId, now: Nanos, seen: &mut Seen) {
         let Cluster { hubs, controls, wires, air, .. } = self;
@@ -245,6 +253,7 @@ impl Cluster {
             origin: turn.origin,
             tables: turn.tables,
             hung: turn.hung,
+            switches: turn.switches,
             air,
             controls,
         };

@@ -48,11 +48,19 @@ pub enum Mutation {
     AdoptionUnreported,
     /// A worker takes the orders of a coordinator whose tasks another one has adopted.
     OlderTermTaken,
+    /// A task hands its state over to the next version of the plan before the last rows of a channel.
+    StateBeforeLastRows,
+    /// After the plan has changed, a worker takes other key groups than the others believe.
+    KeyGroupsTwice,
+    /// When a change is undone, a channel between workers still has rows of the plan that was refused.
+    ChannelLeft,
 }
 
 /// Steps the tasks of a worker, and plants a bug between them if there is one.
 pub(super) struct Hand {
     mutation: Option<Mutation>,
+    /// The plan is about to change.
+    pub(super) switches: bool,
     /// By task and channel, the rows that the next marker may pass, or has passed.
     held: BTreeMap<(usize, usize), Held>,
 }
@@ -64,12 +72,12 @@ struct Held {
 
 impl Hand {
     pub(super) fn new(mutation: Option<Mutation>) -> Hand {
-        Hand { mutation, held: BTreeMap::new() }
+        Hand { mutation, switches: false, held: BTreeMap::new() }
     }
 
     /// One step of a task. False if it did nothing.
     pub(super) fn step(&mut self, tasks: &mut Tasks<'_>, task: usize, channel: usize) -> bool {
-        if self.mutation == Some(Mutation::MarkerOvertakes)
+        if matches!(self.mutation, Some(Mutation::MarkerOvertakes | Mutation::StateBeforeLastRows))
             && let Some(envelope) = tasks.take(task, channel)
         {
             tasks.give(task, channel, self.overtake(task, channel, envelope));
@@ -79,8 +87,13 @@ impl Hand {
 
     fn overtake(&mut self, task: usize, channel: usize, envelope: Envelope) -> Vec<Envelope> {
         let held = self.held.remove(&(task, channel));
+        let overtakes = self.mutation == Some(Mutation::MarkerOvertakes);
         match (held, envelope) {
-            (Some(Held { rows, overtaken: false }), Envelope::Marker(marker)) if !marker.kind.closes() => {
+            // The rows find no task.
+            (Some(_), Envelope::Marker(marker)) if marker.kind.closes() && self.switches && !overtakes => {
+                vec![Envelope::Marker(marker)]
+            }
+            (Some(Held { rows, overtaken: false }), Envelope::Marker(marker)) if !marker.kind.closes() && overtakes => {
                 self.held.insert((task, channel), Held { rows, overtaken: true });
                 vec![Envelope::Marker(marker)]
             }

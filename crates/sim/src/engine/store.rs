@@ -101,8 +101,11 @@ impl ObjectStore for FaultyStore {
                 self.shared.lock().late.push(Write { mode, ..write });
             }
             Fate::Torn => {
-                let whole = bytes_of(&write.payload);
-                put(&self.shared, Write { payload: whole[..whole.len() / 2].to_vec().into(), ..write }).await?;
+                let (whole, objects) = (bytes_of(&write.payload), self.shared.lock().objects.clone());
+                // What is there already is replaced as a whole or not at all, also in a directory.
+                if objects.head(path).await.is_err() {
+                    put(&self.shared, Write { payload: whole[..whole.len() / 2].to_vec().into(), ..write }).await?;
+                }
             }
         }
         Err(failed())

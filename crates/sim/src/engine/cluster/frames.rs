@@ -27,6 +27,9 @@ pub(super) struct Channels {
     planted: bool,
     /// By channel, rows that the next marker passes.
     held: BTreeMap<u32, Vec<u8>>,
+    /// The newest rows, and those of a former connection that come before the next ones.
+    pub(super) newest: Option<Vec<u8>>,
+    former: Option<Vec<u8>>,
 }
 
 /// Bytes that the receiver of a channel returns.
@@ -84,6 +87,11 @@ impl Frames {
                 (Some(Mutation::FrameTwice), ROWS) if !std::mem::replace(&mut channels.planted, true) => {
                     passing.extend([frame.as_slice(), &frame].concat());
                 }
+                (Some(Mutation::ChannelLeft), ROWS) => {
+                    passing.extend(channels.former.take().unwrap_or_default());
+                    channels.newest = Some(frame.clone());
+                    passing.extend(frame);
+                }
                 (Some(Mutation::FrameOvertaken), ROWS) => {
                     passing.extend(channels.held.insert(channel, frame).unwrap_or_default());
                 }
@@ -116,6 +124,11 @@ impl Frames {
 }
 
 impl Channels {
+    /// Of a connection that follows another one, whose last rows may come once more.
+    pub(super) fn after(former: Option<Vec<u8>>) -> Channels {
+        Channels { former, ..Channels::default() }
+    }
+
     /// The sender of rows learns of returned bytes.
     pub(super) fn credit(&mut self, credit: Credit) {
         let outstanding = self.outstanding.entry(credit.channel).or_default();

@@ -300,6 +300,7 @@ impl WorkerProcess {
                 continue;
             }
             let Some(mut tasks) = job.tasks() else { return };
+            self.hand.switches = env.switches;
             let channels = tasks.channels(task) as u64;
             let channel = env.air.rng.below(channels.max(1)) as usize;
             let steps = if channels == 0 { 1 } else { 1 + env.air.rng.below(8) };

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_model::{Epoch, Incarnation, TaskId};
+use anabranch_dataflow::Plan;
+use anabranch_model::{Epoch, Incarnation, PlanVersion, TaskId};
 use anabranch_protocol::coordinator::Then;
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::worker::{Fence, Order, Snapshots, Summary, Term};
@@ -21,6 +22,8 @@ pub(super) struct Carrier {
     granted: BTreeMap<WorkerId, (Fence, Epoch)>,
     /// The last snapshots that a worker has reported, and in which incarnation.
     reported: BTreeMap<Process, Vec<(Incarnation, Snapshots<TaskState>)>>,
+    /// The first worker of an incarnation by a changed plan.
+    shifted: Option<(Incarnation, WorkerId)>,
     /// A task that another worker claims too.
     claimed: Option<(Incarnation, WorkerId, TaskId)>,
     /// Of each worker, the newest fence of its summaries and the newest checkpoint that it has reported.
@@ -37,6 +40,7 @@ impl Carrier {
             mutation,
             granted: BTreeMap::new(),
             reported: BTreeMap::new(),
+            shifted: None,
             claimed: None,
             newest: BTreeMap::new(),
             cancelled: BTreeMap::new(),
@@ -92,6 +96,13 @@ impl Carrier {
                 _ => {}
             }
         }
+        if self.mutation == Some(Mutation::KeyGroupsTwice)
+            && let ToWorker::Deploy(deploy) = &mut message
+            && deploy.plan.version > PlanVersion(1)
+            && is_first(&mut self.shifted, deploy.incarnation, worker)
+        {
+            shift_key_groups(&mut deploy.plan);
+        }
         more.insert(0, message);
         more
     }
@@ -137,6 +148,25 @@ impl Carrier {
             None => drop(self.newest.insert(worker, (fence, newest))),
         }
     }
+}
+
+/// Whether a worker is the first one of an incarnation of which this is asked.
+fn is_first(first: &mut Option<(Incarnation, WorkerId)>, incarnation: Incarnation, worker: WorkerId) -> bool {
+    let known = first.filter(|(of, _)| *of >= incarnation);
+    *first.insert(known.unwrap_or((incarnation, worker))) == (incarnation, worker)
+}
+
+/// The first task of each stage takes key groups from the second.
+fn shift_key_groups(plan: &mut Plan) {
+    let Ok(mut assignment) = serde_json::to_value(&plan.assignment) else { return };
+    let stages = assignment["key_groups"].as_object_mut().into_iter().flatten();
+    for ranges in stages.filter_map(|(_, ranges)| ranges.as_array_mut()).filter(|ranges| ranges.len() > 1) {
+        let bounds = ["first", "end"].map(|bound| ranges[1][bound].as_u64().unwrap_or(0));
+        let moved = bounds[0].midpoint(bounds[1]);
+        (ranges[0]["end"], ranges[1]["first"]) = (moved.into(), moved.into());
+    }
+    // What cannot be read stays as it is, and the bug is not found.
+    plan.assignment = serde_json::from_value(assignment).unwrap_or_else(|_| plan.assignment.clone());
 }
 
 fn clone_with(

@@ -46,6 +46,9 @@ pub(super) struct Wires {
     connections: Vec<Connection>,
     /// Who listens where.
     listening: BTreeMap<SocketAddr, (ProcessId, Place, Arc<SteppedEndpoint>)>,
+    /// The newest rows that went from one place to another, and whether a change was undone since.
+    newest: BTreeMap<(Place, Place), Vec<u8>>,
+    pub(super) undone: bool,
     /// Connections that were made.
     pub(super) made: u64,
     /// Bytes of connections that carried rows.
@@ -131,12 +134,13 @@ impl Wires {
             self.made += 1;
             let own = End { process, place, wire, gone: false };
             let other = End { process: *listener, place: *at, wire: accepts.accept(), gone: false };
+            let former = self.newest.remove(&(place, *at)).filter(|_| self.undone);
             self.connections.push(Connection {
                 ends: [own, other],
                 lanes: [Lane::default(), Lane::default()],
                 under_way: [0; 2],
                 frames: [Frames::new(true), Frames::new(false)],
-                channels: Channels::default(),
+                channels: Channels::after(former),
             });
         }
         for connection in &mut self.connections {
@@ -144,6 +148,8 @@ impl Wires {
                 if connection.ends[side].process == process && !connection.ends[side].gone {
                     self.carried += connection.read(side, now, air)?;
                     connection.write(side, now, air, mutation)?;
+                    let places = (connection.ends[side].place, connection.ends[1 - side].place);
+                    self.newest.extend(connection.channels.newest.take().map(|rows| (places, rows)));
                 }
             }
         }

@@ -12,6 +12,7 @@ use anabranch_runtime::{Moves, Reconfigure, Reconfigured, settled_version};
 use anabranch_state::Store;
 
 use super::{PARALLELISM_MAX, Process, World};
+use crate::engine::cluster::Cluster;
 use crate::engine::outside::ProcessId;
 
 /// How the plan of the job is made.
@@ -126,6 +127,7 @@ impl World<'_> {
                 }
                 Err(error) => {
                     self.seen.changes_given_up += 1;
+                    self.cluster.iter_mut().for_each(Cluster::undone);
                     self.note(|| error.to_string());
                 }
             }

@@ -14,6 +14,7 @@ impl World<'_> {
         let id = self.processes[which].id;
         self.step_hub(id);
         let process = &mut self.processes[which];
+        process.hand.switches = !process.asked.is_empty();
         if self.stop_asked && !process.stopping {
             process.stopping = true;
             process.job.handle().stop();
@@ -89,6 +90,7 @@ impl World<'_> {
             origin: self.origin.as_ref(),
             tables: &tables,
             hung: hung.map(|(_, task)| task % 4),
+            switches: self.processes.iter().any(|process| !process.asked.is_empty()),
         };
         let Some(cluster) = &mut self.cluster else { return };
         let checked = cluster.step(which, &turn, &mut self.seen);
