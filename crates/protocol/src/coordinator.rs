@@ -225,6 +225,12 @@ impl<S: Clone + PartialEq> Coordinator<S> {
         self.refused
     }
 
+    /// The last epoch that is granted.
+    #[must_use]
+    pub fn last_granted(&self) -> Epoch {
+        self.grants.last()
+    }
+
     /// The newest committed checkpoint that this coordinator knows of.
     #[must_use]
     pub fn newest_checkpoint(&self) -> Option<&Checkpoint<S>> {

@@ -16,16 +16,26 @@ pub(crate) struct Collector {
     dropped: Vec<(Epoch, String)>,
     /// There may be copies from before this incarnation.
     has_earlier: bool,
+    /// Of those, files that its snapshots may still refer to.
+    kept: BTreeSet<String>,
 }
 
 impl Collector {
     /// An incarnation starts from this checkpoint: of earlier incarnations only its files are needed.
-    pub(crate) fn start(&mut self, store: &Store, incarnation: Incarnation, from: Option<&Checkpoint<TaskState>>) {
-        *self = Collector { dropped: Vec::new(), has_earlier: true };
+    /// `goes_on`: its first snapshots are not complete, because state was handed over or loaded ahead.
+    pub(crate) fn start(
+        &mut self,
+        store: &Store,
+        incarnation: Incarnation,
+        from: Option<&Checkpoint<TaskState>>,
+        goes_on: bool,
+    ) {
         let tasks = from.iter().flat_map(|from| from.tasks.values());
         let files = tasks.flat_map(|task| &task.operators).flat_map(|operator| &operator.files);
-        let needed: BTreeSet<&str> = files.map(|file| file.blob.name.as_str()).collect();
+        let needed: BTreeSet<String> = files.map(|file| file.blob.name.clone()).collect();
         store.keep_copies(|name| needed.contains(name) || !is_before(name, incarnation));
+        let kept = if goes_on { needed } else { BTreeSet::new() };
+        *self = Collector { dropped: Vec::new(), has_earlier: true, kept };
     }
 
     /// Snapshots no longer refer to these files.
@@ -33,10 +43,10 @@ impl Collector {
         self.dropped.extend_from_slice(dropped);
     }
 
-    /// A checkpoint is complete. It needs nothing from before its incarnation, because the first snapshot of a task is complete.
+    /// A checkpoint is complete. Of what is from before its incarnation, it needs at most what state goes on with.
     pub(crate) fn checkpoint_done(&mut self, store: &Store, incarnation: Incarnation, epoch: Epoch) {
         if std::mem::take(&mut self.has_earlier) {
-            store.keep_copies(|name| !is_before(name, incarnation));
+            store.keep_copies(|name| self.kept.contains(name) || !is_before(name, incarnation));
         }
         self.dropped.extract_if(.., |(since, _)| *since <= epoch).for_each(|(_, name)| store.delete_copy(&name));
     }

@@ -360,6 +360,10 @@ impl Shell {
                 self.heard(HERE, message);
                 self.tell(HERE);
             }
+            if self.inputs.is_empty() {
+                // It may have waited until the tasks run.
+                self.reconfigure_next();
+            }
             let Some(input) = self.inputs.pop_front() else { break };
             self.coordinator.handle(self.clock.now(), input);
             while let Some(command) = self.coordinator.poll() {

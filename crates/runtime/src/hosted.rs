@@ -26,6 +26,9 @@ use crate::worker::{FromTask, Mail, WorkerShell};
 const METRICS: Duration = Duration::from_millis(500);
 /// The same while no task has anything to do.
 const METRICS_IDLE: Duration = Duration::from_secs(2);
+/// What was loaded for a plan version is dropped if no coordinator says anything for so long: the one that wanted it is gone, or a file
+/// takes longer than any should.
+const PREPARED_MAX: Duration = Duration::from_secs(3600);
 
 /// What a worker's process provides for the tasks of all jobs.
 pub trait Premises: Send + Sync {
@@ -86,6 +89,8 @@ pub(crate) struct Host {
     noticed: u64,
     /// When the tasks are read next.
     read_at: Nanos,
+    /// When a coordinator last said something.
+    heard_at: Nanos,
     /// What the tasks had done at the last reading that the coordinator has, and when that was.
     sent: Option<(Vec<Activity>, Nanos)>,
     /// The job will not start again.
@@ -117,7 +122,7 @@ impl HostedJob {
         let _ = self.messages.send(Message::Coordinator(message));
     }
 
-    /// Whether tasks run here, or are ending.
+    /// Whether tasks run here, are ending, or are being prepared.
     #[must_use]
     pub fn has_tasks(&self) -> bool {
         self.has_tasks.load(SeqCst)
@@ -165,6 +170,7 @@ impl Host {
             runs,
             noticed,
             read_at,
+            heard_at: read_at,
             sent: None,
             is_over: false,
             has_tasks: Arc::default(),
@@ -210,13 +216,19 @@ impl Host {
             (Some(Message::Task(message)), Some(shell)) => shell.task(message),
             (Some(Message::Coordinator(message)), _) => self.coordinator(message),
             (Some(Message::Over), _) => self.is_over = true,
-            (None, Some(shell)) => shell.tick(),
+            (None, Some(shell)) => {
+                if shell.is_preparing() && self.shared.clock().now() >= self.heard_at.plus(PREPARED_MAX) {
+                    shell.give_up_preparing();
+                }
+                shell.tick();
+            }
             (Some(Message::End), _) | (_, None) => {}
         }
         while let Some(message) = self.shell.as_mut().and_then(WorkerShell::poll) {
             self.premises.send(self.job, message);
         }
-        self.has_tasks.store(self.shell.as_ref().is_some_and(WorkerShell::has_tasks), SeqCst);
+        let is_needed = |shell: &WorkerShell| shell.has_tasks() || shell.is_preparing();
+        self.has_tasks.store(self.shell.as_ref().is_some_and(is_needed), SeqCst);
         self.tell_coordinators();
         let now = self.shared.clock().now();
         if now >= self.read_at {
@@ -234,6 +246,7 @@ impl Host {
     }
 
     fn coordinator(&mut self, message: ToWorker) {
+        self.heard_at = self.shared.clock().now();
         match (message, &mut self.shell) {
             (ToWorker::Deploy(deploy), _) => self.deploy(*deploy),
             (ToWorker::Prepare(deploy), _) => self.prepare(*deploy),

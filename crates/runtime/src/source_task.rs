@@ -361,6 +361,8 @@ impl SourceTask {
         self.task.control.cut(self.task.id, marker.epoch, self.active);
         self.epoch = marker.epoch.next();
         if marker.kind.closes() {
+            // Its end may let windows fire.
+            self.task.control.tell_active(self.task.id, marker.epoch);
             self.task.control.report(self.task.id, Report::SourceFinished);
             self.ended = Some(marker.epoch);
         } else {

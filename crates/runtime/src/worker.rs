@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::Sender;
 
 use anabranch_dataflow::Plan;
@@ -52,7 +53,7 @@ pub(crate) enum FromTask {
     /// The channels to other workers are there.
     Connected(Incarnation, Result<Wiring>),
     /// State for the next plan version is loaded, or cannot be.
-    Loaded(Box<Preparation>, Result<()>),
+    Loaded(Box<Preparation>, Arc<AtomicBool>, Result<()>),
 }
 
 /// Where tasks send what they report: a few messages per granted epoch.
@@ -282,7 +283,7 @@ impl WorkerShell {
             }
             FromTask::Agree(..) => {}
             FromTask::Connected(incarnation, wiring) => self.connected(incarnation, wiring),
-            FromTask::Loaded(preparation, loaded) => self.loaded(preparation, loaded),
+            FromTask::Loaded(preparation, given_up, loaded) => self.loaded(preparation, &given_up, loaded),
         }
     }
 

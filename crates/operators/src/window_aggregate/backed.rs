@@ -98,6 +98,7 @@ impl WindowAggregate {
     pub(super) fn put_away(&mut self, pane: i64) -> Result<()> {
         if let Some(Pane::Open(open)) = self.panes.get_mut(&pane).filter(|_| self.snapshots.add()) {
             self.snapshots.keep(pane, open)?;
+            self.snapshots.keep_to(self.sizes.bytes_max);
         }
         if let Some(buckets) = self.take_buckets(pane)? {
             self.backend.put(pane, &buckets)?;

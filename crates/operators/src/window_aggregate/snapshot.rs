@@ -14,7 +14,7 @@
 //! The backend's runs are part of the snapshot as they are: they are immutable.
 //!
 //! Snapshots that only add contain no complete state, and the runs of the first one throughout. What is put away meanwhile is among
-//! the changes too. The memory of one table bounds those between two snapshots.
+//! the changes too, up to a bound: beyond it, a snapshot is complete after all.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,6 +30,8 @@ use crate::{StateChange, StateShape};
 
 /// A snapshot is complete when the rows emitted since the last complete one exceed its rows by this factor.
 const CHANGES_PER_STATE: usize = 4;
+/// Changes of what was put away, while snapshots only add, take at most this share of the limit of the state.
+const KEPT_SHARE: usize = 4;
 /// Complete snapshots in a row at most because most groups change.
 const WHOLE_MAX: u32 = 16;
 
@@ -68,6 +70,15 @@ impl Snapshots {
     /// Whether the last snapshot was one of those that only add.
     pub(super) fn add(&self) -> bool {
         self.runs.is_some()
+    }
+
+    /// Changes that were put away are kept up to this number of bytes. Beyond, the next snapshot is complete.
+    pub(super) fn keep_to(&mut self, bytes_max: usize) {
+        let kept: usize = self.sealed.iter().map(|(_, states)| states.size_bytes()).sum();
+        if kept > bytes_max / KEPT_SHARE {
+            self.sealed.clear();
+            (self.runs, self.put_away) = (None, true);
+        }
     }
 
     /// Earlier snapshots contain all of so many groups.

@@ -174,7 +174,9 @@ impl Groups {
                 (group.min, group.max) = (group.min.max(stage.min), group.max.max(limit));
                 continue;
             }
-            let group = all.entry(first[&stage.id]).or_insert_with(|| new(max));
+            // A number of its own is not bounded by that of the others.
+            let largest = if graph.uniform { stage.max } else { max };
+            let group = all.entry(first[&stage.id]).or_insert_with(|| new(largest));
             group.stages.push(stage.id);
             (group.min, group.max) = (group.min.max(stage.min), group.max.min(stage.max));
         }

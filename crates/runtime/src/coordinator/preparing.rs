@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Error, PlanVersion, Result, TaskId};
-use anabranch_protocol::coordinator::{Checkpoint, Input};
+use anabranch_model::{Epoch, Error, PlanVersion, Result, TaskId};
+use anabranch_protocol::coordinator::{Checkpoint, Input, Phase};
 use anabranch_protocol::membership::Process;
 use anabranch_state::{StateFile, TaskState};
 
@@ -34,6 +34,8 @@ pub(super) struct Preparing {
     shares: BTreeSet<Share>,
     /// Workers that have not loaded what they were told to.
     awaited: BTreeSet<Process>,
+    /// The last epoch that was granted before their tasks were told to add only.
+    after: Epoch,
     /// Files that they have loaded.
     files: BTreeSet<String>,
     rounds: u32,
@@ -102,6 +104,7 @@ impl Shell {
             told,
             shares,
             awaited: BTreeSet::new(),
+            after: self.coordinator.last_granted(),
             files: BTreeSet::new(),
             rounds: 0,
             bytes: 0,
@@ -114,7 +117,8 @@ impl Shell {
     pub(super) fn prepare_from_newest(&mut self) {
         let Some(newest) = self.coordinator.newest_checkpoint() else { return };
         let Some((version, preparing)) = self.reconfiguring.preparing() else { return };
-        if !preparing.awaited.is_empty() {
+        // The snapshots of one that was granted before may have been replaced by the next.
+        if !preparing.awaited.is_empty() || newest.epoch <= preparing.after {
             return;
         }
         preparing.add(newest);
@@ -139,8 +143,9 @@ impl Shell {
             let why = Error::outside(format!("the change was given up, and the job goes on as it was: {error}"));
             return self.give_up_preparing(why);
         }
-        preparing.awaited.remove(&process);
-        if !preparing.awaited.is_empty() {
+        // While the job restarts, the change is about to be given up.
+        let counts = preparing.awaited.remove(&process) && preparing.awaited.is_empty();
+        if !counts || self.coordinator.phase() != Phase::Running {
             return;
         }
         match preparing.goes_on(little) {

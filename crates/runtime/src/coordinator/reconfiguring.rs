@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, PlanVersion, Result, TaskId};
-use anabranch_protocol::coordinator::{Checkpoint, Input};
+use anabranch_protocol::coordinator::{Checkpoint, Input, Phase};
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_state::TaskState;
 
@@ -91,6 +91,10 @@ impl Shell {
 
     /// Begins the next reconfiguration, unless one is under way.
     pub(super) fn reconfigure_next(&mut self) {
+        // Workers prepare for what runs; a job that stops refuses.
+        if self.coordinator.phase() != Phase::Running && !self.stopping {
+            return;
+        }
         // The plan that goes on after a failure has a version of its own.
         while self.reconfiguring.present.is_none()
             && self.reconfiguring.undone.is_none()

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
 use anabranch_dataflow::{OperatorSpec, Plan};
-use anabranch_model::{OperatorId, PlanVersion, Result, StageId, TaskId};
+use anabranch_model::{Error, OperatorId, PlanVersion, Result, StageId, TaskId};
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_state::TaskState;
 
@@ -53,17 +53,22 @@ impl WorkerShell {
 
     /// Loads what this checkpoint of the present version adds, on a thread of its own.
     pub(crate) fn load(&mut self, version: PlanVersion, from: &Checkpoint<TaskState>) {
-        let Some(preparing) = self.preparing.as_mut().filter(|preparing| preparing.version == version) else { return };
-        let (Some(mut preparation), Some(of)) = (preparing.preparation.take(), &self.deployment.checkpoints) else {
+        let preparing = self.preparing.as_mut().filter(|preparing| preparing.version == version);
+        let store = self.deployment.checkpoints.as_ref().map(|of| of.store.clone());
+        let (Some(preparing), Some(store)) = (preparing, store) else {
+            let error = Error::outside("a worker does not know of the change, or cannot open the place of checkpoints");
+            self.outbox.push_back(FromWorker::Loaded { version, error: Some(error) });
             return;
         };
+        // It says when it has loaded what it is loading.
+        let Some(mut preparation) = preparing.preparation.take() else { return };
         let (given_up, mail) = (Arc::clone(&preparing.given_up), Arc::clone(&self.mail));
-        let state = JobState::of(&of.store, preparation.plan.key_groups, from.tasks.values());
+        let state = JobState::of(&store, preparation.plan.key_groups, from.tasks.values());
         let load = move || {
             let mut wanted = || !given_up.load(SeqCst);
             let loaded = catch_unwind(AssertUnwindSafe(|| preparation.load(&state, &mut wanted)));
             let loaded = loaded.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
-            mail.send(FromTask::Loaded(preparation, loaded));
+            mail.send(FromTask::Loaded(preparation, given_up, loaded));
         };
         match self.drive {
             Drive::Steps => load(),
@@ -79,10 +84,10 @@ impl WorkerShell {
         }
     }
 
-    /// State of a checkpoint is loaded, or cannot be.
-    pub(super) fn loaded(&mut self, preparation: Box<Preparation>, loaded: Result<()>) {
+    /// State of a checkpoint is loaded, or cannot be. `given_up` tells whether that is for what is being prepared now.
+    pub(super) fn loaded(&mut self, preparation: Box<Preparation>, given_up: &Arc<AtomicBool>, loaded: Result<()>) {
         let version = preparation.plan.version;
-        if let Some(preparing) = self.preparing.as_mut().filter(|preparing| preparing.version == version) {
+        if let Some(preparing) = self.preparing.as_mut().filter(|present| Arc::ptr_eq(&present.given_up, given_up)) {
             preparing.preparation = Some(preparation);
             self.outbox.push_back(FromWorker::Loaded { version, error: loaded.err() });
         }
@@ -92,6 +97,11 @@ impl WorkerShell {
     pub(crate) fn give_up_preparing(&mut self) {
         self.preparing = None;
         self.running.iter().for_each(|running| running.control.set_adds(false));
+    }
+
+    /// Whether something is prepared here.
+    pub(crate) fn is_preparing(&self) -> bool {
+        self.preparing.is_some()
     }
 
     /// What was prepared for the tasks that start.

@@ -70,7 +70,9 @@ impl WorkerShell {
         let Starting { incarnation, tasks, from } = starting;
         let (incarnation, from) = (*incarnation, from.as_ref());
         let preparation = self.take_preparation();
-        self.copied().into_iter().for_each(|store| self.collector.start(&store, incarnation, from));
+        let goes_on = self.handover.is_some() || preparation.is_some();
+        let copied = self.copied().into_iter();
+        copied.for_each(|store| self.collector.start(&store, incarnation, from, goes_on));
         let Deployment { plan, origin, checkpoints, .. } = &self.deployment;
         let state = match (from, checkpoints, origin) {
             (Some(from), Some(checkpoints), _) => {
