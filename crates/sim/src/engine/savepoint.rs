@@ -96,7 +96,9 @@ impl Asker {
 impl Answered {
     fn of(manifest: Blob, truth: &Truth) -> Answered {
         let id = |name: &str| {
-            let (incarnation, epoch) = name.rsplit('/').next()?.strip_suffix(".txt")?.split_once('-')?;
+            let (incarnation, rest) = name.rsplit('/').next()?.split_once('-')?;
+            // Behind it is the number of the entry.
+            let (epoch, _) = rest.split_once('-')?;
             Some((Incarnation(incarnation.parse().ok()?), Epoch(epoch.parse().ok()?)))
         };
         let by = id(&manifest.name).and_then(|(incarnation, epoch)| truth.committer_of(incarnation, epoch));
