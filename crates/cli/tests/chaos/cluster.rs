@@ -1,5 +1,6 @@
 //! Two jobs of a cluster, one from Kafka to Kafka and one from Kafka to files, while its processes are killed, frozen and stopped at
-//! random: two coordinators and three workers. Every result is there once, and is the one that a run without failures gives.
+//! random, and a user changes the jobs: two coordinators and three workers. Every result is there once, and is the one that a run
+//! without failures and changes gives.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use anabranch_model::Rng;
 use crate::broker::Broker;
 use crate::harness::{Cluster, file};
 use crate::main_job::printed_rows;
+use crate::process::Process;
 use crate::processes::{LIFE_MS_MAX, PATIENT, example, finish, kills_and_seed, options, start, undisturbed_and_fill};
 use crate::topics::records;
 
@@ -100,6 +102,30 @@ fn fault(cluster: &mut Cluster, rng: &mut Rng) {
     }
 }
 
+/// The texts of a job, of which each gives the same results.
+fn texts(folder: &Path, job: &str, script: &str) -> [String; 2] {
+    let sql = std::fs::read_to_string(script).expect("the script");
+    let other = sql.replace("event_type = 'view'", "event_type IN ('view')");
+    assert_ne!(other, sql);
+    [script.to_owned(), file(folder, &format!("{job}-other.sql"), &other)]
+}
+
+/// A user changes a job to an equal one, if the processes let them. Dropping the value ends the command.
+fn change(cluster: &Cluster, rng: &mut Rng, texts: &[(&str, [String; 2])]) -> Process {
+    let (job, texts) = &texts[rng.below(2) as usize];
+    let parallelism = (2 + rng.below(3)).to_string();
+    let arguments = match rng.below(4) {
+        0 | 1 => ["rescale", job, &parallelism].to_vec(),
+        2 => {
+            let worker = WORKERS[rng.below(WORKERS.len() as u64) as usize];
+            ["migrate", job, "--task", "1.0", "--to", worker].to_vec()
+        }
+        _ => ["alter", job, &texts[rng.below(2) as usize]].to_vec(),
+    };
+    println!("{arguments:?}");
+    cluster.begin(&arguments)
+}
+
 #[test]
 #[ignore = "needs most of a small machine: make chaos"]
 fn no_result_of_a_cluster_is_lost_or_doubled_whatever_happens_to_its_processes() {
@@ -119,16 +145,24 @@ fn no_result_of_a_cluster_is_lost_or_doubled_whatever_happens_to_its_processes()
     cluster.until("all workers", || WORKERS.iter().all(|name| cluster.ok(&["jobs"]).contains(name)));
     submit(&cluster, &files, &servers, false);
     let both = |cluster: &Cluster, state: &str| ["kafka", "files"].iter().all(|job| cluster.state(job) == state);
+    let kafka = example("ad_campaigns_kafka.sql");
+    let scripts = [("kafka", kafka.to_str().expect("text")), ("files", files.as_str())];
+    let texts = scripts.map(|(job, script)| (job, texts(folder.path(), job, script)));
+    let mut changing = None;
     for number in 0..faults {
         // Every other one meets jobs that run; the others may meet what the one before has left.
         if number % 2 == 0 {
             cluster.until("both jobs", || both(&cluster, "running"));
         }
+        // The command before is ended if it has not.
+        drop(changing.replace(change(&cluster, &mut rng, &texts)));
         wait(rng.below(LIFE_MS_MAX));
         fault(&mut cluster, &mut rng);
     }
+    drop(changing);
     finish(fill);
     cluster.until("both jobs", || both(&cluster, "running"));
+    ["kafka", "files"].iter().for_each(|job| println!("{}", cluster.ok(&["changes", job])));
     ["kafka", "files"].iter().for_each(|job| drop(cluster.ok(&["stop", job])));
     cluster.until("the stop of both", || both(&cluster, "stopped"));
     submit(&cluster, &files, &servers, true);

@@ -143,6 +143,10 @@ fn a_coordinator_that_is_gone_while_it_changes_a_job_leaves_it_with_one_text() {
         cluster.ok(&["submit", &job, "--parallelism", "2", "--set", "checkpoint-interval=100 ms"]);
         cluster.until("rows of a checkpoint", || rows(folder.path()) > 0);
         let leader = cluster.http().split(',').next().expect("one").to_owned();
+        if moment == Moment::Noted {
+            // The change is noted, and cannot be made.
+            cluster.signal_worker(0, "STOP");
+        }
         // A client of both would send the change again to the other one.
         let altering = cluster.begin(&["alter", "job", &new, "--coordinator", &leader]);
         let log = || stored(folder.path(), "jobs/job/log");
@@ -162,7 +166,7 @@ fn a_coordinator_that_is_gone_while_it_changes_a_job_leaves_it_with_one_text() {
         let is_settled = log().lines().any(|entry| {
             entry.split("{\"format\"").any(|entry| entry.contains("\"checkpoint\"") && entry.contains("\"version\":2"))
         });
-        if moment == Moment::Begun {
+        if matches!(moment, Moment::Noted | Moment::Begun) {
             cluster.signal_worker(0, "CONT");
         }
         cluster.until("the new leader", || cluster.has_said(1, "warn leader does not answer"));

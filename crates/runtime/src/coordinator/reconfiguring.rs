@@ -91,14 +91,13 @@ impl Shell {
 
     /// Begins the next reconfiguration, unless one is under way.
     pub(super) fn reconfigure_next(&mut self) {
-        // Workers prepare for what runs; a job that stops refuses.
-        if self.coordinator.phase() != Phase::Running && !self.stopping {
-            return;
-        }
+        // Only tasks that run can be prepared for a change. A job that stops refuses.
+        let may_begin = self.coordinator.phase() == Phase::Running || self.stopping;
+        let is_next = |next: &mut Requested| may_begin || next.request.dry_run;
         // The plan that goes on after a failure has a version of its own.
         while self.reconfiguring.present.is_none()
             && self.reconfiguring.undone.is_none()
-            && let Some(Requested { request, answer }) = self.reconfiguring.waiting.pop_front()
+            && let Some(Requested { request, answer }) = self.reconfiguring.waiting.pop_front_if(is_next)
         {
             // The user may not wait any more.
             match self.begin_to_reconfigure(&request) {
