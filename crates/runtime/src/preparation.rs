@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, OperatorSpec, Plan};
-use anabranch_model::{KeyGroupRange, OperatorId, Result, TaskId};
+use anabranch_dataflow::{JobOptions, OperatorSpec, Part, PartSpec, Plan, WindowAggregateSpec};
+use anabranch_model::{KeyGroupRange, OperatorId, Result, StageId, TaskId};
 use anabranch_operators::{Functions, Operator, build_operator};
 use arrow::datatypes::SchemaRef;
 
@@ -19,6 +19,16 @@ use crate::job_state::{FileOfTask, JobState, RestoredOperator, of_task};
 
 /// An operator, and the key groups of its task.
 pub(crate) type Share = (OperatorId, KeyGroupRange);
+
+/// The operators with state of a plan, and their stages.
+pub(crate) fn states(plan: &Plan) -> BTreeMap<OperatorId, (StageId, &WindowAggregateSpec)> {
+    let parts = plan.parts().into_iter();
+    let states = parts.filter_map(|Part { id, stage, spec }| match spec {
+        PartSpec::State(spec) => Some((id, (stage, spec))),
+        PartSpec::Source(_) | PartSpec::Sink(_) => None,
+    });
+    states.collect()
+}
 
 /// Operators of a plan version that has not begun.
 pub(crate) struct Preparation {

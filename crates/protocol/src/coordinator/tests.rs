@@ -66,6 +66,17 @@ impl Bench {
         Bench { coordinator, now: Nanos(0), log }
     }
 
+    /// Another coordinator that adopts the tasks, with its entry in the log.
+    fn adopter(&self) -> Bench {
+        let log = self.log.clone();
+        let mut coordinator = Coordinator::new(Nanos(0), config(), Owner(2), log.clone(), tasks(), Some(ONE));
+        coordinator.poll();
+        coordinator.handle(Nanos(0), Input::Store(1, Answer::Appended));
+        let mut adopter = Bench { coordinator, now: Nanos(0), log };
+        adopter.log.insert(1, Entry::Adopts(ONE, Owner(2)));
+        adopter
+    }
+
     /// All commands, after the store has done its part.
     fn commands(&mut self) -> Vec<Command<u32>> {
         let mut commands = Vec::new();

@@ -16,7 +16,7 @@ use anabranch_state::{StateFile, TaskState};
 use super::reconfiguring::Step;
 use super::{HERE, Shell};
 use crate::messages::ToWorker;
-use crate::preparation::Share;
+use crate::preparation::{Share, states};
 use crate::reconfiguration::Moves;
 use crate::settings::tasks;
 use crate::status::Changing;
@@ -207,12 +207,9 @@ impl Shell {
 /// The operators with state of a plan, each with the key groups of a task, and where that task is.
 fn shares(plan: &Plan, placement: &BTreeMap<TaskId, Process>) -> BTreeMap<Share, Process> {
     let mut shares = BTreeMap::new();
-    for (task, process) in placement {
-        let Some(stage) = plan.stages.get(task.stage.0 as usize) else { continue };
-        for place in 0..stage.operators.len() {
-            let id = plan.identities.state(task.stage, place);
-            shares.extend(id.map(|id| ((id, plan.assignment.of_task(*task)), *process)));
-        }
+    for (id, (stage, _)) in states(plan) {
+        let tasks = placement.iter().filter(|(task, _)| task.stage == stage);
+        shares.extend(tasks.map(|(task, process)| ((id, plan.assignment.of_task(*task)), *process)));
     }
     shares
 }

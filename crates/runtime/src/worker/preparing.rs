@@ -1,13 +1,13 @@
 //! A worker loads state of the next plan version while the tasks of the present one run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 
-use anabranch_dataflow::{OperatorSpec, Plan};
-use anabranch_model::{Error, OperatorId, PlanVersion, Result, StageId, TaskId};
+use anabranch_dataflow::Plan;
+use anabranch_model::{Error, PlanVersion, Result, TaskId};
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_state::TaskState;
 
@@ -15,7 +15,7 @@ use super::{FromTask, WorkerShell};
 use crate::handover::keeps_state;
 use crate::job_state::JobState;
 use crate::messages::FromWorker;
-use crate::preparation::{Preparation, Share};
+use crate::preparation::{Preparation, Share, states};
 use crate::running::{Drive, no_thread, panicked};
 
 /// The priority of the thread that loads state, as `nice` counts: tasks get most of a core that they share with it.
@@ -117,7 +117,7 @@ impl WorkerShell {
         if self.running.is_none() || keeps_state(&present.options) != keeps_state(&next.options) {
             return BTreeSet::new();
         }
-        let (now, then) = (operators(present), operators(next));
+        let (now, then) = (states(present), states(next));
         let tasks = self.shared.tasks();
         let same = now.iter().filter(|(id, (_, spec))| then.get(id).is_some_and(|(_, next)| next == spec));
         let shares = same.flat_map(|(id, (stage, _))| {
@@ -126,18 +126,6 @@ impl WorkerShell {
         });
         shares.collect()
     }
-}
-
-/// The operators with state, and their stages.
-fn operators(plan: &Plan) -> BTreeMap<OperatorId, (StageId, &OperatorSpec)> {
-    let mut operators = BTreeMap::new();
-    for stage in &plan.stages {
-        for (place, spec) in stage.operators.iter().enumerate() {
-            let id = plan.identities.state(stage.id, place);
-            operators.extend(id.map(|id| (id, (stage.id, spec))));
-        }
-    }
-    operators
 }
 
 /// Lets the tasks go first.

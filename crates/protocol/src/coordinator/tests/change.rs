@@ -146,12 +146,7 @@ fn a_coordinator_that_adopts_tasks_which_end_for_a_change_goes_on_by_the_version
         let mut bench = Bench::running(config());
         bench.tell(Input::Change(wider(2)));
         bench.commands();
-        let log = bench.log.clone();
-        let mut coordinator = Coordinator::new(Nanos(0), config(), Owner(2), log.clone(), tasks(), Some(ONE));
-        coordinator.poll();
-        coordinator.handle(Nanos(0), Input::Store(1, Answer::Appended));
-        let mut adopter = Bench { coordinator, now: Nanos(0), log };
-        adopter.log.insert(1, Entry::Adopts(ONE, Owner(2)));
+        let mut adopter = bench.adopter();
         assert_eq!(adopter.commands(), [Command::Adopt { incarnation: ONE, newest: None }]);
         let group = Group { first: Epoch(5), last: Epoch(5) };
         let (then, pace) = (Then::Switch, Pace::Steady);

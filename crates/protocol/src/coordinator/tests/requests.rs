@@ -63,12 +63,7 @@ fn a_coordinator_that_adopts_tasks_takes_a_group_to_be_cut_at_once_as_it_is() {
     let mut bench = Bench::running(config());
     bench.tell(Input::Checkpoint);
     bench.commands();
-    let log = bench.log.clone();
-    let mut coordinator = Coordinator::new(Nanos(0), config(), Owner(2), log.clone(), tasks(), Some(ONE));
-    coordinator.poll();
-    coordinator.handle(Nanos(0), Input::Store(1, Answer::Appended));
-    let mut adopter = Bench { coordinator, now: Nanos(0), log };
-    adopter.log.insert(1, Entry::Adopts(ONE, Owner(2)));
+    let mut adopter = bench.adopter();
     adopter.commands();
     let granted = |first, last, pace| {
         let group = Group { first: Epoch(first), last: Epoch(last) };
