@@ -59,6 +59,12 @@ pub trait Operator: Send {
         Err(anabranch_model::Error::internal("this operator has no state"))
     }
 
+    /// Does a piece of the work that [`Operator::snapshot`] has put off, so that no row waits for all of it. Called between
+    /// batches, and while there is no input. Returns false if there was none.
+    fn catch_up(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Restores the rows of earlier snapshots, with changes in any order, before any other call. Columns after
     /// the keys may have the form of an earlier version.
     fn restore(&mut self, _rows: RecordBatch) -> Result<()> {

@@ -12,6 +12,7 @@ mod former;
 mod function;
 mod groups;
 mod partial;
+mod put_off;
 mod snapshot;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ use self::firing::Firing;
 use self::function::AggregateFunctions;
 use self::groups::{Grouped, Groups, Input};
 use self::partial::PassOn;
+use self::put_off::PutOff;
 use self::snapshot::Snapshots;
 use crate::event_time::{WindowTimes, all_within, event_times};
 use crate::operator::RESULT_ROWS;
@@ -78,8 +80,10 @@ enum Pane {
 
 struct OpenPane {
     groups: Box<Groups>,
-    /// Rows since the last snapshot that are not in `groups`; used once there has been a snapshot.
+    /// Rows since the last snapshot that are not in `groups`.
     changed: Option<Box<Groups>>,
+    /// States that the last snapshot has, and that are not in `groups` yet.
+    put_off: PutOff,
 }
 
 /// Rows of a batch by their panes; `None` means all rows.
@@ -202,7 +206,7 @@ impl WindowAggregate {
         let Some(Pane::Open(open)) = self.panes.get_mut(&pane) else {
             return Err(Error::internal("a pane did not open"));
         };
-        let groups = match self.snapshots.are_changes() {
+        let groups = match open.goes_beside(&self.snapshots) {
             true => match &mut open.changed {
                 Some(changed) => changed,
                 None => open.changed.insert(Box::new(Groups::new(self.key_types.clone(), &self.functions)?)),
@@ -225,7 +229,7 @@ impl WindowAggregate {
         if let Some(Pane::Sealed(sealed)) = self.panes.get(&pane) {
             groups.merge(sealed)?;
         }
-        self.panes.insert(pane, Pane::Open(OpenPane { groups, changed: None }));
+        self.panes.insert(pane, Pane::Open(OpenPane { groups, changed: None, put_off: PutOff::default() }));
         Ok(())
     }
 
@@ -264,10 +268,17 @@ impl Pane {
 
     fn size_bytes(&self) -> usize {
         match self {
-            Pane::Open(open) => open.groups.size_bytes() + open.changed.as_ref().map_or(0, |g| g.size_bytes()),
+            Pane::Open(open) => open.size_bytes(),
             Pane::Sealed(grouped) => grouped.size_bytes(),
             Pane::Away => 0,
         }
+    }
+}
+
+impl OpenPane {
+    fn size_bytes(&self) -> usize {
+        let OpenPane { groups, changed, put_off } = self;
+        groups.size_bytes() + changed.as_ref().map_or(0, |of| of.size_bytes()) + put_off.size_bytes(groups)
     }
 }
 
@@ -340,6 +351,17 @@ impl Operator for WindowAggregate {
 
     fn snapshot(&mut self, adds: bool) -> Result<StateChange> {
         self.take_snapshot(adds)
+    }
+
+    fn catch_up(&mut self) -> Result<bool> {
+        let open = self.panes.values_mut().filter_map(|pane| match pane {
+            Pane::Open(open) if !open.put_off.is_empty() => Some(open),
+            _ => None,
+        });
+        match open.into_iter().next() {
+            Some(open) => open.catch_up(&self.snapshots).map(|()| true),
+            None => Ok(false),
+        }
     }
 
     fn restore(&mut self, rows: RecordBatch) -> Result<()> {

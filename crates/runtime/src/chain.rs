@@ -39,6 +39,8 @@ pub(crate) struct Chain {
     /// Event time may be further at the receivers of this chain's rows than here: the task was idle, or resumes from a
     /// checkpoint.
     may_be_behind: bool,
+    /// Operators may have put work off.
+    put_off: bool,
     counters: Arc<TaskCounters>,
     control: Arc<Control>,
     clock: Arc<dyn Clock>,
@@ -138,6 +140,7 @@ impl Chain {
             left: EventTime::MIN,
             idle: false,
             may_be_behind: true,
+            put_off: true,
             counters,
             control,
             clock,
@@ -208,7 +211,10 @@ impl Chain {
                 self.process(at)?;
             } else {
                 match std::mem::replace(&mut self.agenda, Agenda::Nothing) {
-                    Agenda::Nothing => return Ok(Progress::Ready),
+                    Agenda::Nothing => {
+                        self.catch_up()?;
+                        return Ok(Progress::Ready);
+                    }
                     Agenda::Measure { born, rows } => {
                         self.counters.latency.record(self.clock.now().since(born), rows);
                     }
@@ -249,6 +255,15 @@ impl Chain {
             }
         }
         self.pass_on(at, output, born)
+    }
+
+    /// Lets an operator do a piece of what it has put off.
+    fn catch_up(&mut self) -> Result<()> {
+        if self.put_off {
+            let mut links = self.links.iter_mut();
+            self.put_off = links.try_fold(false, |did, link| Ok::<_, Error>(did || link.operator.catch_up()?))?;
+        }
+        Ok(())
     }
 
     fn flush(&mut self, at: usize) -> Result<()> {
@@ -353,6 +368,7 @@ impl Chain {
 
     fn snapshot_operators(&mut self) -> Result<Vec<OperatorSnapshot>> {
         let mut operators = Vec::new();
+        self.put_off = true;
         let watermark = EventTime(self.counters.watermark_ms.load(Relaxed));
         let adds = self.control.adds();
         for (place, link) in self.links.iter_mut().enumerate() {
@@ -430,9 +446,10 @@ impl Chain {
         }
     }
 
-    /// When buffered rows must be sent next.
+    /// When the task must go on without input: buffered rows are to be sent, or there is work that was put off.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         match &self.tail {
+            _ if self.put_off => Some(Nanos(0)),
             Tail::Exchanges(writers) => writers.iter().filter_map(ExchangeWriter::next_deadline).min(),
             Tail::Sink(_) => None,
         }

@@ -1,6 +1,8 @@
 //! Groups with their accumulators: the state of one pane.
 
-use anabranch_model::Result;
+use std::ops::Range;
+
+use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::DataType;
@@ -34,6 +36,12 @@ pub(super) struct Grouped {
 pub(super) struct Groups {
     keys: KeyTable,
     accumulators: Vec<Box<dyn GroupsAccumulator>>,
+    /// The accumulators have room for so many groups: fewer than there are keys only while states are being taken back.
+    room: usize,
+    /// Whether the state of a group may be of any size.
+    varies: bool,
+    /// Keys as they were taken last, while the next snapshot is likely to be of the same.
+    taken_keys: Option<Vec<ArrayRef>>,
     hashes: Vec<u64>,
     ids: Vec<usize>,
 }
@@ -61,8 +69,15 @@ impl Input {
 
 impl Groups {
     pub(super) fn new(key_types: Vec<DataType>, functions: &AggregateFunctions) -> Result<Self> {
-        let (keys, accumulators) = (KeyTable::new(key_types)?, functions.accumulators()?);
-        Ok(Groups { keys, accumulators, hashes: Vec::new(), ids: Vec::new() })
+        Ok(Groups {
+            keys: KeyTable::new(key_types)?,
+            accumulators: functions.accumulators()?,
+            room: 0,
+            varies: functions.states_vary(),
+            taken_keys: None,
+            hashes: Vec::new(),
+            ids: Vec::new(),
+        })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -78,6 +93,7 @@ impl Groups {
         hash_keys(&input.keys, input.rows, &mut self.hashes)?;
         self.keys.intern(&input.keys, &self.hashes, &mut self.ids)?;
         let total = self.keys.len();
+        self.room = total;
         for (i, accumulator) in self.accumulators.iter_mut().enumerate() {
             let updated = match &input.filters {
                 Some(filters) => accumulator.update_batch(&input.grouped[i], &self.ids, filters[i].as_ref(), total),
@@ -103,6 +119,7 @@ impl Groups {
     /// The one group of an aggregate without keys over no rows.
     pub(super) fn add_empty_group(&mut self, functions: &AggregateFunctions) -> Result<()> {
         self.keys.intern(&[], &[0], &mut self.ids)?;
+        self.room = self.keys.len();
         // One row that the filter excludes: the group exists, and no accumulator has a value for it.
         let filter = BooleanArray::from(vec![false]);
         for (accumulator, types) in self.accumulators.iter_mut().zip(functions.argument_types()) {
@@ -118,20 +135,43 @@ impl Groups {
         if len == 0 {
             return Ok(Grouped::default());
         }
+        self.check_room()?;
         let states = self.accumulators.iter_mut().map(|a| a.state(EmitTo::All).map_err(|e| runtime_error(&e)));
-        Ok(Grouped { len, values: states.collect::<Result<_>>()?, keys: self.keys.keys()? })
+        let values = states.collect::<Result<_>>()?;
+        let keys = match self.taken_keys.take().filter(|keys| keys.first().is_some_and(|column| column.len() == len)) {
+            Some(keys) => keys,
+            None => self.keys.keys()?,
+        };
+        self.room = 0;
+        Ok(Grouped { len, values, keys })
     }
 
-    /// Copies the states. The keys keep their places, so nothing is looked up.
-    pub(super) fn copy_states(&mut self) -> Result<Grouped> {
-        let states = self.states()?;
+    /// The next snapshot is likely to be of these keys again, which were taken before.
+    pub(super) fn expect(&mut self, keys: &[ArrayRef]) {
+        self.taken_keys = Some(keys.to_vec());
+    }
+
+    /// The states that [`Groups::states`] has returned at these places. The keys have kept them, so nothing is looked up.
+    pub(super) fn take_back(&mut self, states: &Grouped, places: Range<usize>) -> Result<()> {
+        self.room = self.room.max(places.end);
         self.ids.clear();
-        self.ids.extend(0..states.len);
-        // Accumulators give their states away; they get them back at once.
+        self.ids.extend(places);
         for (accumulator, state) in self.accumulators.iter_mut().zip(&states.values) {
-            accumulator.merge_batch(state, &self.ids, states.len).map_err(|e| runtime_error(&e))?;
+            accumulator.merge_batch(state, &self.ids, self.room).map_err(|e| runtime_error(&e))?;
         }
-        Ok(states)
+        Ok(())
+    }
+
+    /// For so many groups there is room for what [`Groups::take_back`] adds.
+    pub(super) fn room(&self) -> usize {
+        if self.varies { 0 } else { self.room }
+    }
+
+    fn check_room(&self) -> Result<()> {
+        match self.room == self.len() {
+            true => Ok(()),
+            false => Err(Error::internal("states of groups are read while some of them are not there")),
+        }
     }
 
     /// Takes the results out; the accumulators are empty afterwards.
@@ -140,6 +180,8 @@ impl Groups {
         if len == 0 {
             return Ok(Grouped::default());
         }
+        self.check_room()?;
+        self.room = 0;
         let results =
             self.accumulators.iter_mut().map(|a| Ok(vec![a.evaluate(EmitTo::All).map_err(|e| runtime_error(&e))?]));
         Ok(Grouped { len, values: results.collect::<Result<_>>()?, keys: self.keys.keys()? })
@@ -148,11 +190,23 @@ impl Groups {
     /// Removes the keys, after [`Groups::states`] or [`Groups::results`] has emptied the accumulators.
     pub(super) fn clear(&mut self) {
         self.keys.clear();
+        (self.room, self.taken_keys) = (0, None);
     }
 }
 
 impl Grouped {
+    /// These rows of it, without copying them.
+    pub(super) fn slice(&self, rows: Range<usize>) -> Grouped {
+        let slice = |columns: &[ArrayRef]| columns.iter().map(|c| c.slice(rows.start, rows.len())).collect();
+        let values = self.values.iter().map(|columns| slice(columns)).collect();
+        Grouped { len: rows.len(), keys: slice(&self.keys), values }
+    }
+
     pub(super) fn size_bytes(&self) -> usize {
-        self.keys.iter().chain(self.values.iter().flatten()).map(|c| c.get_array_memory_size()).sum()
+        self.values_bytes() + self.keys.iter().map(|c| c.get_array_memory_size()).sum::<usize>()
+    }
+
+    pub(super) fn values_bytes(&self) -> usize {
+        self.values.iter().flatten().map(|c| c.get_array_memory_size()).sum()
     }
 }

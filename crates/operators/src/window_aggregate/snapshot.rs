@@ -6,6 +6,8 @@
 //! complete snapshot outgrow the state several times over, the next snapshot is complete: that bounds what a restore
 //! reads.
 //!
+//! A snapshot takes states out, and what that leaves to do is [put off](super::put_off).
+//!
 //! Where most groups change between two snapshots, grouping twice is a waste. Then rows go directly into the groups and
 //! the next snapshots are complete, which costs less than changes of that size. The number of such snapshots before
 //! changes are measured again doubles each time that most groups have changed. A snapshot with too few rows for that
@@ -25,6 +27,7 @@ use arrow::array::RecordBatch;
 
 use super::backed::{batch_of, states_of};
 use super::groups::{Grouped, Groups};
+use super::put_off::Origin;
 use super::{OpenPane, Pane, WindowAggregate, former};
 use crate::{StateChange, StateShape};
 
@@ -110,35 +113,58 @@ impl Snapshots {
     pub(super) fn keep(&mut self, pane: i64, open: &mut OpenPane) -> Result<()> {
         if let Some(mut changed) = open.changed.take() {
             let states = changed.states()?;
-            open.groups.merge(&states)?;
+            open.put_off.push(states.clone(), Origin::Changes);
             self.sealed.push((pane, states));
         }
-        Ok(())
+        open.put_off.merge_all(&mut open.groups)
     }
 }
 
 impl OpenPane {
     /// Everything in one table.
     pub(super) fn whole(mut self) -> Result<Box<Groups>> {
+        self.put_off.merge_all(&mut self.groups)?;
         if let Some(mut changed) = self.changed {
             self.groups.merge(&changed.states()?)?;
         }
         Ok(self.groups)
     }
 
-    /// Takes what has changed and merges it into the groups.
+    /// Rows go into the table of changes: snapshots contain changes only, or the groups do not have their states back.
+    pub(super) fn goes_beside(&self, snapshots: &Snapshots) -> bool {
+        snapshots.are_changes() || self.put_off.has_states_of_groups()
+    }
+
+    /// Does a piece of what was put off.
+    pub(super) fn catch_up(&mut self, snapshots: &Snapshots) -> Result<()> {
+        self.put_off.merge_piece(&mut self.groups)?;
+        // Only for the time that the groups were without their states.
+        if self.changed.is_some() && !self.goes_beside(snapshots) {
+            self.take_changes()?;
+            self.changed = None;
+        }
+        Ok(())
+    }
+
+    /// Takes what has changed. The groups get it later.
     fn take_changes(&mut self) -> Result<Option<Grouped>> {
         let Some(changed) = &mut self.changed else { return Ok(None) };
         let states = changed.states()?;
         changed.clear();
-        self.groups.merge(&states)?;
+        self.put_off.push(states.clone(), Origin::Changes);
         Ok(Some(states))
     }
 
-    /// Copies all states.
-    fn copy_states(&mut self) -> Result<Grouped> {
+    /// Takes all states. The groups get them later. With `repeats`, the next snapshot is likely to be of the same keys.
+    fn take_states(&mut self, repeats: bool) -> Result<Grouped> {
         self.take_changes()?;
-        self.groups.copy_states()
+        self.put_off.merge_all(&mut self.groups)?;
+        let states = self.groups.states()?;
+        if repeats {
+            self.groups.expect(&states.keys);
+        }
+        self.put_off.push(states.clone(), Origin::Groups);
+        Ok(states)
     }
 }
 
@@ -172,9 +198,10 @@ impl WindowAggregate {
         let mut rows = Vec::new();
         let sealed = std::mem::take(&mut self.snapshots.sealed);
         if complete {
+            let repeats = !adds && self.snapshots.whole_left > 1;
             for (start, pane) in &mut self.panes {
                 match pane {
-                    Pane::Open(open) => rows.push((*start, open.copy_states()?)),
+                    Pane::Open(open) => rows.push((*start, open.take_states(repeats)?)),
                     Pane::Sealed(sealed) => rows.push((*start, sealed.clone())),
                     Pane::Away => {}
                 }

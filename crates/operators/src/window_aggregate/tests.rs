@@ -254,6 +254,10 @@ fn check_on(options: &JobOptions, seed: u64, window: Window, two_phases: bool, m
                 expected.entry((*start, key.clone())).or_default().push(*value);
             }
         }
+        // Between batches a task does some of what snapshots have put off.
+        for _ in 0..rng.below(4) {
+            complete.catch_up().expect("catch up");
+        }
         let mut elements = vec![Element::Batch(batch(&rows))];
         if rng.below(3) == 0 {
             watermark = watermark.max(now - rng.below(30) as i64);
