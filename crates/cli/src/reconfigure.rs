@@ -20,6 +20,9 @@ use crate::view::text::bytes;
 /// Longest time to wait for a change: its checkpoint may have much to write.
 const WAIT: Duration = Duration::from_secs(600);
 
+/// Characters of a request in the list of changes.
+const REQUEST_CHARS: usize = 60;
+
 /// The last line of a dry run.
 pub(crate) const DRY_RUN: &str = "nothing was changed: this was a dry run";
 
@@ -113,7 +116,7 @@ pub(crate) fn changes(arguments: &Changes) -> Result<(), Failure> {
         let why = text(&change["reason"]).unwrap_or_default();
         rows.push(vec![
             since(now, change["at_ms"].as_i64()),
-            string(&change["request"]),
+            shortened(&string(&change["request"])),
             string(&change["outcome"]),
             change["version"].as_u64().map_or_else(|| "-".to_owned(), |version| version.to_string()),
             took(change).unwrap_or_else(|| "-".to_owned()),
@@ -129,6 +132,14 @@ pub(crate) fn changes(arguments: &Changes) -> Result<(), Failure> {
         _ => table(&rows).iter().try_for_each(|line| output.line(line))?,
     }
     Ok(())
+}
+
+/// The beginning of a text that would make the table too wide, such as the reasons of a decision on the number of tasks.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(REQUEST_CHARS) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 pub(crate) fn client_of(given: &crate::arguments::Client) -> Result<Client, Failure> {

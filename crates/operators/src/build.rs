@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, OperatorSpec};
+use anabranch_dataflow::{JobOptions, OperatorSpec, WindowAggregateSpec};
 use anabranch_model::Result;
 use arrow::datatypes::SchemaRef;
 
@@ -11,9 +11,15 @@ use crate::not_null::NotNull;
 use crate::project::Project;
 use crate::static_join::StaticJoin;
 use crate::values::Values;
-use crate::window_aggregate::WindowAggregate;
+use crate::window_aggregate::{WindowAggregate, succession};
 use crate::window_assign::WindowAssign;
 use crate::{Functions, Operator, Projection};
+
+/// Whether an operator of the next plan version can go on with the state of a former one in memory.
+#[must_use]
+pub fn state_goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, functions: &Functions) -> bool {
+    succession::goes_on(former, next, functions)
+}
 
 /// Builds the operator of a specification for rows of `input`, and returns the schema of its output.
 pub fn build_operator(

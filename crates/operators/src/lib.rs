@@ -16,7 +16,7 @@ mod values;
 mod window_aggregate;
 mod window_assign;
 
-pub use build::build_operator;
+pub use build::{build_operator, state_goes_on};
 pub use connector::{
     Committable, Connector, Connectors, Delivery, Former, Host, Malformed, NoHost, Polled, Positions, Rows, Sink,
     Source, TaskContext,

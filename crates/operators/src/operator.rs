@@ -1,5 +1,6 @@
 //! The contract of an operator: synchronous and clockless.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ pub(crate) const RESULT_ROWS: usize = 1 << 14;
 
 /// One link of a chain. It receives batches, watermarks and calls to flush in the order of the stream and writes its
 /// output to `out`. It never waits, reads no clock and knows nothing of tasks or channels.
-pub trait Operator: Send {
+pub trait Operator: Any + Send {
     /// Rows of the main input.
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()>;
 
@@ -78,6 +79,13 @@ pub trait Operator: Send {
 
     /// Follows [`Operator::restored`]: the next snapshot need not be complete, because it follows those that were restored.
     fn goes_on(&mut self) {}
+
+    /// Takes the state of an operator of the former plan version, before any other call. Only called if [`state_goes_on`] says so.
+    ///
+    /// [`state_goes_on`]: crate::state_goes_on
+    fn succeed(&mut self, _former: Box<dyn Operator>) -> Result<()> {
+        Err(anabranch_model::Error::internal("this operator has no state"))
+    }
 
     /// Event time may have reached `time` at the tasks that receive this task's rows, though not here: this task was
     /// idle, and the others continued.

@@ -14,6 +14,7 @@ mod groups;
 mod partial;
 mod put_off;
 mod snapshot;
+pub(crate) mod succession;
 
 #[cfg(test)]
 mod tests;
@@ -365,6 +366,7 @@ impl Operator for WindowAggregate {
     }
 
     fn restore(&mut self, rows: RecordBatch) -> Result<()> {
+        self.snapshots.restored(rows.num_rows());
         self.take_up(&rows)?;
         self.keep_to_size(&rows)
     }
@@ -383,6 +385,10 @@ impl Operator for WindowAggregate {
         if self.backend.runs().is_empty() {
             self.snapshots.go_on(self.panes.values().map(Pane::len).sum());
         }
+    }
+
+    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
+        self.succeed(former)
     }
 
     fn event_time_ahead(&mut self, time: EventTime) {

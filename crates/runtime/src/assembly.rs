@@ -128,7 +128,8 @@ fn present(
             for task in tasks.iter().filter(|task| task.stage == stage.id) {
                 let Some(id) = plan.identities.state(stage.id, place) else { continue };
                 let share = (id, plan.assignment.of_task(*task));
-                if handover.is_some_and(|handover| handover.has(share, spec, &schema, &plan.options)) {
+                let state_here = |spec| handover.is_some_and(|of| of.has(share, spec, &plan.options, functions));
+                if spec.state().is_some_and(state_here) {
                     present.kept.insert((*task, place));
                     continue;
                 }
@@ -285,10 +286,10 @@ impl Assembly {
                 let left = left.ok_or_else(gone)?;
                 // As after restoring it.
                 main.iter().for_each(|(inbox, _)| inbox.set_reached(left.watermark));
-                chain.take_over(place, left.operator, left.watermark);
+                chain.succeed(place, left.operator, left.watermark)?;
             } else if self.present.prepared.contains_key(&(id, place)) {
                 let prepared = self.share(id, place).and_then(|share| self.left().1.as_mut()?.take(share));
-                chain.take_over(place, prepared.ok_or_else(gone)?, EventTime::MIN);
+                chain.succeed(place, prepared.ok_or_else(gone)?, EventTime::MIN)?;
             }
         }
         let (restore, after) = (self.restore(stage, id), self.after);

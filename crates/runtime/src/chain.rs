@@ -48,7 +48,6 @@ pub(crate) struct Chain {
 
 struct Link {
     operator: Box<dyn Operator>,
-    input: SchemaRef,
     /// Schema of the operator's output, which is checked.
     schema: SchemaRef,
     output: Output,
@@ -123,7 +122,7 @@ impl Chain {
         let mut links = Vec::with_capacity(stage.operators.len());
         for spec in &stage.operators {
             let (operator, output) = build_operator(spec, &schema, options, functions)?;
-            links.push(Link::new(operator, schema, Arc::clone(&output)));
+            links.push(Link::new(operator, Arc::clone(&output)));
             schema = output;
         }
         if !same_types(&schema, &stage.schema) {
@@ -404,9 +403,9 @@ impl Chain {
     /// What the operators have at the end of an epoch, and the sink.
     pub(crate) fn leave_parts(self) -> (Vec<LeftOperator>, Option<SinkTail>) {
         let reached = EventTime(self.counters.watermark_ms.load(Relaxed));
-        let left = |(place, Link { operator, input, restored, .. }): (usize, Link)| {
+        let left = |(place, Link { operator, restored, .. }): (usize, Link)| {
             let watermark = reached.max(restored);
-            operator.state_shape().is_some().then_some(LeftOperator { place, operator, input, watermark })
+            operator.state_shape().is_some().then_some(LeftOperator { place, operator, watermark })
         };
         let operators = self.links.into_iter().enumerate().filter_map(left).collect();
         match self.tail {
@@ -415,10 +414,11 @@ impl Chain {
         }
     }
 
-    /// The operator goes on with what it had at the end of the epoch before.
-    pub(crate) fn take_over(&mut self, place: usize, operator: Box<dyn Operator>, reached: EventTime) {
+    /// The operator goes on with the state that this one had at the end of the epoch before.
+    pub(crate) fn succeed(&mut self, place: usize, former: Box<dyn Operator>, reached: EventTime) -> Result<()> {
         let link = &mut self.links[place];
-        (link.operator, link.restored) = (operator, reached);
+        link.restored = reached;
+        link.operator.succeed(former)
     }
 
     fn count_dropped(&mut self) {
@@ -486,9 +486,9 @@ impl Chain {
 }
 
 impl Link {
-    fn new(operator: Box<dyn Operator>, input: SchemaRef, schema: SchemaRef) -> Link {
+    fn new(operator: Box<dyn Operator>, schema: SchemaRef) -> Link {
         let (output, waiting, emits, restored) = (Output::default(), VecDeque::new(), None, EventTime::MIN);
-        Link { operator, input, schema, output, waiting, emits, restored }
+        Link { operator, schema, output, waiting, emits, restored }
     }
 
     fn has_work(&self) -> bool {

@@ -1,18 +1,17 @@
 //! What the tasks of one plan version leave at their worker for those of the next one: state in memory, open tables.
 //!
 //! Tasks that end because the plan changes have taken a snapshot, so everything is in the checkpoint too, and a part that is
-//! not here, or has changed, is restored from there. A part that stays is passed on as it is: an operator if its task owns the
-//! same key groups as before, a source or sink if it is the same task of as many.
+//! not here, or has changed, is restored from there. A part that stays is passed on: the state of an operator if its task owns the
+//! same key groups as before, a source or sink as it is, if it is the same task of as many.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, OperatorSpec, Plan, SinkSpec, SourceSpec};
+use anabranch_dataflow::{JobOptions, Plan, SinkSpec, SourceSpec, WindowAggregateSpec};
 use anabranch_model::{EventTime, KeyGroupRange, OperatorId, Result, TaskId};
-use anabranch_operators::Operator;
-use arrow::datatypes::SchemaRef;
+use anabranch_operators::{Functions, Operator, state_goes_on};
 
-use crate::chain::{SinkTail, same_types};
+use crate::chain::SinkTail;
 use crate::host::TaskHost;
 use crate::recorder::{OperatorFiles, Recorder};
 use crate::source_task::SourceParts;
@@ -22,8 +21,6 @@ pub(crate) struct LeftOperator {
     /// Its place in the chain.
     pub(crate) place: usize,
     pub(crate) operator: Box<dyn Operator>,
-    /// Schema of its input.
-    pub(crate) input: SchemaRef,
     /// Event time that its task had reached.
     pub(crate) watermark: EventTime,
 }
@@ -41,7 +38,7 @@ pub(crate) struct Handover {
     options: JobOptions,
     /// The job as the open tables know it.
     pub(crate) host: Arc<TaskHost>,
-    operators: BTreeMap<(OperatorId, KeyGroupRange), (OperatorSpec, LeftOperator)>,
+    operators: BTreeMap<(OperatorId, KeyGroupRange), (WindowAggregateSpec, LeftOperator)>,
     files: BTreeMap<(OperatorId, KeyGroupRange), OperatorFiles>,
     sources: BTreeMap<Place, (SourceSpec, SourceParts)>,
     sinks: BTreeMap<Place, (SinkSpec, SinkTail)>,
@@ -72,9 +69,10 @@ impl Handover {
         for Left { task, operators, source, sink } in left {
             let (stage, identities) = (plan.stage(task.stage), &plan.identities);
             for left in operators {
-                if let Some(id) = identities.state(stage.id, left.place) {
+                let spec = stage.operators[left.place].state();
+                if let (Some(id), Some(spec)) = (identities.state(stage.id, left.place), spec) {
                     let key = (id, plan.assignment.of_task(task));
-                    handover.operators.insert(key, (stage.operators[left.place].clone(), left));
+                    handover.operators.insert(key, (spec.clone(), left));
                 }
             }
             let of = |id: Option<OperatorId>| Some((id?, task.index, stage.parallelism));
@@ -92,13 +90,13 @@ impl Handover {
     pub(crate) fn has(
         &self,
         (id, own): (OperatorId, KeyGroupRange),
-        spec: &OperatorSpec,
-        input: &SchemaRef,
+        spec: &WindowAggregateSpec,
         options: &JobOptions,
+        functions: &Functions,
     ) -> bool {
         keeps_state(options) == keeps_state(&self.options)
             && self.files.contains_key(&(id, own))
-            && self.operators.get(&(id, own)).is_some_and(|(of, left)| of == spec && same_types(&left.input, input))
+            && self.operators.get(&(id, own)).is_some_and(|(of, _)| state_goes_on(of, spec, functions))
     }
 
     /// Takes an operator that [is there](Handover::has).

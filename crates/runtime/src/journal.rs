@@ -42,6 +42,8 @@ pub(crate) struct Journal {
     is_broken: bool,
     /// An entry that could not be appended, while it is unknown whether it is in the log.
     doubtful: Option<(u64, Stored)>,
+    /// The store is known to refuse a second entry of a number.
+    refuses: bool,
     requests: Requests,
 }
 
@@ -77,6 +79,7 @@ impl Journal {
             last: None,
             is_broken: false,
             doubtful: None,
+            refuses: false,
             requests,
         }
     }
@@ -271,7 +274,12 @@ impl Journal {
     fn appended(&mut self, sequence: u64, entry: &Stored) -> Result<()> {
         self.last = Some(sequence);
         match entry {
-            Stored::Begins { .. } | Stored::Adopts { .. } => self.log.check_refusal(sequence, entry),
+            Stored::Begins { .. } | Stored::Adopts { .. } if self.refuses => Ok(()),
+            Stored::Begins { .. } | Stored::Adopts { .. } => {
+                self.log.check_refusal(sequence, entry)?;
+                self.refuses = true;
+                Ok(())
+            }
             Stored::Checkpoint { incarnation, epoch, manifest, .. } => {
                 if let Some(known) = self.known.get(&(*incarnation, *epoch)) {
                     self.requests.committed(*epoch, manifest, &known.names);
@@ -365,7 +373,7 @@ impl Journal {
     pub(crate) fn remove(&self, names: &BTreeSet<String>) -> Result<()> {
         let known = self.known.values().flat_map(|known| &known.names);
         let needed: BTreeSet<&String> = known.chain(self.requests.held()).collect();
-        names.iter().filter(|name| !needed.contains(name)).try_for_each(|name| self.store.delete(name))
+        self.store.delete_all(names.iter().filter(|name| !needed.contains(name)).map(String::as_str))
     }
 
     /// Removes what earlier incarnations have left: files of no checkpoint. It does not touch files of later ones, in
@@ -380,9 +388,8 @@ impl Journal {
         self.store.keep_copies(|name| needed.contains(name));
         for folder in ["state", "prepared", "manifests"] {
             let names = self.store.list(folder)?;
-            for name in names.iter().filter(|name| !needed.contains(name.as_str()) && earlier(name) == Some(true)) {
-                self.store.delete(name)?;
-            }
+            let strays = names.iter().map(String::as_str);
+            self.store.delete_all(strays.filter(|name| !needed.contains(name) && earlier(name) == Some(true)))?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, OperatorSpec, Part, PartSpec, Plan, WindowAggregateSpec};
 use anabranch_model::{KeyGroupRange, OperatorId, Result, StageId, TaskId};
-use anabranch_operators::{Functions, Operator, build_operator};
+use anabranch_operators::{Functions, Operator, build_operator, state_goes_on};
 use arrow::datatypes::SchemaRef;
 
 use crate::assembly::input;
@@ -28,6 +28,18 @@ pub(crate) fn states(plan: &Plan) -> BTreeMap<OperatorId, (StageId, &WindowAggre
         PartSpec::Source(_) | PartSpec::Sink(_) => None,
     });
     states.collect()
+}
+
+/// The operators whose state passes in memory from a plan to the next, where it stays with its key groups.
+pub(crate) fn passed_on(present: &Plan, next: &Plan) -> BTreeSet<OperatorId> {
+    if keeps_state(&present.options) != keeps_state(&next.options) {
+        return BTreeSet::new();
+    }
+    let (then, functions) = (states(next), Functions::default());
+    let goes_on = |(id, (_, spec)): &(OperatorId, (StageId, &WindowAggregateSpec))| {
+        then.get(id).is_some_and(|(_, next)| state_goes_on(spec, next, &functions))
+    };
+    states(present).into_iter().filter(goes_on).map(|(id, _)| id).collect()
 }
 
 /// Operators of a plan version that has not begun.

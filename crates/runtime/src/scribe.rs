@@ -1,11 +1,12 @@
 //! Carries out the coordinator's commands for the job's log on a separate thread, and looks for requests for savepoints.
 //!
 //! When all tasks have acknowledged an epoch, the coordinator lets the scribe write the manifest and the entry in the job's log:
-//! with that entry the checkpoint exists.
+//! with that entry the checkpoint exists. What nothing needs any more is removed while there is nothing else to do: a slow store
+//! does not hold the job up with that.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Epoch, Incarnation};
@@ -28,17 +29,28 @@ pub(crate) enum Task {
     Dropped(Vec<(Epoch, String)>),
 }
 
+/// Something that nothing needs any more. What cannot be removed only takes space, and is removed at the next start.
+enum Removal {
+    /// By a command of the coordinator.
+    Log(Box<Command<TaskState>>),
+    /// Files that earlier incarnations than this one have left.
+    Strays(Incarnation),
+    /// Files of these names, if no checkpoint has them.
+    Files(BTreeSet<String>),
+}
+
 /// The writing side of a job's coordination.
 pub(crate) struct Scribe {
     journal: Journal,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     dropped: Vec<(Epoch, String)>,
+    removals: VecDeque<Removal>,
     clock: Arc<dyn Clock>,
 }
 
 impl Scribe {
     pub(crate) fn new(journal: Journal, clock: Arc<dyn Clock>) -> Scribe {
-        Scribe { journal, dropped: Vec::new(), clock }
+        Scribe { journal, dropped: Vec::new(), removals: VecDeque::new(), clock }
     }
 
     #[cfg(test)]
@@ -52,15 +64,20 @@ impl Scribe {
             if let Some(message) = self.look() {
                 mailbox.send(message);
             }
-            let task = match work.recv_timeout(self.journal.until_look(self.clock.now())) {
+            let task = match work.try_recv() {
                 Ok(task) => task,
-                Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => break,
+                Err(TryRecvError::Empty) if self.remove_next() => continue,
+                Err(_) => match work.recv_timeout(self.journal.until_look(self.clock.now())) {
+                    Ok(task) => task,
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                },
             };
             if let Some(message) = self.work(task) {
                 mailbox.send(message);
             }
         }
+        while self.remove_next() {}
         self.journal.ended();
     }
 
@@ -73,6 +90,10 @@ impl Scribe {
     /// Does one task, and returns the report of it.
     pub(crate) fn work(&mut self, task: Task) -> Option<Message> {
         match task {
+            Task::Log(command) if matches!(*command, Command::Remove(_) | Command::Forget(..)) => {
+                self.removals.push_back(Removal::Log(command));
+                None
+            }
             Task::Log(command) => self.log(*command),
             Task::Plan(plan) => {
                 self.journal.set_plan(&plan);
@@ -80,8 +101,7 @@ impl Scribe {
             }
             Task::Begin(incarnation) => {
                 self.dropped.clear();
-                // Files that cannot be removed now only take space, and are removed at the next start.
-                let _ = self.journal.remove_strays(incarnation);
+                self.removals.push_back(Removal::Strays(incarnation));
                 None
             }
             Task::Dropped(dropped) => {
@@ -108,21 +128,30 @@ impl Scribe {
             (Ok(answer), _) => answer.map(|(sequence, answer)| Message::Store(sequence, answer, None)),
             (Err(error), _) if self.journal.is_broken() => Some(Message::Cancel(error)),
             (Err(error), Some(sequence)) => Some(Message::Store(sequence, Answer::Unknown, Some(error))),
-            // Files that cannot be removed now only take space, and are removed at the next start.
             (Err(_), None) => None,
         }
     }
 
-    /// Removes state files to which only abandoned checkpoints could have referred: a checkpoint of `epoch` is in the
+    /// Removes what nothing needs any more: the next of it. False if there is nothing to remove.
+    pub(crate) fn remove_next(&mut self) -> bool {
+        let Some(removal) = self.removals.pop_front() else { return false };
+        // What cannot be removed now is removed at the next start.
+        let _ = match removal {
+            Removal::Log(command) => self.journal.carry_out(*command).map(|_| ()),
+            Removal::Strays(incarnation) => self.journal.remove_strays(incarnation),
+            Removal::Files(names) => self.journal.remove(&names),
+        };
+        true
+    }
+
+    /// Lets go of state files to which only abandoned checkpoints could have referred: a checkpoint of `epoch` is in the
     /// log, so none of an earlier epoch will follow. Files of an older checkpoint are removed together with it.
     fn remove_dropped(&mut self, epoch: Epoch) {
         let decided: BTreeSet<String> =
             self.dropped.extract_if(.., |(dropped, _)| *dropped <= epoch).map(|(_, name)| name).collect();
-        if decided.is_empty() {
-            return;
+        if !decided.is_empty() {
+            self.removals.push_back(Removal::Files(decided));
         }
-        // Files that cannot be removed now only take space, and are removed at the next start.
-        let _ = self.journal.remove(&decided);
     }
 }
 
@@ -148,8 +177,10 @@ mod tests {
             scribe.work(Task::Dropped(vec![(Epoch(epoch), before)]));
         }
         scribe.remove_dropped(Epoch(2));
+        assert!(scribe.remove_next());
         assert_eq!(store.list("state").expect("list"), ["state/1-2-1.0-0.arrow", "state/1-3-1.0-0.arrow"]);
         scribe.remove_dropped(Epoch(3));
+        assert!(scribe.remove_next() && !scribe.remove_next());
         assert_eq!(store.list("state").expect("list"), ["state/1-3-1.0-0.arrow"]);
     }
 }

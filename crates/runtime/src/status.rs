@@ -42,6 +42,8 @@ pub struct Status {
 /// How far a change of a job's plan is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changing {
+    /// The tasks do not run yet.
+    Waiting,
     /// State is loaded where the new version needs it, and the tasks of the present one run.
     Preparing {
         /// How often workers have begun to load what was added.
@@ -56,6 +58,7 @@ pub enum Changing {
 impl fmt::Display for Changing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Changing::Waiting => f.write_str("waiting until all tasks of the job run"),
             Changing::Preparing { rounds: 0, .. } => f.write_str("preparing"),
             Changing::Preparing { rounds, bytes } => write!(f, "preparing: {bytes} bytes of state, round {rounds}"),
             Changing::Switching => f.write_str("switching"),

@@ -87,7 +87,7 @@ impl SteppedJob {
     pub fn write(&mut self) -> bool {
         let Some((scribe, to_do)) = &mut self.scribe else { return false };
         scribe.look().into_iter().for_each(|message| self.handle.mailbox.send(message));
-        let Ok(task) = to_do.try_recv() else { return false };
+        let Ok(task) = to_do.try_recv() else { return scribe.remove_next() };
         scribe.work(task).into_iter().for_each(|message| self.handle.mailbox.send(message));
         true
     }

@@ -261,10 +261,15 @@ impl WorkerShell {
                 }
                 self.input(Input::Task(incarnation, task, report));
             }
-            FromTask::Failed(incarnation, task, error) => self.failed(incarnation, task, error, true),
+            FromTask::Failed(incarnation, task, error) => {
+                // Damage does not go away. The next start resumes from an older checkpoint.
+                let retry = !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
+                self.failed(incarnation, task, error, retry);
+            }
             FromTask::NotOpened(incarnation, task, error) => {
-                let retries = self.deployment.retries_opening;
-                self.failed(incarnation, task, error, retries);
+                // A table that was open before may be there again, also one that a user must put back.
+                let retry = self.deployment.retries_opening && error.kind() != ErrorKind::Damaged;
+                self.failed(incarnation, task, error, retry);
             }
             FromTask::Opened(incarnation) => self.opened(incarnation),
             FromTask::Dropped(incarnation, dropped) if incarnation == self.incarnation() => {
@@ -403,10 +408,8 @@ impl WorkerShell {
         self.tick();
     }
 
-    /// A task has failed. `retries`: whether a retry may help if the error does not say that it does not.
-    fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error, retries: bool) {
-        // Damage does not go away. The next start resumes from an older checkpoint.
-        let retry = retries && !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
+    /// A task has failed. `retry`: whether a retry may help.
+    fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error, retry: bool) {
         self.outbox.push_back(FromWorker::Failed { incarnation, task, error });
         self.input(Input::Task(incarnation, task, Report::Failed { retry }));
     }

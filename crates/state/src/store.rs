@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutOptions};
 
@@ -289,6 +289,20 @@ impl Store {
                 Err(error) => Err(failed("removed", &self.at(name), &error)),
             },
         }
+    }
+
+    /// Removes objects, if they exist. An object store gets as few requests as it allows.
+    pub fn delete_all<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<()> {
+        let Objects::Store(objects, requests) = &self.objects else {
+            let mut names = names;
+            return names.try_for_each(|name| self.delete(name));
+        };
+        let paths: Vec<_> = names.inspect(|name| self.delete_copy(name)).map(|name| Ok(Path::from(name))).collect();
+        let removed: Vec<_> = requests.wait(objects.delete_stream(futures::stream::iter(paths).boxed()).collect());
+        removed.into_iter().try_for_each(|removed| match removed {
+            Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(failed("removed", &self.place, &error)),
+        })
     }
 
     /// Removes an object so that no power failure brings it back.

@@ -45,6 +45,8 @@ pub(super) struct Snapshots {
     complete_rows: Option<usize>,
     /// Rows emitted since.
     changed_rows: usize,
+    /// Rows that were restored.
+    restored_rows: usize,
     /// Fewer changed rows than this are not worth a complete snapshot.
     changed_rows_min: usize,
     /// How many of the next snapshots are complete because most groups change, and how many were the last time.
@@ -84,9 +86,16 @@ impl Snapshots {
         }
     }
 
-    /// Earlier snapshots contain all of so many groups.
+    /// Rows of earlier snapshots were restored.
+    pub(super) fn restored(&mut self, rows: usize) {
+        self.restored_rows += rows;
+    }
+
+    /// What was restored contains all of so many groups. The rest of it counts as emitted: otherwise the files of state that is
+    /// moved often would never be replaced by a complete one.
     pub(super) fn go_on(&mut self, groups: usize) {
         self.complete_rows = Some(groups);
+        self.changed_rows = self.restored_rows.saturating_sub(groups);
     }
 
     /// Counts rows.

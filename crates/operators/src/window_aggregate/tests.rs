@@ -184,6 +184,12 @@ impl Backup {
             *follower = Some(saved.restore(new(), complete.watermark, rng));
         }
         match (rng.below(8), follower.is_some()) {
+            // One of the next plan version takes its state. What follows it may go on.
+            (3, _) => {
+                let former = std::mem::replace(complete, new());
+                complete.succeed(Box::new(former)).expect("of the same kind");
+                return;
+            }
             (0, _) => *complete = saved.restore(new(), complete.watermark, rng),
             (1, _) => {}
             (2, true) => {

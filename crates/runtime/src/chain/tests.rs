@@ -110,13 +110,14 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
     let batches: Arc<AtomicUsize> = Arc::default();
     let operator = Box::new(Ungrouped { ahead: EventTime::MIN, batches: Arc::clone(&batches) });
     let mut chain = Chain {
-        links: vec![Link::new(operator, rows().schema(), rows().schema())],
+        links: vec![Link::new(operator, rows().schema())],
         leaving: VecDeque::new(),
         agenda: Agenda::Nothing,
         tail: Tail::Exchanges(vec![writer]),
         left: EventTime::MIN,
         idle: false,
         may_be_behind: false,
+        put_off: false,
         counters: Arc::default(),
         control: control(),
         clock: Arc::clone(&clock),
@@ -164,13 +165,14 @@ fn a_cancelled_task_abandons_the_window_that_it_emits() {
         let sink = Written { batches: Arc::clone(&batches), control: Arc::clone(&control) };
         let operator = Box::new(Window { at_once, pieces });
         let mut chain = Chain {
-            links: vec![Link::new(operator, rows().schema(), rows().schema())],
+            links: vec![Link::new(operator, rows().schema())],
             leaving: VecDeque::new(),
             agenda: Agenda::Nothing,
             tail: Tail::Sink(SinkTail::new(Box::new(sink), false)),
             left: EventTime::MIN,
             idle: false,
             may_be_behind: false,
+            put_off: false,
             counters: Arc::default(),
             control: Arc::clone(&control),
             clock,
@@ -196,13 +198,14 @@ fn a_chain_goes_on_where_its_tail_had_no_room() {
     let owners = (KeyGroups(128), &[][..]);
     let writer = ExchangeWriter::new(ExchangeKind::Forward, vec![sender], owners, &options, Arc::clone(&clock));
     let mut chain = Chain {
-        links: vec![Link::new(Box::new(Window { at_once: 0, pieces: BATCHES }), rows().schema(), rows().schema())],
+        links: vec![Link::new(Box::new(Window { at_once: 0, pieces: BATCHES }), rows().schema())],
         leaving: VecDeque::new(),
         agenda: Agenda::Nothing,
         tail: Tail::Exchanges(vec![writer]),
         left: EventTime::MIN,
         idle: false,
         may_be_behind: false,
+        put_off: false,
         counters: Arc::default(),
         control: control(),
         clock: Arc::clone(&clock),

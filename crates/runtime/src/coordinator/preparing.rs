@@ -16,7 +16,7 @@ use anabranch_state::{StateFile, TaskState};
 use super::reconfiguring::Step;
 use super::{HERE, Shell};
 use crate::messages::ToWorker;
-use crate::preparation::{Share, states};
+use crate::preparation::{Share, passed_on, states};
 use crate::reconfiguration::Moves;
 use crate::settings::tasks;
 use crate::status::Changing;
@@ -82,7 +82,9 @@ impl Shell {
                 remotes.ahead((plan, here), moves, &former, &now, &self.worker).ok()?
             }
         };
-        let here = shares(present, &now);
+        let passed_on = passed_on(present, plan);
+        let mut here = shares(present, &now);
+        here.retain(|(id, _), _| passed_on.contains(id));
         let moved: BTreeMap<Share, Process> =
             shares(plan, &placement).into_iter().filter(|(share, process)| here.get(share) != Some(process)).collect();
         let shares: BTreeSet<Share> = moved.keys().copied().collect();
@@ -172,12 +174,18 @@ impl Shell {
 
     /// A user does not want the change any more.
     pub(super) fn abort_change(&mut self) -> Result<()> {
-        match &self.reconfiguring.present {
-            Some(present) if matches!(present.step, Step::Preparing(_)) => {
-                self.give_up_preparing(Error::user("the change was aborted by a request"));
+        let why = Error::user("the change was aborted by a request");
+        let prepares = self.reconfiguring.present.as_ref().map(|of| matches!(of.step, Step::Preparing(_)));
+        match prepares {
+            Some(true) => {
+                self.give_up_preparing(why);
                 Ok(())
             }
-            Some(_) => Err(Error::user("the tasks are switching already").remedy("change the job back")),
+            Some(false) => Err(Error::user("the tasks are switching already").remedy("change the job back")),
+            None if self.reconfiguring.refuse_next(why) => {
+                self.reconfigure_next();
+                Ok(())
+            }
             None => Err(Error::user("no change of the job is being carried out")),
         }
     }

@@ -71,6 +71,12 @@ impl Reconfiguring {
         }
     }
 
+    /// The next one that waits is not carried out. False if none waits.
+    pub(super) fn refuse_next(&mut self, why: Error) -> bool {
+        // The user may not wait any more.
+        self.waiting.pop_front().map(|next| drop(next.answer.send(Err(why)))).is_some()
+    }
+
     /// The one that was being prepared is not carried out.
     pub(super) fn take_preparing(&mut self) -> Option<Present> {
         self.present.take_if(|present| matches!(present.step, Step::Preparing(_)))
@@ -126,6 +132,10 @@ impl Shell {
                 }
                 Err(error) => drop(answer.send(Err(error))),
             }
+        }
+        if self.reconfiguring.present.is_none() {
+            let waits = !self.reconfiguring.waiting.is_empty();
+            self.shared.life.changes(waits.then_some(Changing::Waiting));
         }
     }
 
@@ -246,6 +256,9 @@ impl Shell {
                 Error::outside(format!("the change was given up, and the job goes on as it was: {failure}"))
             }
             None if self.stopping => Error::user("the change was given up because the job stops"),
+            None if matches!(self.coordinator.phase(), Phase::Ending | Phase::Finished) => {
+                Error::user("the change was given up because the job has come to its end")
+            }
             None => Error::outside("the change was given up, and the job goes on as it was"),
         }
     }

@@ -12,10 +12,9 @@ use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_state::TaskState;
 
 use super::{FromTask, WorkerShell};
-use crate::handover::keeps_state;
 use crate::job_state::JobState;
 use crate::messages::FromWorker;
-use crate::preparation::{Preparation, Share, states};
+use crate::preparation::{Preparation, Share, passed_on, states};
 use crate::running::{Drive, no_thread, panicked};
 
 /// The priority of the thread that loads state, as `nice` counts: tasks get most of a core that they share with it.
@@ -111,18 +110,17 @@ impl WorkerShell {
         preparing.preparation.take().filter(|_| is_theirs).map(|preparation| *preparation)
     }
 
-    /// The operators that run here, and will be the same by a plan: they go on with their state.
+    /// The operators that run here, and whose state is passed on to a plan.
     fn shares_here(&self, next: &Plan) -> BTreeSet<Share> {
         let present = &self.deployment.plan;
-        if self.running.is_none() || keeps_state(&present.options) != keeps_state(&next.options) {
+        if self.running.is_none() {
             return BTreeSet::new();
         }
-        let (now, then) = (states(present), states(next));
-        let tasks = self.shared.tasks();
-        let same = now.iter().filter(|(id, (_, spec))| then.get(id).is_some_and(|(_, next)| next == spec));
+        let (passed_on, tasks) = (passed_on(present, next), self.shared.tasks());
+        let same = states(present).into_iter().filter(|(id, _)| passed_on.contains(id));
         let shares = same.flat_map(|(id, (stage, _))| {
-            let tasks = tasks.iter().filter(|view| view.id.stage == *stage);
-            tasks.map(|view| (*id, present.assignment.of_task(view.id)))
+            let tasks = tasks.iter().filter(move |view| view.id.stage == stage);
+            tasks.map(move |view| (id, present.assignment.of_task(view.id)))
         });
         shares.collect()
     }

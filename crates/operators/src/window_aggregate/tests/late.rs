@@ -156,6 +156,39 @@ fn an_outgrown_snapshot_holds_everything() {
     panic!("changes are never gathered");
 }
 
+/// An operator that goes on from files which others have written counts the changes in them: state that moves again and again is
+/// written as a whole in the end.
+#[test]
+fn changes_are_gathered_however_often_state_moves() {
+    let options = JobOptions {
+        thresholds: Thresholds { snapshot_changed_rows: 10, ..Thresholds::default() },
+        ..JobOptions::default()
+    };
+    let spec = spec(AggregatePhase::Complete, Window::Global);
+    let new = || WindowAggregate::new(&spec, &Functions::default(), &options).expect("valid");
+    let rows: Vec<Row> = (0..100).map(|i| (Some(format!("key {i}")), 0, Some(i))).collect();
+    let (mut aggregate, mut out, mut files) = (new(), Output::default(), Vec::new());
+    for _ in 0..20 {
+        aggregate.batch(batch(&rows), &mut out).expect("batch");
+        let change = aggregate.snapshot(!files.is_empty()).expect("snapshot");
+        if change.complete {
+            files.clear();
+        }
+        files.extend(change.rows);
+        assert!(files.len() < 7, "{} files of the same keys", files.len());
+        aggregate = new();
+        files.iter().for_each(|rows| aggregate.restore(rows.clone()).expect("restore"));
+        aggregate.restored(EventTime(0)).expect("restored");
+        aggregate.goes_on();
+        // The first snapshot of an operator that has moved.
+        let change = aggregate.snapshot(false).expect("snapshot");
+        if change.complete {
+            files.clear();
+        }
+        files.extend(change.rows.into_iter().filter(|rows| rows.num_rows() > 0));
+    }
+}
+
 /// A task whose receivers may be anywhere in event time hands on all rows singly, whenever they happened.
 #[test]
 fn rows_of_any_century_may_be_late() {

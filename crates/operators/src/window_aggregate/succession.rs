@@ -1,0 +1,110 @@
+//! An aggregate of the next plan version goes on with the state of the former one, in memory.
+
+use anabranch_dataflow::WindowAggregateSpec;
+use anabranch_model::{Error, Result};
+use arrow::datatypes::Field;
+
+use super::function::AggregateFunctions;
+use super::{WindowAggregate, state_schema};
+use crate::{Functions, Operator};
+
+/// Whether an aggregate can go on with the state of another one. What keys, arguments, filters and event time are computed from
+/// may be different: state has only their results.
+pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, functions: &Functions) -> bool {
+    let calls = |spec: &WindowAggregateSpec| -> Vec<_> {
+        let call = |a: &anabranch_dataflow::AggregateSpec| (a.function.clone(), a.distinct, a.data_type.clone());
+        spec.aggregates.iter().map(call).collect()
+    };
+    let kinds = |spec: &WindowAggregateSpec| (spec.phase, spec.window, spec.time_type.clone(), spec.keys.len());
+    if former == next || kinds(former) != kinds(next) || calls(former) != calls(next) {
+        return former == next;
+    }
+    let states = |spec: &WindowAggregateSpec| {
+        let all = AggregateFunctions::new(&spec.aggregates, &spec.input_schema, functions).ok()?;
+        Some((all.argument_types(), state_schema(spec, true, &all)))
+    };
+    let (Some((arguments, state)), Some((next_arguments, next_state))) = (states(former), states(next)) else {
+        return false;
+    };
+    let fits = |(of, next): (&std::sync::Arc<Field>, &std::sync::Arc<Field>)| {
+        of.data_type().equals_datatype(next.data_type()) && (next.is_nullable() || !of.is_nullable())
+    };
+    arguments == next_arguments
+        && state.fields().len() == next_state.fields().len()
+        && state.fields().iter().zip(next_state.fields()).all(fits)
+}
+
+impl WindowAggregate {
+    /// Takes the state of an aggregate [with which](goes_on) it can go on. It has none of its own.
+    pub(super) fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
+        let former: Box<dyn std::any::Any> = former;
+        let Ok(former) = former.downcast::<WindowAggregate>() else {
+            return Err(Error::internal("an aggregate cannot go on with the state of another kind of operator"));
+        };
+        let WindowAggregate {
+            snapshots, panes, watermark, ahead, dropped, spare, pass_on, backend, sizes, firing, ..
+        } = *former;
+        (self.snapshots, self.panes, self.spare, self.backend) = (snapshots, panes, spare, backend);
+        (self.watermark, self.ahead, self.dropped) = (watermark, ahead, dropped);
+        (self.pass_on, self.sizes, self.firing) = (pass_on, sizes, firing);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_dataflow::{AggregatePhase, AggregateSpec, Expr, NamedExpr, Window};
+    use arrow::datatypes::{DataType, Schema};
+
+    use super::super::PANE_TYPE;
+    use super::*;
+
+    /// The greatest of column `of`, of the type `of_type`, for each value of column `by`.
+    fn greatest(of: usize, of_type: DataType, by: usize) -> WindowAggregateSpec {
+        let mut fields = vec![Field::new("other", DataType::Utf8View, true); of.max(by) + 1];
+        fields[of] = Field::new("value", of_type, true);
+        fields[by] = Field::new("key", DataType::Utf8View, true);
+        let key =
+            NamedExpr { name: "key".into(), expr: Expr::Column(by), data_type: DataType::Utf8View, nullable: true };
+        let of_value = AggregateSpec {
+            name: "most".into(),
+            function: "max".into(),
+            args: vec![Expr::Column(of)],
+            distinct: false,
+            filter: None,
+            data_type: fields[of].data_type().clone(),
+            nullable: true,
+        };
+        WindowAggregateSpec {
+            phase: AggregatePhase::Final,
+            window: Window::Global,
+            time: None,
+            time_type: PANE_TYPE,
+            keys: vec![key],
+            aggregates: vec![of_value],
+            input_schema: std::sync::Arc::new(Schema::new(fields)),
+        }
+    }
+
+    #[test]
+    fn state_goes_on_if_only_the_expressions_before_it_have_changed() {
+        let goes_on =
+            |next: &WindowAggregateSpec| goes_on(&greatest(0, DataType::Int64, 1), next, &Functions::default());
+        assert!(goes_on(&greatest(0, DataType::Int64, 1)));
+        assert!(goes_on(&greatest(3, DataType::Int64, 2)), "the columns before it are others");
+        let mut named = greatest(1, DataType::Int64, 0);
+        named.aggregates[0].name = "greatest".into();
+        named.aggregates[0].filter = Some(Expr::IsNull(Box::new(Expr::Column(1))));
+        assert!(goes_on(&named));
+        assert!(!goes_on(&greatest(0, DataType::Float64, 1)));
+        let mut phase = greatest(0, DataType::Int64, 1);
+        phase.phase = AggregatePhase::Complete;
+        assert!(!goes_on(&phase));
+        let mut key = greatest(0, DataType::Int64, 1);
+        key.keys[0].nullable = false;
+        assert!(!goes_on(&key), "the state may have a NULL");
+        let mut function = greatest(0, DataType::Int64, 1);
+        function.aggregates[0].function = "min".into();
+        assert!(!goes_on(&function));
+    }
+}
