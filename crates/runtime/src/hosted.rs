@@ -28,7 +28,7 @@ const METRICS: Duration = Duration::from_millis(500);
 const METRICS_IDLE: Duration = Duration::from_secs(2);
 /// What was loaded for a plan version is dropped if no coordinator says anything for so long: the one that wanted it is gone, or a file
 /// takes longer than any should.
-const PREPARED_MAX: Duration = Duration::from_secs(3600);
+const PREPARED_MAX: Duration = Duration::from_secs(600);
 
 /// What a worker's process provides for the tasks of all jobs.
 pub trait Premises: Send + Sync {
