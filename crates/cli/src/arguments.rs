@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_server::TableOption;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::changes::{Alter, Autoscale, Changes, Drain, Migrate, Rescale};
+pub(crate) use self::changes::{Alter, Autoscale, Balance, Changes, Drain, Migrate, Rescale};
 pub(crate) use self::cluster::{Certificate, Client, Coordinator, Job, Jobs, Logs, Submit};
 pub(crate) use self::log::{Events, Log, LogFormat, Otlp};
 
@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Alter(Alter),
     /// Give a running job another number of tasks per stage
     Rescale(Rescale),
+    /// Measure the load of a running job's keys, and let it follow: keys of hot tasks go to others of their stage
+    Balance(Balance),
     /// Move tasks of a running job to another worker
     Migrate(Migrate),
     /// Move the tasks of all jobs away from a worker, which gets no further ones

@@ -138,13 +138,13 @@ pub(crate) fn client_of(given: &crate::arguments::Client) -> Result<Client, Fail
 }
 
 /// A job that is changed.
-struct Target<'a> {
-    name: &'a str,
-    client: Client,
+pub(crate) struct Target<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) client: Client,
 }
 
 impl Target<'_> {
-    fn send(&self, order: &ReconfigureOrder) -> Result<Value, Failure> {
+    pub(crate) fn send(&self, order: &ReconfigureOrder) -> Result<Value, Failure> {
         let wrong = |error: Error| Failure::planning(&error, "");
         let body = serde_json::to_value(order).map_err(|error| wrong(Error::internal(error.to_string())))?;
         match self.client.post(&format!("{}/reconfigure", path(self.name)), &body) {
@@ -157,7 +157,7 @@ impl Target<'_> {
         }
     }
 
-    fn report(&self, done: &Value) -> Result<(), Failure> {
+    pub(crate) fn report(&self, done: &Value) -> Result<(), Failure> {
         let (name, version) = (self.name, done["version"].as_u64().ok_or_else(|| incomplete("version"))?);
         let took = took(done).ok_or_else(|| incomplete("took_ms"))?;
         let line = match done["unchanged"].as_bool() {

@@ -1,6 +1,7 @@
 //! A cluster by hand: a coordinator, workers and commands as processes of their own.
 
 mod autoscale;
+mod balance;
 mod changes;
 #[path = "../support/collector.rs"]
 #[allow(dead_code, reason = "another test uses the rest of the helper")]
