@@ -200,8 +200,14 @@ pub(crate) struct Explain {
 
 #[derive(Debug, Args)]
 pub(crate) struct Sql {
+    /// Change the functions of running jobs without a question
+    #[arg(long, requires = "coordinator")]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) settings: Settings,
+    /// With --coordinator, INSERT submits jobs, and statements such as SHOW JOBS and ALTER JOB reach them
+    #[command(flatten)]
+    pub(crate) client: Client,
 }
 
 #[derive(Debug, Args)]

@@ -79,6 +79,9 @@ pub(crate) struct Migrate {
     /// Name of the worker
     #[arg(long, value_name = "WORKER")]
     pub(crate) to: String,
+    /// Only show what becomes of each part
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) client: Client,
 }

@@ -18,6 +18,7 @@ mod moves;
 mod process;
 #[path = "../../../state/tests/support/s3.rs"]
 mod s3;
+mod sql;
 
 use std::path::Path;
 
