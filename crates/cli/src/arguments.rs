@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_server::TableOption;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::changes::{Alter, Autoscale, Changes, Drain, Migrate, Rescale};
+pub(crate) use self::changes::{Alter, Autoscale, Balance, Changes, Drain, Migrate, Rescale};
 pub(crate) use self::cluster::{Certificate, Client, Coordinator, Job, Jobs, Logs, Submit};
 pub(crate) use self::log::{Events, Log, LogFormat, Otlp};
 
@@ -55,6 +55,8 @@ pub(crate) enum Command {
     Alter(Alter),
     /// Give a running job another number of tasks per stage
     Rescale(Rescale),
+    /// Measure the load of a running job's keys, and let it follow: keys of hot tasks go to others of their stage
+    Balance(Balance),
     /// Move tasks of a running job to another worker
     Migrate(Migrate),
     /// Move the tasks of all jobs away from a worker, which gets no further ones
@@ -198,8 +200,14 @@ pub(crate) struct Explain {
 
 #[derive(Debug, Args)]
 pub(crate) struct Sql {
+    /// Change the functions of running jobs without a question
+    #[arg(long, requires = "coordinator")]
+    pub(crate) yes: bool,
     #[command(flatten)]
     pub(crate) settings: Settings,
+    /// With --coordinator, INSERT submits jobs, and statements such as SHOW JOBS and ALTER JOB reach them
+    #[command(flatten)]
+    pub(crate) client: Client,
 }
 
 #[derive(Debug, Args)]

@@ -4,24 +4,43 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _, stdin};
 use std::path::Path;
 
 use anabranch_model::Error;
-use anabranch_server::http::{Client, FunctionOrder, NoAnswer};
+use anabranch_server::http::{self, FunctionOrder, NoAnswer};
 use serde_json::Value;
 
-use crate::arguments::Alter;
+use crate::arguments::{Alter, Client};
 use crate::console::Console;
 use crate::engine::read;
 use crate::failure::Failure;
 use crate::jobs::{items, string, text};
 use crate::reconfigure::{DRY_RUN, client_of, show, took};
 
-/// Shows which jobs use the functions, asks, and changes them.
+/// How far a replacement goes.
+pub(crate) struct Asks {
+    /// Without a question.
+    pub(crate) yes: bool,
+    /// It only shows what would become of the jobs.
+    pub(crate) dry_run: bool,
+    /// It says nothing if no job uses the functions, or all of them declare them so already.
+    pub(crate) is_quiet: bool,
+}
+
+/// Shows which jobs use the functions of a file, asks, and changes them.
 pub(crate) fn replace(file: &Path, arguments: &Alter) -> Result<(), Failure> {
     let sql = read(file).map_err(|error| Failure::planning(&error, ""))?;
-    let client = client_of(&arguments.client)?;
-    let allow_lost_state = arguments.allow_lost_state;
+    let asks = Asks { yes: arguments.yes, dry_run: arguments.dry_run, is_quiet: false };
+    replace_text(&arguments.client, sql, arguments.allow_lost_state, &asks)
+}
+
+/// The same for statements.
+pub(crate) fn replace_text(given: &Client, sql: String, allow_lost_state: bool, asks: &Asks) -> Result<(), Failure> {
+    let client = client_of(given)?;
     let rehearsed = send(&client, &FunctionOrder { sql: sql.clone(), jobs: None, allow_lost_state, dry_run: true })?;
     let mut output = Console::output();
     let jobs: Vec<String> = items(&rehearsed["jobs"]).map(|job| string(&job["job"])).collect();
+    let is_new = |job: &Value| job["was_same"].as_bool() != Some(true);
+    if asks.is_quiet && !items(&rehearsed["jobs"]).any(is_new) {
+        return Ok(());
+    }
     for job in items(&rehearsed["jobs"]) {
         let functions: Vec<String> = items(&job["functions"]).map(string).collect();
         output.line(&format!("job {} uses {}", string(&job["job"]), functions.join(", ")))?;
@@ -30,16 +49,16 @@ pub(crate) fn replace(file: &Path, arguments: &Alter) -> Result<(), Failure> {
     if jobs.is_empty() {
         return Ok(output.line("nothing was changed: no running job uses these functions")?);
     }
-    if arguments.dry_run {
+    if asks.dry_run {
         return Ok(output.line(DRY_RUN)?);
     }
-    if !arguments.yes && !is_confirmed(jobs.len())? {
+    if !asks.yes && !is_confirmed(jobs.len())? {
         return Ok(output.line("nothing was changed")?);
     }
     report(&send(&client, &FunctionOrder { sql, jobs: Some(jobs), allow_lost_state, dry_run: false })?)
 }
 
-fn send(client: &Client, order: &FunctionOrder) -> Result<Value, Failure> {
+fn send(client: &http::Client, order: &FunctionOrder) -> Result<Value, Failure> {
     let internal = |error: serde_json::Error| Failure::planning(&Error::internal(error.to_string()), "");
     let body = serde_json::to_value(order).map_err(internal)?;
     client.post("/api/v1/functions", &body).map_err(|why| match why {

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod autoscale;
+mod balance;
 mod certificate;
 mod client;
 mod console;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Cancel(arguments) => jobs::request(&arguments, "cancel"),
         Command::Alter(arguments) => reconfigure::alter(&arguments),
         Command::Rescale(arguments) => reconfigure::rescale(&arguments),
+        Command::Balance(arguments) => balance::balance(&arguments),
         Command::Migrate(arguments) => reconfigure::migrate(&arguments),
         Command::Drain(arguments) => reconfigure::drain(&arguments),
         Command::Autoscale(arguments) => autoscale::autoscale(&arguments),

@@ -1,6 +1,5 @@
 //! Changes of running jobs: `anabranch alter`, `rescale`, `migrate`, `drain` and `changes`.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -36,24 +35,29 @@ pub(crate) fn alter(arguments: &Alter) -> Result<(), Failure> {
     let name = arguments.job.as_ref().ok_or_else(|| missing("name of the job"))?;
     let sql =
         read(arguments.file.as_ref().ok_or_else(|| missing("file"))?).map_err(|error| Failure::planning(&error, ""))?;
-    let mut settings: BTreeMap<_, _> =
-        arguments.settings.set.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
-    let parallelism = arguments.settings.parallelism.map(|tasks| ("parallelism".to_owned(), Some(tasks.to_string())));
-    settings.extend(parallelism);
+    let parallelism = arguments.settings.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string()));
+    let settings = arguments.settings.set.iter().cloned().chain(parallelism);
     let order = ReconfigureOrder {
         sql: Some(sql),
-        settings,
+        settings: settings.map(|(name, value)| (name, Some(value))).collect(),
         options: arguments.tables.options.clone(),
         allow_lost_state: arguments.allow_lost_state,
         ..ReconfigureOrder::default()
     };
-    let job = Target { name, client: client_of(&arguments.client)? };
-    let rehearsed = job.send(&ReconfigureOrder { dry_run: true, ..order.clone() })?;
-    show(&rehearsed)?;
-    if arguments.dry_run {
-        return Ok(Console::output().line(DRY_RUN)?);
-    }
-    job.report(&job.send(&order)?)
+    Target { name, client: client_of(&arguments.client)? }.alter(&order, arguments.dry_run)
+}
+
+/// The same with another text or other options, which statements have.
+pub(crate) fn alter_to(
+    given: &crate::arguments::Client,
+    name: &str,
+    sql: Option<String>,
+    settings: Vec<(String, String)>,
+    dry_run: bool,
+) -> Result<(), Failure> {
+    let settings = settings.into_iter().map(|(name, value)| (name, Some(value))).collect();
+    let order = ReconfigureOrder { sql, settings, ..ReconfigureOrder::default() };
+    Target { name, client: client_of(given)? }.alter(&order, dry_run)
 }
 
 /// `anabranch rescale`: another number of tasks.
@@ -75,7 +79,26 @@ pub(crate) fn migrate(arguments: &Migrate) -> Result<(), Failure> {
     let to = |(stage, task): &(u32, u32)| MoveOrder { stage: *stage, task: *task, to: arguments.to.clone() };
     let moves = arguments.tasks.iter().map(to).collect();
     let job = Target { name: &arguments.job, client: client_of(&arguments.client)? };
-    job.report(&job.send(&ReconfigureOrder { moves, ..ReconfigureOrder::default() })?)
+    let done = job.send(&ReconfigureOrder { moves, dry_run: arguments.dry_run, ..ReconfigureOrder::default() })?;
+    if arguments.dry_run {
+        show(&done)?;
+        return Ok(Console::output().line(DRY_RUN)?);
+    }
+    job.report(&done)
+}
+
+/// What a drain would do to each job.
+pub(crate) fn rehearse_drain(worker: &str, given: &crate::arguments::Client) -> Result<(), Failure> {
+    let mut output = Console::output();
+    let listed = client_of(given)?.get("/api/v1/jobs")?;
+    let runs = |job: &&Value| !matches!(job["state"].as_str(), Some("ended" | "stopped" | "failed"));
+    for name in items(&listed["jobs"]).filter(runs).map(|job| string(&job["name"])) {
+        let away_from = vec![worker.to_owned()];
+        let order = ReconfigureOrder { away_from, dry_run: true, ..ReconfigureOrder::default() };
+        Target { name: &name, client: client_of(given)? }.send(&order)?;
+        output.line(&format!("job {name} would have no tasks at {worker}"))?;
+    }
+    Ok(output.line(DRY_RUN)?)
 }
 
 /// `anabranch drain`: no tasks at a worker any more.
@@ -149,13 +172,13 @@ pub(crate) fn client_of(given: &crate::arguments::Client) -> Result<Client, Fail
 }
 
 /// A job that is changed.
-struct Target<'a> {
-    name: &'a str,
-    client: Client,
+pub(crate) struct Target<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) client: Client,
 }
 
 impl Target<'_> {
-    fn send(&self, order: &ReconfigureOrder) -> Result<Value, Failure> {
+    pub(crate) fn send(&self, order: &ReconfigureOrder) -> Result<Value, Failure> {
         let wrong = |error: Error| Failure::planning(&error, "");
         let body = serde_json::to_value(order).map_err(|error| wrong(Error::internal(error.to_string())))?;
         match self.client.post(&format!("{}/reconfigure", path(self.name)), &body) {
@@ -168,7 +191,16 @@ impl Target<'_> {
         }
     }
 
-    fn report(&self, done: &Value) -> Result<(), Failure> {
+    /// Shows what becomes of each part, and changes the job.
+    fn alter(&self, order: &ReconfigureOrder, dry_run: bool) -> Result<(), Failure> {
+        show(&self.send(&ReconfigureOrder { dry_run: true, ..order.clone() })?)?;
+        match dry_run {
+            true => Ok(Console::output().line(DRY_RUN)?),
+            false => self.report(&self.send(order)?),
+        }
+    }
+
+    pub(crate) fn report(&self, done: &Value) -> Result<(), Failure> {
         let (name, version) = (self.name, done["version"].as_u64().ok_or_else(|| incomplete("version"))?);
         let took = took(done).ok_or_else(|| incomplete("took_ms"))?;
         let line = match done["unchanged"].as_bool() {

@@ -2,15 +2,17 @@
 //! not the shell.
 
 mod complete;
+mod connected;
 pub(crate) mod history;
 pub(crate) mod input;
+mod order;
 mod query;
 pub(crate) mod table;
 
 use std::io::{IsTerminal, Read, stdin};
 
 use anabranch_model::Error;
-use anabranch_server::{Reply, Session, split_statements};
+use anabranch_server::{Reply, Session, StatementText, split_statements};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
@@ -20,6 +22,7 @@ use crate::arguments::{Sql, TableOptions};
 use crate::console::Console;
 use crate::engine::{engine, settings, without_byte_order_mark};
 use crate::failure::Failure;
+use crate::shell::connected::Connected;
 use crate::shell::table::Layout;
 use crate::signals::{INTERRUPTED, Signals};
 use anabranch_server::render;
@@ -33,6 +36,16 @@ EXPLAIN SELECT ...;  DESCRIBE t;  SHOW TABLES;  SET 'parallelism' = '2';
 SHOW FUNCTIONS;                            Tab completes keywords, tables, columns and functions
 \\x                                         one line per value for wide rows, or back
 exit, \\q or Ctrl-D                         leaves
+";
+
+const HELP_OF_JOBS: &str = "\
+INSERT INTO t SELECT ...;                  a job at the coordinator, with the name that SET 'job-name' gives
+SHOW JOBS;  DESCRIBE JOB j;  STOP JOB j;  CANCEL JOB j;
+ALTER JOB j AS INSERT INTO ...;            goes on by another text, with the declarations of this session
+ALTER JOB j RESCALE 4;  ALTER JOB j BALANCE;  ALTER JOB j SET 'name' = 'value';
+ALTER JOB j MIGRATE TASK '1.0' TO w;  DRAIN WORKER w;
+SHOW CHANGES FOR JOB j;  ABORT CHANGE OF JOB j;
+EXPLAIN ALTER JOB ...;                     only shows what would become of each part
 ";
 
 /// What to do after a statement.
@@ -50,6 +63,8 @@ struct Shell {
     output: Console,
     /// How rows are shown.
     layout: Layout,
+    /// The coordinator whose jobs statements are about.
+    connected: Option<Connected>,
 }
 
 /// Runs the command.
@@ -59,7 +74,10 @@ pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
     let session = session.map_err(|e| Failure::planning(&e, ""))?;
     // Read before signals are caught: until then there is no job to stop.
     let script = if stdin().is_terminal() { None } else { Some(read_script()?) };
-    let mut shell = Shell { session, signals: Signals::catch(&[SIGINT, SIGTERM])?, output, layout: Layout::Lines };
+    let (client, signals) = (&arguments.client, Signals::catch(&[SIGINT, SIGTERM])?);
+    let connected = || Connected::new(client.clone(), arguments.settings.clone(), arguments.yes);
+    let connected = client.is_given().then(connected);
+    let mut shell = Shell { session, signals, output, layout: Layout::Lines, connected };
     match script {
         Some(text) => shell.script(&text),
         None => shell.converse(),
@@ -136,6 +154,9 @@ impl Shell {
             Some("q" | "quit" | "exit") => return Ok(Next::Leave),
             Some("help" | "h" | "?") => {
                 self.output.line(HELP.trim_end())?;
+                if self.connected.is_some() {
+                    self.output.line(HELP_OF_JOBS.trim_end())?;
+                }
                 return Ok(Next::Go);
             }
             Some("x") => {
@@ -157,17 +178,60 @@ impl Shell {
             if index > 0 && self.signals.stop_asked() {
                 return Ok(Next::Stopped);
             }
-            match self.session.execute(statement).map_err(planning)? {
-                Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => self.output.line("nothing")?,
-                Reply::Done(text) | Reply::Report(text) => self.output.line(text.trim_end())?,
-                Reply::Job(job) => query::insert(job, &self.signals, &mut self.output)?,
-                Reply::Query(query) => query::select(query, self.layout, &self.signals, &mut self.output)?,
-            }
+            self.statement(statement, text)?;
             if self.output.reader_left() {
                 return Ok(Next::Leave);
             }
         }
         Ok(Next::Go)
+    }
+}
+
+impl Shell {
+    /// Carries out one statement of a text.
+    fn statement(&mut self, statement: &StatementText, text: &str) -> Result<(), Failure> {
+        let planning = |e: Error| Failure::planning(&e, text);
+        let requested = order::order(statement).map_err(planning)?;
+        let Some(connected) = &mut self.connected else {
+            if requested.is_some() {
+                return Err(planning(connected::not_connected()));
+            }
+            let reply = self.session.execute(statement).map_err(planning)?;
+            return self.reply(reply);
+        };
+        if let Some((order, explains)) = requested {
+            return connected.carry_out(order, explains);
+        }
+        let function = order::replaces_function(statement);
+        if function == Some(true) {
+            return connected.replace_function(statement, true);
+        }
+        match self.session.execute_or_plan(statement).map_err(planning)? {
+            None => connected.insert(statement, &self.session),
+            Some(Reply::Done(done)) => {
+                connected.gather(statement);
+                if function.is_some() {
+                    connected.replace_function(statement, false)?;
+                }
+                self.reply(Reply::Done(done))
+            }
+            Some(reply) => {
+                if matches!(reply, Reply::Query(_)) {
+                    connected::notify_of_select()?;
+                }
+                self.reply(reply)
+            }
+        }
+    }
+
+    fn reply(&mut self, reply: Reply) -> Result<(), Failure> {
+        match reply {
+            Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => self.output.line("nothing")?,
+            Reply::Done(text) | Reply::Report(text) => self.output.line(text.trim_end())?,
+            Reply::Job(job) => query::insert(job, &self.signals, &mut self.output)?,
+            Reply::Query(query) => query::select(query, self.layout, &self.signals, &mut self.output)?,
+        }
+        Ok(())
     }
 }
 

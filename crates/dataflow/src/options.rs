@@ -36,6 +36,10 @@ pub struct JobOptions {
     /// `stage-parallelism`: the number of tasks of some stages, by [`Stage::label`](crate::Stage::label).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stage_parallelism: BTreeMap<String, u32>,
+    /// `stage-key-groups`: how many key groups each task of some stages owns, by [`Stage::label`](crate::Stage::label). It counts for a
+    /// stage with as many tasks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stage_key_groups: BTreeMap<String, Vec<u16>>,
     /// `autoscale`: whether the number of tasks follows the load. `None`: it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autoscale: Option<AutoscaleOptions>,
@@ -130,6 +134,7 @@ impl Default for JobOptions {
             state_directory: None,
             checkpoints: None,
             stage_parallelism: BTreeMap::new(),
+            stage_key_groups: BTreeMap::new(),
             autoscale: None,
             thresholds: Thresholds::default(),
         }

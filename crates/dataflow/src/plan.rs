@@ -42,9 +42,14 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// Every task of a stage owns about as many key groups as any other.
-    fn even(groups: KeyGroups, stages: &[Stage]) -> Assignment {
-        let of = |stage: &Stage| (0..stage.parallelism).map(|task| groups.share(task, stage.parallelism)).collect();
+    /// Every task of a stage owns about as many key groups as any other, unless an option says how many each owns.
+    fn of_options(groups: KeyGroups, options: &JobOptions, stages: &[Stage]) -> Assignment {
+        let of = |stage: &Stage| {
+            let even = || (0..stage.parallelism).map(|task| groups.share(task, stage.parallelism)).collect();
+            let sizes = stage.label.as_ref().and_then(|label| options.stage_key_groups.get(label));
+            let sizes = sizes.filter(|sizes| sizes.len() == stage.parallelism as usize);
+            sizes.and_then(|sizes| groups.ranges(sizes)).unwrap_or_else(even)
+        };
         Assignment { key_groups: stages.iter().map(|stage| (stage.id, of(stage))).collect() }
     }
 
@@ -149,9 +154,17 @@ impl Plan {
     #[must_use]
     pub fn new(key_groups: KeyGroups, options: JobOptions, stages: Vec<Stage>, exchanges: Vec<Exchange>) -> Plan {
         let identities = Identities::new(&stages, &exchanges);
-        let assignment = Assignment::even(key_groups, &stages);
+        let assignment = Assignment::of_options(key_groups, &options, &stages);
         let (format, version) = (PLAN_FORMAT, PlanVersion(1));
         Plan { format, version, key_groups, options, stages, exchanges, identities, assignment }
+    }
+
+    /// Sets the option `stage-key-groups`, and divides the key groups so.
+    #[must_use]
+    pub fn with_key_groups(mut self, shares: BTreeMap<String, Vec<u16>>) -> Plan {
+        self.options.stage_key_groups = shares;
+        self.assignment = Assignment::of_options(self.key_groups, &self.options, &self.stages);
+        self
     }
 
     /// Ensures that this version can run the plan.

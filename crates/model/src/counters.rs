@@ -1,13 +1,14 @@
 //! Per-task counters: written by the running task, read by any thread at any time, without a lock on the hot path.
 //! The live view, the group-size tuner and the scheduling policies all read these.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use crate::{EventTime, Nanos, SourceProgress, TaskId};
+use crate::{EventTime, KeyGroupReading, KeyGroupRows, KeyGroups, Nanos, SourceProgress, StageId, TaskId};
 
 /// The lag of a task that reads no table, or one that does not tell how many rows are left.
 const LAG_UNKNOWN: u64 = u64::MAX;
@@ -49,6 +50,8 @@ pub struct TaskCounters {
     pub epoch: AtomicU64,
     /// Event time of the partitions that the task reads. Written a few times per second.
     progress: Mutex<Option<Arc<SourceProgress>>>,
+    /// The rows of each key group that the task has sent to other stages.
+    key_groups: Mutex<BTreeMap<StageId, Arc<KeyGroupRows>>>,
     /// From a row's reading by a source until this task has processed it.
     pub latency: Latencies,
     /// From the reading of the row that caused a result until this task has written the result to its sink.
@@ -94,6 +97,7 @@ impl Default for TaskCounters {
             watermark_ms: AtomicI64::new(i64::MIN),
             epoch: AtomicU64::new(0),
             progress: Mutex::default(),
+            key_groups: Mutex::default(),
             latency: Latencies::default(),
             result_latency: Latencies::default(),
         }
@@ -148,6 +152,20 @@ impl TaskCounters {
     /// Publishes the event time of the task's partitions.
     pub fn set_progress(&self, progress: SourceProgress) {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(progress));
+    }
+
+    /// Where the task counts the rows of each key group that it sends to a stage.
+    #[must_use]
+    pub fn key_groups_of(&self, to: StageId, groups: KeyGroups) -> Arc<KeyGroupRows> {
+        let mut all = self.key_groups.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(to).or_insert_with(|| Arc::new(KeyGroupRows::new(groups))))
+    }
+
+    /// The rows of each key group that the task has sent so far, for each stage.
+    #[must_use]
+    pub fn key_groups(&self, from: TaskId) -> Vec<KeyGroupReading> {
+        let all = self.key_groups.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|(to, rows)| KeyGroupReading { from, to: *to, rows: rows.read() }).collect()
     }
 
     /// The last published event time; `None` for a task without partitions.

@@ -25,6 +25,19 @@ impl KeyGroups {
         KeyGroupRange { first: first(task), end: first(task + 1) }
     }
 
+    /// So many key groups for each task, one range after the other. `None` if these are not all, or if a task has none.
+    #[must_use]
+    pub fn ranges(self, sizes: &[u16]) -> Option<Vec<KeyGroupRange>> {
+        let mut end = 0_u16;
+        let mut ranges = Vec::with_capacity(sizes.len());
+        for size in sizes {
+            let first = end;
+            end = end.checked_add(*size).filter(|end| *end > first)?;
+            ranges.push(KeyGroupRange { first, end });
+        }
+        (end == self.0).then_some(ranges)
+    }
+
     /// All of them.
     #[must_use]
     pub fn all(self) -> KeyGroupRange {
@@ -85,6 +98,15 @@ mod tests {
                 }
                 assert_eq!(next, count);
             }
+        }
+    }
+
+    #[test]
+    fn numbers_of_key_groups_are_ranges_if_they_are_all() {
+        let range = |first, end| KeyGroupRange { first, end };
+        assert_eq!(KeyGroups(8).ranges(&[3, 5]), Some(vec![range(0, 3), range(3, 8)]));
+        for wrong in [&[3, 4][..], &[3, 6], &[0, 8], &[8, 0], &[], &[65_535, 65_535, 8]] {
+            assert_eq!(KeyGroups(8).ranges(wrong), None, "{wrong:?}");
         }
     }
 

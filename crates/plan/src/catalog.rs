@@ -77,6 +77,12 @@ impl Catalog {
         self.settings.fix(name, value, key_groups)
     }
 
+    /// The option `job-name`.
+    #[must_use]
+    pub fn job_name(&self) -> &str {
+        &self.settings.job.job_name
+    }
+
     pub(crate) fn get(&self, name: &str) -> Result<&Relation> {
         self.relations.get(name).ok_or_else(|| self.unknown("table", name))
     }

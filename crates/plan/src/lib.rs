@@ -47,7 +47,7 @@ use arrow::datatypes::SchemaRef;
 pub use catalog::Catalog;
 pub use function_changes::FunctionChanges;
 pub use script::{COLLECT, Outcome, Planned, execute, plan_script};
-pub use settings::{autoscale_options, autoscale_settings, stage_setting};
+pub use settings::{autoscale_options, autoscale_settings, share_setting, stage_setting};
 pub use sql_function::CalledFunction;
 pub use text::{StatementText, split_statements};
 

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anabranch_dataflow::{AutoscaleOptions, CheckpointOptions, JobOptions, StateBackendKind};
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, KeyGroups, Result};
 
 pub use self::autoscale::{autoscale_options, autoscale_settings};
 use crate::place::nearest;
@@ -43,9 +43,10 @@ impl Default for Settings {
 /// Larger groups would take longer than any job.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 27] = [
     "parallelism",
     "stage-parallelism",
+    "stage-key-groups",
     "job-name",
     "epoch-interval",
     "group-epochs",
@@ -110,6 +111,7 @@ impl Settings {
                 self.parallelism = Some(parse_parallelism(value, key_groups).map_err(of)?);
             }
             "stage-parallelism" => self.job.stage_parallelism = parse_stages(value, key_groups).map_err(of)?,
+            "stage-key-groups" => self.job.stage_key_groups = parse_shares(value, key_groups).map_err(of)?,
             "job-name" => self.job.job_name = value.to_string(),
             "epoch-interval" => {
                 let interval = parse_duration(value).map_err(of)?;
@@ -194,6 +196,7 @@ impl Settings {
         let values = [
             self.parallelism.map_or_else(|| "default".to_string(), |p| p.to_string()),
             stage_setting(&self.job.stage_parallelism),
+            share_setting(&self.job.stage_key_groups),
             self.job.job_name.clone(),
             format!("{} ms", self.job.epoch_interval.as_millis()),
             self.job.group.epochs.map_or_else(|| "auto".to_string(), |epochs| epochs.to_string()),
@@ -260,6 +263,30 @@ fn parse_stages(text: &str, key_groups: u16) -> Result<BTreeMap<String, u32>> {
 #[must_use]
 pub fn stage_setting(tasks: &BTreeMap<String, u32>) -> String {
     let entries: Vec<String> = tasks.iter().map(|(label, tasks)| format!("{label}={tasks}")).collect();
+    entries.join(", ")
+}
+
+/// `aggregate=40+88, aggregate#2=64+64`.
+fn parse_shares(text: &str, key_groups: u16) -> Result<BTreeMap<String, Vec<u16>>> {
+    let entry = |entry: &str| {
+        let wrong = || {
+            let error = Error::user(format!("'{entry}' does not say how many key groups each task of a stage has"));
+            error.remedy(format!("write STAGE=N+N+..., a number above 0 for each task, {key_groups} together"))
+        };
+        let (label, sizes) = entry.rsplit_once('=').ok_or_else(wrong)?;
+        let sizes = sizes.split('+').map(|size| size.trim().parse().map_err(|_| wrong()));
+        let sizes = sizes.collect::<Result<Vec<u16>>>()?;
+        KeyGroups(key_groups).ranges(&sizes).ok_or_else(wrong)?;
+        Ok((label.trim().to_owned(), sizes))
+    };
+    text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(entry).collect()
+}
+
+/// The value of the option `stage-key-groups` with these numbers of key groups for each task.
+#[must_use]
+pub fn share_setting(shares: &BTreeMap<String, Vec<u16>>) -> String {
+    let sizes = |sizes: &Vec<u16>| sizes.iter().map(u16::to_string).collect::<Vec<_>>().join("+");
+    let entries: Vec<String> = shares.iter().map(|(label, of)| format!("{label}={}", sizes(of))).collect();
     entries.join(", ")
 }
 
@@ -405,6 +432,18 @@ mod tests {
         set("coordination-percent-min", "12.5").expect("below it");
         let group = settings.job.group;
         assert_eq!((group.epochs, group.overhead_percent_min, group.overhead_percent_max), (Some(20), 12.5, 20.0));
+    }
+
+    #[test]
+    fn key_groups_are_given_to_all_tasks_of_a_stage() {
+        let mut settings = Settings::default();
+        let mut set = |value: &str| settings.set("stage-key-groups", value, 128).map_err(|error| error.to_string());
+        set("aggregate=40+88, aggregate#2 = 1 + 2 + 125").expect("two stages");
+        for wrong in ["aggregate", "aggregate=", "aggregate=64+63", "aggregate=0+128", "aggregate=40+88+", "40+88"] {
+            let error = set(wrong).expect_err(wrong);
+            assert!(error.contains("stage-key-groups") && error.contains("128 together"), "{error}");
+        }
+        assert_eq!(share_setting(&settings.job.stage_key_groups), "aggregate=40+88, aggregate#2=1+2+125");
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub fn split_statements(text: &str) -> Result<Vec<StatementText>> {
 
 /// Whether the tokens begin a statement set whose END has not come.
 fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
+    let tokens = &tokens[of_job(tokens)..];
     let keyword = |i: usize| match tokens.get(i).map(|t| &t.token) {
         Some(Token::Word(word)) => Some(word.keyword),
         _ => None,
@@ -55,6 +56,16 @@ fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
         && tokens.len() >= 2
         && tokens[tokens.len() - 2].token == Token::SemiColon;
     !ended
+}
+
+/// The number of tokens of `[EXPLAIN] ALTER JOB name AS`, which the statements of the job follow; 0 without them.
+fn of_job(tokens: &[&TokenWithSpan]) -> usize {
+    let is = |at: usize, keyword: &str| match tokens.get(at).map(|token| &token.token) {
+        Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(keyword),
+        _ => false,
+    };
+    let first = usize::from(is(0, "EXPLAIN"));
+    if is(first, "ALTER") && is(first + 1, "JOB") && is(first + 3, "AS") { first + 4 } else { 0 }
 }
 
 fn cut(text: &str, tokens: &[&TokenWithSpan], terminated: bool) -> Option<StatementText> {
@@ -155,6 +166,11 @@ mod tests {
         let all = texts(script);
         assert_eq!(all.len(), 2);
         assert!(all[0].0.ends_with("END"));
+        for job in ["ALTER JOB 'a b' AS ", "explain alter job a as "] {
+            let all = texts(&format!("{job}{script}"));
+            assert_eq!(all.len(), 2, "{all:?}");
+        }
+        assert_eq!(texts("ALTER JOB a AS INSERT INTO a SELECT 1; SELECT 3;").len(), 2);
     }
 
     #[test]

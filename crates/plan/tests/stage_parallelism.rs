@@ -1,7 +1,7 @@
 //! The option `stage-parallelism`: which stages have a number of tasks of their own.
 
 use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits};
-use anabranch_model::Result;
+use anabranch_model::{Result, StageId};
 use anabranch_plan::{Catalog, PlanOptions, TableResolver, plan_script};
 use arrow::datatypes::SchemaRef;
 
@@ -79,4 +79,24 @@ fn a_number_that_no_stage_can_have_is_refused() {
         assert!(error.contains(why) && error.contains("option 'stage-parallelism'"), "{stages}: {error}");
     }
     assert_eq!(tasks(&plan(2, "source u=1", &of_all).expect("a plan"))[0], (Some("source u"), 1));
+}
+
+#[test]
+fn key_groups_are_divided_as_an_option_says_for_as_many_tasks() {
+    let plan = |parallelism, shares: &str| {
+        let set = format!("SET 'stage-key-groups' = '{shares}';\n");
+        plan(parallelism, "", &(set + &counts("t", "s,"))).expect("a plan")
+    };
+    let sizes = |plan: &Plan, stage| {
+        let ranges = plan.assignment.of(StageId(stage)).to_vec();
+        ranges.iter().map(|range| range.end - range.first).collect::<Vec<_>>()
+    };
+    let balanced = plan(3, "aggregate=1+100+27");
+    balanced.check().expect("a plan that can run");
+    assert_eq!((sizes(&balanced, 0), sizes(&balanced, 1)), (vec![43, 43, 42], vec![1, 100, 27]));
+    let text = serde_json::to_string(&balanced).expect("JSON");
+    assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), balanced);
+    for other in [plan(2, "aggregate=1+100+27"), plan(2, "aggregate#2=1+127")] {
+        assert_eq!(sizes(&other, 1), [64, 64], "without effect");
+    }
 }

@@ -3,9 +3,10 @@
 //! [`coordinator`] is a job's whole coordination as one value: the embedded engine drives it, and the simulator attacks
 //! it. [`worker`] is what one worker does for one job, and [`peers`] the coordinator's side of the messages between the two.
 //! [`membership`] is which workers there are, and [`placement`] which of them has which task. [`autoscale`] decides how many tasks
-//! the stages need.
+//! the stages need, and [`balance`] which of them owns which key groups.
 
 pub mod autoscale;
+pub mod balance;
 pub mod coordinator;
 pub mod membership;
 pub mod peers;

@@ -272,7 +272,9 @@ impl Assembly {
                     None => Tail::Sink(self.sink(sink, &context, prepared)?),
                 }
             }
-            None => Tail::Exchanges(self.plan.outputs(stage.id).map(|e| self.writer(e, id)).collect::<Result<_>>()?),
+            None => Tail::Exchanges(
+                self.plan.outputs(stage.id).map(|e| self.writer(e, id, &counters)).collect::<Result<_>>()?,
+            ),
         };
         let main = self.wiring.inbox(id, Port::Main);
         let input = input(&self.plan, stage, &self.functions)?;
@@ -398,10 +400,11 @@ impl Assembly {
     }
 
     /// The sending side of an exchange for one task.
-    fn writer(&self, exchange: &Exchange, from: TaskId) -> Result<ExchangeWriter> {
+    fn writer(&self, exchange: &Exchange, from: TaskId, counters: &TaskCounters) -> Result<ExchangeWriter> {
         let senders = self.wiring.senders(exchange, from)?;
         let (options, clock) = (&self.plan.options, Arc::clone(&self.clock));
         let owners = (self.plan.key_groups, self.plan.assignment.of(exchange.to));
-        Ok(ExchangeWriter::new(exchange.kind.clone(), senders, owners, options, clock))
+        let writer = ExchangeWriter::new(exchange.kind.clone(), senders, owners, options, clock);
+        Ok(writer.counting(|| counters.key_groups_of(exchange.to, self.plan.key_groups)))
     }
 }

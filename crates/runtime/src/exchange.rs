@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{ExchangeKind, JobOptions};
 use anabranch_model::{
-    Clock, Envelope, EventTime, KeyGroupRange, KeyGroups, Marker, Nanos, Result, Stamped, batch_bytes,
+    Clock, Envelope, EventTime, KeyGroupRange, KeyGroupRows, KeyGroups, Marker, Nanos, Result, Sampler, Stamped,
+    batch_bytes,
 };
 use anabranch_operators::hash_keys;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
@@ -80,6 +81,8 @@ pub(crate) struct ExchangeWriter {
     /// For a hash exchange: the target of each key group.
     owners: Vec<u32>,
     key_groups: KeyGroups,
+    /// Where rows are counted by their key groups, and which batches are.
+    counted: Option<(Arc<KeyGroupRows>, Sampler)>,
     turn: usize,
     rows_wanted: usize,
     /// Rows of a target leave when they take so many bytes, however few they are.
@@ -140,6 +143,7 @@ impl ExchangeWriter {
             targets: senders.into_iter().map(target).collect(),
             owners,
             key_groups,
+            counted: None,
             turn: 0,
             // Half a batch is worth sending: a full batch divided between two tasks needs no gathering.
             rows_wanted: options.batch_rows.div_ceil(2),
@@ -150,6 +154,13 @@ impl ExchangeWriter {
             row_targets: Vec::new(),
             is_full: false,
         }
+    }
+
+    /// Counts the rows of each key group there, if several tasks receive them.
+    pub(crate) fn counting(mut self, rows: impl FnOnce() -> Arc<KeyGroupRows>) -> Self {
+        let divides = matches!(&self.kind, ExchangeKind::Hash { keys } if !keys.is_empty()) && self.targets.len() > 1;
+        self.counted = divides.then(|| (rows(), Sampler::default()));
+        self
     }
 
     /// Distributes rows, which take `bytes` together.
@@ -186,6 +197,12 @@ impl ExchangeWriter {
     fn partition(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Vec<UInt32Array>> {
         hash_keys(keys, rows, &mut self.hashes)?;
         let owner = |hash: &u64| self.owners[usize::from(self.key_groups.of(*hash).0)];
+        if let Some((counted, sampler)) = &mut self.counted {
+            match sampler.weight(rows) {
+                0 => {}
+                weight => counted.add(&self.hashes, weight),
+            }
+        }
         self.row_targets.clear();
         self.row_targets.extend(self.hashes.iter().map(owner));
         let targets = self.targets.len() as u32;

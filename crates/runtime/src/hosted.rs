@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Error, Incarnation, Nanos, Result};
+use anabranch_model::{Clock, Error, Incarnation, KeyGroupReading, Nanos, Result};
 use anabranch_operators::Connectors;
 use anabranch_protocol::worker::Config;
 use anabranch_state::Store;
@@ -93,6 +93,8 @@ pub(crate) struct Host {
     heard_at: Nanos,
     /// What the tasks had done at the last reading that the coordinator has, and when that was.
     sent: Option<(Vec<Activity>, Nanos)>,
+    /// The rows of key groups that the coordinator knows, and of which incarnation.
+    sent_rows: (Option<Incarnation>, Vec<KeyGroupReading>),
     /// The job will not start again.
     is_over: bool,
     /// Tasks are here.
@@ -172,6 +174,7 @@ impl Host {
             read_at,
             heard_at: read_at,
             sent: None,
+            sent_rows: (None, Vec::new()),
             is_over: false,
             has_tasks: Arc::default(),
         };
@@ -255,7 +258,7 @@ impl Host {
             (ToWorker::Protocol(message), Some(shell)) => shell.message(*message),
             (ToWorker::Hold { incarnation, held }, Some(shell)) => {
                 // The coordinator may be a new one.
-                self.sent = None;
+                (self.sent, self.sent_rows) = (None, (None, Vec::new()));
                 shell.hold(incarnation, held);
             }
             (ToWorker::Agreed { incarnation, key, list }, Some(shell)) => shell.agreed(incarnation, &key, &list),
@@ -326,6 +329,18 @@ impl Host {
         if !activity.is_empty() && !is_idle {
             self.sent = Some((activity, now));
             self.premises.send(self.job, FromWorker::Metrics(self.shared.metrics()));
+            self.send_key_groups();
+        }
+    }
+
+    /// A job whose tasks have sent nothing to each other sends nothing here.
+    fn send_key_groups(&mut self) {
+        let Some(incarnation) = self.runs else { return };
+        let now = (Some(incarnation), self.shared.own_key_groups());
+        if now != self.sent_rows && !now.1.is_empty() {
+            let rows = now.1.clone();
+            self.sent_rows = now;
+            self.premises.send(self.job, FromWorker::KeyGroups { incarnation, rows });
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Notices, Result, TaskMetrics};
+use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, Notices, Result, StageId, TaskMetrics};
 use anabranch_operators::Connectors;
 use anabranch_protocol::Coordinator;
 use anabranch_protocol::coordinator::{Checkpoint, Config, Owner, Tasks};
@@ -390,6 +390,13 @@ impl JobHandle {
     #[must_use]
     pub fn placed(&self) -> Vec<(Process, TaskMetrics)> {
         self.shared.placed()
+    }
+
+    /// The rows of each key group that reached the stages whose tasks divide them by keys, since the tasks began. Workers tell it with their
+    /// readings.
+    #[must_use]
+    pub fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>> {
+        self.shared.key_groups(self.status().incarnation)
     }
 
     /// Where the job is in its life, and its checkpoints in numbers.

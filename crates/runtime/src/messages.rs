@@ -8,7 +8,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Epoch, Error, HASH_SEED, Incarnation, PlanVersion, TaskId, TaskMetrics, hash_bytes};
+use anabranch_model::{
+    Epoch, Error, HASH_SEED, Incarnation, KeyGroupReading, PlanVersion, TaskId, TaskMetrics, hash_bytes,
+};
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_protocol::membership::WorkerId;
 use anabranch_protocol::worker::{FromCoordinator, ToCoordinator};
@@ -19,7 +21,7 @@ use crate::durable::FormerNames;
 use crate::network::{Peer, PublicKey};
 
 /// Version of these messages. Processes with another one refuse each other.
-pub const MESSAGES_VERSION: u32 = 3;
+pub const MESSAGES_VERSION: u32 = 4;
 
 /// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a release make the same.
 pub(crate) fn fingerprint(plan: &Plan) -> u64 {
@@ -155,6 +157,13 @@ pub enum FromWorker {
     Notices(Vec<String>),
     /// A reading of every task here.
     Metrics(Vec<TaskMetrics>),
+    /// The rows of each key group that tasks here have sent, if there were more since the last message.
+    KeyGroups {
+        /// Of the tasks.
+        incarnation: Incarnation,
+        /// What each has sent so far.
+        rows: Vec<KeyGroupReading>,
+    },
 }
 
 /// A message of the protocol, and what has accumulated since the one before.

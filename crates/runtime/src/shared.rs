@@ -6,7 +6,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::{JobOptions, Plan};
-use anabranch_model::{Clock, EventTime, KeyGroups, Nanos, Notices, Result, TaskCounters, TaskId, TaskMetrics};
+use anabranch_model::{
+    Clock, EventTime, Incarnation, KeyGroupReading, KeyGroups, Nanos, Notices, Result, StageId, TaskCounters, TaskId,
+    TaskMetrics,
+};
 use anabranch_protocol::membership::Process;
 
 use crate::coordinator::HERE;
@@ -34,6 +37,8 @@ struct State {
     plan: Option<Arc<Plan>>,
     /// The last readings of tasks in other processes.
     remote: BTreeMap<Process, Vec<TaskMetrics>>,
+    /// The rows of each key group that tasks in other processes have sent, and in which incarnation.
+    remote_rows: BTreeMap<Process, (Incarnation, Vec<KeyGroupReading>)>,
     restarts: Vec<String>,
     coordination: Coordination,
     /// Since when.
@@ -58,8 +63,9 @@ pub(crate) struct TaskView {
 impl Shared {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Shared> {
         let (tasks, coordination) = (Arc::from([]), Coordination::default());
-        let (remote, restarts) = (BTreeMap::new(), Vec::new());
-        let state = State { tasks, plan: None, remote, restarts, coordination, ended: None, outcome: None };
+        let (remote, remote_rows, restarts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let state =
+            State { tasks, plan: None, remote, remote_rows, restarts, coordination, ended: None, outcome: None };
         let (state, changed, notices) = (Mutex::new(state), Condvar::new(), Arc::default());
         Arc::new(Shared {
             started: clock.now(),
@@ -98,12 +104,13 @@ impl Shared {
 
     /// Replaces what observers see of the tasks in another process. `None`: the process is lost.
     pub(crate) fn show_remote(&self, process: Process, metrics: Option<Vec<TaskMetrics>>) {
-        let remote = &mut self.lock().remote;
+        let mut state = self.lock();
         match metrics {
-            Some(metrics) => remote.insert(process, metrics),
+            Some(metrics) => state.remote.insert(process, metrics),
             None => {
                 self.hearts.forget(process);
-                remote.remove(&process)
+                state.remote_rows.remove(&process);
+                state.remote.remove(&process)
             }
         };
     }
@@ -122,6 +129,30 @@ impl Shared {
         }
         placed.sort_by_key(|(_, metrics)| metrics.task);
         placed
+    }
+
+    /// Replaces what is known of the key groups of tasks in another process.
+    pub(crate) fn show_key_groups(&self, process: Process, incarnation: Incarnation, rows: Vec<KeyGroupReading>) {
+        self.lock().remote_rows.insert(process, (incarnation, rows));
+    }
+
+    /// The rows of each key group that tasks in this process have sent.
+    pub(crate) fn own_key_groups(&self) -> Vec<KeyGroupReading> {
+        self.tasks().iter().flat_map(|task| task.counters.key_groups(task.id)).collect()
+    }
+
+    /// The rows of each key group that the tasks of an incarnation have sent to each stage.
+    pub(crate) fn key_groups(&self, incarnation: Incarnation) -> BTreeMap<StageId, Vec<u64>> {
+        let mut stages: BTreeMap<StageId, Vec<u64>> = BTreeMap::new();
+        let mut add = |reading: &KeyGroupReading| {
+            let sums = stages.entry(reading.to).or_insert_with(|| vec![0; reading.rows.len()]);
+            sums.iter_mut().zip(&reading.rows).for_each(|(sum, rows)| *sum += rows);
+        };
+        self.own_key_groups().iter().for_each(&mut add);
+        let state = self.lock();
+        let remote = state.remote_rows.values().filter(|(of, _)| *of == incarnation);
+        remote.flat_map(|(_, rows)| rows).for_each(add);
+        stages
     }
 
     pub(crate) fn tasks(&self) -> Arc<[TaskView]> {
@@ -269,7 +300,7 @@ impl TaskView {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_model::{ManualClock, StageId};
+    use anabranch_model::ManualClock;
 
     use super::*;
 

@@ -30,6 +30,8 @@ pub struct FunctionUse {
     pub job: String,
     /// Those of the functions that it uses.
     pub functions: Vec<String>,
+    /// Whether its statements declared them in the same way before.
+    pub was_same: bool,
     /// What has become of it.
     pub outcome: FunctionOutcome,
 }
@@ -66,6 +68,7 @@ impl From<Refusal> for FunctionRefusal {
 struct Affected<'a, C> {
     job: &'a C,
     functions: Vec<String>,
+    was_same: bool,
     order: ReconfigureOrder,
     checked: Reconfigured,
 }
@@ -81,7 +84,7 @@ pub(crate) fn replace<C: Changeable>(
     let affected = affected(order, &changes, jobs)?;
     let mut uses = Vec::new();
     let mut has_failed = false;
-    for Affected { job, functions, order: of_job, checked } in affected {
+    for Affected { job, functions, was_same, order: of_job, checked } in affected {
         let outcome = if order.dry_run {
             FunctionOutcome::Checked(checked)
         } else if has_failed {
@@ -98,7 +101,7 @@ pub(crate) fn replace<C: Changeable>(
                 }
             }
         };
-        uses.push(FunctionUse { job: job.name().to_owned(), functions, outcome });
+        uses.push(FunctionUse { job: job.name().to_owned(), functions, was_same, outcome });
     }
     Ok(uses)
 }
@@ -142,7 +145,7 @@ fn affected<'a, C: Changeable>(
         };
         let rehearsal = ReconfigureOrder { dry_run: true, ..order.clone() };
         let checked = job.check().and_then(|()| job.change(&rehearsal)).map_err(|why| of_job(job, &changed, why))?;
-        Ok(Affected { job, functions, order, checked })
+        Ok(Affected { job, functions, was_same: changed == sql, order, checked })
     };
     users.into_iter().map(check).collect()
 }

@@ -8,6 +8,7 @@
 
 mod answers;
 mod autoscale;
+mod balance;
 mod client;
 mod connection;
 mod documents;
@@ -34,6 +35,7 @@ use tokio::sync::watch;
 
 use answers::Api;
 pub use autoscale::ScalingRecords;
+pub use balance::BalanceOrder;
 pub use client::{Client, NoAnswer, Refused};
 pub use connection::Limits;
 pub use documents::Worker;

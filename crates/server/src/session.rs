@@ -77,9 +77,31 @@ impl Session {
         Vocabulary { relations, functions: self.catalog.function_names() }
     }
 
+    /// The name of the next job.
+    #[must_use]
+    pub fn job_name(&self) -> &str {
+        self.catalog.job_name()
+    }
+
     /// Executes a statement.
     pub fn execute(&mut self, statement: &StatementText) -> Result<Reply> {
-        let outcome = execute(statement, &mut self.catalog, &self.engine, &self.options, "result")?;
+        let outcome = self.plan(statement)?;
+        self.carry_out(outcome)
+    }
+
+    /// Executes a statement whose INSERT is to run elsewhere: it is only planned then, and there is no reply.
+    pub fn execute_or_plan(&mut self, statement: &StatementText) -> Result<Option<Reply>> {
+        match self.plan(statement)? {
+            Outcome::Insert(_) => Ok(None),
+            other => self.carry_out(other).map(Some),
+        }
+    }
+
+    fn plan(&mut self, statement: &StatementText) -> Result<Outcome> {
+        execute(statement, &mut self.catalog, &self.engine, &self.options, "result")
+    }
+
+    fn carry_out(&self, outcome: Outcome) -> Result<Reply> {
         Ok(match outcome {
             Outcome::Done(text) => Reply::Done(text),
             Outcome::Report(text) => Reply::Report(text),

@@ -289,3 +289,41 @@ fn a_change_that_cannot_be_made_is_refused_with_the_reason() {
     assert!(error.contains("is being stopped") || error.contains("the job ended"), "{error}");
     finish(job);
 }
+
+/// Whatever key groups a task owns: rows reach their owner, and state goes with its key groups.
+#[test]
+fn key_groups_go_to_other_tasks_while_a_job_runs_and_no_result_is_lost_or_doubled() {
+    let folder = tempfile::tempdir().expect("folder");
+    let engine = Engine::default();
+    let by = "SUBSTRING(ad_id, 1, 2)";
+    let text = |table| format!("{EVENTS}{}", counts(folder.path(), table, by, "TRUE"));
+    let straight = engine.run(&text("straight"), &settings(None, 1)).expect("a job");
+    let with = |shares: &str, parallelism| {
+        let mut settings = settings(Some(&folder.path().join("checkpoints")), parallelism);
+        settings.set.push(("stage-key-groups".to_owned(), shares.to_owned()));
+        settings
+    };
+    let job = engine.run(&text("results"), &with("", 3)).expect("a job");
+    let balanced = |shares, parallelism| plan_of(&engine, &text("results"), &with(shares, parallelism));
+    let mut version = 1;
+    for (shares, parallelism) in [
+        ("aggregate=1+100+27", 3),
+        ("aggregate=126+1+1", 3),
+        ("aggregate=64+64", 2),
+        ("aggregate=3+125", 2),
+        ("aggregate=3+125", 4),
+        ("aggregate=1+1+1+125", 4),
+        ("", 3),
+    ] {
+        let seen = rows(folder.path(), "results").len();
+        wait_for("waited for results", &|| rows(folder.path(), "results").len() > seen);
+        let done = change(&job, balanced(shares, parallelism)).expect("changed");
+        version += 1;
+        assert_eq!((done.version.0, done.unchanged), (version, false), "{shares}");
+        let same = change(&job, balanced(shares, parallelism)).expect("the same");
+        assert!(same.unchanged, "{shares}: {same:?}");
+    }
+    finish(job);
+    finish(straight);
+    assert_eq!(rows(folder.path(), "results"), rows(folder.path(), "straight"));
+}

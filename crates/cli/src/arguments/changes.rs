@@ -1,10 +1,11 @@
 //! The command line of changes of running jobs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
-use super::{Client, Settings, TableOptions, assignment};
+use super::{Client, Settings, TableOptions, assignment, duration};
 
 #[derive(Debug, Args)]
 pub(crate) struct Alter {
@@ -52,6 +53,23 @@ pub(crate) struct Rescale {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Balance {
+    /// Name of the job
+    pub(crate) job: String,
+    /// Only this stage, by its number in `anabranch show`
+    #[arg(long, value_name = "STAGE")]
+    pub(crate) stage: Option<u32>,
+    /// Measure for this time: 30s, 5min; without a unit, seconds
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
+    pub(crate) over: Duration,
+    /// Only show what was measured, and what would follow
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Migrate {
     /// Name of the job
     pub(crate) job: String,
@@ -61,6 +79,9 @@ pub(crate) struct Migrate {
     /// Name of the worker
     #[arg(long, value_name = "WORKER")]
     pub(crate) to: String,
+    /// Only show what becomes of each part
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) client: Client,
 }

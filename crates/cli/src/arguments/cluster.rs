@@ -77,6 +77,11 @@ impl Client {
         given.split(',').map(|url| url.trim().to_owned()).collect()
     }
 
+    /// Whether the command line names a coordinator.
+    pub(crate) fn is_given(&self) -> bool {
+        self.coordinator.is_some()
+    }
+
     /// The file with trusted certificates.
     pub(crate) fn authority(&self) -> Option<PathBuf> {
         let from_environment =

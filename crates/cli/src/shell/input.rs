@@ -48,9 +48,15 @@ pub(crate) fn is_complete(text: &str) -> bool {
     }
     let code = code.to_ascii_uppercase();
     let words: Vec<&str> = code.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
+    // The statements of a job follow `[EXPLAIN] ALTER JOB name AS`; a name in quotes is none of these words.
+    let first = usize::from(words.first() == Some(&"EXPLAIN"));
+    let of_job = words.get(first..first + 2) == Some(&["ALTER", "JOB"]);
+    let begins =
+        if of_job { words.iter().take(first + 4).position(|word| *word == "AS").map_or(0, |at| at + 1) } else { 0 };
     // Statements within BEGIN STATEMENT SET ... END end in `;` too.
-    let is_set =
-        words.starts_with(&["BEGIN", "STATEMENT", "SET"]) || words.starts_with(&["EXECUTE", "STATEMENT", "SET"]);
+    let is_set = [["BEGIN", "STATEMENT", "SET"], ["EXECUTE", "STATEMENT", "SET"]]
+        .iter()
+        .any(|set| words[begins..].starts_with(set));
     code.trim_end().ends_with(';') && (!is_set || words.last() == Some(&"END"))
 }
 
@@ -107,6 +113,8 @@ mod tests {
             "-- only a remark",
             "SET 'a' = 'b'; SELECT 1;",
             "BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END;",
+            "ALTER JOB a AS BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END;",
+            "ALTER JOB a AS INSERT INTO b SELECT 1;",
             "select \"a;b\", `c;d`;",
         ] {
             assert!(is_complete(text), "{text:?}");
@@ -124,6 +132,8 @@ mod tests {
             "SELECT 1 -- ;",
             "SELECT 1 /* ;",
             "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1;",
+            "ALTER JOB 'a' AS EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1;",
+            "explain alter job a as begin statement set; insert into a select 1;",
             "SELECT `a;",
         ] {
             assert!(!is_complete(text), "{text:?}");

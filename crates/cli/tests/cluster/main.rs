@@ -1,6 +1,7 @@
 //! A cluster by hand: a coordinator, workers and commands as processes of their own.
 
 mod autoscale;
+mod balance;
 mod changes;
 #[path = "../support/collector.rs"]
 #[allow(dead_code, reason = "another test uses the rest of the helper")]
@@ -17,6 +18,7 @@ mod moves;
 mod process;
 #[path = "../../../state/tests/support/s3.rs"]
 mod s3;
+mod sql;
 
 use std::path::Path;
 

@@ -125,7 +125,7 @@ impl Cluster {
     }
 
     /// What a client of the coordinators needs.
-    fn trust(&self) -> Vec<&str> {
+    pub(crate) fn trust(&self) -> Vec<&str> {
         match &self.files {
             Some(Files { certificate, token, .. }) => vec!["--tls-ca", certificate, "--token-file", token],
             None => Vec::new(),

@@ -167,7 +167,13 @@ impl Shell {
                 metrics.retain(|metrics| placement.get(&metrics.task) == Some(&process));
                 self.shared.show_remote(process, Some(metrics));
             }
-            FromWorker::Opened { .. } | FromWorker::Full { .. } | FromWorker::Agree { .. } => {}
+            FromWorker::KeyGroups { incarnation, rows } if incarnation == present => {
+                self.shared.show_key_groups(process, incarnation, rows);
+            }
+            FromWorker::KeyGroups { .. }
+            | FromWorker::Opened { .. }
+            | FromWorker::Full { .. }
+            | FromWorker::Agree { .. } => {}
         }
     }
 

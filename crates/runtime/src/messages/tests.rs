@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_dataflow::JobOptions;
-use anabranch_model::{Group, KeyGroups, Nanos, PlanVersion, StageId};
+use anabranch_model::{Group, KeyGroupReading, KeyGroups, Nanos, PlanVersion, StageId};
 use anabranch_protocol::coordinator::{Checkpoint, Granted, Pace, Tasks, Then};
 use anabranch_protocol::worker::{self, Fence, Order, Orders, Snapshots, Term};
 use serde::de::DeserializeOwned;
@@ -110,6 +110,10 @@ fn from_worker() -> Vec<FromWorker> {
         FromWorker::Loaded { version: PlanVersion(2), error: None },
         FromWorker::Notices(vec!["a notice".into()]),
         FromWorker::Metrics(Vec::new()),
+        FromWorker::KeyGroups {
+            incarnation: ONE,
+            rows: vec![KeyGroupReading { from: task(0), to: StageId(1), rows: vec![3, 0] }],
+        },
     ]
 }
 

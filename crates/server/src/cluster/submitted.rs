@@ -1,11 +1,12 @@
 //! A job of a coordinator, as observers see it: before its tasks are placed, while they run, and after its end.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Error, Notice, Result};
+use anabranch_model::{Error, Notice, Result, StageId};
 use anabranch_runtime::{Coordination, JobHandle, Status};
 use anabranch_state::Savepoint;
 
@@ -285,6 +286,10 @@ impl ServedJob for Submitted {
             }
         }
         reading
+    }
+
+    fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>> {
+        self.live().map(|live| live.key_groups()).unwrap_or_default()
     }
 
     fn notices(&self) -> Vec<Notice> {

@@ -1,12 +1,13 @@
 //! The one job of the embedded engine, and its process as the only worker.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Error, Notice, Result};
+use anabranch_model::{Clock, Error, Notice, Result, StageId};
 use anabranch_plan::Planned;
 use anabranch_protocol::membership::WorkerId;
 use anabranch_runtime::{HERE, JobHandle, Reconfigure, Reconfigured};
@@ -223,6 +224,10 @@ impl ServedJob for EmbeddedJob {
             checkpoints: store.as_ref().map(|store| store.place().to_owned()),
             tasks: self.tasks(),
         }
+    }
+
+    fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>> {
+        self.handle.key_groups()
     }
 
     fn notices(&self) -> Vec<Notice> {

@@ -41,6 +41,7 @@ struct FunctionsReplaced {
 struct FunctionJob {
     job: String,
     functions: Vec<String>,
+    was_same: bool,
     outcome: &'static str,
     version: Option<u32>,
     took_ms: Option<f64>,
@@ -51,7 +52,7 @@ struct FunctionJob {
 
 impl From<FunctionUse> for FunctionJob {
     fn from(of: FunctionUse) -> Self {
-        let FunctionUse { job, functions, outcome } = of;
+        let FunctionUse { job, functions, was_same, outcome } = of;
         let (name, done, took_ms, error) = match outcome {
             FunctionOutcome::Checked(done) => ("checked", Some(done), None, None),
             FunctionOutcome::Changed(done, took_ms) => ("changed", Some(done), Some(took_ms), None),
@@ -61,6 +62,7 @@ impl From<FunctionUse> for FunctionJob {
         FunctionJob {
             job,
             functions,
+            was_same,
             outcome: name,
             version: done.as_ref().map(|done| done.version.0),
             took_ms,

@@ -1,10 +1,11 @@
 //! What the API serves: the jobs and the workers that one process knows. The embedded engine has one of each; a coordinator
 //! may have many.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Error, ErrorKind, Nanos, Notice, Result, TaskMetrics};
+use anabranch_model::{Error, ErrorKind, Nanos, Notice, Result, StageId, TaskMetrics};
 use anabranch_runtime::{Coordination, Reconfigured, Status};
 use anabranch_state::Savepoint;
 
@@ -97,6 +98,8 @@ pub trait ServedJob: Send + Sync {
     fn plan(&self) -> Arc<Plan>;
     /// Everything that is measured.
     fn reading(&self) -> Reading;
+    /// The rows of each key group that reached the stages whose tasks divide them by keys, since the tasks began.
+    fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>>;
     /// Notices for its user that are kept, oldest first.
     fn notices(&self) -> Vec<Notice>;
     /// Stops it at the end of an epoch.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock as _, Error, ErrorKind, Secrets, StageId, SystemClock, TaskId};
-use anabranch_plan::stage_setting;
+use anabranch_plan::{share_setting, stage_setting};
 use anabranch_protocol::membership::WorkerId;
 use anabranch_runtime::{Changing, Moves, Reconfigured};
 use hyper::StatusCode;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::answers::{Answer, Api, json, no_thread, refusal, status_of};
+use super::balance::{BalanceDocument, BalanceOrder, OPTION, measure};
 use super::histories::{ChangeDocument, ChangeRecord, documents, ms_since};
 use super::jobs::Refusal;
 use super::orders::{JobOrder, OrderErrorDocument};
@@ -39,6 +40,9 @@ pub struct ReconfigureOrder {
     pub stage: Option<u32>,
     /// Tasks that go to other workers.
     pub moves: Vec<MoveOrder>,
+    /// Key groups of hot tasks go to others of their stage. Nothing else is changed then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub balance: Option<BalanceOrder>,
     /// Workers that get no task of the job any more.
     pub away_from: Vec<String>,
     /// State for which the new text has no place is dropped. Otherwise such a text is refused.
@@ -64,11 +68,19 @@ impl ReconfigureOrder {
     fn parallel_settings(&self, present: &Plan) -> Result<Vec<(String, String)>, Refusal> {
         let stages = |tasks: &BTreeMap<String, u32>| ("stage-parallelism".to_owned(), stage_setting(tasks));
         let mut own = present.options.stage_parallelism.clone();
+        let mut shares = present.options.stage_key_groups.clone();
+        // The key groups of stages that get another number of tasks are divided evenly.
+        let evenly = |shares: BTreeMap<String, Vec<u16>>| {
+            let had = !present.options.stage_key_groups.is_empty();
+            had.then(|| (OPTION.to_owned(), share_setting(&shares)))
+        };
         match (self.stage, self.parallelism) {
             (None, None) => Ok(Vec::new()),
             // All stages have this number from then on.
-            (None, Some(_)) if own.is_empty() => Ok(Vec::new()),
-            (None, Some(_)) => Ok(vec![stages(&BTreeMap::new())]),
+            (None, Some(_)) => {
+                let stages = (!own.is_empty()).then(|| stages(&BTreeMap::new()));
+                Ok(stages.into_iter().chain(evenly(BTreeMap::new())).collect())
+            }
             (Some(stage), None) => {
                 let error = Error::user(format!("stage {stage} is given without its number of tasks"));
                 Err(Refusal::Wrong(error.remedy("give both, such as {\"stage\": 1, \"parallelism\": 4}")))
@@ -89,10 +101,17 @@ impl ReconfigureOrder {
                         ),
                     }));
                 };
+                shares.remove(&label);
                 own.insert(label, tasks.get());
-                Ok(vec![stages(&own)])
+                Ok([stages(&own)].into_iter().chain(evenly(shares)).collect())
             }
         }
+    }
+
+    /// Whether it says nothing but that key groups are to follow the load.
+    fn only_balances(&self) -> bool {
+        let nothing_to_plan = self.sql.is_none() && self.settings.is_empty() && self.options.is_empty();
+        nothing_to_plan && self.parallelism.is_none() && self.moves.is_empty() && self.away_from.is_empty()
     }
 
     /// The number of tasks of all stages.
@@ -169,6 +188,8 @@ struct ReconfiguredDocument {
     /// State that was copied to where the new version needs it while the job ran as before.
     copied_bytes: u64,
     changes: Vec<ChangeDocument>,
+    /// What was measured, if key groups were to follow the load.
+    balance: Option<BalanceDocument>,
 }
 
 /// What a drain has done.
@@ -203,6 +224,10 @@ impl ReconfigureOrder {
         parts.extend(self.sql.is_some().then(|| "new text".to_owned()));
         let of = self.stage.map(|stage| format!("stage {stage}: ")).unwrap_or_default();
         parts.extend(self.parallelism.map(|tasks| format!("{of}parallelism {tasks}")));
+        let shares = self.settings.get(OPTION).cloned().flatten().unwrap_or_default();
+        if self.balance.is_some() {
+            return format!("balance: {shares}");
+        }
         let names =
             self.settings.keys().cloned().chain(self.options.iter().map(|of| format!("{}.{}", of.table, of.name)));
         let names: Vec<String> = names.collect();
@@ -252,15 +277,43 @@ pub(super) async fn reconfigure(api: Arc<Api>, name: String, body: Bytes) -> Ans
             return json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error.remedy(remedy), ""));
         }
     };
-    on_thread(api, "change", move |api| match carry_out(api, &name, &order) {
-        (Ok(done), took_ms) => {
-            let Reconfigured { version, unchanged, copied_bytes, changes, .. } = done;
-            let (version, changes) = (version.0, documents(&changes));
-            json(StatusCode::OK, &ReconfiguredDocument { version, unchanged, took_ms, copied_bytes, changes })
+    on_thread(api, "change", move |api| {
+        let mut order = order;
+        let balance = match order.balance.clone().map(|balance| measured(api, &name, &balance, &mut order)).transpose()
+        {
+            Ok(balance) => balance,
+            Err(why) => return refused(&why, ""),
+        };
+        match carry_out(api, &name, &order) {
+            (Ok(done), took_ms) => {
+                let Reconfigured { version, unchanged, copied_bytes, changes, .. } = done;
+                let (version, changes) = (version.0, documents(&changes));
+                let done = ReconfiguredDocument { version, unchanged, took_ms, copied_bytes, changes, balance };
+                json(StatusCode::OK, &done)
+            }
+            (Err(why), _) => refused(&why, order.sql.as_deref().unwrap_or_default()),
         }
-        (Err(why), _) => refused(&why, order.sql.as_deref().unwrap_or_default()),
     })
     .await
+}
+
+/// The order gets the option that follows from the load. Without one it changes nothing.
+fn measured(
+    api: &Api,
+    job: &str,
+    balance: &BalanceOrder,
+    order: &mut ReconfigureOrder,
+) -> Result<BalanceDocument, Refusal> {
+    if !order.only_balances() {
+        let error = Error::user("a change that balances a job changes nothing else");
+        return Err(Refusal::Wrong(error.remedy("send {\"balance\": {}} with nothing but dry_run")));
+    }
+    let measured = measure(api, job, balance)?;
+    match measured.setting {
+        Some(setting) => drop(order.settings.insert(OPTION.to_owned(), Some(setting))),
+        None => order.dry_run = true,
+    }
+    Ok(measured.document)
 }
 
 /// The answer to a change that was not made.

@@ -205,3 +205,48 @@ fn a_function_of_a_running_job_is_replaced() {
     assert_eq!((&listed[2]["request"], &listed[2]["outcome"]), (&json!("function more"), &json!("undone")));
     assert_eq!(job.restarts(), [""; 0], "nothing has failed");
 }
+
+/// Rows of 26 keys whose key groups are not evenly divided, most of all those of one.
+#[test]
+fn key_groups_follow_the_load_that_was_measured() {
+    let folder = tempfile::tempdir().expect("folder");
+    let by = "CASE WHEN MOD(event_time, 2) = 0 THEN 'hot' ELSE SUBSTRING(ad_id, 1, 2) END";
+    let sql = events(None).replace("COUNT(*)", "COUNT(DISTINCT ad_id)");
+    let sql =
+        sql.replace("SELECT ad_id,", &format!("SELECT {by},")).replace("GROUP BY ad_id,", &format!("GROUP BY {by},"));
+    let (job, _server, address) = started_with(sql, Some(folder.path()));
+    let wrong = |order: &Value, why: &str| {
+        let answer = change(address, order);
+        assert!(
+            answer.status == 400 && answer.json()["error"].as_str().is_some_and(|text| text.contains(why)),
+            "{answer:?}"
+        );
+    };
+    wrong(&json!({ "balance": {}, "parallelism": 3 }), "changes nothing else");
+    wrong(&json!({ "balance": { "seconds": 0 } }), "cannot be measured for 0 s");
+    wrong(&json!({ "balance": { "stage": 0 } }), "stage 0 has no tasks that own keys");
+    let short = change(address, &json!({ "balance": { "seconds": 0.001 } })).json();
+    assert_eq!((&short["unchanged"], &short["version"]), (&json!(true), &json!(1)), "{short}");
+    assert_eq!(short["balance"]["stages"][0]["verdict"], json!("too few rows"), "{short}");
+
+    let order = json!({ "balance": { "seconds": 2, "stage": 1 } });
+    let balanced = change(address, &order).json();
+    let stage = &balanced["balance"]["stages"][0];
+    assert_eq!((&balanced["version"], &stage["verdict"]), (&json!(2), &json!("moves")), "{balanced}");
+    let rows = |when: &str| [0, 1].map(|task| stage["tasks"][task][when]["rows_per_second"].as_f64().expect("rows"));
+    let most = |[a, b]: [f64; 2]| a.max(b);
+    assert!(most(rows("after")) < most(rows("before")), "{balanced}");
+    assert_eq!(fates(&balanced), vec!["kept"; 3]);
+    let request = changes(address)["changes"][0]["request"].clone();
+    assert!(request.as_str().is_some_and(|text| text.starts_with("balance: aggregate=")), "{request}");
+    let options = |job: &Job| job.served().jobs()[0].plan().options.stage_key_groups.clone();
+    assert_eq!(options(&job).len(), 1);
+
+    // Another text keeps it, and another number of tasks does not.
+    let text = events(None);
+    assert_eq!(change(address, &json!({ "sql": text, "allow_lost_state": true })).status, 200);
+    assert_eq!(options(&job).len(), 1);
+    assert_eq!(change(address, &json!({ "parallelism": 3, "stage": 1 })).status, 200);
+    assert_eq!(options(&job).len(), 0);
+    assert_eq!(job.restarts(), [""; 0], "nothing has failed");
+}

@@ -3,10 +3,11 @@
 //! A coordinator that takes the job must know by which plan. Where coordinators stand by, a record says that: before a change it gets
 //! the next plan beside the present one, and the job's log decides between them. `server::cluster::changes` is the product's.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use anabranch_dataflow::StateBackendKind;
+use anabranch_dataflow::{Plan, StateBackendKind};
 use anabranch_model::{PlanVersion, Result, Rng};
 use anabranch_runtime::{Moves, Reconfigure, Reconfigured, settled_version};
 use anabranch_state::Store;
@@ -14,26 +15,55 @@ use anabranch_state::Store;
 use super::{PARALLELISM_MAX, Process, World};
 use crate::engine::cluster::Cluster;
 use crate::engine::outside::ProcessId;
+use crate::engine::scenario::Scenario;
 
 /// How the plan of the job is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Variant {
     pub(super) parallelism: u32,
     pub(super) state: StateBackendKind,
+    /// From which the key groups of tasks are drawn; `None`: each has as many.
+    shares: Option<u64>,
 }
 
 impl Variant {
     fn draw(rng: &mut Rng) -> Variant {
         let parallelism = 1 + rng.below(u64::from(PARALLELISM_MAX)) as u32;
         let state = if rng.below(3) == 0 { StateBackendKind::Disk } else { StateBackendKind::Memory };
-        Variant { parallelism, state }
+        Variant { parallelism, state, shares: None }
+    }
+
+    /// Often with key groups that are not evenly divided.
+    fn with_shares(self, mut rng: Rng) -> Variant {
+        Variant { shares: (rng.below(2) == 0).then(|| rng.next_u64()), ..self }
+    }
+
+    /// The plan, with the key groups of its tasks.
+    pub(super) fn plan(self, scenario: &Scenario) -> Plan {
+        let plan = scenario.plan(self.parallelism, self.state);
+        let Some(seed) = self.shares else { return plan };
+        let (groups, mut rng) = (plan.key_groups.0, Rng::new(seed));
+        let labelled = plan.stages.iter().filter_map(|stage| Some((stage.label.clone()?, stage.parallelism)));
+        let shares = labelled.map(|(label, tasks)| (label, sizes(groups, tasks, &mut rng))).collect();
+        plan.with_key_groups(shares)
     }
 }
 
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "parallelism {}, state in {:?}", self.parallelism, self.state)
+        let shares = if self.shares.is_some() { "drawn" } else { "even" };
+        write!(f, "parallelism {}, state in {:?}, {shares} shares of key groups", self.parallelism, self.state)
     }
+}
+
+/// So many key groups for each task, at least one.
+fn sizes(groups: u16, tasks: u32, rng: &mut Rng) -> Vec<u16> {
+    let mut ends = BTreeSet::from([groups]);
+    while (ends.len() as u32) < tasks {
+        ends.insert(1 + rng.below(u64::from(groups) - 1) as u16);
+    }
+    let mut first = 0;
+    ends.into_iter().map(|end| end - std::mem::replace(&mut first, end)).collect()
 }
 
 /// By which plan the job runs, as far as users have asked for that.
@@ -75,7 +105,7 @@ impl World<'_> {
 
     /// A user lets the newest process go on at another parallelism, or with its state elsewhere.
     pub(super) fn change(&mut self) {
-        let variant = Variant::draw(&mut self.changes);
+        let variant = Variant::draw(&mut self.changes).with_shares(self.changes.clone());
         let has_record = self.cluster.as_ref().is_some_and(|cluster| cluster.has_standbys());
         // There, one change at a time.
         let changing = self.processes.last().is_some_and(|process| !process.asked.is_empty());
@@ -86,7 +116,7 @@ impl World<'_> {
 
     fn ask(&mut self, variant: Variant, is_rehearsal: bool) {
         let Some(Process { id, job, asked, .. }) = self.processes.last_mut() else { return };
-        let (id, plan) = (*id, self.scenario.plan(variant.parallelism, variant.state));
+        let (id, plan) = (*id, variant.plan(&self.scenario));
         self.truth.may_run(id, &plan);
         let request = Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: is_rehearsal };
         let answer = job.handle().begin_to_reconfigure(request);

@@ -90,7 +90,7 @@ impl World<'_> {
             |standby| standby.id,
         );
         let variant = self.decide_variant(id);
-        let plan = self.scenario.plan(variant.parallelism, variant.state);
+        let plan = variant.plan(&self.scenario);
         self.note(|| format!("process {id} starts with {variant}"));
         self.truth.may_run(id, &plan);
         let started = self.take_over(id, &plan);

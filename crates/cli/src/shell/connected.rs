@@ -1,0 +1,112 @@
+//! The shell of a coordinator: statements that declare something gather in the session, and the others go to the jobs. It sends what the
+//! commands of the program send.
+
+use std::io::{IsTerminal as _, stdin};
+use std::time::Duration;
+
+use anabranch_model::Error;
+use anabranch_server::{Session, StatementText};
+
+use super::order::Order;
+use crate::arguments::{Balance, Changes, Client, Drain, Job, Jobs, Migrate, Rescale, Settings};
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::{balance, functions, jobs, reconfigure, show, submit};
+
+/// A coordinator, and the text of the jobs that it gets.
+pub(super) struct Connected {
+    client: Client,
+    /// Options of the command line.
+    settings: Settings,
+    /// Functions of running jobs are replaced without a question.
+    yes: bool,
+    /// Statements that declare something or set an option, in their order.
+    gathered: String,
+}
+
+impl Connected {
+    pub(super) fn new(client: Client, settings: Settings, yes: bool) -> Connected {
+        Connected { client, settings, yes, gathered: String::new() }
+    }
+
+    /// A statement has changed the session.
+    pub(super) fn gather(&mut self, statement: &StatementText) {
+        self.gathered.push_str(&statement.text);
+        self.gathered.push_str(";\n");
+    }
+
+    /// What a job gets whose statements these are.
+    fn text(&self, statements: &str) -> String {
+        format!("{}{statements};\n", self.gathered)
+    }
+
+    /// An INSERT, which is a job.
+    pub(super) fn insert(&self, statement: &StatementText, session: &Session) -> Result<(), Failure> {
+        let (name, sql) = (session.job_name(), self.text(&statement.text));
+        submit::send(&self.client, name, &sql, &self.settings, Vec::new()).map_err(|failure| {
+            let text = format!(
+                "{}  the job's name is {name}; SET 'job-name' = '...' gives the next one another\n",
+                failure.text
+            );
+            Failure { text, ..failure }
+        })
+    }
+
+    /// A function that may be one of running jobs; the session has it already, unless this is only to be shown.
+    pub(super) fn replace_function(&self, statement: &StatementText, explains: bool) -> Result<(), Failure> {
+        let text = statement.text.trim_start();
+        let text = if explains { text["EXPLAIN".len()..].trim_start() } else { text };
+        let asks = functions::Asks { yes: self.yes, dry_run: explains, is_quiet: !explains };
+        functions::replace_text(&self.client, format!("{text};\n"), false, &asks)
+    }
+
+    /// Carries out what a statement requests of jobs. `explains`: only shows it.
+    pub(super) fn carry_out(&self, order: Order, dry_run: bool) -> Result<(), Failure> {
+        let client = || self.client.clone();
+        match order {
+            Order::Jobs if !dry_run => jobs::jobs(&Jobs { client: client() }),
+            Order::Describe(job) if !dry_run => show::show(&Job { job, client: client() }),
+            Order::Stop(job) if !dry_run => jobs::request(&Job { job, client: client() }, "stop"),
+            Order::Cancel(job) if !dry_run => jobs::request(&Job { job, client: client() }, "cancel"),
+            Order::Changes(job) if !dry_run => reconfigure::changes(&Changes { job, abort: false, client: client() }),
+            Order::Abort(job) if !dry_run => reconfigure::changes(&Changes { job, abort: true, client: client() }),
+            Order::Drain(worker) => match dry_run {
+                true => reconfigure::rehearse_drain(&worker, &self.client),
+                false => reconfigure::drain(&Drain { worker, client: client() }),
+            },
+            Order::Rescale { job, tasks, stage } => {
+                reconfigure::rescale(&Rescale { job, tasks, stage, dry_run, client: client() })
+            }
+            Order::Balance { job, stage, seconds } => {
+                let over = Duration::from_secs(u64::from(seconds));
+                balance::balance(&Balance { job, stage, over, dry_run, client: client() })
+            }
+            Order::Migrate { job, tasks, to } => {
+                reconfigure::migrate(&Migrate { job, tasks, to, dry_run, client: client() })
+            }
+            Order::Set { job, settings } => reconfigure::alter_to(&self.client, &job, None, settings, dry_run),
+            Order::Alter { job, script, .. } => {
+                reconfigure::alter_to(&self.client, &job, Some(self.text(&script)), Vec::new(), dry_run)
+            }
+            Order::Refused(why, remedy) => Err(Failure::planning(&Error::user(why).remedy(remedy), "")),
+            _ => {
+                let error = Error::user("EXPLAIN shows what a statement would change: this one has nothing to show");
+                Err(Failure::planning(&error.remedy("omit EXPLAIN"), ""))
+            }
+        }
+    }
+}
+
+/// A statement about jobs, in a shell that knows none.
+pub(super) fn not_connected() -> Error {
+    Error::user("the shell is not connected to a coordinator, so there are no jobs")
+        .remedy("start it with anabranch sql --coordinator URL")
+}
+
+/// A SELECT runs here.
+pub(super) fn notify_of_select() -> Result<(), Failure> {
+    if stdin().is_terminal() {
+        Console::error().line("this SELECT runs in the shell's process, and not at the coordinator's workers")?;
+    }
+    Ok(())
+}
