@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod coordination;
 pub(crate) mod kafka;
 pub(crate) mod kills;
+pub(crate) mod moves;
 pub(crate) mod network;
 pub(crate) mod shapes;
 pub(crate) mod state;

@@ -18,6 +18,7 @@ mod peer;
 mod pingpong;
 mod processes;
 mod report;
+mod trace;
 mod workload;
 
 use std::path::PathBuf;
@@ -78,6 +79,8 @@ enum Command {
     Kills,
     /// A running job is changed, beside a stop and a start.
     Changes,
+    /// A running job over worker processes is changed: its state moves between them.
+    Moves,
     /// Many small jobs of a cluster: how soon they run, and what they cost.
     Jobs,
     /// Workloads with and without checkpoints.
@@ -163,7 +166,15 @@ fn sections(command: &Command, scale: Scale, add: &mut dyn FnMut(Section) -> Res
         add(comparison::kills::kills(scale)?)?;
     }
     if wanted(Command::Changes) {
-        comparison::changes::changes(scale)?.into_iter().try_for_each(&mut *add)?;
+        for section in comparison::changes::changes(scale) {
+            add(section?)?;
+        }
+    }
+    if wanted(Command::Moves) {
+        for section in comparison::moves::moves(scale) {
+            add(section?)?;
+        }
+        add(comparison::moves::memory(scale)?)?;
     }
     if wanted(Command::Jobs) {
         add(comparison::cluster::jobs(scale)?)?;
