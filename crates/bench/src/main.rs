@@ -133,9 +133,7 @@ fn sections(command: &Command, scale: Scale, add: &mut dyn FnMut(Section) -> Res
         add(comparison::typed(scale)?)?;
     }
     if wanted(Command::Shapes) {
-        for section in comparison::shapes::shapes(scale) {
-            add(section?)?;
-        }
+        comparison::shapes::shapes(scale).try_for_each(|section| add(section?))?;
     }
     if wanted(Command::Kafka) {
         comparison::kafka::kafka(scale)?.into_iter().try_for_each(&mut *add)?;
@@ -166,14 +164,10 @@ fn sections(command: &Command, scale: Scale, add: &mut dyn FnMut(Section) -> Res
         add(comparison::kills::kills(scale)?)?;
     }
     if wanted(Command::Changes) {
-        for section in comparison::changes::changes(scale) {
-            add(section?)?;
-        }
+        comparison::changes::changes(scale).try_for_each(|section| add(section?))?;
     }
     if wanted(Command::Moves) {
-        for section in comparison::moves::moves(scale) {
-            add(section?)?;
-        }
+        comparison::moves::moves(scale).try_for_each(|section| add(section?))?;
         add(comparison::moves::memory(scale)?)?;
     }
     if wanted(Command::Jobs) {

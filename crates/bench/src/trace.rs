@@ -21,7 +21,9 @@ pub(crate) struct Trace(pub(crate) Vec<Row>);
 /// What a change did to the rows that pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    /// Longest time without a row, from the request on.
+    /// Longest time without a row in the second before the request.
+    pub(crate) gap_before: Duration,
+    /// The same from the request on.
     pub(crate) gap: Duration,
     /// From the request until the change is settled.
     pub(crate) time: Duration,
@@ -41,10 +43,11 @@ impl Seen {
 impl Trace {
     /// What was seen of a change from its request at `begun` until `until`, at which all rows of the change have arrived.
     pub(crate) fn seen(&self, begun: Instant, time: Duration, until: Instant) -> Seen {
-        let p99_before = begun.checked_sub(STEP).map_or(Duration::ZERO, |from| self.p99(from, begun));
+        let before = begun.checked_sub(STEP).unwrap_or(begun);
+        let (gap_before, p99_before) = (self.longest_gap(before, begun), self.p99(before, begun));
         let starts = (0..).map(|step| begun + STEP * step).take_while(|start| *start + STEP <= until);
         let p99 = starts.map(|start| self.p99(start, start + STEP)).max().unwrap_or_default();
-        Seen { gap: self.longest_gap(begun, until), time, p99_before, p99 }
+        Seen { gap_before, gap: self.longest_gap(begun, until), time, p99_before, p99 }
     }
 
     /// The longest time without a row between two moments, with the time since the last row before them.
@@ -105,7 +108,7 @@ mod tests {
         let start = Instant::now();
         let trace = paused(start, 2500, 5000);
         let seen = trace.seen(start + ms(2000), ms(700), start + ms(4500));
-        assert_eq!((seen.gap, seen.time), (ms(61), ms(700)));
+        assert_eq!((seen.gap_before, seen.gap, seen.time), (ms(1), ms(61), ms(700)));
         // Of 1000 rows 60 waited; the tenth of those that waited longest is the 99th percentile.
         assert_eq!((seen.p99_before, seen.p99), (ms(2), ms(52)));
         assert!((seen.added_p99_ms() - 50.0).abs() < 1e-9);

@@ -12,6 +12,7 @@ use anabranch_server::Job;
 use super::Scale;
 use crate::report::{Bounded, Section, Table};
 use crate::trace::{Seen, millis};
+pub(super) use beside_checkpoint::beside_checkpoint;
 use subject::{OBSERVED, Subject, Text};
 
 /// The longest time without a result around a change of a filter or of the parallelism, in milliseconds.
@@ -67,8 +68,8 @@ pub(crate) fn changes(scale: Scale) -> impl Iterator<Item = Result<Section>> {
     // Ten times the state, at a rate that half of the machine can take.
     let sizes = [(keys / 100, filling), (keys, filling), (keys * 10, filling * 5)];
     let sections = sizes.into_iter().map(move |(keys, filling)| changes_at(scale, keys, filling));
-    let parts = std::iter::once_with(move || parts(scale, keys, filling));
-    let beside = std::iter::once_with(move || beside_checkpoint::beside_checkpoint(scale, keys, filling));
+    let parts = std::iter::once_with(move || parts(scale, (keys, filling)));
+    let beside = std::iter::once_with(move || beside_checkpoint(scale, (keys, filling)));
     sections.chain(parts).chain(beside)
 }
 
@@ -130,7 +131,7 @@ fn changes_at(scale: Scale, keys: u64, filling: Duration) -> Result<Section> {
 }
 
 /// Parts are added to a running job.
-fn parts(scale: Scale, keys: u64, filling: Duration) -> Result<Section> {
+pub(super) fn parts(scale: Scale, (keys, filling): (u64, Duration)) -> Result<Section> {
     let rounds = scale.repetitions.min(3);
     with_job((keys, filling), "1 s", |subject, job, rows_per_s| {
         let mut seen = [const { Vec::new() }; PARTS.len()];

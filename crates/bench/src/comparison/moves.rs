@@ -33,8 +33,6 @@ const LONG_KEY_BYTES: u64 = 2700;
 const MEMORY_KEY_BYTES: u64 = 1000;
 /// Bytes of a key of the stateful map.
 const MAP_KEY_BYTES: u64 = 100;
-/// Time in which state comes to be, if the job can take as much.
-const FILLING_S: u64 = 25;
 /// Longest time for a change, and for state to come to be.
 const LIMIT: Duration = Duration::from_secs(600);
 /// Time that is observed after a change, and in which memory is given back.
@@ -153,9 +151,13 @@ pub(crate) fn moves(scale: Scale) -> impl Iterator<Item = Result<Section>> {
     })
 }
 
+/// Keys per second at which state comes to be within some seconds, if the job can take as many.
+fn per_s(scale: Scale, keys: u64) -> u64 {
+    (keys as f64 / (scale.latency_duration * 4).as_secs_f64()).ceil() as u64
+}
+
 fn plans(scale: Scale) -> [Plan; 3] {
     let keys = scale.events / 2;
-    let keys_per_s = keys.div_ceil(FILLING_S);
     let rounds = scale.repetitions.min(2);
     let steady = format!("beside {STEADY_EVENTS_PER_S} events per second");
     let seen = "The steady rows go to Kafka at least once, with a checkpoint every second, and are seen by a consumer. Latency is from the \
@@ -170,7 +172,7 @@ fn plans(scale: Scale) -> [Plan; 3] {
                  {steady}. {seen} Copying: as many bytes through a socket of this machine to the same disk, synced at the end."
             ),
             topic: "bench-moved",
-            query: Query::Count { keys, key_bytes: LONG_KEY_BYTES, keys_per_s },
+            query: Query::Count { keys, key_bytes: LONG_KEY_BYTES, keys_per_s: per_s(scale, keys) },
             parallelism: 1,
             changes: &[MIGRATED],
             rounds,
@@ -185,7 +187,7 @@ fn plans(scale: Scale) -> [Plan; 3] {
                  10 ms, by tasks that move with the former. {seen}"
             ),
             topic: "bench-map",
-            query: Query::StatefulMap { keys: map_keys, key_bytes: MAP_KEY_BYTES, keys_per_s: map_keys / 5 },
+            query: Query::StatefulMap { keys: map_keys, key_bytes: MAP_KEY_BYTES, keys_per_s: per_s(scale, keys) },
             parallelism: 2,
             changes: &[MIGRATED, RESCALED],
             rounds: 1,
@@ -252,6 +254,7 @@ fn rows(change: &str, all: &[Moved]) -> Vec<Bounded> {
     let of = |value: fn(&Moved) -> f64| median_and_worst(all.iter().map(value).collect());
     let ms = |value: f64| format!("{value:.1} ms");
     let (gap_median, gap_worst) = of(|moved| millis(moved.seen.gap));
+    let (gap_before_median, _) = of(|moved| millis(moved.seen.gap_before));
     let (before_median, _) = of(|moved| millis(moved.seen.p99_before));
     let (_, p99_worst) = of(|moved| millis(moved.seen.p99));
     let (_, ratio_worst) = of(|moved| millis(moved.seen.p99) / millis(moved.seen.p99_before));
@@ -259,6 +262,7 @@ fn rows(change: &str, all: &[Moved]) -> Vec<Bounded> {
     let (_, bytes_most) = of(|moved| moved.bytes as f64);
     vec![
         Bounded::plain(format!("{change}: state that was copied ahead, most"), format!("{:.1} MB", bytes_most / 1e6)),
+        Bounded::plain(format!("{change}: longest time without a row, the second before"), ms(gap_before_median)),
         Bounded::new(format!("{change}: longest time without a row, median"), gap_median, GAP_BOUND_MS, "ms"),
         Bounded::new(format!("{change}: longest time without a row, worst"), gap_worst, GAP_BOUND_MS, "ms"),
         Bounded::plain(format!("{change}: p99 latency in the second before, median"), ms(before_median)),
@@ -272,7 +276,7 @@ fn rows(change: &str, all: &[Moved]) -> Vec<Bounded> {
 /// Memory of a worker's process after its job was rescaled, beside one whose job was not.
 pub(crate) fn memory(scale: Scale) -> Result<Section> {
     let keys = scale.events / 2;
-    let query = Query::Count { keys, key_bytes: MEMORY_KEY_BYTES, keys_per_s: keys.div_ceil(FILLING_S / 2) };
+    let query = Query::Count { keys, key_bytes: MEMORY_KEY_BYTES, keys_per_s: 2 * per_s(scale, keys) };
     let resident = |parallelism, rescaled: &[u32]| -> Result<u64> {
         let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
         let subject = Subject::start(folder.path(), 1, query, parallelism, "'connector' = 'blackhole'")?;

@@ -42,7 +42,7 @@ fn turn(action: impl FnOnce() -> Result<()>) -> Result<Cost> {
 }
 
 /// A filter is changed while all state stays where it is, and checkpoints are requested.
-pub(super) fn beside_checkpoint(scale: Scale, keys: u64, filling: Duration) -> Result<Section> {
+pub(crate) fn beside_checkpoint(scale: Scale, (keys, filling): (u64, Duration)) -> Result<Section> {
     let rounds = scale.repetitions.min(3);
     with_job((keys, filling), NEVER, |subject, job, rows_per_s| {
         // The first checkpoint has all state.

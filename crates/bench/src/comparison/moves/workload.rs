@@ -77,18 +77,24 @@ impl Query {
 fn counted(keys: u64, key_bytes: u64, keys_per_s: u64) -> String {
     format!(
         "CREATE TABLE fill (WATERMARK FOR dateTime AS dateTime) WITH ({}, 'number-of-rows' = '{}');
-         CREATE VIEW keyed AS SELECT LPAD(CAST(id AS STRING), {key_bytes}, 'k') AS k, dateTime AS ts FROM fill
+         CREATE VIEW keyed AS SELECT {} AS k, dateTime AS ts FROM fill
            UNION ALL SELECT {} AS k, dateTime AS ts FROM bids;
          INSERT INTO results SELECT k, COUNT(*) FROM TABLE(TUMBLE(TABLE keyed, DESCRIPTOR(ts), INTERVAL '20' HOUR))
            GROUP BY k, window_start, window_end;",
         nexmark("person", keys_per_s * EVENTS_OF_PERSON),
         keys * EVENTS_OF_PERSON,
+        key("id", key_bytes),
         steady_key(key_bytes)
     )
 }
 
 fn steady_key(key_bytes: u64) -> String {
-    format!("LPAD(CAST(MOD(auction, {STEADY_KEYS}) + {FIRST_KEY} AS STRING), {key_bytes}, 'k')")
+    key(&format!("MOD(auction, {STEADY_KEYS}) + {FIRST_KEY}"), key_bytes)
+}
+
+/// A key of about this size.
+fn key(number: &str, bytes: u64) -> String {
+    format!("CONCAT(CAST({number} AS STRING), REPEAT('k', {bytes}))")
 }
 
 fn nexmark(table: &str, events_per_s: u64) -> String {
