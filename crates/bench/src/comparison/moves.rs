@@ -10,8 +10,8 @@ use anabranch_model::{Error, Result};
 use anabranch_server::http::Client;
 use serde_json::{Value, json};
 
-use super::Scale;
 use super::changes::median_and_worst;
+use super::{PARALLELISM, Scale};
 use crate::arrivals::Arrivals;
 use crate::broker::Broker;
 use crate::processes::{Cluster, items, running, submit, until, until_within};
@@ -67,9 +67,20 @@ impl Subject {
         until("the job", || Ok((running(&client)? == 1).then_some(())))?;
         let subject = Subject { cluster, client };
         if let Some(rows) = query.filling_rows() {
-            until_within(LIMIT, "the state", || Ok((subject.rows_read(FILL)? >= rows).then_some(())))?;
+            until_within(LIMIT, "the state", || {
+                subject.check()?;
+                Ok((subject.rows_read(FILL)? >= rows).then_some(()))
+            })?;
         }
         Ok(subject)
+    }
+
+    /// Fails if the job has failed.
+    fn check(&self) -> Result<()> {
+        match self.client.get(JOB)?["failure"].as_str() {
+            Some(failure) => Err(Error::outside(format!("the job has failed: {failure}"))),
+            None => Ok(()),
+        }
     }
 
     fn tasks(&self) -> Result<Value> {
@@ -130,7 +141,6 @@ struct Plan {
     note: String,
     topic: &'static str,
     query: Query,
-    parallelism: u32,
     changes: &'static [&'static str],
     rounds: u32,
     /// Time before the first change, for state that comes to be all the time.
@@ -168,12 +178,11 @@ fn plans(scale: Scale) -> [Plan; 3] {
         Plan {
             title: "State that moves to another worker process",
             note: format!(
-                "{keys} keys of {LONG_KEY_BYTES} bytes are counted in a window that stays open, by one task, which goes to the other worker, \
-                 {steady}. {seen} Copying: as many bytes through a socket of this machine to the same disk, synced at the end."
+                "{keys} keys of {LONG_KEY_BYTES} bytes are counted in a window that stays open, by two tasks, each of which goes to the other \
+                 worker, {steady}. {seen} Copying: as many bytes through a socket of this machine to the same disk, synced at the end."
             ),
             topic: "bench-moved",
             query: Query::Count { keys, key_bytes: LONG_KEY_BYTES, keys_per_s: per_s(scale, keys) },
-            parallelism: 1,
             changes: &[MIGRATED],
             rounds,
             wait: Duration::ZERO,
@@ -188,7 +197,6 @@ fn plans(scale: Scale) -> [Plan; 3] {
             ),
             topic: "bench-map",
             query: Query::StatefulMap { keys: map_keys, key_bytes: MAP_KEY_BYTES, keys_per_s: per_s(scale, keys) },
-            parallelism: 2,
             changes: &[MIGRATED, RESCALED],
             rounds: 1,
             wait: Duration::ZERO,
@@ -202,7 +210,6 @@ fn plans(scale: Scale) -> [Plan; 3] {
             ),
             topic: "bench-query8",
             query: Query::Nexmark8 { events_per_s },
-            parallelism: 2,
             changes: &[MIGRATED, RESCALED],
             rounds: 1,
             wait: scale.latency_duration * 2,
@@ -223,7 +230,7 @@ impl Plan {
             "'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json', \
              'sink.topic.partitions' = '1', 'sink.delivery-guarantee' = 'at-least-once'"
         );
-        let subject = Subject::start(folder.path(), 2, self.query, self.parallelism, &steady_table)?;
+        let subject = Subject::start(folder.path(), 2, self.query, PARALLELISM, &steady_table)?;
         let arrivals = Arrivals::consume(servers, &[topic], "due_ms")?;
         until("the first row", || Ok(arrivals.largest(0)))?;
         std::thread::sleep(self.wait);
@@ -286,7 +293,7 @@ pub(crate) fn memory(scale: Scale) -> Result<Section> {
         std::thread::sleep(OBSERVED * 2);
         subject.cluster.resident_bytes()
     };
-    let (rescaled, always) = (resident(2, &[4, 3])?, resident(3, &[])?);
+    let (rescaled, always) = (resident(PARALLELISM, &[4, 3])?, resident(3, &[])?);
     let shown = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
     Ok(Section {
         title: "Memory after changes".into(),
