@@ -30,7 +30,7 @@ DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 BUILD := cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test test-python chaos sim bench lint clean release dist wheel need-build need-kafka need-s3 need-python
+.PHONY: help demo demo-kafka sql test test-python chaos sim bench bench-flight lint clean release dist wheel need-build need-kafka need-s3 need-python
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ bench: release ## measure against hand-written limits and peers; writes bench/RE
 	@mkdir -p bench
 	$(BUILD) anabranch-bench
 	$(CARGO_TARGET_DIR)/release/anabranch-bench all --markdown bench/RESULTS.md
+
+bench-flight: need-build ## Arrow Flight in the place of the exchange, with the rows of `anabranch-bench network` (ROWS=10000000)
+	cargo run --quiet --locked --release --manifest-path bench/flight/Cargo.toml -- $(ROWS)
 
 wheel: need-build need-python ## the Python package with the binary, as a wheel in dist/
 	cd python && CARGO="$$PWD/cargo.sh" $(PYTHON)/bin/maturin build --quiet --locked --profile $(WHEEL_PROFILE) --out ../dist

@@ -10,6 +10,8 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::KafkaError;
 use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 
+use crate::trace::{Row, Trace, between, millis, wall_ms};
+
 /// Longest time without a look whether the benchmark is over.
 const WAIT: Duration = Duration::from_millis(100);
 
@@ -65,6 +67,16 @@ impl Arrivals {
     /// The largest value of a topic so far.
     pub(crate) fn largest(&self, topic: usize) -> Option<i64> {
         self.lock()[topic].iter().map(|(_, value)| *value).max()
+    }
+
+    /// The records of a topic so far, whose values are the times at which they were due, in milliseconds since 1970.
+    pub(crate) fn trace(&self, topic: usize) -> Trace {
+        let (now, now_ms) = (Instant::now(), wall_ms());
+        let row = |(at, due_ms): &(Instant, i64)| {
+            let arrived_ms = now_ms - millis(now.saturating_duration_since(*at));
+            Row { at: *at, took: between(*due_ms as f64, arrived_ms) }
+        };
+        Trace(self.lock()[topic].iter().map(row).collect())
     }
 
     /// When the first record of a topic with a larger value came.

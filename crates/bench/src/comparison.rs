@@ -5,6 +5,7 @@ pub(crate) mod cluster;
 pub(crate) mod coordination;
 pub(crate) mod kafka;
 pub(crate) mod kills;
+pub(crate) mod moves;
 pub(crate) mod network;
 pub(crate) mod shapes;
 pub(crate) mod state;
@@ -406,6 +407,26 @@ mod tests {
             let text = cluster::jobs(TINY).unwrap().to_string();
             assert!(text.contains("2 jobs of 4 tasks") && text.contains("% of a core"), "{text}");
         }
+    }
+
+    /// Where the program has been built, as in a run of all tests.
+    #[test]
+    fn state_that_moves_and_the_memory_that_is_left_are_measured() {
+        if engine::program().is_ok() {
+            let moved = moves::moves(TINY).next().unwrap().unwrap().to_string();
+            assert!(moved.contains("its time over that of copying") && moved.contains("p99 latency"), "{moved}");
+            let memory = moves::memory(TINY).unwrap().to_string();
+            assert_eq!(memory.matches(" MB").count(), 2, "{memory}");
+        }
+    }
+
+    #[test]
+    fn parts_are_added_and_a_change_is_compared_with_a_checkpoint() {
+        let filled = (TINY.events / 2, TINY.latency_duration);
+        let parts = changes::parts(TINY, filled).unwrap().to_string();
+        assert_eq!(parts.matches(": added p99 latency").count(), 8, "{parts}");
+        let beside = changes::beside_checkpoint(TINY, filled).unwrap().to_string();
+        assert!(beside.contains("processor time of the change over that of the checkpoint"), "{beside}");
     }
 
     #[test]

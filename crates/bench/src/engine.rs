@@ -35,6 +35,7 @@ pub(crate) use large_state::{changing, memory as state_memory};
 pub(crate) use main_job::{main_job, memory, typed};
 pub(crate) use network::{exchange, parts as network_parts};
 pub(crate) use recovery::{program, recovery};
+pub(crate) use resident::resident_bytes;
 pub(crate) use shapes::shapes;
 pub(crate) use startup::startup;
 pub(crate) use worker_tables::KeysTable;

@@ -18,6 +18,7 @@ mod peer;
 mod pingpong;
 mod processes;
 mod report;
+mod trace;
 mod workload;
 
 use std::path::PathBuf;
@@ -78,6 +79,8 @@ enum Command {
     Kills,
     /// A running job is changed, beside a stop and a start.
     Changes,
+    /// A running job over worker processes is changed: its state moves between them.
+    Moves,
     /// Many small jobs of a cluster: how soon they run, and what they cost.
     Jobs,
     /// Workloads with and without checkpoints.
@@ -130,9 +133,7 @@ fn sections(command: &Command, scale: Scale, add: &mut dyn FnMut(Section) -> Res
         add(comparison::typed(scale)?)?;
     }
     if wanted(Command::Shapes) {
-        for section in comparison::shapes::shapes(scale) {
-            add(section?)?;
-        }
+        comparison::shapes::shapes(scale).try_for_each(|section| add(section?))?;
     }
     if wanted(Command::Kafka) {
         comparison::kafka::kafka(scale)?.into_iter().try_for_each(&mut *add)?;
@@ -163,7 +164,11 @@ fn sections(command: &Command, scale: Scale, add: &mut dyn FnMut(Section) -> Res
         add(comparison::kills::kills(scale)?)?;
     }
     if wanted(Command::Changes) {
-        comparison::changes::changes(scale)?.into_iter().try_for_each(&mut *add)?;
+        comparison::changes::changes(scale).try_for_each(|section| add(section?))?;
+    }
+    if wanted(Command::Moves) {
+        comparison::moves::moves(scale).try_for_each(|section| add(section?))?;
+        add(comparison::moves::memory(scale)?)?;
     }
     if wanted(Command::Jobs) {
         add(comparison::cluster::jobs(scale)?)?;

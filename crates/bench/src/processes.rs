@@ -11,7 +11,7 @@ use anabranch_server::cluster::TOKEN;
 use anabranch_server::http::Client;
 use serde_json::{Value, json};
 
-use crate::engine::program;
+use crate::engine::{program, resident_bytes};
 
 const SECRET: &str = "the-secret-of-this-benchmark";
 /// Longer than anything here takes.
@@ -55,6 +55,11 @@ impl Process {
             *times.entry(name).or_default() += time;
         }
         times
+    }
+
+    /// Its resident memory.
+    fn resident_bytes(&self) -> Result<u64> {
+        resident_bytes(&format!("/proc/{}/statm", self.0.id()))
     }
 }
 
@@ -140,6 +145,11 @@ impl Cluster {
         Client { urls, token: Some(SECRET.to_owned()), authority: None, wait: ANSWER }
     }
 
+    /// Resident memory of all workers.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        self.workers.values().map(Process::resident_bytes).sum()
+    }
+
     /// Processor time of all processes, by the kind of the process and the name of the thread, in nanoseconds.
     pub(crate) fn cpu_ns(&self) -> BTreeMap<String, u64> {
         let coordinators = self.coordinators.iter().filter_map(|of| Some(("coordinator", of.process.as_ref()?)));
@@ -173,14 +183,19 @@ pub(crate) fn items(value: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Waits until there is something.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+pub(crate) fn until<T>(what: &str, look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    until_within(LIMIT, what, look)
+}
+
+/// The same, for at most this time.
+pub(crate) fn until_within<T>(limit: Duration, what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let begun = Instant::now();
     loop {
         if let Some(found) = look()? {
             return Ok(found);
         }
-        if begun.elapsed() > LIMIT {
-            return Err(Error::outside(format!("{what} does not come within {} s", LIMIT.as_secs())));
+        if begun.elapsed() > limit {
+            return Err(Error::outside(format!("{what} does not come within {} s", limit.as_secs())));
         }
         std::thread::sleep(LOOK);
     }

@@ -90,8 +90,8 @@ impl Report {
             Err(error) => Err(cannot_write(path, &error)),
         };
         let mut report = Report { file: file.map(create).transpose()? };
-        let command =
-            "Written by `make bench`, or `anabranch-bench all --repetitions 7 --markdown FILE` for more rounds.";
+        let command = "Written by `make bench`, or `anabranch-bench all --repetitions 7 --markdown FILE` for more rounds. \
+                       `make bench-flight` prints Arrow Flight beside the limit of the sections on the exchange.";
         report.write(&format!("# Benchmark results\n\n{command}\n\n{}\n", machine()))?;
         Ok(report)
     }

@@ -1,186 +1,185 @@
-//! What a user sees of a change of a running job: how long no result comes, beside a stop and a start of the same job.
+//! What a user sees of a change of a running job: how long no result comes, and how late results are, beside a stop and a
+//! start of the same job.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+mod beside_checkpoint;
+mod subject;
+
 use std::time::{Duration, Instant};
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Epoch, Error, Result};
-use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
-use anabranch_server::{Engine, Job, Moves, Plan, Reconfigure, Settings};
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use anabranch_model::{Error, Result};
+use anabranch_server::Job;
 
 use super::Scale;
 use crate::report::{Bounded, Section, Table};
+use crate::trace::{Seen, millis};
+pub(super) use beside_checkpoint::beside_checkpoint;
+use subject::{OBSERVED, Subject, Text};
 
-/// The longest time without a result around a change of the parallelism, in milliseconds.
+/// The longest time without a result around a change of a filter or of the parallelism, in milliseconds.
 const GAP_BOUND_MS: f64 = 100.0;
+/// The same if the change adds a part: one interval of checkpoints.
+const ADDED_GAP_BOUND_MS: f64 = 1000.0;
 /// From the request to a checkpoint by the new version, in milliseconds.
 const EFFECT_BOUND_MS: f64 = 1000.0;
-/// Time that is observed after a change.
-const OBSERVED: Duration = Duration::from_millis(1500);
+/// How much the 99th percentile of the latency may grow in the worst second, in milliseconds.
+const P99_BOUND_MS: f64 = 50.0;
 
-/// A table that keeps when rows were written to it.
-#[derive(Clone, Default)]
-struct Arrivals(Arc<Mutex<Vec<Instant>>>);
-
-impl Arrivals {
-    /// The longest time between two writes from a moment on.
-    fn longest_gap(&self, from: Instant) -> Duration {
-        let mut arrived = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        arrived.sort();
-        let first = arrived.partition_point(|at| *at < from).saturating_sub(1);
-        arrived[first..].windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(Duration::ZERO)
-    }
+/// Changes of one kind, and their bounds.
+struct Kind {
+    name: &'static str,
+    /// One change after the other, each with its round.
+    steps: &'static [fn(&mut Text, u32)],
+    bounds: Bounds,
 }
 
-impl Connector for Arrivals {
-    fn describe(&self, _spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
-        let schema = Some(Arc::clone(columns));
-        Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema })
-    }
-
-    fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        Err(Error::user("this table can only be written"))
-    }
-
-    fn sink(&self, _spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
-        Ok(Box::new(self.clone()))
-    }
+#[derive(Clone, Copy)]
+struct Bounds {
+    gap_ms: f64,
+    time_ms: Option<f64>,
+    p99_ms: Option<f64>,
 }
 
-impl Sink for Arrivals {
-    fn write(&mut self, _batch: &RecordBatch) -> Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
-        Ok(())
-    }
+const CHANGED: Bounds = Bounds { gap_ms: GAP_BOUND_MS, time_ms: Some(EFFECT_BOUND_MS), p99_ms: Some(P99_BOUND_MS) };
+const ADDED: Bounds = Bounds { gap_ms: ADDED_GAP_BOUND_MS, ..CHANGED };
+/// State that moves takes the time to copy it.
+const RESCALED: Bounds = Bounds { gap_ms: GAP_BOUND_MS, time_ms: None, p99_ms: None };
 
-    fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
-        Ok(())
-    }
-}
+/// These are compared with a stop and a start.
+const COMPARED: [Kind; 2] = [
+    Kind { name: "filter changed", steps: &[|text, round| text.filter = round + 1], bounds: CHANGED },
+    Kind {
+        name: "rescaled 2, 4, 3",
+        steps: &[|text, _| text.parallelism = 4, |text, _| text.parallelism = 3, |text, _| text.parallelism = 2],
+        bounds: RESCALED,
+    },
+];
 
-/// The job: rows as they come, filtered, and a count for each key in a window that stays open.
-struct Subject<'a> {
-    engine: Engine,
-    arrivals: Arrivals,
-    folder: &'a Path,
-    rows_per_s: u64,
-    filter: u32,
-    parallelism: u32,
-}
-
-impl Subject<'_> {
-    fn plan(&self) -> Result<Plan> {
-        let sql = format!(
-            "CREATE TABLE bids (WATERMARK FOR dateTime AS dateTime) WITH ('connector' = 'nexmark', 'table' = 'bid', 'rows-per-second' = '{}', 'seed' = '1');
-             CREATE TABLE plain (price BIGINT) WITH ('connector' = 'arrivals');
-             CREATE TABLE counts (price BIGINT, bidder BIGINT, auction BIGINT, n BIGINT) WITH ('connector' = 'blackhole');
-             INSERT INTO plain SELECT price FROM bids WHERE price % 16 = 1 AND price > {};
-             INSERT INTO counts SELECT price, bidder, auction, COUNT(*)
-               FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(dateTime), INTERVAL '20' HOUR))
-               GROUP BY window_start, window_end, price, bidder, auction;",
-            self.rows_per_s, self.filter
-        );
-        let set = vec![
-            ("checkpoint-directory".to_owned(), self.folder.join("checkpoints").display().to_string()),
-            ("checkpoint-interval".to_owned(), "1 s".to_owned()),
-        ];
-        let settings = Settings { parallelism: Some(self.parallelism), set, ..Settings::default() };
-        let planned = self.engine.plan(&sql, &settings)?;
-        planned.plan.ok_or_else(|| Error::internal("there is nothing to run"))
-    }
-
-    /// Changes the job while it runs. Returns the longest time without a row, and the time until the change was complete.
-    fn change(&self, job: &Job) -> Result<(Duration, Duration)> {
-        let (plan, begun) = (self.plan()?, Instant::now());
-        job.reconfigure(Reconfigure { plan, moves: Moves::default(), allow_lost_state: false, dry_run: false })?;
-        let took = begun.elapsed();
-        std::thread::sleep(OBSERVED);
-        Ok((self.arrivals.longest_gap(begun), took))
-    }
-
-    /// Stops the job and starts it with the same change. Returns what [`Subject::change`] does.
-    fn stop_and_start(&self, job: Job) -> Result<(Job, (Duration, Duration))> {
-        let begun = Instant::now();
-        job.stop();
-        job.wait()?;
-        let job = self.engine.start(&self.plan()?)?;
-        let took = begun.elapsed();
-        std::thread::sleep(OBSERVED);
-        Ok((job, (self.arrivals.longest_gap(begun), took)))
-    }
-}
+/// These are undone after each round.
+const PARTS: [Kind; 4] = [
+    Kind { name: "filter inserted", steps: &[|text, _| text.filtered = true], bounds: ADDED },
+    Kind { name: "static join inserted", steps: &[|text, _| text.joined = true], bounds: ADDED },
+    Kind { name: "statement added that reads the same stream", steps: &[|text, _| text.tapped = true], bounds: ADDED },
+    Kind { name: "function replaced", steps: &[|text, round| text.factor = round + 2], bounds: ADDED },
+];
 
 /// A running job is changed, without keys in its state and with many.
-pub(crate) fn changes(scale: Scale) -> Result<Vec<Section>> {
-    let (keys, filling) = (scale.distinct_keys, Duration::from_secs(10).min(scale.latency_duration * 2));
+pub(crate) fn changes(scale: Scale) -> impl Iterator<Item = Result<Section>> {
+    let (keys, filling) = (scale.events / 2, Duration::from_secs(10).min(scale.latency_duration * 2));
     // Ten times the state, at a rate that half of the machine can take.
     let sizes = [(keys / 100, filling), (keys, filling), (keys * 10, filling * 5)];
-    sizes.into_iter().map(|(keys, filling)| changes_at(scale, keys, filling)).collect()
+    let sections = sizes.into_iter().map(move |(keys, filling)| changes_at(scale, keys, filling));
+    let parts = std::iter::once_with(move || parts(scale, (keys, filling)));
+    let beside = std::iter::once_with(move || beside_checkpoint(scale, (keys, filling)));
+    sections.chain(parts).chain(beside)
+}
+
+/// Calls `measure` with a job that has had some time to fill its state.
+fn with_job<T>(
+    (keys, filling): (u64, Duration),
+    checkpoint_interval: &'static str,
+    measure: impl FnOnce(&mut Subject<'_>, Job, u64) -> Result<T>,
+) -> Result<T> {
+    let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
+    let rows_per_s = (keys as f64 / filling.as_secs_f64()) as u64;
+    let mut subject = Subject::new(folder.path(), rows_per_s, checkpoint_interval)?;
+    let job = subject.engine.start(&subject.plan()?)?;
+    std::thread::sleep(filling);
+    measure(&mut subject, job, rows_per_s)
 }
 
 fn changes_at(scale: Scale, keys: u64, filling: Duration) -> Result<Section> {
-    let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
-    let rows_per_s = (keys as f64 / filling.as_secs_f64()) as u64;
-    let arrivals = Arrivals::default();
-    let mut engine = Engine::default();
-    engine.register("arrivals", Arc::new(arrivals.clone()));
-    let mut subject = Subject { engine, arrivals, folder: folder.path(), rows_per_s, filter: 0, parallelism: 2 };
-    let mut job = subject.engine.start(&subject.plan()?)?;
-    std::thread::sleep(filling);
-    let quiet = Instant::now();
-    std::thread::sleep(OBSERVED);
-    let mut values = vec![Bounded::plain("longest gap without a change", ms(subject.arrivals.longest_gap(quiet)))];
     let rounds = scale.repetitions.min(3);
-    let mut state_bytes = 0;
-    for (what, parallelisms) in [("filter changed", &[2][..]), ("rescaled 2, 4, 3", &[4, 3, 2])] {
-        let (mut live, mut stopped) = (Vec::new(), Vec::new());
-        for round in 0..rounds {
-            for parallelism in parallelisms {
-                (subject.parallelism, subject.filter) = (*parallelism, 2 * round + 1);
-                live.push(subject.change(&job)?);
-                state_bytes = job.status().last_checkpoint.map_or(state_bytes, |last| state_bytes.max(last.bytes));
-            }
-            for parallelism in parallelisms {
-                (subject.parallelism, subject.filter) = (*parallelism, 2 * round + 2);
-                let measured;
-                (job, measured) = subject.stop_and_start(job)?;
-                stopped.push(measured);
-            }
-        }
-        for (how, measured, bounded) in [("while it runs", live, true), ("stop and start", stopped, false)] {
-            let (gaps, times): (Vec<_>, Vec<_>) = measured.into_iter().unzip();
-            // State that moves takes the time to copy it.
-            let effect_bound = (parallelisms.len() == 1).then_some(EFFECT_BOUND_MS);
-            for (name, times, bound) in [("longest gap", gaps, Some(GAP_BOUND_MS)), ("time", times, effect_bound)] {
-                let (median, worst) = median_and_worst(times);
-                for (which, value) in [("median", median), ("worst", worst)] {
-                    let name = format!("{what}, {how}: {name}, {which}");
-                    values.push(match bound.filter(|_| bounded) {
-                        Some(bound) => Bounded::new(name, value.as_secs_f64() * 1e3, bound, "ms"),
-                        None => Bounded::plain(name, ms(value)),
-                    });
+    with_job((keys, filling), "1 s", |subject, mut job, rows_per_s| {
+        let quiet = Instant::now();
+        std::thread::sleep(OBSERVED);
+        let gap = subject.arrivals.lock().longest_gap(quiet, Instant::now());
+        let mut values = vec![Bounded::plain("longest gap without a change", format!("{:.1} ms", millis(gap)))];
+        let mut state_bytes = 0;
+        for Kind { name, steps, bounds } in &COMPARED {
+            let (mut live, mut stopped) = (Vec::new(), Vec::new());
+            for round in 0..rounds {
+                for step in *steps {
+                    step(&mut subject.text, round);
+                    live.push(subject.change(&job)?);
+                    let last = job.status().last_checkpoint;
+                    state_bytes = last.map_or(state_bytes, |last| state_bytes.max(last.bytes));
                 }
             }
+            // Afterwards, so that rows that wait for a start are no part of what is compared with the changes.
+            for round in rounds..2 * rounds {
+                for step in *steps {
+                    step(&mut subject.text, round);
+                    let seen;
+                    (job, seen) = subject.stop_and_start(job)?;
+                    stopped.push(seen);
+                }
+            }
+            values.extend(rows(&format!("{name}, while it runs"), &live, Some(*bounds)));
+            values.extend(rows(&format!("{name}, stop and start"), &stopped, None));
         }
-    }
-    let note = format!(
-        "A generator of {rows_per_s} rows per second; statement 1 filters and writes rows as they come, statement 2 counts for each of \
-         about {keys} keys in a window that stays open: up to {} MB in a checkpoint. Parallelism 2, a checkpoint each second, {rounds} rounds. The longest time \
-         without a row of statement 1, and the time from the request until a checkpoint by the new version; beside it the same change by \
-         stopping the job with a checkpoint and starting it with the other text, in the same process.",
-        state_bytes >> 20
-    );
-    Ok(Section { title: format!("Changes of a running job, {keys} keys"), note, table: Table::Bounds(values) })
+        let note = format!(
+            "A generator of {rows_per_s} rows per second; statement 1 filters and writes rows as they come, statement 2 counts for each of \
+             about {keys} keys in a window that stays open: up to {} MB in a checkpoint. Parallelism 2, a checkpoint each second, {rounds} rounds. The longest time \
+             without a row of statement 1, and the time from the request until a checkpoint by the new version. Latency is from the time at \
+             which a row is due until statement 1 writes it, at least once: the 99th percentile in the worst second from the request on, less that of the second \
+             before. Beside it the same change by \
+             stopping the job with a checkpoint and starting it with the other text, in the same process.",
+            state_bytes >> 20
+        );
+        Ok(Section { title: format!("Changes of a running job, {keys} keys"), note, table: Table::Bounds(values) })
+    })
 }
 
-fn ms(time: Duration) -> String {
-    format!("{:.1} ms", time.as_secs_f64() * 1e3)
+/// Parts are added to a running job.
+pub(super) fn parts(scale: Scale, (keys, filling): (u64, Duration)) -> Result<Section> {
+    let rounds = scale.repetitions.min(3);
+    with_job((keys, filling), "1 s", |subject, job, rows_per_s| {
+        let mut seen = [const { Vec::new() }; PARTS.len()];
+        for round in 0..rounds {
+            for (Kind { steps, .. }, seen) in PARTS.iter().zip(&mut seen) {
+                for step in *steps {
+                    step(&mut subject.text, round);
+                    seen.push(subject.change(&job)?);
+                }
+            }
+            subject.text = Text { factor: subject.text.factor, ..Text::default() };
+            subject.reconfigure(&job)?;
+            std::thread::sleep(OBSERVED);
+        }
+        let values = PARTS.iter().zip(&seen).flat_map(|(kind, seen)| rows(kind.name, seen, Some(kind.bounds)));
+        let note = format!(
+            "The job of the sections above, with {rows_per_s} rows per second and about {keys} keys, {rounds} rounds. A filter before the aggregate, \
+             a join of statement 1 with a file of 1000 rows, a statement that reads the view of statement 1, and another body for the \
+             function that statement 1 calls. The bound of the gap is the interval of checkpoints."
+        );
+        let table = Table::Bounds(values.collect());
+        Ok(Section { title: format!("Parts added to a running job, {keys} keys"), note, table })
+    })
 }
 
-fn median_and_worst(mut times: Vec<Duration>) -> (Duration, Duration) {
-    times.sort();
-    (times[times.len() / 2], times[times.len() - 1])
+/// What was seen of changes of one kind: median and worst.
+fn rows(name: &str, seen: &[Seen], bounds: Option<Bounds>) -> Vec<Bounded> {
+    let of = |value: fn(&Seen) -> f64| seen.iter().map(value).collect::<Vec<f64>>();
+    let measures = [
+        ("longest gap", of(|seen| millis(seen.gap)), bounds.map(|bounds| bounds.gap_ms)),
+        ("time", of(|seen| millis(seen.time)), bounds.and_then(|bounds| bounds.time_ms)),
+        ("added p99 latency", of(Seen::added_p99_ms), bounds.and_then(|bounds| bounds.p99_ms)),
+    ];
+    let both = |(measure, values, bound): (&str, Vec<f64>, Option<f64>)| {
+        let (median, worst) = median_and_worst(values);
+        [("median", median), ("worst", worst)].map(|(which, value_ms)| {
+            let name = format!("{name}: {measure}, {which}");
+            match bound {
+                Some(bound_ms) => Bounded::new(name, value_ms, bound_ms, "ms"),
+                None => Bounded::plain(name, format!("{value_ms:.1} ms")),
+            }
+        })
+    };
+    measures.into_iter().flat_map(both).collect()
+}
+
+/// Median and largest value.
+pub(super) fn median_and_worst(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    (values[values.len() / 2], values[values.len() - 1])
 }

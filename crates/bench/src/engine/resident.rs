@@ -6,6 +6,9 @@ use anabranch_model::{Error, Result};
 
 use super::{Query, Table, register};
 
+/// Memory of this process.
+const OWN: &str = "/proc/self/statm";
+
 /// Resident memory that a job needs in addition to that of the process, in bytes: the largest of readings every 2 ms.
 /// Memory that earlier work of this process has left to its allocator, and that the allocator keeps, is not counted.
 pub(super) fn growth(query: &Query, tables: Vec<Table>) -> Result<u64> {
@@ -16,18 +19,18 @@ pub(super) fn growth(query: &Query, tables: Vec<Table>) -> Result<u64> {
     unsafe {
         libc::malloc_trim(0);
     }
-    let before = resident_bytes()?;
+    let before = resident_bytes(OWN)?;
     let job = engine.start(&query.plan)?;
     let mut most = before;
     while !job.wait_timeout(Duration::from_millis(2)) {
-        most = most.max(resident_bytes()?);
+        most = most.max(resident_bytes(OWN)?);
     }
     job.wait()?;
     Ok(most - before)
 }
 
-fn resident_bytes() -> Result<u64> {
-    let path = "/proc/self/statm";
+/// Resident memory of a process, as this file of the system tells.
+pub(crate) fn resident_bytes(path: &str) -> Result<u64> {
     let failed = |error: String| Error::outside(error).at(path);
     let statm = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
     let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -43,7 +43,9 @@ fn new_dir() -> PathBuf {
 }
 
 fn script() -> PathBuf {
-    Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/kafka/broker.sh")
+    // A program that cargo does not run takes the folder in which it was built.
+    let folder = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    Path::new(&folder).join("../../tests/kafka/broker.sh")
 }
 
 fn run(arguments: &[&str], secure: Option<&Path>) -> String {
