@@ -6,6 +6,7 @@
 
 mod restore;
 mod sink_tail;
+mod succession;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +20,6 @@ use arrow::datatypes::SchemaRef;
 
 use crate::control::Control;
 use crate::exchange::{ExchangeWriter, furthest};
-use crate::handover::LeftOperator;
 use crate::snapshot::OperatorSnapshot;
 
 pub(crate) use restore::{Restore, fill};
@@ -398,27 +398,6 @@ impl Chain {
             Tail::Sink(tail) => tail.finish(done),
             Tail::Exchanges(_) => Ok(()),
         }
-    }
-
-    /// What the operators have at the end of an epoch, and the sink.
-    pub(crate) fn leave_parts(self) -> (Vec<LeftOperator>, Option<SinkTail>) {
-        let reached = EventTime(self.counters.watermark_ms.load(Relaxed));
-        let left = |(place, Link { operator, restored, .. }): (usize, Link)| {
-            let watermark = reached.max(restored);
-            operator.state_shape().is_some().then_some(LeftOperator { place, operator, watermark })
-        };
-        let operators = self.links.into_iter().enumerate().filter_map(left).collect();
-        match self.tail {
-            Tail::Sink(tail) => (operators, Some(tail)),
-            Tail::Exchanges(_) => (operators, None),
-        }
-    }
-
-    /// The operator goes on with the state that this one had at the end of the epoch before.
-    pub(crate) fn succeed(&mut self, place: usize, former: Box<dyn Operator>, reached: EventTime) -> Result<()> {
-        let link = &mut self.links[place];
-        link.restored = reached;
-        link.operator.succeed(former)
     }
 
     fn count_dropped(&mut self) {

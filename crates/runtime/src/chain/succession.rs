@@ -1,0 +1,32 @@
+//! What a chain leaves for the next plan version, and takes from the former one.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use anabranch_model::{EventTime, Result};
+use anabranch_operators::Operator;
+
+use super::{Chain, Link, SinkTail, Tail};
+use crate::handover::LeftOperator;
+
+impl Chain {
+    /// What the operators have at the end of an epoch, and the sink.
+    pub(crate) fn leave_parts(self) -> (Vec<LeftOperator>, Option<SinkTail>) {
+        let reached = EventTime(self.counters.watermark_ms.load(Relaxed));
+        let left = |(place, Link { operator, restored, .. }): (usize, Link)| {
+            let watermark = reached.max(restored);
+            operator.state_shape().is_some().then_some(LeftOperator { place, operator, watermark })
+        };
+        let operators = self.links.into_iter().enumerate().filter_map(left).collect();
+        match self.tail {
+            Tail::Sink(tail) => (operators, Some(tail)),
+            Tail::Exchanges(_) => (operators, None),
+        }
+    }
+
+    /// The operator goes on with the state that this one had at the end of the epoch before.
+    pub(crate) fn succeed(&mut self, place: usize, former: Box<dyn Operator>, reached: EventTime) -> Result<()> {
+        let link = &mut self.links[place];
+        link.restored = reached;
+        link.operator.succeed(former)
+    }
+}
