@@ -1,6 +1,6 @@
 //! The option `stage-parallelism`: which stages have a number of tasks of their own.
 
-use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, ExchangeKind, Plan, TableTraits};
 use anabranch_model::{Result, StageId};
 use anabranch_plan::{Catalog, PlanOptions, TableResolver, plan_script};
 use arrow::datatypes::SchemaRef;
@@ -99,4 +99,21 @@ fn key_groups_are_divided_as_an_option_says_for_as_many_tasks() {
     for other in [plan(2, "aggregate=1+100+27"), plan(2, "aggregate#2=1+127")] {
         assert_eq!(sizes(&other, 1), [64, 64], "without effect");
     }
+}
+
+/// What is behind an exchange by key has more tasks.
+#[test]
+fn a_source_has_no_more_tasks_than_its_table_has_partitions() {
+    let keyed = plan(8, "", &counts("u", "s,")).expect("a plan");
+    assert_eq!(tasks(&keyed), [(Some("source u"), 2), (Some("aggregate"), 8)]);
+    let passed_on = plan(8, "", "INSERT INTO r SELECT n FROM u WHERE n > 1;").expect("a plan");
+    assert_eq!(tasks(&passed_on), [(Some("source u"), 2)]);
+    let wide = TABLES.replace(
+        "r (n BIGINT) WITH ('connector' = 'wide')",
+        "w (n BIGINT) WITH ('connector' = 'wide', 'sink.parallelism' = '8')",
+    );
+    let wide = wide.lines().last().expect("a table").to_owned();
+    let divided = plan(8, "", &format!("{wide}\nINSERT INTO w SELECT n FROM u WHERE n > 1;")).expect("a plan");
+    assert_eq!(tasks(&divided), [(Some("source u"), 2), (None, 8)]);
+    assert!(divided.exchanges.iter().all(|exchange| exchange.kind == ExchangeKind::Rebalance));
 }

@@ -10,7 +10,7 @@ const SEEDS: u64 = 1_800;
 /// Number of seeds that no earlier run had; `ANABRANCH_FRESH_SEED` gives the first.
 const FRESH: u64 = 200;
 /// A planted bug is found within this number of seeds.
-const PLANTED_SEEDS: u64 = 400;
+const PLANTED_SEEDS: u64 = 600;
 
 fn number(variable: &str) -> Option<u64> {
     let seed = std::env::var(variable).ok().filter(|text| !text.is_empty())?;

@@ -210,7 +210,7 @@ fn a_function_of_a_running_job_is_replaced() {
 #[test]
 fn key_groups_follow_the_load_that_was_measured() {
     let folder = tempfile::tempdir().expect("folder");
-    let by = "CASE WHEN MOD(event_time, 2) = 0 THEN 'hot' ELSE SUBSTRING(ad_id, 1, 2) END";
+    let by = "CASE WHEN MOD(event_time, 3) > 0 THEN 'hot' ELSE SUBSTRING(ad_id, 1, 2) END";
     let sql = events(None).replace("COUNT(*)", "COUNT(DISTINCT ad_id)");
     let sql =
         sql.replace("SELECT ad_id,", &format!("SELECT {by},")).replace("GROUP BY ad_id,", &format!("GROUP BY {by},"));
@@ -236,6 +236,8 @@ fn key_groups_follow_the_load_that_was_measured() {
     let rows = |when: &str| [0, 1].map(|task| stage["tasks"][task][when]["rows_per_second"].as_f64().expect("rows"));
     let most = |[a, b]: [f64; 2]| a.max(b);
     assert!(most(rows("after")) < most(rows("before")), "{balanced}");
+    assert!(stage["hot"][0]["rows_per_second"].as_f64() > Some(0.0), "most rows have one key: {balanced}");
+    assert!(stage["moved"][0]["end"].is_u64(), "{balanced}");
     assert_eq!(fates(&balanced), vec!["kept"; 3]);
     let request = changes(address)["changes"][0]["request"].clone();
     assert!(request.as_str().is_some_and(|text| text.starts_with("balance: aggregate=")), "{request}");
