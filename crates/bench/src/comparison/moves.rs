@@ -71,6 +71,13 @@ impl Subject {
                 subject.check()?;
                 Ok((subject.rows_read(FILL)? >= rows).then_some(()))
             })?;
+            // The first checkpoint with all of the state is no part of what is measured.
+            let epoch = subject.client.get(JOB)?["epoch"].as_u64();
+            until_within(LIMIT, "a checkpoint of the state", || {
+                subject.check()?;
+                let document = subject.client.get(&format!("{JOB}/checkpoints"))?;
+                Ok((document["last"]["epoch"].as_u64() > epoch).then_some(()))
+            })?;
         }
         Ok(subject)
     }
