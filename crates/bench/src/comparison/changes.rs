@@ -132,7 +132,7 @@ fn changes_at(scale: Scale, keys: u64, filling: Duration) -> Result<Section> {
 
 /// Parts are added to a running job.
 pub(super) fn parts(scale: Scale, (keys, filling): (u64, Duration)) -> Result<Section> {
-    let rounds = scale.repetitions.min(3);
+    let rounds = scale.repetitions.min(2);
     with_job((keys, filling), "1 s", |subject, job, rows_per_s| {
         let mut seen = [const { Vec::new() }; PARTS.len()];
         for round in 0..rounds {

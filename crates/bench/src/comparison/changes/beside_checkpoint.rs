@@ -11,7 +11,7 @@ use crate::report::{Bounded, Section, Table};
 use crate::trace::millis;
 
 /// Time from the beginning of one measurement to the next one: as many rows change the state before each.
-const TURN: Duration = Duration::from_secs(2);
+const TURN: Duration = Duration::from_millis(1500);
 /// Longer than all takes, so that no other checkpoint falls into a measurement.
 const NEVER: &str = "1 h";
 
@@ -70,7 +70,7 @@ pub(crate) fn beside_checkpoint(scale: Scale, (keys, filling): (u64, Duration)) 
         }
         let note = format!(
             "The job of the sections above, with {rows_per_s} rows per second and about {keys} keys, and without checkpoints other than those here: \
-             {rounds} rounds, median. Each is requested {:.0} s after the former one. Processor time is that of all threads in {:.0} s from the \
+             {rounds} rounds, median. Each is requested {:.1} s after the former one. Processor time is that of all threads in {:.1} s from the \
              request on, less that of as long a time before without either; a change with much state takes a checkpoint before, one at its \
              switch and one after it.",
             TURN.as_secs_f64(),
