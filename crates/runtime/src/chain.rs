@@ -417,9 +417,10 @@ impl Chain {
         self.has_room()
     }
 
-    /// The input pauses: a sink may send its buffered rows.
+    /// The input pauses: a sink may send its buffered rows. What was put off comes first: a sink may take long for each time.
     pub(crate) fn pause(&mut self) -> Result<()> {
         match &mut self.tail {
+            _ if self.put_off => Ok(()),
             Tail::Exchanges(_) => Ok(()),
             Tail::Sink(tail) => tail.sink.flush(),
         }

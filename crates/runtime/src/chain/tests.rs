@@ -239,3 +239,63 @@ fn a_chain_goes_on_where_its_tail_had_no_room() {
     batches += std::iter::from_fn(take).filter(|envelope| matches!(envelope, Envelope::Batch(_))).count();
     assert_eq!(batches, BATCHES + 1);
 }
+
+/// An operator that has put off so many pieces of work.
+struct Behind(usize);
+
+impl Operator for Behind {
+    fn batch(&mut self, _: RecordBatch, _: &mut Output) -> Result<()> {
+        Ok(())
+    }
+
+    fn catch_up(&mut self) -> Result<bool> {
+        let left = self.0.checked_sub(1);
+        self.0 = left.unwrap_or_default();
+        Ok(left.is_some())
+    }
+}
+
+/// Counts how often it is asked to send what it has gathered.
+struct Flushed(Arc<AtomicUsize>);
+
+impl Sink for Flushed {
+    fn write(&mut self, _: &RecordBatch) -> Result<()> {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.0.fetch_add(1, Relaxed);
+        Ok(())
+    }
+
+    fn epoch_end(&mut self, _: Epoch) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn work_that_was_put_off_is_done_in_pauses_before_the_sink_flushes_once() {
+    let flushed: Arc<AtomicUsize> = Arc::default();
+    let mut chain = Chain {
+        links: vec![Link::new(Box::new(Behind(5)), rows().schema())],
+        leaving: VecDeque::new(),
+        agenda: Agenda::Nothing,
+        tail: Tail::Sink(SinkTail::new(Box::new(Flushed(Arc::clone(&flushed))), false)),
+        left: EventTime::MIN,
+        idle: false,
+        may_be_behind: false,
+        put_off: true,
+        counters: Arc::default(),
+        control: control(),
+        clock: Arc::new(ManualClock::default()),
+    };
+    let mut pieces = 0;
+    while chain.next_deadline() == Some(Nanos(0)) {
+        chain.pause().expect("paused");
+        assert_eq!(flushed.load(Relaxed), 0, "a sink may take long");
+        assert!(matches!(chain.advance(), Ok(Progress::Ready)));
+        pieces += 1;
+    }
+    chain.pause().expect("paused");
+    assert_eq!((pieces, flushed.load(Relaxed)), (6, 1));
+}
