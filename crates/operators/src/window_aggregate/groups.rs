@@ -147,7 +147,7 @@ impl Groups {
     }
 
     /// The next snapshot is likely to be of these keys again, which were taken before.
-    pub(super) fn expect(&mut self, keys: &[ArrayRef]) {
+    pub(super) fn remember(&mut self, keys: &[ArrayRef]) {
         self.taken_keys = Some(keys.to_vec());
     }
 

@@ -170,7 +170,7 @@ impl OpenPane {
         self.put_off.merge_all(&mut self.groups)?;
         let states = self.groups.states()?;
         if repeats {
-            self.groups.expect(&states.keys);
+            self.groups.remember(&states.keys);
         }
         self.put_off.push(states.clone(), Origin::Groups);
         Ok(states)
