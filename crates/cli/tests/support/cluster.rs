@@ -3,6 +3,8 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -56,9 +58,20 @@ pub(crate) fn free() -> SocketAddr {
     free_at([127, 0, 0, 1])
 }
 
-/// The same at another address of this machine.
+/// Ports that the system gives to no connection of its own accord: one of those could be taken again before a process listens there.
+const PORTS: std::ops::Range<u32> = 12_000..32_000;
+
+/// The same at another address of this machine. No other test of this program gets it.
 pub(crate) fn free_at(address: impl Into<std::net::IpAddr>) -> SocketAddr {
-    TcpListener::bind((address.into(), 0)).and_then(|socket| socket.local_addr()).expect("a free port")
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let (address, count) = (address.into(), PORTS.end - PORTS.start);
+    let mut ports = (0..count).map(|_| {
+        // Programs that run one after the other begin elsewhere.
+        let given = GIVEN.fetch_add(1, Relaxed).wrapping_add(std::process::id().wrapping_mul(97));
+        (PORTS.start + given % count) as u16
+    });
+    let free = ports.find_map(|port| TcpListener::bind((address, port)).ok());
+    free.and_then(|socket| socket.local_addr().ok()).expect("a free port")
 }
 
 impl Cluster {
