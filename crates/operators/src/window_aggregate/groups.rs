@@ -162,6 +162,11 @@ impl Groups {
         Ok(())
     }
 
+    /// Whether the state of a group may be of any size.
+    pub(super) fn varies(&self) -> bool {
+        self.varies
+    }
+
     /// For so many groups there is room for what [`Groups::take_back`] adds.
     pub(super) fn room(&self) -> usize {
         if self.varies { 0 } else { self.room }

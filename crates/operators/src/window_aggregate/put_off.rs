@@ -57,7 +57,12 @@ impl PutOff {
     /// Merges the next piece.
     pub(super) fn merge_piece(&mut self, groups: &mut Groups) -> Result<()> {
         let Some(Part { states, origin, next }) = self.parts.front_mut() else { return Ok(()) };
-        let rows_max = if *origin == Origin::Groups { PLACED_ROWS } else { KEYED_ROWS };
+        let rows_max = match origin {
+            // A slice of lists or texts keeps the whole array, which the function would count and keep for each piece.
+            _ if groups.varies() => states.len,
+            Origin::Groups => PLACED_ROWS,
+            Origin::Changes => KEYED_ROWS,
+        };
         let rows = *next..states.len.min(*next + rows_max);
         let piece = states.slice(rows.clone());
         match origin {

@@ -155,9 +155,10 @@ impl OpenPane {
         Ok(())
     }
 
-    /// Takes what has changed. The groups get it later.
+    /// Takes what has changed. The groups get it later, and now what is left of the time before: no more than that is ever put off.
     fn take_changes(&mut self) -> Result<Option<Grouped>> {
         let Some(changed) = &mut self.changed else { return Ok(None) };
+        self.put_off.merge_all(&mut self.groups)?;
         let states = changed.states()?;
         changed.clear();
         self.put_off.push(states.clone(), Origin::Changes);

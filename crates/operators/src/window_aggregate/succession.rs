@@ -1,6 +1,6 @@
 //! An aggregate of the next plan version goes on with the state of the former one, in memory.
 
-use anabranch_dataflow::WindowAggregateSpec;
+use anabranch_dataflow::{AggregateSpec, Expr, WindowAggregateSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::Field;
 
@@ -9,15 +9,23 @@ use super::{WindowAggregate, state_schema};
 use crate::{Functions, Operator};
 
 /// Whether an aggregate can go on with the state of another one. What keys, arguments, filters and event time are computed from
-/// may be different: state has only their results.
+/// may be different: state has only their results. Constant arguments, such as a separator, are part of the functions that have the state.
 pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, functions: &Functions) -> bool {
     let calls = |spec: &WindowAggregateSpec| -> Vec<_> {
-        let call = |a: &anabranch_dataflow::AggregateSpec| (a.function.clone(), a.distinct, a.data_type.clone());
+        let call = |a: &AggregateSpec| (a.function.clone(), a.distinct, a.data_type.clone());
         spec.aggregates.iter().map(call).collect()
+    };
+    let constants = |(of, next): (&AggregateSpec, &AggregateSpec)| {
+        let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(_));
+        let same = |(of, next): (&Expr, &Expr)| of == next || !(is_constant(of) || is_constant(next));
+        of.args.len() == next.args.len() && of.args.iter().zip(&next.args).all(same)
     };
     let kinds = |spec: &WindowAggregateSpec| (spec.phase, spec.window, spec.time_type.clone(), spec.keys.len());
     if former == next || kinds(former) != kinds(next) || calls(former) != calls(next) {
         return former == next;
+    }
+    if !former.aggregates.iter().zip(&next.aggregates).all(constants) {
+        return false;
     }
     let states = |spec: &WindowAggregateSpec| {
         let all = AggregateFunctions::new(&spec.aggregates, &spec.input_schema, functions).ok()?;
@@ -27,7 +35,7 @@ pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, 
         return false;
     };
     let fits = |(of, next): (&std::sync::Arc<Field>, &std::sync::Arc<Field>)| {
-        of.data_type().equals_datatype(next.data_type()) && (next.is_nullable() || !of.is_nullable())
+        of.data_type().equals_datatype(next.data_type()) && next.is_nullable() == of.is_nullable()
     };
     arguments == next_arguments
         && state.fields().len() == next_state.fields().len()
@@ -41,10 +49,9 @@ impl WindowAggregate {
         let Ok(former) = former.downcast::<WindowAggregate>() else {
             return Err(Error::internal("an aggregate cannot go on with the state of another kind of operator"));
         };
-        let WindowAggregate {
-            snapshots, panes, watermark, ahead, dropped, spare, pass_on, backend, sizes, firing, ..
-        } = *former;
-        (self.snapshots, self.panes, self.spare, self.backend) = (snapshots, panes, spare, backend);
+        let WindowAggregate { snapshots, panes, watermark, ahead, dropped, pass_on, backend, sizes, firing, .. } =
+            *former;
+        (self.snapshots, self.panes, self.backend) = (snapshots, panes, backend);
         (self.watermark, self.ahead, self.dropped) = (watermark, ahead, dropped);
         (self.pass_on, self.sizes, self.firing) = (pass_on, sizes, firing);
         Ok(())
@@ -53,7 +60,7 @@ impl WindowAggregate {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_dataflow::{AggregatePhase, AggregateSpec, Expr, NamedExpr, Window};
+    use anabranch_dataflow::{AggregatePhase, Literal, NamedExpr, Window};
     use arrow::datatypes::{DataType, Schema};
 
     use super::super::PANE_TYPE;
@@ -103,6 +110,10 @@ mod tests {
         let mut key = greatest(0, DataType::Int64, 1);
         key.keys[0].nullable = false;
         assert!(!goes_on(&key), "the state may have a NULL");
+        let mut constant = greatest(0, DataType::Int64, 1);
+        constant.aggregates[0].args =
+            vec![Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".into()) })];
+        assert!(!goes_on(&constant), "a constant may be part of what the function is");
         let mut function = greatest(0, DataType::Int64, 1);
         function.aggregates[0].function = "min".into();
         assert!(!goes_on(&function));
