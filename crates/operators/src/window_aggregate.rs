@@ -355,11 +355,11 @@ impl Operator for WindowAggregate {
     }
 
     fn catch_up(&mut self) -> Result<bool> {
-        let open = self.panes.values_mut().filter_map(|pane| match pane {
+        let behind = self.panes.values_mut().find_map(|pane| match pane {
             Pane::Open(open) if !open.put_off.is_empty() => Some(open),
             _ => None,
         });
-        match open.into_iter().next() {
+        match behind {
             Some(open) => open.catch_up(&self.snapshots).map(|()| true),
             None => Ok(false),
         }

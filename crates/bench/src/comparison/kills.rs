@@ -6,10 +6,12 @@ use anabranch_model::{Error, Result};
 use anabranch_server::http::Client;
 
 use super::Scale;
+use super::changes::median_and_worst;
 use crate::arrivals::Arrivals;
 use crate::broker::Broker;
 use crate::processes::{Cluster, running, submit, until};
 use crate::report::{Bounded, Section, Table};
+use crate::trace::millis;
 
 const TITLE: &str = "Killed processes of a cluster";
 /// Time until a result after a worker was killed, at most.
@@ -159,14 +161,9 @@ impl Observed {
     }
 
     /// Median and worst of the rounds.
-    fn both(&mut self, name: &str, mut values: Vec<f64>, bound: f64, unit: &str) {
-        values.sort_by(f64::total_cmp);
-        let (median, worst) = (values[values.len() / 2], values[values.len() - 1]);
+    fn both(&mut self, name: &str, values: Vec<f64>, bound: f64, unit: &str) {
+        let (median, worst) = median_and_worst(values);
         self.values.push(Bounded::new(format!("{name}, median"), median, bound, unit));
         self.values.push(Bounded::new(format!("{name}, worst"), worst, bound, unit));
     }
-}
-
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }

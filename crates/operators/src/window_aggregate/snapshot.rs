@@ -120,22 +120,18 @@ impl Snapshots {
 
     /// Merges an open pane's changes into its groups before it is sealed, and keeps them for the next snapshot.
     pub(super) fn keep(&mut self, pane: i64, open: &mut OpenPane) -> Result<()> {
-        if let Some(mut changed) = open.changed.take() {
-            let states = changed.states()?;
-            open.put_off.push(states.clone(), Origin::Changes);
+        if let Some(states) = open.gather()? {
             self.sealed.push((pane, states));
         }
-        open.put_off.merge_all(&mut open.groups)
+        open.changed = None;
+        Ok(())
     }
 }
 
 impl OpenPane {
     /// Everything in one table.
     pub(super) fn whole(mut self) -> Result<Box<Groups>> {
-        self.put_off.merge_all(&mut self.groups)?;
-        if let Some(mut changed) = self.changed {
-            self.groups.merge(&changed.states()?)?;
-        }
+        self.gather()?;
         Ok(self.groups)
     }
 
@@ -165,10 +161,16 @@ impl OpenPane {
         Ok(Some(states))
     }
 
+    /// Merges all into the groups. Returns what had changed beside them.
+    fn gather(&mut self) -> Result<Option<Grouped>> {
+        let changed = self.take_changes()?;
+        self.put_off.merge_all(&mut self.groups)?;
+        Ok(changed)
+    }
+
     /// Takes all states. The groups get them later. With `repeats`, the next snapshot is likely to be of the same keys.
     fn take_states(&mut self, repeats: bool) -> Result<Grouped> {
-        self.take_changes()?;
-        self.put_off.merge_all(&mut self.groups)?;
+        self.gather()?;
         let states = self.groups.states()?;
         if repeats {
             self.groups.remember(&states.keys);

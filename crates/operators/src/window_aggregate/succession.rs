@@ -11,20 +11,19 @@ use crate::{Functions, Operator};
 /// Whether an aggregate can go on with the state of another one. What keys, arguments, filters and event time are computed from
 /// may be different: state has only their results. Constant arguments, such as a separator, are part of the functions that have the state.
 pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, functions: &Functions) -> bool {
-    let calls = |spec: &WindowAggregateSpec| -> Vec<_> {
-        let call = |a: &AggregateSpec| (a.function.clone(), a.distinct, a.data_type.clone());
-        spec.aggregates.iter().map(call).collect()
+    let kinds = |spec: &WindowAggregateSpec| {
+        (spec.phase, spec.window, spec.time_type.clone(), spec.keys.len(), spec.aggregates.len())
     };
-    let constants = |(of, next): (&AggregateSpec, &AggregateSpec)| {
-        let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(_));
-        let same = |(of, next): (&Expr, &Expr)| of == next || !(is_constant(of) || is_constant(next));
-        of.args.len() == next.args.len() && of.args.iter().zip(&next.args).all(same)
+    let call = |a: &AggregateSpec| (a.function.clone(), a.distinct, a.data_type.clone(), a.args.len());
+    let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(_));
+    let same_argument = |(of, next): (&Expr, &Expr)| of == next || !(is_constant(of) || is_constant(next));
+    let same_call = |(of, next): (&AggregateSpec, &AggregateSpec)| {
+        call(of) == call(next) && of.args.iter().zip(&next.args).all(same_argument)
     };
-    let kinds = |spec: &WindowAggregateSpec| (spec.phase, spec.window, spec.time_type.clone(), spec.keys.len());
-    if former == next || kinds(former) != kinds(next) || calls(former) != calls(next) {
-        return former == next;
+    if former == next {
+        return true;
     }
-    if !former.aggregates.iter().zip(&next.aggregates).all(constants) {
+    if kinds(former) != kinds(next) || !former.aggregates.iter().zip(&next.aggregates).all(same_call) {
         return false;
     }
     let states = |spec: &WindowAggregateSpec| {
