@@ -85,7 +85,7 @@ fn context() -> TaskContext {
 
 fn write(servers: &str, topic: &str, delivery: &Delivery, records: usize) -> Result<usize, Box<dyn Error>> {
     let schema = schema(&[("line", DataType::Utf8View)]);
-    let spec = SinkSpec { table: "speed".into(), connector: table(servers, topic, "raw"), schema: schema.clone() };
+    let spec = SinkSpec::new("speed", table(servers, topic, "raw"), schema.clone());
     let mut sink = KafkaConnector.sink(&spec, &TaskContext { delivery: delivery.clone(), ..context() })?;
     let lines = StringViewArray::from_iter_values((0..BATCH_ROWS).map(|i| {
         let event = format!(

@@ -68,7 +68,7 @@ fn read(name: &str, spec: ConnectorSpec, columns: Option<&SchemaRef>, wanted: &[
 /// Writes rows, prints the rate.
 fn write(name: &str, spec: ConnectorSpec, batches: &[RecordBatch]) {
     let connectors = standard();
-    let writer = SinkSpec { table: name.into(), connector: spec, schema: batches[0].schema() };
+    let writer = SinkSpec::new(name, spec, batches[0].schema());
     let context = context();
     let mut sink = connectors.get(&writer.connector.connector).unwrap().sink(&writer, &context).unwrap();
     let begin = context.clock.now();

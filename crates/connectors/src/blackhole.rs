@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
 use anabranch_model::{Epoch, Result};
 use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::array::RecordBatch;
@@ -29,7 +29,14 @@ impl BlackholeConnector {
 impl Connector for BlackholeConnector {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         Options::new(spec).finish()?;
-        Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema: None })
+        Ok(TableTraits {
+            bounded: false,
+            readable: false,
+            writable: true,
+            max_readers: None,
+            schema: None,
+            updates: Updates::Written,
+        })
     }
 
     fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {

@@ -54,6 +54,7 @@ impl Connector for FilesystemConnector {
             writable: true,
             max_readers: files.map(|count| u32::try_from(count.max(1)).unwrap_or(u32::MAX)),
             schema: None,
+            ..TableTraits::default()
         })
     }
 

@@ -46,6 +46,7 @@ mod native;
 mod outage;
 mod partition;
 mod position;
+mod records;
 mod room;
 mod security;
 mod sink;
@@ -53,6 +54,7 @@ mod source;
 mod start;
 mod table;
 mod transaction;
+mod upsert;
 mod watch;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
@@ -62,9 +64,11 @@ use arrow::datatypes::SchemaRef;
 
 use self::exact::{Committer, ExactSink};
 use self::key::KeyEncoder;
+use self::records::Records;
 use self::sink::KafkaSink;
 use self::source::KafkaSource;
 use self::table::{Guarantee, Table};
+pub use self::upsert::UpsertKafkaConnector;
 use crate::Options;
 use crate::format::Format;
 
@@ -82,6 +86,19 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Format)> {
     };
     options.finish()?;
     Ok((table, format))
+}
+
+/// Opens a writer of records, with the guarantee that the table and the job ask for.
+fn open_sink(table: Table, spec: &SinkSpec, records: Records, context: &TaskContext) -> Result<Box<dyn Sink>> {
+    Ok(match (&context.delivery, table.guarantee) {
+        (Delivery::AtLeastOnce, Some(Guarantee::ExactlyOnce)) => return Err(no_checkpoints()),
+        (Delivery::AtLeastOnce, _) => Box::new(KafkaSink::open(table, records, context, None)?) as Box<dyn Sink>,
+        (Delivery::ExactlyOnce { .. }, Some(Guarantee::AtLeastOnce)) => {
+            let committer = Committer::new(table.clone(), &spec.table, context);
+            Box::new(KafkaSink::open(table, records, context, Some(committer))?)
+        }
+        (Delivery::ExactlyOnce { .. }, _) => Box::new(ExactSink::open(table, &spec.table, records, context)?),
+    })
 }
 
 fn no_checkpoints() -> Error {
@@ -103,6 +120,7 @@ impl Connector for KafkaConnector {
             writable: table.single_topic().is_ok(),
             max_readers: None,
             schema: None,
+            ..TableTraits::default()
         })
     }
 
@@ -118,20 +136,8 @@ impl Connector for KafkaConnector {
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
         let open = || {
             let (table, format) = parse(&spec.connector)?;
-            let encoder = format.encoder(&spec.schema)?;
-            Ok(match (&context.delivery, table.guarantee) {
-                (Delivery::AtLeastOnce, Some(Guarantee::ExactlyOnce)) => return Err(no_checkpoints()),
-                (Delivery::AtLeastOnce, _) => {
-                    Box::new(KafkaSink::open(table, encoder, &spec.schema, context, None)?) as Box<dyn Sink>
-                }
-                (Delivery::ExactlyOnce { .. }, Some(Guarantee::AtLeastOnce)) => {
-                    let committer = Committer::new(table.clone(), &spec.table, context);
-                    Box::new(KafkaSink::open(table, encoder, &spec.schema, context, Some(committer))?)
-                }
-                (Delivery::ExactlyOnce { .. }, _) => {
-                    Box::new(ExactSink::open(table, &spec.table, encoder, &spec.schema, context)?)
-                }
-            })
+            let records = Records::new(&table, &format, spec, None)?;
+            open_sink(table, spec, records, context)
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
     }

@@ -33,6 +33,7 @@ pub fn standard() -> Connectors {
     connectors.register("blackhole", Arc::new(BlackholeConnector::default()));
     connectors.register("filesystem", Arc::new(FilesystemConnector));
     connectors.register("kafka", Arc::new(kafka::KafkaConnector));
+    connectors.register("upsert-kafka", Arc::new(kafka::UpsertKafkaConnector));
     connectors.register("nexmark", Arc::new(NexmarkConnector));
     connectors.register("print", Arc::new(PrintConnector));
     connectors

@@ -1,12 +1,13 @@
-//! Print: rows on standard output, one line each: the table's name and comma-separated values.
+//! Print: rows on standard output, one line each: the table's name and comma-separated values. Rows that are updated have `+` before
+//! their values, and those that are taken back `-`, as often as they count.
 
 use std::io::{self, Write};
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
 use anabranch_model::{Epoch, Error, Result};
 use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Int64Type, SchemaRef};
 
 use crate::Options;
 use crate::format::Encode;
@@ -44,7 +45,7 @@ impl Connector for PrintToConnector {
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
         let identifier = identifier(&spec.connector)?.unwrap_or(&spec.table);
-        Ok(Box::new(PrintSink::new(identifier, (self.writer)())))
+        Ok(Box::new(PrintSink::new(identifier, spec, (self.writer)())))
     }
 }
 
@@ -62,7 +63,14 @@ impl Connector for PrintConnector {
 
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         identifier(spec)?;
-        Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema: None })
+        Ok(TableTraits {
+            bounded: false,
+            readable: false,
+            writable: true,
+            max_readers: None,
+            schema: None,
+            updates: Updates::Written,
+        })
     }
 
     fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
@@ -71,33 +79,45 @@ impl Connector for PrintConnector {
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
         let identifier = identifier(&spec.connector)?.unwrap_or(&spec.table);
-        Ok(Box::new(PrintSink::new(identifier, io::stdout())))
+        Ok(Box::new(PrintSink::new(identifier, spec, io::stdout())))
     }
 }
 
 struct PrintSink<W> {
     prefix: String,
     encoder: CsvEncoder,
+    /// Rows have a weight after so many columns.
+    weight: Option<usize>,
     lines: Vec<u8>,
     out: W,
 }
 
 impl<W: Write> PrintSink<W> {
-    fn new(identifier: &str, out: W) -> Self {
+    fn new(identifier: &str, spec: &SinkSpec, out: W) -> Self {
         let options = CsvOptions { null: "NULL".into(), ..CsvOptions::default() };
         let prefix = if identifier.is_empty() { String::new() } else { format!("{identifier}> ") };
-        PrintSink { prefix, encoder: CsvEncoder::for_people(&options), lines: Vec::new(), out }
+        let weight = spec.updating.then(|| spec.schema.fields().len());
+        PrintSink { prefix, encoder: CsvEncoder::for_people(&options), weight, lines: Vec::new(), out }
     }
 }
 
 impl<W: Write + Send> Sink for PrintSink<W> {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let records = self.encoder.encode(batch)?;
         self.lines.clear();
-        for record in records.iter().flatten() {
-            self.lines.extend_from_slice(self.prefix.as_bytes());
-            self.lines.extend_from_slice(record);
-            self.lines.push(b'\n');
+        match self.weight {
+            None => {
+                for record in self.encoder.encode(batch)?.iter().flatten() {
+                    line(&mut self.lines, &self.prefix, "", record);
+                }
+            }
+            Some(weight) => {
+                let records = self.encoder.encode(&batch.project(&(0..weight).collect::<Vec<_>>())?)?;
+                let weights = batch.column(weight).as_primitive::<Int64Type>().values();
+                for (record, weight) in records.iter().flatten().zip(weights) {
+                    let sign = if *weight > 0 { "+ " } else { "- " };
+                    (0..weight.unsigned_abs()).for_each(|_| line(&mut self.lines, &self.prefix, sign, record));
+                }
+            }
         }
         // One call per batch: the lines of two tasks do not mix, and the lock of standard output is taken once.
         let written = self.out.write_all(&self.lines).and_then(|()| self.out.flush());
@@ -107,6 +127,10 @@ impl<W: Write + Send> Sink for PrintSink<W> {
     fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
         Ok(())
     }
+}
+
+fn line(lines: &mut Vec<u8>, prefix: &str, sign: &str, record: &[u8]) {
+    [prefix.as_bytes(), sign.as_bytes(), record, b"\n"].into_iter().for_each(|part| lines.extend_from_slice(part));
 }
 
 #[cfg(test)]
@@ -123,11 +147,21 @@ mod tests {
         let ids: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
         let names: ArrayRef = Arc::new(StringViewArray::from(vec!["a,b", "NULL"]));
         let batch = RecordBatch::try_from_iter([("id", ids), ("name", names)]).unwrap();
-        let mut sink = PrintSink::new("results", Vec::new());
+        let connector = ConnectorSpec { connector: "print".into(), options: Default::default() };
+        let spec = SinkSpec::new("results", connector, batch.schema());
+        let mut sink = PrintSink::new("results", &spec, Vec::new());
         sink.write(&batch).unwrap();
         sink.write(&batch.slice(0, 0)).unwrap();
         sink.epoch_end(Epoch::FIRST).unwrap();
         assert_eq!(String::from_utf8(sink.out).unwrap(), "results> 1,\"a,b\"\nresults> NULL,\"NULL\"\n");
+
+        let weights: ArrayRef = Arc::new(Int64Array::from(vec![-1, 2]));
+        let columns = batch.columns().iter().cloned().chain([weights]);
+        let names = ["id", "name", "$weight"];
+        let updates = RecordBatch::try_from_iter(names.into_iter().zip(columns)).unwrap();
+        let mut sink = PrintSink::new("", &SinkSpec { updating: true, ..spec }, Vec::new());
+        sink.write(&updates).unwrap();
+        assert_eq!(String::from_utf8(sink.out).unwrap(), "- 1,\"a,b\"\n+ NULL,\"NULL\"\n+ NULL,\"NULL\"\n");
     }
 
     #[test]
@@ -146,7 +180,7 @@ mod tests {
         let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
         let connector =
             ConnectorSpec { connector: "print".into(), options: [("print-identifier".into(), "x".into())].into() };
-        let spec = SinkSpec { table: "results".into(), connector, schema: batch.schema() };
+        let spec = SinkSpec::new("results", connector, batch.schema());
         let clock = Arc::new(anabranch_model::ManualClock::default());
         let context = TaskContext {
             index: 0,

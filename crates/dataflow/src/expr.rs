@@ -182,7 +182,7 @@ impl Expr {
     }
 
     /// The type of the values, if it can be told from the types of columns.
-    fn data_type(&self, column: &dyn Fn(usize) -> Option<DataType>) -> Option<DataType> {
+    pub fn data_type(&self, column: &dyn Fn(usize) -> Option<DataType>) -> Option<DataType> {
         match self {
             Expr::Column(index) => column(*index),
             Expr::Literal(Literal { data_type, .. }) => Some(data_type.clone()),

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anabranch_model::{OperatorId, OperatorKind, StageId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Exchange, OperatorSpec, Plan, Port, SinkSpec, SourceSpec, Stage, WindowAggregateSpec};
+use crate::{Exchange, OperatorSpec, Plan, Port, SinkSpec, SourceSpec, Stage, StateSpec};
 
 /// The identities in a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct Part<'a> {
 #[expect(missing_docs, reason = "the kinds say it")]
 pub enum PartSpec<'a> {
     Source(&'a SourceSpec),
-    State(&'a WindowAggregateSpec),
+    State(StateSpec<'a>),
     Sink(&'a SinkSpec),
 }
 

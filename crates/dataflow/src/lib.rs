@@ -3,6 +3,7 @@
 
 mod decimal;
 mod expr;
+mod group_aggregate;
 mod identity;
 mod options;
 mod plan;
@@ -12,12 +13,13 @@ mod table;
 
 pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
 pub use expr::{BinaryOp, Expr, Literal, NamedExpr};
+pub use group_aggregate::{GroupAggregateSpec, WEIGHT, weight_field};
 pub use identity::{Identities, Part, PartSpec};
 pub use options::{AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, SinkSpec, SourceSpec,
-    StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
+    StateSpec, StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
 };
 pub use sql_name::{fraction_digits, sql_name};
-pub use table::{ConnectorSpec, ONE_ROW, TableTraits};
+pub use table::{ConnectorSpec, ONE_ROW, TableTraits, Updates};

@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::{DataType, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use crate::{ConnectorSpec, Expr, NamedExpr};
+use crate::{ConnectorSpec, Expr, GroupAggregateSpec, NamedExpr};
 
 /// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns that the
 /// query needs), `columns` computes the rows that leave the source, `watermark` derives event-time progress.
@@ -76,6 +76,20 @@ pub struct SinkSpec {
     pub connector: ConnectorSpec,
     /// Columns, in the order of the rows that arrive.
     pub schema: SchemaRef,
+    /// Indexes of the columns of the table's primary key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<usize>,
+    /// The rows have a weight after the columns of `schema`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub updating: bool,
+}
+
+impl SinkSpec {
+    /// A table without a key, for rows that stay.
+    #[must_use]
+    pub fn new(table: impl Into<String>, connector: ConnectorSpec, schema: SchemaRef) -> SinkSpec {
+        SinkSpec { table: table.into(), connector, schema, key: Vec::new(), updating: false }
+    }
 }
 
 /// One operator of a chain.
@@ -97,6 +111,8 @@ pub enum OperatorSpec {
     WindowAssign(WindowAssignSpec),
     /// Groups by keys and window, and aggregates.
     WindowAggregate(WindowAggregateSpec),
+    /// Groups by keys, and aggregates all rows so far.
+    GroupAggregate(GroupAggregateSpec),
     /// Enforces NOT NULL of a sink's columns.
     NotNull(NotNullSpec),
     /// Gives constant rows in place of each row of the input.
@@ -123,13 +139,23 @@ pub struct NotNullSpec {
     pub drop_rows: bool,
 }
 
+/// An operator that keeps state between batches, which belongs into every checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the kinds say it")]
+pub enum StateSpec<'a> {
+    WindowAggregate(&'a WindowAggregateSpec),
+    GroupAggregate(&'a GroupAggregateSpec),
+}
+
 impl OperatorSpec {
-    /// The specification of the state that the operator keeps between batches, which belongs into every checkpoint.
-    /// `None` if it keeps none. A static join's table is read again at every start.
+    /// The operator's state. `None` if it keeps none. A static join's table is read again at every start.
     #[must_use]
-    pub fn state(&self) -> Option<&WindowAggregateSpec> {
+    pub fn state(&self) -> Option<StateSpec<'_>> {
         match self {
-            OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial => Some(spec),
+            OperatorSpec::WindowAggregate(spec) if spec.phase != AggregatePhase::Partial => {
+                Some(StateSpec::WindowAggregate(spec))
+            }
+            OperatorSpec::GroupAggregate(spec) => Some(StateSpec::GroupAggregate(spec)),
             OperatorSpec::Filter { .. }
             | OperatorSpec::Project { .. }
             | OperatorSpec::StaticJoin(_)
@@ -283,7 +309,7 @@ impl fmt::Display for SinkSpec {
     }
 }
 
-fn named(f: &mut fmt::Formatter<'_>, columns: &[NamedExpr]) -> fmt::Result {
+pub(crate) fn named(f: &mut fmt::Formatter<'_>, columns: &[NamedExpr]) -> fmt::Result {
     f.write_str("[")?;
     for (i, column) in columns.iter().enumerate() {
         write!(f, "{}{} AS {}", if i == 0 { "" } else { ", " }, column.expr, column.name)?;
@@ -302,6 +328,7 @@ impl fmt::Display for OperatorSpec {
             OperatorSpec::StaticJoin(spec) => write!(f, "{spec}"),
             OperatorSpec::WindowAssign(spec) => write!(f, "window assign {} over #{}", spec.window, spec.time),
             OperatorSpec::WindowAggregate(spec) => write!(f, "{spec}"),
+            OperatorSpec::GroupAggregate(spec) => write!(f, "{spec}"),
             OperatorSpec::NotNull(spec) => {
                 let fate = if spec.drop_rows { "drop" } else { "require" };
                 write!(f, "{fate} not null")?;

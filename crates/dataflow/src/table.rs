@@ -20,7 +20,7 @@ pub struct ConnectorSpec {
 }
 
 /// A connector's description of a declared table.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TableTraits {
     /// The table ends: it can be joined as a static table and aggregated without a window.
     pub bounded: bool,
@@ -32,6 +32,20 @@ pub struct TableTraits {
     pub max_readers: Option<u32>,
     /// Columns, for connectors that know them; a declaration without columns takes these.
     pub schema: Option<SchemaRef>,
+    /// What its writer does with updating rows.
+    pub updates: Updates,
+}
+
+/// What the writer of a table does with rows that have weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Updates {
+    /// It takes no such rows: what it has written stays.
+    #[default]
+    Refused,
+    /// It writes them as they are, with their weights.
+    Written,
+    /// It keeps the latest row of each primary key.
+    Upserted,
 }
 
 impl fmt::Debug for ConnectorSpec {

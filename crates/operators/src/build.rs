@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, OperatorSpec, WindowAggregateSpec};
+use anabranch_dataflow::{JobOptions, OperatorSpec, StateSpec};
 use anabranch_model::Result;
 use arrow::datatypes::SchemaRef;
 
 use crate::filter::Filter;
+use crate::group_aggregate::{self, GroupAggregate};
 use crate::not_null::NotNull;
 use crate::project::Project;
 use crate::static_join::StaticJoin;
@@ -17,8 +18,13 @@ use crate::{Functions, Operator, Projection};
 
 /// Whether an operator of the next plan version can go on with the state of a former one in memory.
 #[must_use]
-pub fn state_goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, functions: &Functions) -> bool {
-    succession::goes_on(former, next, functions)
+pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Functions) -> bool {
+    use StateSpec::{GroupAggregate, WindowAggregate};
+    match (former, next) {
+        (WindowAggregate(former), WindowAggregate(next)) => succession::goes_on(former, next, functions),
+        (GroupAggregate(former), GroupAggregate(next)) => group_aggregate::goes_on(former, next, functions),
+        (WindowAggregate(_), GroupAggregate(_)) | (GroupAggregate(_), WindowAggregate(_)) => false,
+    }
 }
 
 /// Builds the operator of a specification for rows of `input`, and returns the schema of its output.
@@ -47,6 +53,11 @@ pub fn build_operator(
         }
         OperatorSpec::WindowAggregate(spec) => {
             let aggregate = WindowAggregate::new(spec, functions, options)?;
+            let schema = Arc::clone(aggregate.schema());
+            (Box::new(aggregate), schema)
+        }
+        OperatorSpec::GroupAggregate(spec) => {
+            let aggregate = GroupAggregate::new(spec, functions, options)?;
             let schema = Arc::clone(aggregate.schema());
             (Box::new(aggregate), schema)
         }

@@ -92,6 +92,12 @@ impl KeyTable {
         Ok(KeyTable { types, table, ids: Ids::default() })
     }
 
+    /// A table whose keys are [found by their ids](KeyTable::keys_of).
+    pub(crate) fn by_id(types: Vec<DataType>) -> Result<Self> {
+        let table = if types.is_empty() { Table::Unit } else { Table::Columns(ColumnsTable::new(&types)?) };
+        Ok(KeyTable { types, table, ids: Ids::default() })
+    }
+
     /// Number of keys.
     pub(crate) fn len(&self) -> usize {
         self.ids.len as usize
@@ -169,6 +175,17 @@ impl KeyTable {
             Table::Bytes(table) => vec![bytes_array(table, self.nulls(), &self.types[0])?],
             Table::Columns(table) => table.keys()?,
         })
+    }
+
+    /// The keys of these ids, as columns. Only of a table [by id](KeyTable::by_id).
+    pub(crate) fn keys_of(&self, ids: &[usize]) -> Result<Vec<ArrayRef>> {
+        match &self.table {
+            Table::Unit => Ok(Vec::new()),
+            Table::Columns(table) => table.keys_of(ids),
+            Table::Words(_) | Table::Bytes(_) => {
+                Err(Error::internal("the keys of this table are not found by their ids"))
+            }
+        }
     }
 
     fn nulls(&self) -> Option<NullBuffer> {

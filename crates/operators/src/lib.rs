@@ -5,6 +5,7 @@ mod connector;
 mod event_time;
 mod expression;
 mod filter;
+mod group_aggregate;
 mod key_hash;
 mod key_table;
 mod not_null;

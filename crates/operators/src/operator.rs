@@ -47,16 +47,16 @@ pub trait Operator: Any + Send {
         Ok(())
     }
 
-    /// The form of the operator's state; `None` for an operator without state that must survive. Data derived from
+    /// The tables of the operator's state; none for an operator without state that must survive. Data derived from
     /// static input is not state: it is derived again.
-    fn state_shape(&self) -> Option<StateShape> {
-        None
+    fn state_tables(&self) -> Vec<StateShape> {
+        Vec::new()
     }
 
-    /// State that has changed since the last call, at the end of an epoch and after [`Operator::flush`]. Only called on an
-    /// operator with a [`StateShape`]. From the second call with `adds` on, in a row, changes only add to the snapshots before:
+    /// State that has changed since the last call, for each of the [tables](Operator::state_tables), at the end of an epoch and after
+    /// [`Operator::flush`]. Only called on an operator with state. From the second call with `adds` on, in a row, changes only add to the snapshots before:
     /// an operator that has restored one of those, and then restores what followed it, has the whole state.
-    fn snapshot(&mut self, _adds: bool) -> Result<StateChange> {
+    fn snapshot(&mut self, _adds: bool) -> Result<Vec<StateChange>> {
         Err(anabranch_model::Error::internal("this operator has no state"))
     }
 
@@ -66,9 +66,9 @@ pub trait Operator: Any + Send {
         Ok(false)
     }
 
-    /// Restores the rows of earlier snapshots, with changes in any order, before any other call. Columns after
+    /// Restores rows of a table of earlier snapshots, with changes in any order, before any other call. Columns after
     /// the keys may have the form of an earlier version.
-    fn restore(&mut self, _rows: RecordBatch) -> Result<()> {
+    fn restore(&mut self, _table: usize, _rows: RecordBatch) -> Result<()> {
         Err(anabranch_model::Error::internal("this operator has no state"))
     }
 
@@ -108,9 +108,11 @@ pub struct Dropped {
     pub rows_with_null: u64,
 }
 
-/// State as rows.
+/// A table of state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StateShape {
+    /// Its name; empty for the first table of an operator.
+    pub table: String,
     /// Columns of the rows.
     pub schema: SchemaRef,
     /// Which of them are the key; their hash gives the key group of a row. Empty: the state belongs to one task.
@@ -119,7 +121,7 @@ pub struct StateShape {
     pub pane: Option<usize>,
 }
 
-/// What has changed in an operator's state. Several rows may have the same key: the operator merges them.
+/// What has changed in a table of an operator's state. Several rows may have the same key: the operator merges them.
 #[derive(Debug)]
 pub struct StateChange {
     /// The rows, in the columns of the [`StateShape`].

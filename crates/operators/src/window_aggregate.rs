@@ -6,7 +6,7 @@
 //! given to the state backend, whose contents are read back in slices when a window fires.
 
 mod backed;
-mod exact;
+pub(crate) mod exact;
 mod firing;
 mod former;
 mod function;
@@ -346,12 +346,12 @@ impl Operator for WindowAggregate {
         }
     }
 
-    fn state_shape(&self) -> Option<StateShape> {
-        self.shape_of_state()
+    fn state_tables(&self) -> Vec<StateShape> {
+        self.shape_of_state().into_iter().collect()
     }
 
-    fn snapshot(&mut self, adds: bool) -> Result<StateChange> {
-        self.take_snapshot(adds)
+    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
+        Ok(vec![self.take_snapshot(adds)?])
     }
 
     fn catch_up(&mut self) -> Result<bool> {
@@ -365,7 +365,7 @@ impl Operator for WindowAggregate {
         }
     }
 
-    fn restore(&mut self, rows: RecordBatch) -> Result<()> {
+    fn restore(&mut self, _table: usize, rows: RecordBatch) -> Result<()> {
         self.snapshots.restored(rows.num_rows());
         self.take_up(&rows)?;
         self.keep_to_size(&rows)

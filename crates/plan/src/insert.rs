@@ -46,11 +46,14 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
         ));
     }
     let plan = shape(query, table, &targets).map_err(here)?;
-    let sink = SinkSpec { table: table.name.clone(), connector: table.spec.clone(), schema: table.physical.clone() };
+    let sink = SinkSpec::new(table.name.clone(), table.spec.clone(), table.physical.clone());
+    let key = table.primary_key.iter().filter_map(|key| table.physical.index_of(key).ok()).collect();
+    let sink = SinkSpec { key, ..sink };
     let functions = called_functions(&plan).map_err(planning_error)?;
     let plan = planner.optimize(plan)?;
     let dead_letters = dead_letters(&plan, catalog)?;
-    Ok(Output { plan, sink, parallelism: table.options.sink_parallelism, dead_letters, functions })
+    let (updates, parallelism) = (table.traits.updates, table.options.sink_parallelism);
+    Ok(Output { plan, sink, updates, parallelism, dead_letters, functions })
 }
 
 /// For each column of the query, the column of the table.

@@ -12,6 +12,7 @@
 mod aggregate;
 mod column_index;
 mod expr;
+mod group_aggregate;
 mod join;
 mod literal;
 mod scan;
@@ -23,8 +24,9 @@ mod values;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{Exchange, ExchangeKind, Plan, Port, SinkSpec, Stage};
+use anabranch_dataflow::{Exchange, ExchangeKind, Plan, Port, SinkSpec, Stage, Updates};
 use anabranch_model::{Error, KeyGroups, Result, StageId};
+use arrow::datatypes::DataType;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
@@ -34,7 +36,9 @@ pub(crate) use self::scan::dead_letters;
 use self::stream::{LogicalColumn, Stream, Windowed};
 use crate::PlanOptions;
 use crate::catalog::Catalog;
+use crate::maps::shown;
 use crate::place::planning_error;
+use crate::settings::RuntimeMode;
 use crate::sql_function::CalledFunction;
 use crate::table::Table;
 use crate::window_assign::WindowAssign;
@@ -44,6 +48,8 @@ pub(crate) struct Output {
     /// Optimized, with the sink's columns.
     pub(crate) plan: LogicalPlan,
     pub(crate) sink: SinkSpec,
+    /// What the table does with updating rows.
+    pub(crate) updates: Updates,
     pub(crate) parallelism: Option<u32>,
     /// See [`dead_letters`].
     pub(crate) dead_letters: BTreeMap<String, Arc<Table>>,
@@ -90,9 +96,9 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     let (mut stages, mut exchanges, mut labels) = (Vec::new(), Vec::new(), Labels::new());
     let own = &catalog.settings.job.stage_parallelism;
     for output in outputs {
-        let drop_nulls = catalog.settings.drop_nulls;
+        let (drop_nulls, mode) = (catalog.settings.drop_nulls, catalog.settings.runtime_mode);
         let dead_letters = &output.dead_letters;
-        let mut lowering = Lowering { dead_letters, parallelism, own, labels, drop_nulls, stages, exchanges };
+        let mut lowering = Lowering { dead_letters, parallelism, own, labels, drop_nulls, mode, stages, exchanges };
         lowering.output(output)?;
         (stages, exchanges, labels) = (lowering.stages, lowering.exchanges, lowering.labels);
     }
@@ -114,6 +120,7 @@ struct Lowering<'a> {
     labels: Labels,
     /// Whether a row with NULL for a NOT NULL column of a sink is dropped instead of stopping the job.
     drop_nulls: bool,
+    mode: RuntimeMode,
     stages: Vec<Stage>,
     exchanges: Vec<Exchange>,
 }
@@ -141,14 +148,17 @@ impl Lowering<'_> {
         let fields = output.plan.schema().fields();
         let mut stream = self.plan(&output.plan, &(0..fields.len()).collect())?;
         stream.shape_for_sink(&output.sink.schema)?;
+        check_sink(output, &stream)?;
         if let Some(parallelism) = output.parallelism.filter(|p| *p != stream.parallelism) {
-            stream = self.exchange(stream, ExchangeKind::Rebalance, parallelism, format!("sink {}", output.sink.table));
+            let kind = stream.divided_for_sink(&output.sink.key);
+            stream = self.exchange(stream, kind, parallelism, format!("sink {}", output.sink.table));
             stream.tasks_max = Some(parallelism);
         }
         stream.require_values(&output.sink, self.drop_nulls);
+        let updating = stream.weight.is_some();
         let id = self.close(stream);
         let stage = &mut self.stages[id.0 as usize];
-        stage.sink = Some(output.sink.clone());
+        stage.sink = Some(SinkSpec { updating, ..output.sink.clone() });
         stage.query = Some(query_text(&output.plan)?);
         Ok(())
     }
@@ -197,8 +207,19 @@ impl Lowering<'_> {
             }
             columns.push(column);
         }
+        stream.unique = stream.unique.as_ref().and_then(|unique| {
+            let kept = |column: &usize| exprs.iter().position(|expr| same_values(expr, &below) == Some(*column));
+            unique.iter().map(kept).collect()
+        });
         stream.columns = columns;
-        if exprs.iter().any(Expr::is_volatile) {
+        if let Some(volatile) = exprs.iter().find(|expr| expr.is_volatile()) {
+            if stream.weight.is_some() {
+                return Err(Error::user(format!(
+                    "{} would have another value when a row is taken back",
+                    shown(volatile)
+                ))
+                .remedy("compute it before the rows are aggregated"));
+            }
             stream.materialize();
         }
         Ok(stream)
@@ -226,6 +247,10 @@ impl Lowering<'_> {
         let mut below = columns_of([&assign.time], &index)?;
         below.extend(needed.iter().filter(|index| **index < inputs));
         let mut stream = self.plan(&assign.input, &below)?;
+        if stream.weight.is_some() {
+            return Err(Error::user("a window needs rows that stay, but these are results that are updated")
+                .remedy("aggregate in the window first, or read a table that only grows"));
+        }
         if !stream.has_event_time {
             return Err(Error::user("a window needs a table with a watermark").remedy("declare WATERMARK FOR"));
         }
@@ -261,6 +286,53 @@ impl Lowering<'_> {
         self.stages.push(stage);
         self.exchanges.extend(inputs.into_iter().map(|(from, port, kind)| Exchange { from, to: id, port, kind }));
         id
+    }
+}
+
+/// Whether the table can take the rows.
+fn check_sink(output: &Output, stream: &Stream) -> Result<()> {
+    let (table, key) = (&output.sink.table, &output.sink.key);
+    if stream.weight.is_none() || output.updates == Updates::Written {
+        return Ok(());
+    }
+    if output.updates == Updates::Refused {
+        return Err(Error::user(format!(
+            "the results are updated as rows come, but what table '{table}' ('{}') has written stays",
+            output.sink.connector.connector
+        ))
+        .remedy(
+            "write to a table of connector 'upsert-kafka', 'print' or 'blackhole', or group by a window: add window_start, \
+             window_end of FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) to GROUP BY",
+        ));
+    }
+    if stream.is_unique_by(key) {
+        return Ok(());
+    }
+    let names = |columns: &[usize]| {
+        columns.iter().map(|column| output.sink.schema.field(*column).name().as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let error =
+        Error::user(format!("several rows of the query may have the same primary key ({}) of '{table}'", names(key)));
+    Err(error.remedy(match &stream.unique {
+        Some(unique) => format!("declare PRIMARY KEY ({}) NOT ENFORCED: these columns identify a row", names(unique)),
+        None => "select all columns of GROUP BY, and declare them as the primary key".to_owned(),
+    }))
+}
+
+/// The column whose values an expression has, perhaps in a type with more digits.
+fn same_values(expr: &Expr, below: &ColumnIndex) -> Option<usize> {
+    match expr {
+        Expr::Alias(alias) => same_values(&alias.expr, below),
+        Expr::Column(column) => below.find(column),
+        Expr::Cast(cast) => {
+            let from = cast.expr.get_type(below).ok()?;
+            let bytes = |of: &DataType| of.primitive_width().filter(|_| of.is_integer());
+            let to = cast.field.data_type();
+            let is_wider =
+                bytes(&from).zip(bytes(to)).is_some_and(|(from, to)| from <= to) || from.is_string() && to.is_string();
+            if is_wider { same_values(&cast.expr, below) } else { None }
+        }
+        _ => None,
     }
 }
 

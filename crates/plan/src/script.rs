@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, sql_name};
+use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, Updates, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_expr::{Expr, FetchType, LogicalPlan, LogicalPlanBuilder, SkipType};
@@ -177,7 +177,9 @@ fn execute_here(
         Statement::Query(query) => {
             let collected = collect(query, catalog, collect_as).map_err(place)?;
             let plan = lower(std::slice::from_ref(&collected.output), catalog, options).map_err(place)?;
-            let schema = collected.output.sink.schema;
+            // Of the rows as they leave the last chain: results that are updated have a weight.
+            let results = plan.stages.iter().find(|stage| stage.sink.is_some());
+            let schema = results.map_or(collected.output.sink.schema, |stage| stage.schema.clone());
             Ok(Outcome::Query { plan: Box::new(plan), schema, skip: collected.skip, limit: collected.limit })
         }
         other => perform(other, catalog, resolver, options).map_err(place),
@@ -345,13 +347,14 @@ fn collect(mut query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Colle
         .iter()
         .map(|field| Field::new(field.name(), field.data_type().clone(), field.is_nullable()))
         .collect();
-    let sink = SinkSpec {
-        table: name.to_string(),
-        connector: ConnectorSpec { connector: COLLECT.into(), options: Default::default() },
-        schema: Arc::new(Schema::new(fields)),
-    };
+    let sink = SinkSpec::new(
+        name,
+        ConnectorSpec { connector: COLLECT.into(), options: Default::default() },
+        Arc::new(Schema::new(fields)),
+    );
     let dead_letters = dead_letters(&plan, catalog)?;
-    Ok(Collected { output: Output { plan, sink, parallelism: None, dead_letters, functions }, skip, limit })
+    let updates = Updates::Written;
+    Ok(Collected { output: Output { plan, sink, updates, parallelism: None, dead_letters, functions }, skip, limit })
 }
 
 fn explain(statement: Statement, catalog: &Catalog, options: &PlanOptions) -> Result<String> {

@@ -1,6 +1,7 @@
 //! Options of `SET 'name' = 'value'` and the notation of durations and sizes.
 
 mod autoscale;
+mod runtime_mode;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -10,6 +11,7 @@ use anabranch_dataflow::{AutoscaleOptions, CheckpointOptions, JobOptions, StateB
 use anabranch_model::{Error, KeyGroups, Result};
 
 pub use self::autoscale::{autoscale_options, autoscale_settings};
+pub(crate) use self::runtime_mode::RuntimeMode;
 use crate::place::nearest;
 
 /// The values of `SET`.
@@ -19,6 +21,7 @@ pub(crate) struct Settings {
     pub(crate) parallelism: Option<u32>,
     /// Whether rows with NULL for a NOT NULL column of a sink are dropped instead of stopping the job.
     pub(crate) drop_nulls: bool,
+    pub(crate) runtime_mode: RuntimeMode,
     /// Used only with a directory.
     checkpoints: CheckpointOptions,
     /// Used only if `autoscale` is not `off`.
@@ -33,6 +36,7 @@ impl Default for Settings {
             job: JobOptions::default(),
             parallelism: None,
             drop_nulls: false,
+            runtime_mode: RuntimeMode::default(),
             checkpoints: CheckpointOptions::new(""),
             autoscale: AutoscaleOptions::default(),
             fixed: BTreeSet::new(),
@@ -43,7 +47,7 @@ impl Default for Settings {
 /// Larger groups would take longer than any job.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 
-const NAMES: [&str; 27] = [
+const NAMES: [&str; 28] = [
     "parallelism",
     "stage-parallelism",
     "stage-key-groups",
@@ -63,6 +67,7 @@ const NAMES: [&str; 27] = [
     "checkpoint-timeout",
     "restart-attempts",
     "table.exec.sink.not-null-enforcer",
+    "execution.runtime-mode",
     "autoscale",
     "autoscale-tasks-min",
     "autoscale-tasks-max",
@@ -161,6 +166,7 @@ impl Settings {
             "table.exec.sink.not-null-enforcer" => {
                 self.drop_nulls = parse_enforcer(value).map_err(of)?;
             }
+            "execution.runtime-mode" => self.runtime_mode = RuntimeMode::parse(value).map_err(of)?,
             autoscale if autoscale.starts_with("autoscale") && NAMES.contains(&autoscale) => {
                 self.set_autoscale(autoscale, value, key_groups).map_err(of)?;
             }
@@ -216,6 +222,7 @@ impl Settings {
             format!("{} ms", self.checkpoints.timeout.as_millis()),
             self.checkpoints.restart_attempts.to_string(),
             if self.drop_nulls { "DROP".into() } else { "ERROR".into() },
+            self.runtime_mode.name().into(),
             autoscale::mode_name(self.job.autoscale.as_ref()).into(),
         ];
         let mut list: Vec<_> = NAMES.iter().map(ToString::to_string).zip(values).collect();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Lateness, TableTraits, sql_name};
+use anabranch_dataflow::{ConnectorSpec, Lateness, TableTraits, Updates, sql_name};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::metadata::FieldMetadata;
@@ -102,6 +102,12 @@ impl Table {
         let (spec, options) = split_options(options, planning.key_groups).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
         let traits = resolver.describe(&spec, &declared).map_err(here)?;
+        if traits.updates == Updates::Upserted && statement.primary_key.is_empty() {
+            return Err(here(
+                Error::user(format!("a table of connector '{spec}' needs a primary key"))
+                    .remedy("declare the columns that identify a row: PRIMARY KEY (id) NOT ENFORCED"),
+            ));
+        }
         let physical = match (&traits.schema, declared.fields().is_empty()) {
             (Some(schema), true) => Arc::clone(schema),
             (None, true) => {

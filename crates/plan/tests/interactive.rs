@@ -11,7 +11,14 @@ struct Anything;
 impl TableResolver for Anything {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         let bounded = spec.connector == "file";
-        Ok(TableTraits { bounded, readable: true, writable: true, max_readers: None, schema: None })
+        Ok(TableTraits {
+            bounded,
+            readable: true,
+            writable: true,
+            max_readers: None,
+            schema: None,
+            ..TableTraits::default()
+        })
     }
 }
 

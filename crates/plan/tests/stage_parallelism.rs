@@ -11,7 +11,14 @@ struct Tables;
 impl TableResolver for Tables {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         let max_readers = (spec.connector == "narrow").then_some(2);
-        Ok(TableTraits { bounded: false, readable: true, writable: true, max_readers, schema: None })
+        Ok(TableTraits {
+            bounded: false,
+            readable: true,
+            writable: true,
+            max_readers,
+            schema: None,
+            ..TableTraits::default()
+        })
     }
 }
 

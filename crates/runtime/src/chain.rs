@@ -371,9 +371,10 @@ impl Chain {
         let watermark = EventTime(self.counters.watermark_ms.load(Relaxed));
         let adds = self.control.adds();
         for (place, link) in self.links.iter_mut().enumerate() {
-            if let Some(shape) = link.operator.state_shape() {
-                let (change, watermark) = (link.operator.snapshot(adds)?, watermark.max(link.restored));
-                operators.push(OperatorSnapshot { place, shape, change, watermark });
+            let shapes = link.operator.state_tables();
+            if !shapes.is_empty() {
+                let tables = shapes.into_iter().zip(link.operator.snapshot(adds)?).collect();
+                operators.push(OperatorSnapshot { place, tables, watermark: watermark.max(link.restored) });
             }
         }
         Ok(operators)

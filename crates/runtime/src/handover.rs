@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, Plan, SinkSpec, SourceSpec, WindowAggregateSpec};
+use anabranch_dataflow::{JobOptions, OperatorSpec, Plan, SinkSpec, SourceSpec, StateSpec};
 use anabranch_model::{EventTime, KeyGroupRange, OperatorId, Result, TaskId};
 use anabranch_operators::{Functions, Operator, state_goes_on};
 
@@ -38,7 +38,7 @@ pub(crate) struct Handover {
     options: JobOptions,
     /// The job as the open tables know it.
     pub(crate) host: Arc<TaskHost>,
-    operators: BTreeMap<(OperatorId, KeyGroupRange), (WindowAggregateSpec, LeftOperator)>,
+    operators: BTreeMap<(OperatorId, KeyGroupRange), (OperatorSpec, LeftOperator)>,
     files: BTreeMap<(OperatorId, KeyGroupRange), OperatorFiles>,
     sources: BTreeMap<Place, (SourceSpec, SourceParts)>,
     sinks: BTreeMap<Place, (SinkSpec, SinkTail)>,
@@ -69,8 +69,8 @@ impl Handover {
         for Left { task, operators, source, sink } in left {
             let (stage, identities) = (plan.stage(task.stage), &plan.identities);
             for left in operators {
-                let spec = stage.operators[left.place].state();
-                if let (Some(id), Some(spec)) = (identities.state(stage.id, left.place), spec) {
+                let spec = &stage.operators[left.place];
+                if let Some(id) = identities.state(stage.id, left.place) {
                     let key = (id, plan.assignment.of_task(task));
                     handover.operators.insert(key, (spec.clone(), left));
                 }
@@ -90,13 +90,17 @@ impl Handover {
     pub(crate) fn has(
         &self,
         (id, own): (OperatorId, KeyGroupRange),
-        spec: &WindowAggregateSpec,
+        spec: StateSpec<'_>,
         options: &JobOptions,
         functions: &Functions,
     ) -> bool {
         keeps_state(options) == keeps_state(&self.options)
             && self.files.contains_key(&(id, own))
-            && self.operators.get(&(id, own)).is_some_and(|(of, _)| state_goes_on(of, spec, functions))
+            && self
+                .operators
+                .get(&(id, own))
+                .and_then(|(of, _)| of.state())
+                .is_some_and(|of| state_goes_on(of, spec, functions))
     }
 
     /// Takes an operator that [is there](Handover::has).

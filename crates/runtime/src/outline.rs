@@ -6,7 +6,7 @@ pub(crate) mod former;
 
 use std::collections::BTreeSet;
 
-use anabranch_dataflow::{OperatorSpec, PartSpec, Plan, WindowAggregateSpec};
+use anabranch_dataflow::{AggregateSpec, NamedExpr, OperatorSpec, PartSpec, Plan, StateSpec};
 use anabranch_model::{HASH_SEED, OperatorId, StageId, hash_bytes};
 use anabranch_state::Lineage;
 
@@ -64,14 +64,30 @@ pub(crate) fn read_outline(lines: &[String], lineage: &[Lineage]) -> Option<Vec<
 }
 
 /// Aggregates are the same if their states are; the expressions that feed them may change.
-fn describe(spec: &WindowAggregateSpec) -> String {
-    let keys: Vec<String> = spec.keys.iter().map(|key| format!("{} {}", key.name, key.data_type)).collect();
-    let aggregates = spec.aggregates.iter().map(|a| {
-        let distinct = if a.distinct { "distinct " } else { "" };
-        format!("{}({distinct}) {}", a.function, a.data_type)
-    });
-    let aggregates: Vec<String> = aggregates.collect();
-    format!("aggregate, window {}, by [{}]: [{}]", spec.window, keys.join(", "), aggregates.join(", "))
+fn describe(spec: StateSpec<'_>) -> String {
+    let keys = |keys: &[NamedExpr]| {
+        let keys: Vec<String> = keys.iter().map(|key| format!("{} {}", key.name, key.data_type)).collect();
+        keys.join(", ")
+    };
+    let aggregates = |aggregates: &[AggregateSpec]| {
+        let aggregates = aggregates.iter().map(|a| {
+            let distinct = if a.distinct { "distinct " } else { "" };
+            format!("{}({distinct}) {}", a.function, a.data_type)
+        });
+        aggregates.collect::<Vec<_>>().join(", ")
+    };
+    match spec {
+        StateSpec::WindowAggregate(spec) => {
+            let (by, of) = (keys(&spec.keys), aggregates(&spec.aggregates));
+            format!("aggregate, window {}, by [{by}]: [{of}]", spec.window)
+        }
+        StateSpec::GroupAggregate(spec) => {
+            // Values that may be taken back are kept.
+            let kind =
+                if spec.weight.is_some() { "updating aggregate of an updating stream" } else { "updating aggregate" };
+            format!("{kind}, by [{}]: [{}]", keys(&spec.keys), aggregates(&spec.aggregates))
+        }
+    }
 }
 
 /// The tables before and after a stage, itself included, and the processing of the rows between them.

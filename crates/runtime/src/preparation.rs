@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, OperatorSpec, Part, PartSpec, Plan, WindowAggregateSpec};
+use anabranch_dataflow::{JobOptions, OperatorSpec, Part, PartSpec, Plan, StateSpec};
 use anabranch_model::{KeyGroupRange, OperatorId, Result, StageId, TaskId};
 use anabranch_operators::{Functions, Operator, build_operator, state_goes_on};
 use arrow::datatypes::SchemaRef;
@@ -21,7 +21,7 @@ use crate::job_state::{FileOfTask, JobState, RestoredOperator, of_task};
 pub(crate) type Share = (OperatorId, KeyGroupRange);
 
 /// The operators with state of a plan, and their stages.
-pub(crate) fn states(plan: &Plan) -> BTreeMap<OperatorId, (StageId, &WindowAggregateSpec)> {
+pub(crate) fn states(plan: &Plan) -> BTreeMap<OperatorId, (StageId, StateSpec<'_>)> {
     let parts = plan.parts().into_iter();
     let states = parts.filter_map(|Part { id, stage, spec }| match spec {
         PartSpec::State(spec) => Some((id, (stage, spec))),
@@ -36,8 +36,8 @@ pub(crate) fn passed_on(present: &Plan, next: &Plan) -> BTreeSet<OperatorId> {
         return BTreeSet::new();
     }
     let (then, functions) = (states(next), Functions::default());
-    let goes_on = |(id, (_, spec)): &(OperatorId, (StageId, &WindowAggregateSpec))| {
-        then.get(id).is_some_and(|(_, next)| state_goes_on(spec, next, &functions))
+    let goes_on = |(id, (_, spec)): &(OperatorId, (StageId, StateSpec<'_>))| {
+        then.get(id).is_some_and(|(_, next)| state_goes_on(*spec, *next, &functions))
     };
     states(present).into_iter().filter(goes_on).map(|(id, _)| id).collect()
 }
@@ -67,7 +67,8 @@ impl Preparation {
             let mut schema = input(&plan, stage, &functions)?;
             for (place, spec) in stage.operators.iter().enumerate() {
                 let (operator, output) = build_operator(spec, &schema, &plan.options, &functions)?;
-                let keys = operator.state_shape().map(|shape| shape.keys).filter(|keys| !keys.is_empty());
+                let keys =
+                    operator.state_tables().first().map(|shape| shape.keys.clone()).filter(|keys| !keys.is_empty());
                 if let (Some(keys), Some(id)) = (keys, plan.identities.state(stage.id, place)) {
                     for task in tasks.iter().filter(|task| task.stage == stage.id) {
                         let share = (id, plan.assignment.of_task(*task));

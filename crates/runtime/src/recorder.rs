@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
 
 use anabranch_dataflow::{Assignment, Identities, Plan};
-use anabranch_model::{Epoch, Error, Incarnation, OperatorId, Result, StageId, TaskId};
+use anabranch_model::{Epoch, Error, Incarnation, KeyGroupRange, OperatorId, Result, StageId, TaskId};
 use anabranch_operators::{Committable, StateChange, StateShape, event_times};
 use anabranch_protocol::coordinator::Report;
 use anabranch_state::{
@@ -112,7 +112,7 @@ impl Recorder {
         let Snapshot { task, epoch, finished, source, operators, prepared, .. } = snapshot;
         let stage = task.stage;
         let mut states = Vec::with_capacity(operators.len());
-        for OperatorSnapshot { place, shape, change, watermark } in operators {
+        for OperatorSnapshot { place, tables, watermark } in operators {
             let Some(id) = self.identities.state(stage, place) else {
                 if self.static_stages.contains(&stage) {
                     continue;
@@ -120,7 +120,7 @@ impl Recorder {
                 let what = format!("operator {place} of {stage} has state that no checkpoint would contain");
                 return Err(Error::internal(what));
             };
-            let files = self.record_operator(task, epoch, id, &shape, change)?;
+            let files = self.record_operator(task, epoch, id, tables)?;
             states.push(OperatorState { number: id.number, watermark_ms: watermark.0, files });
         }
         let source = match self.identities.source(stage) {
@@ -144,35 +144,55 @@ impl Recorder {
         task: TaskId,
         epoch: Epoch,
         operator: OperatorId,
-        shape: &StateShape,
-        change: StateChange,
+        tables: Vec<(StateShape, StateChange)>,
     ) -> Result<Vec<StateFile>> {
         let (incarnation, stage, index) = (self.incarnation.0, task.stage.0, task.index);
         let name = format!("state/{incarnation}-{}-{stage}.{index}-{}", epoch.0, operator.number);
         let key_groups = Some(self.assignment.of_task(task));
-        let files = self.files.entry((task, operator)).or_default();
+        let mut files = self.files.remove(&(task, operator)).unwrap_or_default();
         let before: BTreeSet<String> = files.all().map(|file| file.blob.name.clone()).collect();
-        let mut known: BTreeMap<u64, StateFile> = std::mem::take(&mut files.runs).into_iter().collect();
+        for (table, (shape, change)) in tables.into_iter().enumerate() {
+            let name = if table == 0 { name.clone() } else { format!("{name}t{table}") };
+            self.record_table(&name, key_groups, (&shape, change), &mut files)?;
+        }
+        let after: BTreeSet<&str> = files.all().map(|file| file.blob.name.as_str()).collect();
+        self.dropped.extend(before.into_iter().filter(|name| !after.contains(name.as_str())).map(|name| (epoch, name)));
+        let all = files.all().cloned().collect();
+        self.files.insert((task, operator), files);
+        Ok(all)
+    }
+
+    fn record_table(
+        &self,
+        name: &str,
+        key_groups: Option<KeyGroupRange>,
+        (shape, change): (&StateShape, StateChange),
+        files: &mut OperatorFiles,
+    ) -> Result<()> {
+        let is_own = |file: &StateFile| file.table == shape.table;
+        let file = |blob, rows, last_pane_ms| StateFile {
+            blob,
+            rows,
+            last_pane_ms,
+            key_groups,
+            others: None,
+            table: shape.table.clone(),
+        };
+        let (own, others) = std::mem::take(&mut files.runs).into_iter().partition(|(_, file)| is_own(file));
+        files.runs = others;
+        let mut known: BTreeMap<u64, StateFile> = Vec::into_iter(own).collect();
         for run in &change.runs {
             let file = match known.remove(&run.id) {
                 Some(file) => file,
                 None => {
                     let blob = self.store.put(&format!("{name}-{}.arrow", run.id), run.content()?.into())?;
-                    StateFile {
-                        blob,
-                        rows: run.rows,
-                        last_pane_ms: shape.pane.map(|_| run.pane),
-                        key_groups,
-                        others: None,
-                    }
+                    file(blob, run.rows, shape.pane.map(|_| run.pane))
                 }
             };
             files.runs.push((run.id, file));
         }
-        if change.complete {
-            files.changes.clear();
-        }
-        files.changes.retain(|file| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0));
+        let is_needed = |file: &StateFile| file.last_pane_ms.is_none_or(|last| last >= change.first_pane.0);
+        files.changes.retain(|file| !is_own(file) || !change.complete && is_needed(file));
         for (number, piece) in pieces(change.rows, self.file_bytes)?.into_iter().enumerate() {
             let mut last_pane_ms = None;
             for batch in &piece {
@@ -184,11 +204,9 @@ impl Recorder {
             let content = encode_rows(&shape.schema, &piece)?;
             let more = if number == 0 { String::new() } else { format!("+{number}") };
             let blob = self.store.put(&format!("{name}{more}.arrow"), content.into())?;
-            files.changes.push(StateFile { blob, rows, last_pane_ms, key_groups, others: None });
+            files.changes.push(file(blob, rows, last_pane_ms));
         }
-        let after: BTreeSet<&str> = files.all().map(|file| file.blob.name.as_str()).collect();
-        self.dropped.extend(before.into_iter().filter(|name| !after.contains(name.as_str())).map(|name| (epoch, name)));
-        Ok(files.all().cloned().collect())
+        Ok(())
     }
 
     fn record_prepared(&mut self, task: TaskId, dead: bool, prepared: Vec<Committable>) -> Result<Vec<Prepared>> {
@@ -240,9 +258,9 @@ mod tests {
     fn record(recorder: &mut Recorder, epoch: u64, rows: &RecordBatch, complete: bool) -> Vec<StateFile> {
         let task = TaskId { stage: StageId(1), index: 0 };
         let id = OperatorId { kind: OperatorKind::State, number: 0 };
-        let shape = StateShape { schema: rows.schema(), keys: 0..1, pane: None };
+        let shape = StateShape { table: String::new(), schema: rows.schema(), keys: 0..1, pane: None };
         let change = StateChange { rows: vec![rows.clone()], complete, runs: Vec::new(), first_pane: EventTime::MIN };
-        recorder.record_operator(task, Epoch(epoch), id, &shape, change).expect("recorded")
+        recorder.record_operator(task, Epoch(epoch), id, vec![(shape, change)]).expect("recorded")
     }
 
     #[test]
@@ -265,7 +283,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let mut recorder = recorder(folder.path(), 1 << 20);
         let rows = rows(0..5);
-        let shape = StateShape { schema: rows.schema(), keys: 0..1, pane: None };
+        let shape = StateShape { table: String::new(), schema: rows.schema(), keys: 0..1, pane: None };
         let change = StateChange { rows: vec![rows], complete: true, runs: Vec::new(), first_pane: EventTime::MIN };
         let control =
             crate::control::Control::new(Incarnation(1), Epoch(0), Arc::new(crate::worker::Unheard), Vec::new(), 1);
@@ -275,7 +293,7 @@ mod tests {
             epoch: Epoch(1),
             finished: false,
             source: crate::snapshot::SourceSnapshot::default(),
-            operators: vec![OperatorSnapshot { place: 0, shape, change, watermark: EventTime::MIN }],
+            operators: vec![OperatorSnapshot { place: 0, tables: vec![(shape, change)], watermark: EventTime::MIN }],
             prepared: Vec::new(),
         };
         let error = recorder.record(snapshot).expect_err("refused").to_string();

@@ -31,8 +31,8 @@ pub(crate) struct Snapshot {
 pub(crate) struct OperatorSnapshot {
     /// The operator's index in its chain.
     pub(crate) place: usize,
-    pub(crate) shape: StateShape,
-    pub(crate) change: StateChange,
+    /// Its tables, and what has changed in each.
+    pub(crate) tables: Vec<(StateShape, StateChange)>,
     /// Event time that the operator has reached.
     pub(crate) watermark: EventTime,
 }

@@ -39,7 +39,14 @@ struct Broken {
 
 impl Connector for Broken {
     fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
-        Ok(TableTraits { bounded: true, readable: false, writable: true, max_readers: None, schema: None })
+        Ok(TableTraits {
+            bounded: true,
+            readable: false,
+            writable: true,
+            max_readers: None,
+            schema: None,
+            ..TableTraits::default()
+        })
     }
 
     fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {

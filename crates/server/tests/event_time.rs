@@ -73,7 +73,14 @@ impl Source for Reader {
 impl Connector for Partitions {
     fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
         let (schema, max_readers) = (Some(batch(&[]).schema()), Some(self.records.len() as u32));
-        Ok(TableTraits { bounded: true, readable: true, writable: false, max_readers, schema })
+        Ok(TableTraits {
+            bounded: true,
+            readable: true,
+            writable: false,
+            max_readers,
+            schema,
+            ..TableTraits::default()
+        })
     }
 
     fn source(&self, _: &SourceSpec, context: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {

@@ -4,14 +4,17 @@
 //! 2 in `NAME.plan`; `UPDATE_GOLDEN=1` writes both. A first line `-- error: text` says that planning or running fails
 //! with an error that contains the text.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::MemorySink;
+use anabranch_dataflow::WEIGHT;
 use anabranch_server::{Engine, Result, Settings};
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 /// Ways of running that must not change a result: parallelism and options.
@@ -24,8 +27,10 @@ const WAYS: &[(u32, &[(&str, &str)])] = &[
     (2, &[("state-backend", "disk"), ("state-bytes", LITTLE), ("batch-rows", "5")]),
 ];
 
-/// So little memory that no group stays in it. Not for queries with static tables, which must fit.
+/// So little memory that no group stays in it. Not for queries with static tables or updated groups, which must fit.
 const LITTLE: &str = "3 kb";
+
+const STREAMING: &str = "'execution.runtime-mode' = 'streaming'";
 
 fn golden() -> PathBuf {
     Path::new(&std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../tests/golden")
@@ -36,7 +41,7 @@ fn settings(parallelism: u32, set: &[(&str, &str)]) -> Settings {
     Settings { parallelism: Some(parallelism), set, ..Settings::default() }
 }
 
-/// Runs a script and returns its rows as sorted lines.
+/// Runs a script and returns its rows as sorted lines. Rows of an updating result are added up by their weights.
 fn run(sql: &str, settings: &Settings) -> Result<String> {
     let mut engine = Engine::default();
     let (sink, batches) = MemorySink::collected();
@@ -44,18 +49,24 @@ fn run(sql: &str, settings: &Settings) -> Result<String> {
     let job = engine.run(sql, settings)?;
     assert!(job.wait_timeout(Duration::from_secs(60)), "the job hangs");
     job.wait()?;
-    let mut lines: Vec<String> = batches.lock().expect("no panic").iter().flat_map(lines_of).collect();
-    lines.sort();
-    lines.push(String::new());
-    Ok(lines.join("\n"))
+    let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+    for (line, weight) in batches.lock().expect("no panic").iter().flat_map(lines_of) {
+        *counts.entry(line).or_default() += weight;
+    }
+    assert!(counts.values().all(|count| *count >= 0), "rows were taken back that were not there: {counts:?}");
+    let lines = counts.into_iter().flat_map(|(line, count)| vec![line; usize::try_from(count).expect("checked")]);
+    Ok(lines.map(|line| line + "\n").collect())
 }
 
-fn lines_of(batch: &RecordBatch) -> Vec<String> {
+/// The rows, and how often each counts.
+fn lines_of(batch: &RecordBatch) -> Vec<(String, i64)> {
     let options = FormatOptions::default().with_null("NULL");
-    let columns: Vec<_> =
-        batch.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).expect("format")).collect();
+    let schema = batch.schema();
+    let weights = batch.column_by_name(WEIGHT).map(|weights| weights.as_primitive::<Int64Type>());
+    let shown = schema.fields().iter().zip(batch.columns()).filter(|(field, _)| field.name() != WEIGHT);
+    let columns: Vec<_> = shown.map(|(_, c)| ArrayFormatter::try_new(c, &options).expect("format")).collect();
     let line = |row: usize| columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join(" | ");
-    (0..batch.num_rows()).map(line).collect()
+    (0..batch.num_rows()).map(|row| (line(row), weights.map_or(1, |weights| weights.value(row)))).collect()
 }
 
 /// The plan at parallelism 2.
@@ -89,7 +100,7 @@ fn check(path: &Path) -> Vec<String> {
         Err(error) => return vec![error.to_string()],
     }
     for (way, (parallelism, set)) in WAYS.iter().enumerate() {
-        if set.contains(&("state-bytes", LITTLE)) && sql.contains("JOIN") {
+        if set.contains(&("state-bytes", LITTLE)) && (sql.contains("JOIN") || sql.contains("runtime-mode")) {
             continue;
         }
         let failure = match run(&sql, &settings(*parallelism, set)) {
@@ -102,6 +113,13 @@ fn check(path: &Path) -> Vec<String> {
             Err(error) => Some(error.to_string()),
         };
         failures.extend(failure.map(|f| format!("at parallelism {parallelism} with {set:?}\n{f}")));
+    }
+    // Results that are updated come to those that are emitted once.
+    if sql.contains(STREAMING) {
+        let expected = fs::read_to_string(path.with_extension("out")).unwrap_or_default();
+        let rows = run(&sql.replace(STREAMING, "'execution.runtime-mode' = 'batch'"), &settings(2, &[]));
+        let rows = rows.unwrap_or_else(|error| error.to_string());
+        failures.extend((rows != expected).then(|| format!("-- other final rows\n{rows}")));
     }
     failures
 }

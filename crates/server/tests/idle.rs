@@ -74,7 +74,14 @@ impl Connector for TwoPartitions {
             Polled::Rows(rows) => Some(rows.batch.schema()),
             _ => None,
         };
-        Ok(TableTraits { bounded: true, readable: true, writable: false, max_readers: Some(2), schema })
+        Ok(TableTraits {
+            bounded: true,
+            readable: true,
+            writable: false,
+            max_readers: Some(2),
+            schema,
+            ..TableTraits::default()
+        })
     }
 
     fn source(&self, _: &SourceSpec, context: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {

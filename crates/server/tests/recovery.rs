@@ -6,7 +6,7 @@
 #[path = "../../state/tests/support/s3.rs"]
 mod s3;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_dataflow::{
-    ConnectorSpec, OperatorSpec, Plan, SinkSpec, SourceSpec, Stage, StateBackendKind, TableTraits,
+    ConnectorSpec, OperatorSpec, Plan, SinkSpec, SourceSpec, Stage, StateBackendKind, TableTraits, Updates, WEIGHT,
 };
 use anabranch_model::{Epoch, Error, Result, Rng};
 use anabranch_operators::{Committable, Connector, Delivery, Positions, Sink, Source, TaskContext};
 use anabranch_server::{Access, Engine, Settings};
 use anabranch_state::{Contents, Manifest, Store};
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Int64Type, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 /// Nothing that works takes this long.
@@ -64,9 +64,30 @@ struct OutsideSink {
     failures: Arc<AtomicU32>,
 }
 
+impl Outside {
+    /// The visible rows, sorted. Each counts as often as its weights say.
+    fn rows(&self) -> String {
+        let mut counts: BTreeMap<String, i64> = BTreeMap::new();
+        for line in &self.visible.lock().expect("no panic").lines {
+            let (weight, row) = line.split_once('\t').expect("a weight");
+            *counts.entry(row.to_owned()).or_default() += weight.parse::<i64>().expect("a number");
+        }
+        let rows =
+            counts.into_iter().flat_map(|(row, count)| vec![row; usize::try_from(count).expect("at least none")]);
+        rows.map(|row| row + "\n").collect()
+    }
+}
+
 impl Connector for Outside {
     fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
-        Ok(TableTraits { bounded: true, readable: false, writable: true, max_readers: None, schema: None })
+        Ok(TableTraits {
+            bounded: true,
+            readable: false,
+            writable: true,
+            max_readers: None,
+            schema: None,
+            updates: Updates::Written,
+        })
     }
 
     fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
@@ -89,12 +110,17 @@ impl Sink for OutsideSink {
             return Err(Error::outside("the table does not answer"));
         }
         let options = FormatOptions::default().with_null("NULL");
-        let columns: Vec<_> = batch
-            .columns()
+        let schema = batch.schema();
+        let weights = batch.column_by_name(WEIGHT).map(|weights| weights.as_primitive::<Int64Type>());
+        let columns: Vec<_> = schema
+            .fields()
             .iter()
-            .map(|c| ArrayFormatter::try_new(c, &options))
+            .zip(batch.columns())
+            .filter(|(field, _)| field.name() != WEIGHT)
+            .map(|(_, column)| ArrayFormatter::try_new(column, &options))
             .collect::<std::result::Result<_, _>>()?;
-        let line = |row: usize| columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join(" | ");
+        let row_text = |row: usize| columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join(" | ");
+        let line = |row| format!("{}\t{}", weights.map_or(1, |weights| weights.value(row)), row_text(row));
         self.lines.extend((0..batch.num_rows()).map(line));
         Ok(())
     }
@@ -153,9 +179,10 @@ fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
         options.epoch_interval = Duration::from_millis(1);
         options.batch_rows = 1 + rng.below(4) as usize;
         options.channel_bytes = 300;
-        // Each backend continues with what the other has written. Static tables must fit into memory.
-        let has_join = |stage: &Stage| stage.operators.iter().any(|o| matches!(o, OperatorSpec::StaticJoin(_)));
-        if rng.below(2) == 0 && !plan.stages.iter().any(has_join) {
+        // Each backend continues with what the other has written. Static tables and updated groups must fit into memory.
+        let is_held = |o: &OperatorSpec| matches!(o, OperatorSpec::StaticJoin(_) | OperatorSpec::GroupAggregate(_));
+        let must_fit = |stage: &Stage| stage.operators.iter().any(is_held);
+        if rng.below(2) == 0 && !plan.stages.iter().any(must_fit) {
             options.state_backend = StateBackendKind::Disk;
             options.state_bytes = [3_000, 20_000][rng.below(2) as usize];
         }
@@ -169,10 +196,7 @@ fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
         cancels += 1;
         drop(job);
     }
-    let mut lines = outside.visible.lock().expect("no panic").lines.clone();
-    lines.sort();
-    lines.push(String::new());
-    (lines.join("\n"), cancels)
+    (outside.rows(), cancels)
 }
 
 #[test]
@@ -264,9 +288,7 @@ fn a_failure_that_passes_is_survived_within_the_process() {
     assert!(job.wait_timeout(LIMIT), "the job hangs");
     assert!((1..=3).contains(&job.restarts().len()), "{:?}", job.restarts());
     job.wait().expect("the failures have passed");
-    let mut lines = outside.visible.lock().expect("no panic").lines.clone();
-    lines.sort();
-    assert_eq!(lines.join("\n") + "\n", expected);
+    assert_eq!(outside.rows(), expected);
 
     outside.failures.store(1000, SeqCst);
     let job = engine.run(&sql, &settings(1)).expect("a job");

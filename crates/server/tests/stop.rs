@@ -46,7 +46,14 @@ impl Connector for Unending {
     fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
         let field = |name| Field::new(name, DataType::Int64, false);
         let schema = Some(Arc::new(Schema::new(vec![field("id"), field("a")])));
-        Ok(TableTraits { bounded: true, readable: true, writable: false, max_readers: Some(1), schema })
+        Ok(TableTraits {
+            bounded: true,
+            readable: true,
+            writable: false,
+            max_readers: Some(1),
+            schema,
+            ..TableTraits::default()
+        })
     }
 
     fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {

@@ -10,9 +10,9 @@ use crate::Blob;
 
 /// Version of the format that is written: 2 added the lineage; 3 added how rows are computed and the origin, and the
 /// names of partitions in watermarks; 4 added key groups, and numbers that are identities: in earlier formats they are
-/// 0, 1, 2 and so on; 5 added files that several tasks share. A reader refuses versions that it does not know.
-pub const FORMAT: u32 = 5;
-const FORMATS: [&str; 5] = ["1", "2", "3", "4", "5"];
+/// 0, 1, 2 and so on; 5 added files that several tasks share; 6 added tables of state. A reader refuses versions that it does not know.
+pub const FORMAT: u32 = 6;
+const FORMATS: [&str; 6] = ["1", "2", "3", "4", "5", "6"];
 /// The first format that identifies partitions by name.
 const NAMED_PARTITIONS: u32 = 3;
 
@@ -134,6 +134,9 @@ pub struct StateFile {
     /// It may have rows of other key groups, which do not: other tasks have them, or had. `None`: it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others: Option<Others>,
+    /// The table of the operator's state that its rows are of; empty for the first one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub table: String,
 }
 
 /// How rows of other tasks are recognized in a file of state.
@@ -265,6 +268,7 @@ mod tests {
                         last_pane_ms: Some(20_000),
                         key_groups: Some(KeyGroupRange { first: 0, end: 64 }),
                         others: Some(Others { first_key: 1, keys: 2 }),
+                        table: "values of count_1".into(),
                     }],
                 }],
                 sink: Some(SinkState { number: 0, prepared: vec![Prepared { epoch: Epoch(7), task: 0, blob }] }),

@@ -190,6 +190,7 @@ mod tests {
             last_pane_ms: None,
             key_groups: None,
             others: None,
+            table: String::new(),
         };
         let blob = store.put("prepared/1-7-2.0-rows.bin", b"results".to_vec().into()).expect("put");
         let task = TaskState {

@@ -32,7 +32,8 @@ fn store(disk: &Arc<ModelDisk>, folder: &str) -> Store {
 fn checkpoint(job: &Store, epoch: u64) -> anabranch_model::Result<Blob> {
     let content = format!("rows of epoch {epoch}, of which there are some").into_bytes();
     let blob = job.put(&format!("state/1-{epoch}-0.0-0.arrow"), content.into())?;
-    let files = vec![StateFile { blob, rows: 1, last_pane_ms: None, key_groups: None, others: None }];
+    let files =
+        vec![StateFile { blob, rows: 1, last_pane_ms: None, key_groups: None, others: None, table: String::new() }];
     let task = TaskId { stage: StageId(0), index: 0 };
     let operators = vec![OperatorState { number: 0, watermark_ms: 0, files }];
     let task = TaskState { task, finished: false, source: None, operators, sink: None };

@@ -65,6 +65,7 @@ impl Connector for PacedSource {
             writable: false,
             max_readers: Some(self.partitions),
             schema: self.batches.first().map(RecordBatch::schema),
+            ..TableTraits::default()
         })
     }
 

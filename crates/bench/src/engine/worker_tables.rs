@@ -84,7 +84,14 @@ struct GeneratedKeys;
 impl Connector for GeneratedKeys {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         let max_readers = Some(KeysTable::of(spec)?.readers);
-        Ok(TableTraits { bounded: true, readable: true, writable: false, max_readers, schema: None })
+        Ok(TableTraits {
+            bounded: true,
+            readable: true,
+            writable: false,
+            max_readers,
+            schema: None,
+            ..TableTraits::default()
+        })
     }
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
@@ -114,7 +121,14 @@ struct Sums;
 impl Connector for Sums {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         option::<String>(spec, "path")?;
-        Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema: None })
+        Ok(TableTraits {
+            bounded: false,
+            readable: false,
+            writable: true,
+            max_readers: None,
+            schema: None,
+            ..TableTraits::default()
+        })
     }
 
     fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {

@@ -52,6 +52,7 @@ impl Load {
             writable: false,
             max_readers: Some(self.partitions),
             schema: Some(schema),
+            ..TableTraits::default()
         }
     }
 

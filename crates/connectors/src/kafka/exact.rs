@@ -13,19 +13,17 @@ use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Nanos, Result};
 use anabranch_operators::{Committable, Delivery, Former, Host, Sink, TaskContext};
-use arrow::array::{Array, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow::array::RecordBatch;
 
 use super::client::{self, LOOK};
 use super::create::ensure_topic;
 use super::held::{Content, Held};
-use super::key::KeyEncoder;
 use super::outage::Outage;
+use super::records::Records;
 use super::room::Room;
-use super::sink::{Partitions, bytes};
+use super::sink::Partitions;
 use super::table::Table;
 use super::transaction::{Bounds, Failure, Identity, Transactor};
-use crate::format::Encode;
 
 /// Time between two attempts to commit, the first and the longest.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -35,8 +33,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 pub(super) struct ExactSink {
     topic: String,
     task: u32,
-    values: Box<dyn Encode>,
-    keys: Option<KeyEncoder>,
+    records: Records,
     partitions: Partitions,
     held: Held,
     room: Room,
@@ -62,15 +59,8 @@ pub(super) struct Committer {
 impl ExactSink {
     /// Looks the topic up, and creates it if it does not exist. Takes over the transactions of the task, and of all tasks under former
     /// scopes that are its share: a transaction that a killed process left open would keep readers of committed records waiting.
-    pub(super) fn open(
-        table: Table,
-        name: &str,
-        values: Box<dyn Encode>,
-        schema: &SchemaRef,
-        context: &TaskContext,
-    ) -> Result<ExactSink> {
+    pub(super) fn open(table: Table, name: &str, records: Records, context: &TaskContext) -> Result<ExactSink> {
         let topic = table.single_topic()?.to_owned();
-        let keys = KeyEncoder::new(&table, schema)?;
         let wait = table.first_answer;
         let count = ensure_topic(&*client::producer(&table)?, &table, &topic, wait, context.clock.as_ref())?;
         let mut committer = Committer::new(table, name, context);
@@ -80,8 +70,7 @@ impl ExactSink {
             room: Room::new(context.host.clone(), committer.table.buffer_bytes),
             topic,
             task: context.index,
-            values,
-            keys,
+            records,
             partitions: Partitions::new(committer.table.partitioner, context.index, count),
             committer,
         })
@@ -223,11 +212,8 @@ fn wait_until(moment: Nanos, clock: &dyn Clock, host: &dyn Host) {
 impl Sink for ExactSink {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.committer.restored(self.task);
-        let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
-        let values = self.values.encode(batch)?;
-        for row in 0..values.len() {
-            let key = keys.as_ref().and_then(|keys| bytes(keys, row));
-            self.held.push(self.partitions.next(), key, bytes(&values, row));
+        for (key, value) in self.records.encode(batch)?.iter() {
+            self.held.push(self.partitions.next(), key, value);
         }
         self.room.wrote(self.held.bytes()).map_err(|error| error.at(format!("topic {}", self.topic)))
     }

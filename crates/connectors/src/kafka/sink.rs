@@ -9,19 +9,17 @@ use std::time::Duration;
 
 use anabranch_model::{Clock, Epoch, Error, Nanos, Result};
 use anabranch_operators::{Committable, Host, Sink, TaskContext};
-use arrow::array::{Array, BinaryArray, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow::array::RecordBatch;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
 use super::client::{self, Producer};
 use super::create::ensure_topic;
 use super::exact::Committer;
-use super::key::KeyEncoder;
 use super::native::{Topic, flush};
 use super::outage::Outage;
+use super::records::Records;
 use super::table::{Partitioner, Table};
-use crate::format::Encode;
 
 /// The client's choice.
 const ANY_PARTITION: i32 = -1;
@@ -41,8 +39,7 @@ pub(super) struct KafkaSink {
     table: Table,
     name: String,
     clock: Arc<dyn Clock>,
-    values: Box<dyn Encode>,
-    keys: Option<KeyEncoder>,
+    records: Records,
     partitions: Partitions,
     topic: Topic,
     client: Arc<Producer>,
@@ -89,21 +86,18 @@ impl KafkaSink {
     /// Connects, and creates the topic if it does not exist.
     pub(super) fn open(
         table: Table,
-        values: Box<dyn Encode>,
-        schema: &SchemaRef,
+        records: Records,
         context: &TaskContext,
         committer: Option<Committer>,
     ) -> Result<KafkaSink> {
         let name = table.single_topic()?.to_owned();
-        let keys = KeyEncoder::new(&table, schema)?;
         let client = client::producer(&table)?;
         let wait = table.first_answer;
         let count = ensure_topic(&client, &table, &name, wait, context.clock.as_ref())?;
         Ok(KafkaSink {
             name: name.clone(),
             clock: context.clock.clone(),
-            values,
-            keys,
+            records,
             partitions: Partitions::new(table.partitioner, context.index, count),
             topic: Topic::of_producer(&client, &name)?,
             client,
@@ -194,12 +188,8 @@ impl Sink for KafkaSink {
         // All that was prepared before has been committed, before the first row.
         self.committer = None;
         self.check_deliveries()?;
-        let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
-        let values = self.values.encode(batch)?;
-        for row in 0..values.len() {
-            self.produce(keys.as_ref().and_then(|keys| bytes(keys, row)), bytes(&values, row))?;
-        }
-        Ok(())
+        let records = self.records.encode(batch)?;
+        records.iter().try_for_each(|(key, value)| self.produce(key, value))
     }
 
     /// The client sends a record some milliseconds after the sink has handed it over (`linger.ms`), so only failures are checked.
@@ -236,11 +226,6 @@ pub(super) fn undeliverable(table: &Table, code: RDKafkaErrorCode) -> Error {
             .remedy("raise 'properties.message.max.bytes' and the topic's 'max.message.bytes'"),
         code => Error::outside(format!("a record cannot be written: {code}")),
     }
-}
-
-/// A record's key or value.
-pub(super) fn bytes(array: &BinaryArray, row: usize) -> Option<&[u8]> {
-    (!array.is_null(row)).then(|| array.value(row))
 }
 
 #[cfg(test)]

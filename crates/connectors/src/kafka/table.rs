@@ -89,6 +89,23 @@ const TRANSACTION_REQUEST_MILLIS: u128 = 10_000;
 impl Table {
     /// Reads everything but the options of formats.
     pub(super) fn parse(options: &mut Options<'_>) -> Result<Table> {
+        let key_fields = fields(options.string("key.fields").unwrap_or_default());
+        let key_format = Format::optional(options, "key.format")?;
+        if key_format.is_some() && key_fields.is_empty() {
+            return Err(
+                Error::user("'key.format' is given but 'key.fields' is not").remedy("name the columns of the key")
+            );
+        }
+        Ok(Table { key_fields, key_format, ..Table::without_key(options)? })
+    }
+
+    /// Reads everything but the format of values, of a table whose primary key is the key of its records.
+    pub(super) fn parse_upserted(options: &mut Options<'_>) -> Result<Table> {
+        let key_format = Some(Format::required(options, "key.format")?);
+        Ok(Table { key_format, ..Table::without_key(options)? })
+    }
+
+    fn without_key(options: &mut Options<'_>) -> Result<Table> {
         let topics = topics(options.required("topic")?)?;
         let bounded =
             options.choice("scan.bounded.mode", &[("unbounded", false), ("latest-offset", true)])?.unwrap_or(false);
@@ -113,8 +130,8 @@ impl Table {
             connection_timeout: timeout.unwrap_or(CONNECTION_TIMEOUT),
             first_answer: timeout.unwrap_or(FIRST_ANSWER),
             partitioner: partitioner(options)?,
-            key_fields: fields(options.string("key.fields").unwrap_or_default()),
-            key_format: Format::optional(options, "key.format")?,
+            key_fields: Vec::new(),
+            key_format: None,
             created_partitions,
             delivery_timeout: options.duration("sink.delivery.timeout")?.unwrap_or(DELIVERY_TIMEOUT),
             guarantee: guarantee(options)?,
@@ -130,11 +147,6 @@ impl Table {
         if self.startup == Startup::Group && self.group.is_none() {
             return Err(Error::user("'scan.startup.mode' is 'group-offsets' but the table names no group")
                 .remedy("add 'properties.group.id' = '...'"));
-        }
-        if self.key_format.is_some() && self.key_fields.is_empty() {
-            return Err(
-                Error::user("'key.format' is given but 'key.fields' is not").remedy("name the columns of the key")
-            );
         }
         for config in [self.consumer_config(), self.producer_config(), self.transaction_config("any")] {
             config.create_native_config().map_err(config_error)?;

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
 use anabranch_model::{Epoch, Error, Result};
 use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::array::RecordBatch;
@@ -51,7 +51,14 @@ impl Connector for MemorySink {
 
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         Options::new(spec).finish()?;
-        Ok(TableTraits { bounded: false, readable: false, writable: true, max_readers: None, schema: None })
+        Ok(TableTraits {
+            bounded: false,
+            readable: false,
+            writable: true,
+            max_readers: None,
+            schema: None,
+            updates: Updates::Written,
+        })
     }
 
     fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {

@@ -98,7 +98,14 @@ impl Connector for MemorySource {
         if let Some(schema) = &schema {
             match_columns(schema, columns, &spec.connector)?;
         }
-        Ok(TableTraits { bounded: true, readable: true, writable: false, max_readers: Some(self.partitions), schema })
+        Ok(TableTraits {
+            bounded: true,
+            readable: true,
+            writable: false,
+            max_readers: Some(self.partitions),
+            schema,
+            ..TableTraits::default()
+        })
     }
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {

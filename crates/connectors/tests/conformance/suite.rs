@@ -100,7 +100,7 @@ pub(crate) fn source_spec(spec: &ConnectorSpec, columns: &SchemaRef, projection:
 }
 
 pub(crate) fn sink_spec(spec: &ConnectorSpec, schema: &SchemaRef) -> SinkSpec {
-    SinkSpec { table: "conformance".into(), connector: spec.clone(), schema: schema.clone() }
+    SinkSpec::new("conformance", spec.clone(), schema.clone())
 }
 
 /// Each row as text.

@@ -81,13 +81,13 @@ fn source_spec(connector: ConnectorSpec) -> SourceSpec {
 }
 
 pub(crate) fn open_sink(connector: ConnectorSpec, index: u32, parallelism: u32) -> Result<Box<dyn Sink>> {
-    let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
+    let spec = SinkSpec::new("results", connector, schema());
     KafkaConnector.sink(&spec, &context(index, parallelism))
 }
 
 /// Opens a writer that writes exactly once.
 pub(crate) fn open_exact(connector: ConnectorSpec, index: u32, parallelism: u32, scope: &str) -> Result<Box<dyn Sink>> {
-    let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
+    let spec = SinkSpec::new("results", connector, schema());
     let delivery = Delivery::ExactlyOnce { scope: scope.into(), former: Former::default() };
     KafkaConnector.sink(&spec, &TaskContext { delivery, ..context(index, parallelism) })
 }
@@ -161,7 +161,7 @@ impl Host for Place {
 
 /// Opens the only writer of a table in this place, which writes at least once.
 pub(crate) fn open_sink_at(connector: ConnectorSpec, host: Arc<Place>) -> Result<Box<dyn Sink>> {
-    let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
+    let spec = SinkSpec::new("results", connector, schema());
     KafkaConnector.sink(&spec, &TaskContext { host, ..context(0, 1) })
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn open_renamed(
     former: Former,
     host: Arc<Place>,
 ) -> Result<Box<dyn Sink>> {
-    let spec = SinkSpec { table: "results".into(), connector, schema: schema() };
+    let spec = SinkSpec::new("results", connector, schema());
     let delivery = Delivery::ExactlyOnce { scope: scope.into(), former };
     KafkaConnector.sink(&spec, &TaskContext { delivery, host, ..context(0, 1) })
 }

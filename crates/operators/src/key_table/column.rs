@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
-use arrow::row::{RowConverter, Rows, SortField};
+use arrow::row::{Row, RowConverter, Rows, SortField};
 
 use super::words_array;
 use crate::key_hash;
@@ -209,22 +209,47 @@ impl Column {
         }
     }
 
+    /// The keys of these ids as an array.
+    pub(super) fn array_of(&self, ids: &[usize]) -> Result<ArrayRef> {
+        let nulls: Option<NullBuffer> =
+            (!self.nulls.flags.is_empty()).then(|| ids.iter().map(|id| !self.nulls.contains(*id)).collect());
+        Ok(match &self.keys {
+            Keys::Words(words) => {
+                let words: Vec<u64> = ids.iter().map(|id| words[*id]).collect();
+                words_array(&words, nulls, &self.data_type)?
+            }
+            Keys::Texts { views, data } => {
+                let mut texts = Vec::new();
+                let view = |id: &usize| {
+                    let view = views[*id];
+                    let len = view as u32 as usize;
+                    if len <= INLINE {
+                        return Ok(view);
+                    }
+                    let start = (view >> 96) as usize;
+                    stored(view, &data[start..start + len], &mut texts)
+                };
+                let views = ids.iter().map(view).collect::<Result<Vec<_>>>()?;
+                texts_array(views, Buffer::from_vec(texts), nulls, &self.data_type)?
+            }
+            Keys::Encoded { converter, ends, data } => {
+                let parser = converter.parser();
+                decoded(converter, ids.iter().map(|id| parser.parse(encoded(ends, data, *id))))?
+            }
+        })
+    }
+
     /// The keys as an array, by id.
     pub(super) fn array(&self) -> Result<ArrayRef> {
         let nulls = self.nulls.buffer(self.len());
         Ok(match &self.keys {
             Keys::Words(words) => words_array(words, nulls, &self.data_type)?,
             Keys::Texts { views, data } => {
-                let buffers = if data.is_empty() { Vec::new() } else { vec![Buffer::from_slice_ref(data)] };
-                let views = ScalarBuffer::from(views.clone());
-                let texts: ArrayRef = std::sync::Arc::new(StringViewArray::try_new(views, buffers, nulls)?);
-                cast(&texts, &self.data_type)?
+                texts_array(views.clone(), Buffer::from_slice_ref(data), nulls, &self.data_type)?
             }
             Keys::Encoded { converter, ends, data } => {
                 let parser = converter.parser();
-                let rows = (0..ends.len()).map(|id| parser.parse(encoded(ends, data, id)));
-                let mut columns = converter.convert_rows(rows)?;
-                columns.pop().ok_or_else(|| Error::internal("a row without its column"))?
+                decoded(converter, (0..ends.len()).map(|id| parser.parse(encoded(ends, data, id))))?
             }
         })
     }
@@ -232,6 +257,17 @@ impl Column {
 
 fn some_nulls(array: &dyn Array) -> Option<&NullBuffer> {
     array.nulls().filter(|nulls| nulls.null_count() > 0)
+}
+
+fn texts_array(views: Vec<u128>, data: Buffer, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
+    let buffers = if data.is_empty() { Vec::new() } else { vec![data] };
+    let texts: ArrayRef = std::sync::Arc::new(StringViewArray::try_new(ScalarBuffer::from(views), buffers, nulls)?);
+    Ok(cast(&texts, data_type)?)
+}
+
+fn decoded<'a>(converter: &RowConverter, rows: impl Iterator<Item = Row<'a>>) -> Result<ArrayRef> {
+    let mut columns = converter.convert_rows(rows)?;
+    columns.pop().ok_or_else(|| Error::internal("a row without its column"))
 }
 
 /// The encoding of the key `id`.

@@ -57,6 +57,11 @@ impl ColumnsTable {
         self.columns.iter().map(Column::array).collect()
     }
 
+    /// The keys of these ids.
+    pub(super) fn keys_of(&self, ids: &[usize]) -> Result<Vec<ArrayRef>> {
+        self.columns.iter().map(|column| column.array_of(ids)).collect()
+    }
+
     /// Maps each row to its key's id; adds the keys that are new.
     pub(super) fn intern(
         &mut self,

@@ -100,15 +100,17 @@ impl AggregateUDFImpl for Exact {
 
 /// Conversion of a total to the result.
 #[derive(Clone, Debug)]
-struct Finish {
-    average: bool,
-    to: DataType,
-    label: String,
+pub(crate) struct Finish {
+    pub(crate) average: bool,
+    /// Type of the result.
+    pub(crate) to: DataType,
+    /// Identifies the aggregate in errors.
+    pub(crate) label: String,
 }
 
 impl Finish {
     /// The result of totals with the scale `scale`.
-    fn results(&self, totals: impl Iterator<Item = Option<(i256, i64)>>, scale: i8) -> Result<ArrayRef> {
+    pub(crate) fn results(&self, totals: impl Iterator<Item = Option<(i256, i64)>>, scale: i8) -> Result<ArrayRef> {
         let result = |total: Option<(i256, i64)>| match total {
             Some((sum, count)) => self.result(sum, count, scale).map(Some),
             None => Ok(None),

@@ -188,7 +188,7 @@ impl WindowAggregate {
         let pane = self.times.map(|_| 0);
         let first_key = usize::from(pane.is_some());
         let keys: Range<usize> = first_key..first_key + self.key_types.len();
-        Some(StateShape { schema: self.state_schema.clone(), keys, pane })
+        Some(StateShape { table: String::new(), schema: self.state_schema.clone(), keys, pane })
     }
 
     /// Whether the next snapshot contains the whole state.

@@ -154,7 +154,7 @@ impl Saved {
         }
         while !rows.is_empty() {
             let next = rows.swap_remove(rng.below(rows.len() as u64) as usize);
-            operator.restore(next).expect("restore");
+            operator.restore(0, next).expect("restore");
         }
         operator.restored(EventTime(watermark)).expect("restored");
         operator
@@ -173,10 +173,10 @@ impl Backup {
     fn take(&mut self, complete: &mut WindowAggregate, new: impl Fn() -> WindowAggregate, rng: &mut Rng) {
         let Backup { saved, follower } = self;
         let adds = follower.is_some() || rng.below(4) == 0;
-        let change = complete.snapshot(adds).expect("snapshot");
+        let change = complete.take_snapshot(adds).expect("snapshot");
         if let Some(follower) = follower {
             assert!(!change.complete && same_runs(&change.runs, &saved.runs));
-            change.rows.iter().for_each(|rows| follower.restore(rows.clone()).expect("restore"));
+            change.rows.iter().for_each(|rows| follower.restore(0, rows.clone()).expect("restore"));
             follower.restored(EventTime(complete.watermark)).expect("restored");
         }
         saved.add(change);
@@ -365,17 +365,17 @@ fn a_snapshot_holds_what_has_changed() {
     let rows = |keys: std::ops::Range<i64>| keys.map(|i| (Some(format!("key {i}")), 0, Some(i))).collect::<Vec<Row>>();
     let sizes = |change: &StateChange| change.rows.iter().map(RecordBatch::num_rows).sum::<usize>();
     aggregate.batch(batch(&rows(0..10_000)), &mut out).expect("batch");
-    let first = aggregate.snapshot(false).expect("snapshot");
+    let first = aggregate.take_snapshot(false).expect("snapshot");
     assert_eq!((first.complete, sizes(&first)), (true, 10_000));
     for _ in 0..3 {
         aggregate.batch(batch(&rows(100..200)), &mut out).expect("batch");
-        let change = aggregate.snapshot(false).expect("snapshot");
+        let change = aggregate.take_snapshot(false).expect("snapshot");
         assert_eq!((change.complete, sizes(&change)), (false, 100));
     }
-    assert_eq!(sizes(&aggregate.snapshot(false).expect("snapshot")), 0);
+    assert_eq!(sizes(&aggregate.take_snapshot(false).expect("snapshot")), 0);
     for _ in 0..CHANGES_UNTIL_COMPLETE {
         aggregate.batch(batch(&rows(0..10_000)), &mut out).expect("batch");
-        if aggregate.snapshot(false).expect("snapshot").complete {
+        if aggregate.take_snapshot(false).expect("snapshot").complete {
             return;
         }
     }
@@ -391,7 +391,7 @@ fn snapshots_are_complete_while_most_groups_change() {
     let mut given = |keys: i64| {
         let rows: Vec<Row> = (0..keys).map(|i| (Some(format!("key {i}")), 0, Some(i))).collect();
         aggregate.batch(batch(&rows), &mut out).expect("batch");
-        let change = aggregate.snapshot(false).expect("snapshot");
+        let change = aggregate.take_snapshot(false).expect("snapshot");
         assert_eq!(
             change.rows.iter().map(RecordBatch::num_rows).sum::<usize>(),
             if change.complete { 1000 } else { keys as usize }

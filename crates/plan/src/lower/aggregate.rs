@@ -17,6 +17,7 @@ use super::stream::{LogicalColumn, Stream, WindowColumn, Windowed, minus_ms};
 use super::{Lowering, Needed, columns_of};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::settings::RuntimeMode;
 use crate::window_assign::WINDOW_COLUMNS;
 
 /// The kind of a column of the aggregation's logical output.
@@ -28,9 +29,9 @@ enum Output {
 }
 
 /// An aggregation over the columns of its input stream.
-struct Grouping<'a> {
-    keys: Vec<NamedExpr>,
-    aggregates: Vec<AggregateSpec>,
+pub(super) struct Grouping<'a> {
+    pub(super) keys: Vec<NamedExpr>,
+    pub(super) aggregates: Vec<AggregateSpec>,
     calls: Vec<&'a AggregateFunction>,
     outputs: Vec<Output>,
     windowed: Option<Windowed>,
@@ -54,7 +55,9 @@ impl Lowering<'_> {
         let mut stream = self.plan(&aggregate.input, &columns_of(wanted.iter().copied(), &below)?)?;
         stream.share(&wanted, &below)?;
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
-        check_ends(&grouping, &stream)?;
+        if !self.ends(&grouping, &stream)? {
+            return self.group_aggregate(aggregate, needed, stream, grouping);
+        }
         let input_schema = stream.physical_schema();
         let (label, target, tasks_max) = self.stage_of_keys(grouping.keys.is_empty());
         let windowed = grouping.windowed.clone();
@@ -105,7 +108,7 @@ impl Lowering<'_> {
     }
 
     /// The label of the stage behind an exchange by key, its number of tasks, and the bound of that number.
-    fn stage_of_keys(&mut self, has_one_key: bool) -> (Option<String>, u32, Option<u32>) {
+    pub(super) fn stage_of_keys(&mut self, has_one_key: bool) -> (Option<String>, u32, Option<u32>) {
         if has_one_key {
             return (None, 1, Some(1));
         }
@@ -113,9 +116,20 @@ impl Lowering<'_> {
         (Some(label), own.unwrap_or(self.parallelism), own)
     }
 
+    /// Whether results are emitted once: when the window ends, or the input.
+    fn ends(&self, grouping: &Grouping, stream: &Stream) -> Result<bool> {
+        if self.mode == RuntimeMode::Batch && !stream.bounded {
+            return Err(
+                Error::user("'execution.runtime-mode' = 'batch' needs tables that end").remedy("SET it to 'automatic'")
+            );
+        }
+        let ends = stream.bounded && self.mode != RuntimeMode::Streaming;
+        Ok(grouping.windowed.is_some() || ends && stream.weight.is_none())
+    }
+
     /// Sends rows to the tasks of their keys: keys first, then the columns that the aggregates read, then the event
-    /// time.
-    fn shuffle_rows(&mut self, mut stream: Stream, grouping: &mut Grouping, target: u32) -> Stream {
+    /// time, and the weight.
+    pub(super) fn shuffle_rows(&mut self, mut stream: Stream, grouping: &mut Grouping, target: u32) -> Stream {
         let schema = stream.physical.clone();
         let mut columns = Columns::of(grouping.keys.clone(), &schema);
         for (index, key) in grouping.keys.iter_mut().enumerate() {
@@ -129,6 +143,11 @@ impl Lowering<'_> {
             for arg in aggregate.args.iter_mut().chain(&mut aggregate.filter) {
                 *arg = columns.carry(arg);
             }
+        }
+        if let Some(weight) = stream.weight
+            && let Expr::Column(place) = columns.add("", &Expr::Column(weight), None)
+        {
+            stream.weight = Some(place);
         }
         let exprs = columns.exprs;
         stream.columns.clear();
@@ -313,27 +332,8 @@ fn aggregate_spec(
     })
 }
 
-/// Results are emitted when the window or the input ends; one of them must end.
-fn check_ends(grouping: &Grouping, stream: &Stream) -> Result<()> {
-    if grouping.windowed.is_some() || stream.bounded {
-        return Ok(());
-    }
-    let error = if grouping.aggregates.is_empty() && stream.window.is_none() {
-        "GROUP BY or DISTINCT without a window on an unbounded table is not supported yet: its result would never be final"
-    } else {
-        "GROUP BY without a window on an unbounded table is not supported yet: its result would never be final"
-    };
-    let remedy = if stream.window.is_some() {
-        "add window_start, window_end to GROUP BY"
-    } else {
-        "read FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) and add window_start, window_end to \
-         GROUP BY"
-    };
-    Err(Error::user(error).remedy(remedy))
-}
-
 /// The columns after the aggregation.
-fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggregate, needed: &Needed) {
+pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggregate, needed: &Needed) {
     let key_count = grouping.keys.len();
     let mut physical: Vec<Field> =
         grouping.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable)).collect();

@@ -62,6 +62,10 @@ impl Lowering<'_> {
             }
         }
         let build = self.build_side(sides.build, &build_needed)?;
+        if build.weight.is_some() {
+            return Err(Error::user("a join with results that are updated is not supported yet")
+                .remedy("join the table first, and aggregate the joined rows"));
+        }
         let probe = self.plan(sides.probe, &probe_needed)?;
         self.fuse(join, &sides, probe, build, &output_needed)
     }
@@ -117,7 +121,7 @@ impl Lowering<'_> {
             column.window = None;
             column.nullable |= sides.kind == JoinKind::Left;
         }
-        let output = keep_read_columns(&mut probe_columns, &mut build_columns, &mut probe.window);
+        let output = keep_read_columns(&mut probe_columns, &mut build_columns, &mut probe.window, &mut probe.weight);
         let (probe_schema, build_schema) = (probe.physical_schema(), build.physical_schema());
         let fields: Vec<Field> = output
             .iter()
@@ -137,6 +141,8 @@ impl Lowering<'_> {
             output,
         }));
         let port = Port::Side(probe.operators.len() - 1);
+        // A row may match several.
+        probe.unique = None;
         probe.physical = fields;
         probe.columns = match (sides.with_build, sides.build_first) {
             (false, _) => probe_columns,
@@ -212,8 +218,9 @@ fn keep_read_columns(
     probe_columns: &mut [LogicalColumn],
     build_columns: &mut [LogicalColumn],
     window: &mut Option<Windowed>,
+    weight: &mut Option<usize>,
 ) -> Vec<usize> {
-    let mut output = BTreeSet::new();
+    let mut output: BTreeSet<usize> = weight.iter().copied().collect();
     let values = probe_columns.iter().chain(&*build_columns).filter_map(|c| c.value.as_ref());
     for value in values.chain(window.as_ref().map(|w| &w.time)) {
         value.for_each_column(&mut |index| {
@@ -228,6 +235,7 @@ fn keep_read_columns(
     if let Some(window) = window {
         window.time = remap(&window.time, &position);
     }
+    *weight = weight.map(position);
     output
 }
 

@@ -91,11 +91,11 @@ impl Lowering<'_> {
             Malformed::DeadLetter(name) => self.dead_letters.get(name),
         };
         let target = target.ok_or_else(|| Error::internal("a dead-letter table that was not looked up"))?;
-        Ok(OnMalformed::DeadLetter(Box::new(SinkSpec {
-            table: target.name.clone(),
-            connector: target.spec.clone(),
-            schema: target.physical.clone(),
-        })))
+        Ok(OnMalformed::DeadLetter(Box::new(SinkSpec::new(
+            target.name.clone(),
+            target.spec.clone(),
+            target.physical.clone(),
+        ))))
     }
 }
 

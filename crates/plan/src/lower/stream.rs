@@ -33,6 +33,10 @@ pub(super) struct Stream {
     pub(super) columns: Vec<LogicalColumn>,
     /// How rows belong to windows, if they do.
     pub(super) window: Option<Windowed>,
+    /// Which physical column is the weight of the rows, if they are updating.
+    pub(super) weight: Option<usize>,
+    /// Logical columns that identify a row, if some are known to.
+    pub(super) unique: Option<Vec<usize>>,
     /// Whether every source below ends.
     pub(super) bounded: bool,
     /// Whether every source below has a watermark.
@@ -158,6 +162,8 @@ impl Stream {
             physical,
             columns,
             window: None,
+            weight: None,
+            unique: None,
             bounded: false,
             waits: false,
         }
@@ -176,6 +182,8 @@ impl Stream {
             physical: self.physical.clone(),
             columns: self.columns.clone(),
             window: self.window.clone(),
+            weight: self.weight,
+            unique: self.unique.clone(),
             bounded: self.bounded,
             has_event_time: self.has_event_time,
             waits: self.waits,
@@ -367,6 +375,7 @@ impl Stream {
             }
             windowed.time = Expr::Column(position);
         }
+        exprs.extend(self.carried_weight(exprs.len()));
         self.project(exprs, exactly);
     }
 
@@ -397,6 +406,7 @@ impl Stream {
             exprs.push(NamedExpr { name: field.name().clone(), ..column.named(value) });
         }
         self.window = None;
+        exprs.extend(self.carried_weight(exprs.len()));
         self.project(exprs, true);
         for (index, column) in self.columns.iter_mut().enumerate() {
             column.value = Some(Expr::Column(index));

@@ -31,6 +31,8 @@ impl Lowering<'_> {
             // The rows of all branches need the same columns.
             branch.materialize_as(true);
         }
+        let updating = branches.iter().any(|branch| branch.weight.is_some());
+        branches.iter_mut().filter(|branch| updating && branch.weight.is_none()).for_each(Stream::count_once);
         let parallelism = branches.iter().map(|b| b.parallelism).max().unwrap_or(1);
         let Some(first) = branches.first() else { return Err(Error::internal("a union of nothing")) };
         let mut merged = first.continued("union".into(), parallelism);
@@ -39,11 +41,12 @@ impl Lowering<'_> {
         }
         let bounds: Option<Vec<u32>> = branches.iter().map(|branch| branch.tasks_max).collect();
         merged.tasks_max = bounds.and_then(|bounds| bounds.into_iter().max());
+        merged.unique = None;
         merged.bounded = branches.iter().all(|b| b.bounded);
         merged.has_event_time = branches.iter().all(|b| b.has_event_time);
         merged.waits = branches.iter().any(|b| b.waits);
         for branch in branches {
-            let kind = if branch.parallelism == parallelism { ExchangeKind::Forward } else { ExchangeKind::Rebalance };
+            let kind = if branch.parallelism == parallelism { ExchangeKind::Forward } else { branch.divided() };
             let from = self.close(branch);
             merged = merged.fed_by(from, Port::Main, kind);
         }

@@ -8,6 +8,6 @@ CREATE TABLE clicks (id BIGINT NOT NULL, page STRING, ts TIMESTAMP(3), WATERMARK
 WITH ('connector' = 'kafka', 'topic' = 'clicks');
 CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
-CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
+CREATE TABLE out (n BIGINT) WITH ('connector' = 'kafka', 'topic' = 'out');
 INSERT INTO out
 SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY page;

@@ -29,8 +29,9 @@ impl Chain {
     pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
         let Restore { operators, go_on, is_first, own, groups } = restore;
         for (place, link) in self.links.iter_mut().enumerate() {
-            let (Some(shape), Some(state)) = (link.operator.state_shape(), operators.get(&place)) else { continue };
-            let own = match shape.keys.is_empty() {
+            let tables = link.operator.state_tables();
+            let (Some(first), Some(state)) = (tables.first(), operators.get(&place)) else { continue };
+            let own = match first.keys.is_empty() {
                 true if *is_first => groups.all(),
                 true => KeyGroupRange::EMPTY,
                 false => *own,
@@ -55,12 +56,18 @@ pub(crate) fn fill(
     groups: KeyGroups,
     wanted: &mut dyn FnMut() -> bool,
 ) -> Result<bool> {
-    let Some(shape) = operator.state_shape() else { return Ok(true) };
+    let tables = operator.state_tables();
+    if tables.is_empty() {
+        return Ok(true);
+    }
     for (file, share) in state.files(own) {
+        let Some(table) = tables.iter().position(|shape| shape.table == file.table) else {
+            return Err(Error::internal(format!("an operator has no table '{}'", file.table)));
+        };
         for rows in state.rows(file)? {
-            let own = own_rows(&rows?, &shape, share, groups)?;
+            let own = own_rows(&rows?, &tables[table], share, groups)?;
             if own.num_rows() > 0 {
-                operator.restore(own)?;
+                operator.restore(table, own)?;
             }
             if !wanted() {
                 return Ok(false);

@@ -14,7 +14,7 @@ impl Chain {
         let reached = EventTime(self.counters.watermark_ms.load(Relaxed));
         let left = |(place, Link { operator, restored, .. }): (usize, Link)| {
             let watermark = reached.max(restored);
-            operator.state_shape().is_some().then_some(LeftOperator { place, operator, watermark })
+            (!operator.state_tables().is_empty()).then_some(LeftOperator { place, operator, watermark })
         };
         let operators = self.links.into_iter().enumerate().filter_map(left).collect();
         match self.tail {

@@ -128,7 +128,7 @@ impl Tasks<'_> {
 impl Snapshotted {
     /// The changes of the state of the task's operators.
     pub fn changes(&mut self) -> impl Iterator<Item = &mut StateChange> {
-        self.0.operators.iter_mut().map(|operator| &mut operator.change)
+        self.0.operators.iter_mut().flat_map(|operator| &mut operator.tables).map(|(_, change)| change)
     }
 }
 

@@ -75,6 +75,7 @@ impl Connector for Tables {
             writable: true,
             max_readers: None,
             schema: None,
+            ..TableTraits::default()
         })
     }
 
@@ -194,7 +195,7 @@ pub(crate) fn connector(name: &str) -> ConnectorSpec {
 }
 
 pub(crate) fn sink_spec(table: &str, schema: SchemaRef) -> SinkSpec {
-    SinkSpec { table: table.into(), connector: connector("log"), schema }
+    SinkSpec::new(table, connector("log"), schema)
 }
 
 /// The same plan, if its source and its sink are in one stage.

@@ -91,7 +91,14 @@ impl Connector for Here {
 
 impl Connector for Tables {
     fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
-        Ok(TableTraits { bounded: true, readable: true, writable: true, max_readers: None, schema: None })
+        Ok(TableTraits {
+            bounded: true,
+            readable: true,
+            writable: true,
+            max_readers: None,
+            schema: None,
+            ..TableTraits::default()
+        })
     }
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {

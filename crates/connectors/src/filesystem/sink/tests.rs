@@ -204,7 +204,7 @@ impl Table {
         let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let connector = ConnectorSpec { connector: "filesystem".into(), options };
         let options = FileOptions::read(&connector).unwrap();
-        let spec = SinkSpec { table: "t".into(), connector, schema: Self::schema() };
+        let spec = SinkSpec::new("t", connector, Self::schema());
         let context = TaskContext {
             index: 0,
             parallelism: 1,

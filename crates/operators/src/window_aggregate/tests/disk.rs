@@ -59,11 +59,11 @@ fn the_bound_is_one_of_bytes_and_not_of_rows() {
     let mut distinct = new(&spec);
     let rows: Vec<Row> = (0..50_000).map(|i| (Some(format!("key {}", i % 10)), 5, Some(i))).collect();
     distinct.batch(batch(&rows), &mut Output::default()).expect("batch");
-    let state = distinct.snapshot(false).expect("snapshot").rows;
+    let state = distinct.take_snapshot(false).expect("snapshot").rows;
     let mut restored = new(&spec);
     for key in 0..25 {
         let renamed = renamed(&state[0], key);
-        restored.restore(renamed).expect("restored");
+        restored.restore(0, renamed).expect("restored");
         assert!(in_tables(&restored) < 8 << 20, "{}", in_tables(&restored));
     }
 }
@@ -103,16 +103,16 @@ fn the_order_of_rows_survives_disk_and_restore() {
         let rows: Vec<Row> = (0..1000).map(|i| (Some(format!("key {i}")), 5, Some(n))).collect();
         operator.batch(batch(&rows), &mut Output::default()).expect("batch");
     }
-    let change = operator.snapshot(false).expect("snapshot");
+    let change = operator.take_snapshot(false).expect("snapshot");
     let ids: Vec<u64> = change.runs.iter().map(|run| run.id).collect();
     assert!(!ids.is_sorted(), "an older run has a higher number, because it was merged: {ids:?}");
     let mut restored = new();
     for run in &change.runs {
         for rows in anabranch_state::decode_rows(run.content().expect("content").into()).expect("rows") {
-            restored.restore(rows).expect("restored");
+            restored.restore(0, rows).expect("restored");
         }
     }
-    change.rows.into_iter().for_each(|rows| restored.restore(rows).expect("restored"));
+    change.rows.into_iter().for_each(|rows| restored.restore(0, rows).expect("restored"));
     restored.restored(EventTime(0)).expect("restored");
     for mut operator in [operator, restored] {
         let mut out = Output::default();

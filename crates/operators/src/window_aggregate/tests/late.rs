@@ -144,10 +144,10 @@ fn an_outgrown_snapshot_holds_everything() {
     let mut out = Output::default();
     let rows = |keys: std::ops::Range<i64>| keys.map(|i| (Some(format!("key {i}")), 0, Some(i))).collect::<Vec<Row>>();
     aggregate.batch(batch(&rows(0..100)), &mut out).expect("batch");
-    assert!(aggregate.snapshot(false).expect("snapshot").complete);
+    assert!(aggregate.take_snapshot(false).expect("snapshot").complete);
     for n in 0..100 {
         aggregate.batch(batch(&rows(n % 90..n % 90 + 10)), &mut out).expect("batch");
-        let change = aggregate.snapshot(false).expect("snapshot");
+        let change = aggregate.take_snapshot(false).expect("snapshot");
         if change.complete {
             assert_eq!(change.rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 100);
             return;
@@ -170,18 +170,18 @@ fn changes_are_gathered_however_often_state_moves() {
     let (mut aggregate, mut out, mut files) = (new(), Output::default(), Vec::new());
     for _ in 0..20 {
         aggregate.batch(batch(&rows), &mut out).expect("batch");
-        let change = aggregate.snapshot(!files.is_empty()).expect("snapshot");
+        let change = aggregate.take_snapshot(!files.is_empty()).expect("snapshot");
         if change.complete {
             files.clear();
         }
         files.extend(change.rows);
         assert!(files.len() < 7, "{} files of the same keys", files.len());
         aggregate = new();
-        files.iter().for_each(|rows| aggregate.restore(rows.clone()).expect("restore"));
+        files.iter().for_each(|rows| aggregate.restore(0, rows.clone()).expect("restore"));
         aggregate.restored(EventTime(0)).expect("restored");
         aggregate.goes_on();
         // The first snapshot of an operator that has moved.
-        let change = aggregate.snapshot(false).expect("snapshot");
+        let change = aggregate.take_snapshot(false).expect("snapshot");
         if change.complete {
             files.clear();
         }

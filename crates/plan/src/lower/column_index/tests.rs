@@ -18,7 +18,14 @@ struct Anything;
 
 impl TableResolver for Anything {
     fn describe(&self, _: &ConnectorSpec, _: &SchemaRef) -> Result<TableTraits> {
-        Ok(TableTraits { bounded: true, readable: true, writable: true, max_readers: None, schema: None })
+        Ok(TableTraits {
+            bounded: true,
+            readable: true,
+            writable: true,
+            max_readers: None,
+            schema: None,
+            ..TableTraits::default()
+        })
     }
 }
 

@@ -1,0 +1,60 @@
+//! `upsert-kafka`: a topic whose records are versions of rows. The key of a record is the primary key of the table, its value the row
+//! as it is now; a record without a value says that the row exists no more. A compacted topic keeps the last version of each.
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `topic`, `properties.*`, `sink.*`, `connection.timeout` | as for `kafka` |
+//! | `key.format`, `value.format` | formats of key and value, with their options |
+//! | `value.fields-include` | `ALL` (default), or `EXCEPT_KEY`: the value does not repeat the columns of the key |
+
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
+use anabranch_model::Result;
+use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
+use arrow::datatypes::SchemaRef;
+
+use super::open_sink;
+use super::records::Records;
+use super::table::Table;
+use crate::Options;
+use crate::format::Format;
+use crate::ownership::not_readable;
+
+/// Writes the latest rows of a query to a topic.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UpsertKafkaConnector;
+
+/// The options of a table: all but its key.
+fn parse(spec: &ConnectorSpec) -> Result<(Table, Format, bool)> {
+    let mut options = Options::new(spec);
+    let table = Table::parse_upserted(&mut options)?;
+    let format = Format::required(&mut options, "value.format")?;
+    let without_key = options.choice("value.fields-include", &[("ALL", false), ("EXCEPT_KEY", true)])?;
+    options.finish()?;
+    Ok((table, format, without_key.unwrap_or(false)))
+}
+
+impl Connector for UpsertKafkaConnector {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        let (_, format, without_key) = parse(spec)?;
+        if !columns.fields().is_empty() && !without_key {
+            format.encoder(columns)?;
+        }
+        Ok(TableTraits { writable: true, updates: Updates::Upserted, ..TableTraits::default() })
+    }
+
+    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
+        not_readable(&spec.table, "upsert-kafka")
+    }
+
+    fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
+        let open = || {
+            let (mut table, format, without_key) = parse(&spec.connector)?;
+            table.key_fields = spec.key.iter().map(|column| spec.schema.field(*column).name().clone()).collect();
+            let all = 0..spec.schema.fields().len();
+            let columns = without_key.then(|| all.filter(|column| !spec.key.contains(column)).collect());
+            let records = Records::new(&table, &format, spec, columns)?;
+            open_sink(table, spec, records, context)
+        };
+        open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
+    }
+}

@@ -1,0 +1,66 @@
+//! Aggregation by keys without a window: an updating stream of results.
+
+use std::fmt;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+
+use crate::{AggregateSpec, NamedExpr};
+
+/// Column after all others of an updating stream: how often the row counts, BIGINT NOT NULL. A row that is taken back comes
+/// again with the opposite number.
+pub const WEIGHT: &str = "$weight";
+
+/// The column [`WEIGHT`].
+#[must_use]
+pub fn weight_field() -> Field {
+    Field::new(WEIGHT, DataType::Int64, false)
+}
+
+/// Aggregation by keys over all rows so far.
+///
+/// Input: any columns, with a weight if it is updating.
+/// Output: keys, one column per aggregate, then the weight. After each batch, the former result of each group that has changed is
+/// taken back, and the new one follows. Without aggregates over an append-only input, a group never changes: the output is
+/// append-only too, without a weight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupAggregateSpec {
+    /// Grouping keys over the input.
+    pub keys: Vec<NamedExpr>,
+    /// Aggregates over the input.
+    pub aggregates: Vec<AggregateSpec>,
+    /// Index of the input's weight; `None` if the input is append-only.
+    pub weight: Option<usize>,
+    /// Columns of the input.
+    pub input_schema: SchemaRef,
+}
+
+impl GroupAggregateSpec {
+    /// Whether the output has weights.
+    #[must_use]
+    pub fn is_updating(&self) -> bool {
+        self.weight.is_some() || !self.aggregates.is_empty()
+    }
+
+    /// Columns of the output.
+    #[must_use]
+    pub fn output_schema(&self) -> Schema {
+        let keys = self.keys.iter().map(|key| Field::new(&key.name, key.data_type.clone(), key.nullable));
+        let aggregates = self.aggregates.iter().map(|a| Field::new(&a.name, a.data_type.clone(), a.nullable));
+        let weight = self.is_updating().then(weight_field);
+        Schema::new(keys.chain(aggregates).chain(weight).collect::<Vec<_>>())
+    }
+}
+
+impl fmt::Display for GroupAggregateSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("updating aggregate, by ")?;
+        crate::spec::named(f, &self.keys)?;
+        f.write_str(": [")?;
+        for (i, aggregate) in self.aggregates.iter().enumerate() {
+            write!(f, "{}{aggregate}", if i == 0 { "" } else { ", " })?;
+        }
+        f.write_str("]")?;
+        self.weight.map_or(Ok(()), |weight| write!(f, ", weight #{weight}"))
+    }
+}

@@ -1,0 +1,337 @@
+//! Aggregation by keys without a window: results of all rows so far, as an updating stream.
+//!
+//! A batch is taken as a whole. The results of the groups that it touches are read before and after it; what differs leaves as
+//! the former row with weight -1 and the new one with weight 1. So a group that many rows of a batch touch changes once.
+//!
+//! State is a table of groups and, for functions that keep values, one table each. A row of a snapshot replaces all earlier rows
+//! of its key: it has the number of its snapshot.
+
+mod accumulator;
+mod changes;
+mod count;
+mod distinct;
+mod entries;
+mod extreme;
+mod moments;
+mod snapshot;
+mod succession;
+mod sum;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use anabranch_dataflow::{GroupAggregateSpec, JobOptions};
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+
+use self::accumulator::Call;
+use self::changes::Changes;
+use self::entries::{Entries, SPARSE_MIN};
+use self::snapshot::Snapshots;
+use crate::key_table::KeyTable;
+use crate::operator::{StateChange, StateShape};
+use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
+
+pub(crate) use succession::goes_on;
+
+pub(crate) struct GroupAggregate {
+    schema: SchemaRef,
+    /// Whether results are taken back.
+    is_updating: bool,
+    keys: Vec<CompiledExpr>,
+    weight: Option<usize>,
+    groups: Groups,
+    snapshots: Snapshots,
+    bytes_max: usize,
+    scratch: Scratch,
+}
+
+/// All groups, by their ids.
+struct Groups {
+    key_names: Vec<(String, bool)>,
+    key_types: Vec<DataType>,
+    keys: KeyTable,
+    /// Number of rows of each group. A group without rows does not exist.
+    rows: Vec<i64>,
+    /// How many exist.
+    live: usize,
+    calls: Vec<Call>,
+    changes: Changes,
+}
+
+/// Memory that is used again for each batch.
+#[derive(Default)]
+struct Scratch {
+    hashes: Vec<u64>,
+    /// The group of each row.
+    ids: Vec<usize>,
+    /// The number of the batch that has touched a group last.
+    stamps: Vec<u64>,
+    batch: u64,
+    touched: Touched,
+}
+
+/// The groups of a batch, each once.
+#[derive(Default)]
+struct Touched {
+    groups: Vec<usize>,
+    /// A row of each.
+    rows: Vec<u64>,
+    /// Whether each existed before.
+    existed: Vec<bool>,
+}
+
+impl GroupAggregate {
+    pub(crate) fn new(spec: &GroupAggregateSpec, functions: &Functions, options: &JobOptions) -> Result<Self> {
+        let input = &spec.input_schema;
+        let keys = spec.keys.iter().map(|key| CompiledExpr::new(&key.expr, input, functions)).collect::<Result<_>>()?;
+        let retracts = spec.weight.is_some();
+        let calls =
+            spec.aggregates.iter().map(|of| Call::new(of, input, functions, retracts)).collect::<Result<_>>()?;
+        let key_types: Vec<DataType> = spec.keys.iter().map(|key| key.data_type.clone()).collect();
+        let groups = Groups {
+            key_names: spec.keys.iter().map(|key| (key.name.clone(), key.nullable)).collect(),
+            keys: KeyTable::by_id(key_types.clone())?,
+            key_types,
+            rows: Vec::new(),
+            live: 0,
+            calls,
+            changes: Changes::default(),
+        };
+        Ok(GroupAggregate {
+            schema: Arc::new(spec.output_schema()),
+            is_updating: spec.is_updating(),
+            keys,
+            weight: spec.weight,
+            groups,
+            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
+            bytes_max: options.state_bytes,
+            scratch: Scratch::default(),
+        })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn weights<'a>(&self, batch: &'a RecordBatch) -> Result<Option<&'a [i64]>> {
+        let Some(weight) = self.weight else { return Ok(None) };
+        let weights = batch.column(weight).as_primitive_opt::<Int64Type>();
+        let weights = weights.ok_or_else(|| Error::internal("the weight of a row is not BIGINT"))?;
+        Ok(Some(weights.values()))
+    }
+
+    fn keep_to_size(&self) -> Result<()> {
+        let bytes = self.groups.size_bytes() + self.scratch.stamps.capacity() * size_of::<u64>();
+        if bytes <= self.bytes_max {
+            return Ok(());
+        }
+        let max = self.bytes_max;
+        Err(Error::user(format!("the groups of this task take {bytes} bytes; the limit is {max}")).remedy(
+            "SET 'state-bytes' higher, raise the parallelism, group by fewer keys, or aggregate in windows: their state ends",
+        ))
+    }
+}
+
+impl Scratch {
+    /// Finds the groups of a batch. Those from `known` on are new.
+    fn touch(&mut self, known: usize, rows: &[i64]) {
+        self.stamps.resize(rows.len(), 0);
+        self.batch += 1;
+        let Touched { groups, rows: first, existed } = &mut self.touched;
+        groups.clear();
+        first.clear();
+        existed.clear();
+        for (row, group) in self.ids.iter().enumerate() {
+            if std::mem::replace(&mut self.stamps[*group], self.batch) != self.batch {
+                groups.push(*group);
+                first.push(row as u64);
+                existed.push(*group < known && rows[*group] > 0);
+            }
+        }
+    }
+}
+
+impl Groups {
+    fn resize(&mut self) {
+        let len = self.keys.len();
+        self.rows.resize(len, 0);
+        self.calls.iter_mut().for_each(|call| call.accumulator.resize(len));
+    }
+
+    fn results(&self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
+        self.calls.iter().map(|call| call.accumulator.results(groups)).collect()
+    }
+
+    /// Counts the rows of a batch.
+    fn count(&mut self, groups: &[usize], weights: Option<&[i64]>) {
+        match weights {
+            None => groups.iter().for_each(|group| self.rows[*group] += 1),
+            Some(weights) => groups.iter().zip(weights).for_each(|(group, weight)| self.rows[*group] += weight),
+        }
+    }
+
+    fn entries(&mut self) -> impl Iterator<Item = &mut Entries> {
+        self.calls.iter_mut().filter_map(|call| call.accumulator.entries())
+    }
+
+    /// Nothing else is restored.
+    fn restored(&mut self) {
+        self.changes.restored();
+        self.entries().for_each(|entries| entries.changes.restored());
+    }
+
+    /// Whether so many groups or values do not exist any more that they should be removed. None may be waiting for a snapshot.
+    fn is_sparse(&mut self) -> bool {
+        let sparse = self.rows.len() > 2 * self.live + SPARSE_MIN;
+        (sparse || self.entries().any(|entries| entries.is_sparse()))
+            && self.changes.is_empty()
+            && self.entries().all(|entries| entries.changes.is_empty())
+    }
+
+    fn remove_dead(&mut self) -> Result<()> {
+        let live: Vec<usize> = (0..self.rows.len()).filter(|group| self.rows[*group] > 0).collect();
+        let columns = self.keys.keys_of(&live)?;
+        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
+        hash_keys(&columns, live.len(), &mut hashes)?;
+        let mut keys = KeyTable::by_id(self.key_types.clone())?;
+        keys.intern(&columns, &hashes, &mut ids)?;
+        self.calls.iter_mut().try_for_each(|call| call.accumulator.keep(&live))?;
+        self.rows = live.iter().map(|group| self.rows[*group]).collect();
+        self.keys = keys;
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> usize {
+        let calls: usize = self.calls.iter().map(|call| call.accumulator.size_bytes()).sum();
+        self.keys.size_bytes() + self.rows.capacity() * size_of::<i64>() + self.changes.size_bytes() + calls
+    }
+}
+
+impl Operator for GroupAggregate {
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.groups.restored();
+        let weights = self.weights(&batch)?;
+        let keys = self.keys.iter_mut().map(|key| key.evaluate(&batch)).collect::<Result<Vec<_>>>()?;
+        let Scratch { hashes, ids, .. } = &mut self.scratch;
+        hash_keys(&keys, batch.num_rows(), hashes)?;
+        let known = self.groups.keys.len();
+        self.groups.keys.intern(&keys, hashes, ids)?;
+        self.groups.resize();
+        self.scratch.touch(known, &self.groups.rows);
+        let Scratch { ids, touched, .. } = &self.scratch;
+        let before = match self.is_updating && touched.existed.contains(&true) {
+            true => Some(self.groups.results(&touched.groups)?),
+            false => None,
+        };
+        self.groups.count(ids, weights);
+        for call in &mut self.groups.calls {
+            call.update(&batch, ids, weights)?;
+        }
+        for (group, existed) in touched.groups.iter().zip(&touched.existed) {
+            self.groups.changes.add(*group);
+            match (existed, self.groups.rows[*group] > 0) {
+                (false, true) => self.groups.live += 1,
+                (true, false) => self.groups.live -= 1,
+                _ => {}
+            }
+        }
+        match self.is_updating {
+            true => out.batch(self.changed(&keys, before.as_deref())?),
+            false => out.batch(self.new_groups(&keys)?),
+        }
+        self.remove_dead()?;
+        self.keep_to_size()
+    }
+
+    fn state_tables(&self) -> Vec<StateShape> {
+        self.shapes()
+    }
+
+    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
+        self.take_snapshot(adds)
+    }
+
+    fn catch_up(&mut self) -> Result<bool> {
+        self.remove_dead()
+    }
+
+    fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
+        self.take_up(table, &rows)?;
+        self.keep_to_size()
+    }
+
+    fn goes_on(&mut self) {
+        self.snapshots.go_on(self.groups.live);
+        self.groups.changes.note();
+        self.groups.entries().for_each(|entries| entries.changes.note());
+    }
+
+    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
+        self.take_over(former)
+    }
+}
+
+impl GroupAggregate {
+    /// Gives back the memory of groups and values that do not exist any more, once they are most. Returns false if it has nothing to do.
+    fn remove_dead(&mut self) -> Result<bool> {
+        let is_sparse = self.groups.is_sparse();
+        if is_sparse {
+            self.groups.remove_dead()?;
+            self.scratch.stamps.clear();
+        }
+        Ok(is_sparse)
+    }
+
+    /// The former and the new rows of the groups that differ.
+    fn changed(&self, keys: &[ArrayRef], before: Option<&[ArrayRef]>) -> Result<RecordBatch> {
+        let Touched { groups, rows, existed } = &self.scratch.touched;
+        let after = self.groups.results(groups)?;
+        let same = before.map(|before| same(before, &after, groups.len())).transpose()?;
+        // Pairs of (0 before, 1 after) and the place of the group.
+        let mut order: Vec<(usize, usize)> = Vec::with_capacity(groups.len() * 2);
+        for (place, group) in groups.iter().enumerate() {
+            let exists = self.groups.rows[*group] > 0;
+            if existed[place] && exists && same.as_ref().is_some_and(|same| same.value(place)) {
+                continue;
+            }
+            if existed[place] {
+                order.push((0, place));
+            }
+            if exists {
+                order.push((1, place));
+            }
+        }
+        let at: UInt64Array = order.iter().map(|(_, place)| rows[*place]).collect();
+        let mut columns = keys.iter().map(|key| Ok(take(key, &at, None)?)).collect::<Result<Vec<_>>>()?;
+        for (index, new) in after.iter().enumerate() {
+            let former = before.map_or(new, |before| &before[index]);
+            columns.push(interleave(&[former.as_ref(), new.as_ref()], &order)?);
+        }
+        columns.push(Arc::new(order.iter().map(|(new, _)| if *new == 0 { -1 } else { 1 }).collect::<Int64Array>()));
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+
+    /// The groups that did not exist before. They have no aggregates, and stay as they are.
+    fn new_groups(&self, keys: &[ArrayRef]) -> Result<RecordBatch> {
+        let Touched { rows, existed, .. } = &self.scratch.touched;
+        let new: UInt64Array =
+            rows.iter().zip(existed).filter(|(_, existed)| !**existed).map(|(row, _)| *row).collect();
+        let columns = keys.iter().map(|key| Ok(take(key, &new, None)?)).collect::<Result<_>>()?;
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(new.len()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+}
+
+/// Which results are the same.
+fn same(before: &[ArrayRef], after: &[ArrayRef], len: usize) -> Result<BooleanArray> {
+    let mut same = BooleanArray::from(vec![true; len]);
+    for (before, after) in before.iter().zip(after) {
+        same = arrow::compute::and(&same, &arrow::compute::kernels::cmp::not_distinct(before, after)?)?;
+    }
+    Ok(same)
+}

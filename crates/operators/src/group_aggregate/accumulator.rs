@@ -1,0 +1,174 @@
+//! Aggregate functions that take rows back, a column at a time.
+//!
+//! DataFusion's accumulators give the results of all groups at once and forget them. Here the results of some groups are
+//! read again and again, and a row may count any number of times, also less than zero.
+
+use anabranch_dataflow::{AggregateSpec, Expr};
+use anabranch_model::{Error, Result};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, SchemaRef};
+
+use super::count::Count;
+use super::distinct::Distinct;
+use super::entries::Entries;
+use super::extreme::{self, Ordered};
+use super::moments::Moments;
+use super::sum;
+use crate::key_hash::canonical;
+use crate::{CompiledExpr, Functions};
+
+/// One aggregate function over many groups, by their ids.
+pub(super) trait Accumulator: Send {
+    /// Makes room for so many groups. New ones have no rows.
+    fn resize(&mut self, groups: usize);
+
+    /// Adds rows.
+    fn update(&mut self, rows: &Rows<'_>) -> Result<()>;
+
+    /// The results of these groups.
+    fn results(&self, groups: &[usize]) -> Result<ArrayRef>;
+
+    /// Columns of the state of a group, without what is in its [entries](Accumulator::entries).
+    fn state_fields(&self, name: &str) -> Vec<Field>;
+
+    /// The state of these groups.
+    fn state(&self, groups: &[usize]) -> Result<Vec<ArrayRef>>;
+
+    /// Replaces the state of these groups.
+    fn restore(&mut self, groups: &[usize], state: &[ArrayRef]) -> Result<()>;
+
+    /// Keeps these groups only; the first of them becomes group 0.
+    fn keep(&mut self, groups: &[usize]) -> Result<()>;
+
+    /// Memory that it takes.
+    fn size_bytes(&self) -> usize;
+
+    /// Type of the values that it keeps of each group, if it does.
+    fn value_type(&self) -> Option<&DataType> {
+        None
+    }
+
+    /// The values that it keeps of each group, if it does.
+    fn entries(&mut self) -> Option<&mut Entries> {
+        None
+    }
+
+    /// Values were restored: the entries with these ids have other weights than those given.
+    fn entries_restored(&mut self, _changed: &[(usize, i64)]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Rows for an accumulator.
+pub(super) struct Rows<'a> {
+    /// The group of each row.
+    pub(super) groups: &'a [usize],
+    /// How often each row counts; `None`: once.
+    pub(super) weights: Option<&'a [i64]>,
+    /// The arguments.
+    pub(super) values: &'a [ArrayRef],
+}
+
+impl Rows<'_> {
+    /// Calls `add` with the row, group and weight of each row that counts and whose arguments are not NULL.
+    pub(super) fn for_each(&self, mut add: impl FnMut(usize, usize, i64)) {
+        let has_nulls = self.values.iter().any(|values| values.null_count() > 0);
+        match self.weights {
+            None if !has_nulls => self.groups.iter().enumerate().for_each(|(row, group)| add(row, *group, 1)),
+            weights => {
+                for (row, group) in self.groups.iter().enumerate() {
+                    let weight = weights.map_or(1, |weights| weights[row]);
+                    if weight != 0 && self.values.iter().all(|values| values.is_valid(row)) {
+                        add(row, *group, weight);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A call of an aggregate function: its arguments, and its accumulator.
+pub(super) struct Call {
+    pub(super) name: String,
+    args: Vec<CompiledExpr>,
+    filter: Option<CompiledExpr>,
+    pub(super) accumulator: Box<dyn Accumulator>,
+    /// Number of columns of the state.
+    pub(super) state_columns: usize,
+    weights: Vec<i64>,
+}
+
+impl Call {
+    /// `retracts`: rows may be taken back.
+    pub(super) fn new(spec: &AggregateSpec, input: &SchemaRef, functions: &Functions, retracts: bool) -> Result<Call> {
+        let compile = |e| CompiledExpr::new(e, input, functions);
+        // `COUNT(*)` has a constant as its argument.
+        let counts_all = |arg: &Expr| spec.function == "count" && matches!(arg, Expr::Literal(l) if l.text.is_some());
+        let args = spec.args.iter().filter(|arg| spec.distinct || !counts_all(arg));
+        let args: Vec<CompiledExpr> = args.map(compile).collect::<Result<_>>()?;
+        let filter = spec.filter.as_ref().map(compile).transpose()?;
+        let accumulator = accumulator(spec, &args, retracts)?;
+        let state_columns = accumulator.state_fields(&spec.name).len();
+        Ok(Call { name: spec.name.clone(), args, filter, accumulator, state_columns, weights: Vec::new() })
+    }
+
+    /// Types of the arguments.
+    pub(super) fn argument_types(&self) -> Vec<DataType> {
+        self.args.iter().map(|arg| arg.data_type().clone()).collect()
+    }
+
+    /// Adds the rows of a batch. Arguments that may fail are evaluated only for rows that pass the filter.
+    pub(super) fn update(&mut self, batch: &RecordBatch, groups: &[usize], weights: Option<&[i64]>) -> Result<()> {
+        let filter = self.filter.as_mut().map(|filter| filter.evaluate_predicate(batch)).transpose()?;
+        let mut values = Vec::with_capacity(self.args.len());
+        for arg in &mut self.args {
+            values.push(canonical(&match &filter {
+                Some(filter) if arg.may_fail() => arg.evaluate_where(batch, filter)?,
+                _ => arg.evaluate(batch)?,
+            }));
+        }
+        let weights = match &filter {
+            Some(filter) => {
+                filtered(filter, weights, &mut self.weights);
+                Some(&*self.weights)
+            }
+            None => weights,
+        };
+        self.accumulator.update(&Rows { groups, weights, values: &values })
+    }
+}
+
+/// Weights of rows of which some do not pass a filter.
+fn filtered(filter: &BooleanArray, weights: Option<&[i64]>, out: &mut Vec<i64>) {
+    let passes = |row: usize| filter.is_valid(row) && filter.value(row);
+    let weight = |row: usize| if passes(row) { weights.map_or(1, |weights| weights[row]) } else { 0 };
+    out.clear();
+    out.extend((0..filter.len()).map(weight));
+}
+
+/// The accumulator of a function. What has none here is refused when a query is planned.
+fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts: bool) -> Result<Box<dyn Accumulator>> {
+    let argument = args.first().map(CompiledExpr::data_type);
+    let label = || format!("{}({})", spec.function.to_uppercase(), args.first().map_or("", CompiledExpr::text));
+    let plain: Box<dyn Accumulator> = match (spec.function.as_str(), argument) {
+        ("count", _) => Box::new(Count::default()),
+        ("min" | "max", Some(argument)) => {
+            let ordered = if spec.function == "min" { Ordered::Ascending } else { Ordered::Descending };
+            // What is distinct makes no difference.
+            return extreme::accumulator(argument, ordered, retracts);
+        }
+        ("sum" | "avg", Some(argument)) => sum::accumulator(&spec.function, argument, label())?,
+        (function, Some(_)) if Moments::of(function).is_some() => Moments::accumulator(function)?,
+        (function, _) => return Err(Error::internal(format!("{function} has no accumulator for updating results"))),
+    };
+    match (spec.distinct, argument) {
+        (true, Some(argument)) => Ok(Box::new(Distinct::new(argument, plain)?)),
+        _ => Ok(plain),
+    }
+}
+
+/// A column of numbers of a state.
+pub(super) fn numbers(state: &[ArrayRef], column: usize) -> Result<&Int64Array> {
+    let numbers = state.get(column).and_then(|column| column.as_primitive_opt::<Int64Type>());
+    numbers.ok_or_else(|| Error::internal(format!("column {column} of a state is not BIGINT")))
+}

@@ -1,0 +1,165 @@
+//! `SUM` and `AVG`. Sums of exact numbers are kept so wide that none overflows; only a result that does not fit fails.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::{DECIMAL_DIGITS_MAX, exact_aggregate};
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray};
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, Float64Type, Int64Type, i256};
+
+use super::accumulator::{Accumulator, Rows, numbers};
+use crate::expression::runtime_error;
+use crate::window_aggregate::exact::Finish;
+
+/// `function` is `sum` or `avg`; `label` identifies it in errors.
+pub(super) fn accumulator(function: &str, argument: &DataType, label: String) -> Result<Box<dyn Accumulator>> {
+    let average = function == "avg";
+    Ok(match (argument, exact_aggregate(function, argument)) {
+        (DataType::Int64, Some((to, _))) => {
+            let finish = Finish { average, to, label };
+            Box::new(Sums::<Int64Type>::new(DataType::Decimal128(DECIMAL_DIGITS_MAX, 0), 0, Finished::Exact(finish)))
+        }
+        (DataType::Decimal128(_, scale), Some((to, _))) => {
+            let finish = Finish { average, to, label };
+            let state = DataType::Decimal256(76, *scale);
+            Box::new(Sums::<Decimal128Type>::new(state, *scale, Finished::Exact(finish)))
+        }
+        (DataType::Float64, _) => Box::new(Sums::<Float64Type>::new(DataType::Float64, 0, Finished::Float { average })),
+        (other, _) => return Err(Error::internal(format!("{function} of {other} has no updating result"))),
+    })
+}
+
+/// How a sum becomes the result.
+enum Finished {
+    Exact(Finish),
+    Float { average: bool },
+}
+
+/// Values whose sums are kept in `Sum`.
+trait Summed: ArrowPrimitiveType {
+    type Sum: ArrowPrimitiveType<Native: Default + Copy + Send>;
+
+    fn plus(sum: Total<Self>, value: Self::Native, weight: i64) -> Total<Self>;
+    /// Of `count` values.
+    fn results(totals: impl Iterator<Item = Option<(Total<Self>, i64)>>, scale: i8, how: &Finished)
+    -> Result<ArrayRef>;
+}
+
+type Total<T> = <<T as Summed>::Sum as ArrowPrimitiveType>::Native;
+
+fn exact(totals: impl Iterator<Item = Option<(i256, i64)>>, scale: i8, how: &Finished) -> Result<ArrayRef> {
+    match how {
+        Finished::Exact(finish) => finish.results(totals, scale).map_err(|e| runtime_error(&e)),
+        Finished::Float { .. } => Err(Error::internal("an exact sum with a float as its result")),
+    }
+}
+
+impl Summed for Int64Type {
+    type Sum = Decimal128Type;
+
+    fn plus(sum: i128, value: i64, weight: i64) -> i128 {
+        sum.wrapping_add(i128::from(value) * i128::from(weight))
+    }
+
+    fn results(totals: impl Iterator<Item = Option<(i128, i64)>>, scale: i8, how: &Finished) -> Result<ArrayRef> {
+        exact(totals.map(|total| total.map(|(sum, count)| (i256::from_i128(sum), count))), scale, how)
+    }
+}
+
+impl Summed for Decimal128Type {
+    type Sum = Decimal256Type;
+
+    fn plus(sum: i256, value: i128, weight: i64) -> i256 {
+        let value = i256::from_i128(value);
+        match weight {
+            1 => sum.wrapping_add(value),
+            -1 => sum.wrapping_sub(value),
+            weight => sum.wrapping_add(value.wrapping_mul(i256::from_i128(i128::from(weight)))),
+        }
+    }
+
+    fn results(totals: impl Iterator<Item = Option<(i256, i64)>>, scale: i8, how: &Finished) -> Result<ArrayRef> {
+        exact(totals, scale, how)
+    }
+}
+
+impl Summed for Float64Type {
+    type Sum = Float64Type;
+
+    fn plus(sum: f64, value: f64, weight: i64) -> f64 {
+        if weight == 1 { sum + value } else { sum + value * weight as f64 }
+    }
+
+    fn results(totals: impl Iterator<Item = Option<(f64, i64)>>, _: i8, how: &Finished) -> Result<ArrayRef> {
+        let average = matches!(how, Finished::Float { average: true });
+        let result = |(sum, count): (f64, i64)| if average { sum / count as f64 } else { sum };
+        Ok(Arc::new(totals.map(|total| total.map(result)).collect::<Float64Array>()))
+    }
+}
+
+/// Sum and number of values of each group.
+struct Sums<T: Summed> {
+    sums: Vec<Total<T>>,
+    counts: Vec<i64>,
+    state: DataType,
+    scale: i8,
+    how: Finished,
+}
+
+impl<T: Summed> Sums<T> {
+    fn new(state: DataType, scale: i8, how: Finished) -> Sums<T> {
+        Sums { sums: Vec::new(), counts: Vec::new(), state, scale, how }
+    }
+}
+
+impl<T: Summed> Accumulator for Sums<T> {
+    fn resize(&mut self, groups: usize) {
+        self.sums.resize(groups, Total::<T>::default());
+        self.counts.resize(groups, 0);
+    }
+
+    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+        let values = rows.values[0].as_primitive::<T>().values();
+        rows.for_each(|row, group, weight| {
+            self.sums[group] = T::plus(self.sums[group], values[row], weight);
+            self.counts[group] += weight;
+        });
+        Ok(())
+    }
+
+    fn results(&self, groups: &[usize]) -> Result<ArrayRef> {
+        let total = |group: &usize| (self.counts[*group] > 0).then(|| (self.sums[*group], self.counts[*group]));
+        T::results(groups.iter().map(total), self.scale, &self.how)
+    }
+
+    fn state_fields(&self, name: &str) -> Vec<Field> {
+        let sum = Field::new(format!("{name}[sum]"), self.state.clone(), false);
+        vec![sum, Field::new(format!("{name}[count]"), DataType::Int64, false)]
+    }
+
+    fn state(&self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
+        let sums = PrimitiveArray::<T::Sum>::from_iter_values(groups.iter().map(|group| self.sums[*group]));
+        let counts = Int64Array::from_iter_values(groups.iter().map(|group| self.counts[*group]));
+        Ok(vec![Arc::new(sums.with_data_type(self.state.clone())), Arc::new(counts)])
+    }
+
+    fn restore(&mut self, groups: &[usize], state: &[ArrayRef]) -> Result<()> {
+        let sums = state.first().and_then(|sums| sums.as_primitive_opt::<T::Sum>());
+        let sums = sums.ok_or_else(|| Error::internal("a state without its sums"))?;
+        let counts = numbers(state, 1)?;
+        for (row, group) in groups.iter().enumerate() {
+            (self.sums[*group], self.counts[*group]) = (sums.value(row), counts.value(row));
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, groups: &[usize]) -> Result<()> {
+        self.sums = groups.iter().map(|group| self.sums[*group]).collect();
+        self.counts = groups.iter().map(|group| self.counts[*group]).collect();
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.sums.capacity() * size_of::<Total<T>>() + self.counts.capacity() * size_of::<i64>()
+    }
+}

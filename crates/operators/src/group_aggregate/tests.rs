@@ -1,0 +1,277 @@
+//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
+
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::{AggregateSpec, Expr, NamedExpr, weight_field};
+use anabranch_model::Rng;
+use arrow::array::{Array, AsArray, Float64Array, StringViewArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{Field, Float64Type, Schema};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use super::*;
+use crate::Element;
+
+/// A row: key, number, text.
+type Row = (Option<i64>, Option<i64>, Option<&'static str>);
+
+const TEXTS: [&str; 4] = ["a", "b", "a text that is longer than twelve bytes", ""];
+
+/// Random numbers below a bound.
+struct Numbers(Rng);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0.below(end as u64) as usize
+    }
+}
+
+fn input(weighted: bool) -> SchemaRef {
+    let mut fields = vec![
+        Field::new("k", DataType::Int64, true),
+        Field::new("n", DataType::Int64, true),
+        Field::new("t", DataType::Utf8View, true),
+        Field::new("x", DataType::Float64, true),
+    ];
+    fields.extend(weighted.then(weight_field));
+    Arc::new(Schema::new(fields))
+}
+
+fn spec(weighted: bool) -> GroupAggregateSpec {
+    let call = |function: &str, column: usize, distinct: bool, data_type: DataType| AggregateSpec {
+        name: format!("{function}_{column}_{distinct}"),
+        function: function.into(),
+        args: vec![Expr::Column(column)],
+        distinct,
+        filter: None,
+        data_type,
+        nullable: true,
+    };
+    let key = NamedExpr { name: "k".into(), expr: Expr::Column(0), data_type: DataType::Int64, nullable: true };
+    let filtered = AggregateSpec {
+        name: "filtered".into(),
+        filter: Some(Expr::IsNull(Box::new(Expr::Column(2)))),
+        ..call("count", 1, false, DataType::Int64)
+    };
+    GroupAggregateSpec {
+        keys: vec![key],
+        aggregates: vec![
+            call("count", 1, false, DataType::Int64),
+            call("sum", 1, false, DataType::Int64),
+            call("min", 1, false, DataType::Int64),
+            call("max", 2, false, DataType::Utf8View),
+            call("count", 2, true, DataType::Int64),
+            call("sum", 1, true, DataType::Int64),
+            call("stddev_pop", 3, false, DataType::Float64),
+            filtered,
+        ],
+        weight: weighted.then_some(4),
+        input_schema: input(weighted),
+    }
+}
+
+fn operator(weighted: bool) -> GroupAggregate {
+    let mut options = JobOptions::default();
+    options.thresholds.snapshot_changed_rows = 8;
+    GroupAggregate::new(&spec(weighted), &Functions::default(), &options).expect("an operator")
+}
+
+fn batch(rows: &[(Row, i64)], weighted: bool) -> RecordBatch {
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|((key, ..), _)| *key).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|((_, number, _), _)| *number).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|((.., text), _)| *text).collect::<StringViewArray>()),
+        Arc::new(rows.iter().map(|((_, number, _), _)| number.map(|n| n as f64)).collect::<Float64Array>()),
+    ];
+    if weighted {
+        columns.push(Arc::new(rows.iter().map(|(_, weight)| *weight).collect::<Int64Array>()));
+    }
+    RecordBatch::try_new(input(weighted), columns).expect("a batch")
+}
+
+/// What the aggregates of a group of rows are, as text.
+fn expected(rows: &[&Row]) -> String {
+    let numbers: Vec<i64> = rows.iter().filter_map(|row| row.1).collect();
+    let texts: Vec<&str> = rows.iter().filter_map(|row| row.2).collect();
+    let mut distinct = numbers.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let mut words = texts.clone();
+    words.sort_unstable();
+    words.dedup();
+    let shown = |number: Option<i64>| number.map_or("NULL".into(), |number| number.to_string());
+    let sum = |of: &[i64]| shown((!of.is_empty()).then(|| of.iter().sum()));
+    let mean = numbers.iter().sum::<i64>() as f64 / numbers.len() as f64;
+    let variance = numbers.iter().map(|n| (*n as f64 - mean).powi(2)).sum::<f64>() / numbers.len() as f64;
+    let deviation = if numbers.is_empty() { "NULL".to_owned() } else { format!("{:.6}", variance.sqrt()) };
+    let filtered = rows.iter().filter(|row| row.2.is_none() && row.1.is_some()).count();
+    [
+        numbers.len().to_string(),
+        sum(&numbers),
+        shown(numbers.iter().min().copied()),
+        texts.iter().max().map_or("NULL".into(), ToString::to_string),
+        words.len().to_string(),
+        sum(&distinct),
+        deviation,
+        filtered.to_string(),
+    ]
+    .join("|")
+}
+
+/// Adds up what an operator has emitted.
+#[derive(Default)]
+struct Integral(BTreeMap<String, i64>);
+
+impl Integral {
+    fn add(&mut self, out: &mut Output) {
+        for element in out.drain() {
+            let Element::Batch(batch) = element else { continue };
+            let weights = batch.columns().last().expect("weights").as_primitive::<Int64Type>().clone();
+            let options = FormatOptions::default().with_null("NULL");
+            let shown = |column: &ArrayRef, row: usize| match column.as_primitive_opt::<Float64Type>() {
+                Some(floats) if floats.is_valid(row) => format!("{:.6}", floats.value(row)),
+                _ => ArrayFormatter::try_new(column, &options).expect("format").value(row).to_string(),
+            };
+            for row in 0..batch.num_rows() {
+                let cells = batch.columns()[..batch.num_columns() - 1].iter().map(|column| shown(column, row));
+                *self.0.entry(cells.collect::<Vec<_>>().join("|")).or_default() += weights.value(row);
+            }
+            self.0.retain(|_, weight| *weight != 0);
+        }
+    }
+}
+
+fn results(rows: &[Row]) -> BTreeMap<String, i64> {
+    let mut groups: BTreeMap<Option<i64>, Vec<&Row>> = BTreeMap::new();
+    rows.iter().for_each(|row| groups.entry(row.0).or_default().push(row));
+    let key = |key: Option<i64>| key.map_or("NULL".into(), |key: i64| key.to_string());
+    groups.into_iter().map(|(of, rows)| (format!("{}|{}", key(of), expected(&rows)), 1)).collect()
+}
+
+/// What snapshots have emitted, as a checkpoint keeps it: files of each table.
+#[derive(Default)]
+struct Files(Vec<Vec<RecordBatch>>);
+
+impl Files {
+    fn take(&mut self, changes: Vec<StateChange>) {
+        self.0.resize_with(changes.len(), Vec::new);
+        for (files, change) in self.0.iter_mut().zip(changes) {
+            if change.complete {
+                files.clear();
+            }
+            files.extend(change.rows);
+        }
+    }
+
+    /// An operator with this state, whose rows are read in any order.
+    fn restored(&self, weighted: bool, numbers: &mut Numbers) -> GroupAggregate {
+        let mut operator = operator(weighted);
+        let files = self.0.iter().enumerate().flat_map(|(table, files)| files.iter().map(move |file| (table, file)));
+        let mut files: Vec<_> = files.collect();
+        while !files.is_empty() {
+            let (table, rows) = files.swap_remove(numbers.below(files.len()));
+            Operator::restore(&mut operator, table, rows.clone()).expect("restored");
+        }
+        operator
+    }
+}
+
+/// Runs random rows; `weighted`: some of them take earlier ones back.
+fn run(seed: u64, weighted: bool) {
+    let mut numbers = Numbers(Rng::new(seed));
+    let (mut now, mut rows, mut integral) = (operator(weighted), Vec::<Row>::new(), Integral::default());
+    // As of the last snapshot.
+    let (mut files, mut then) = (Files::default(), (Vec::new(), BTreeMap::new()));
+    for _ in 0..60 {
+        match numbers.below(8) {
+            0 => {
+                files.take(now.snapshot(numbers.below(4) == 0).expect("a snapshot"));
+                while now.catch_up().expect("nothing fails") {}
+                then = (rows.clone(), integral.0.clone());
+            }
+            1 if !files.0.is_empty() => {
+                now = files.restored(weighted, &mut numbers);
+                if numbers.below(2) == 0 {
+                    now.goes_on();
+                }
+                (rows, integral.0) = then.clone();
+            }
+            _ => {
+                let mut of_batch: Vec<(Row, i64)> = Vec::new();
+                for _ in 0..numbers.below(12) {
+                    if weighted && !rows.is_empty() && numbers.below(5) < 2 {
+                        let gone = rows.swap_remove(numbers.below(rows.len()));
+                        of_batch.push((gone, -1));
+                        continue;
+                    }
+                    let some = |numbers: &mut Numbers, end| Some(numbers.below(end)).filter(|_| numbers.below(9) > 0);
+                    let key = some(&mut numbers, 12).map(|key| key as i64);
+                    let number = some(&mut numbers, 7).map(|number| number as i64 - 3);
+                    let row = (key, number, some(&mut numbers, 4).map(|text| TEXTS[text]));
+                    rows.push(row);
+                    of_batch.push((row, 1));
+                }
+                let mut out = Output::default();
+                now.batch(batch(&of_batch, weighted), &mut out).expect("a batch");
+                integral.add(&mut out);
+            }
+        }
+        assert_eq!(integral.0, results(&rows), "seed {seed}, weighted {weighted}");
+    }
+}
+
+#[test]
+fn the_integral_of_the_output_is_the_result_of_the_integral_of_the_input() {
+    for seed in 1..=60 {
+        run(seed, true);
+        run(seed, false);
+    }
+}
+
+#[test]
+fn groups_that_are_gone_take_no_memory() {
+    let mut now = operator(true);
+    let mut out = Output::default();
+    for key in 0..6_000 {
+        let row = (Some(key), Some(key), Some("a"));
+        now.batch(batch(&[(row, 1)], true), &mut out).expect("a batch");
+        now.batch(batch(&[(row, -1)], true), &mut out).expect("a batch");
+        if key == 3_000 {
+            now.snapshot(false).expect("a snapshot");
+            while now.catch_up().expect("nothing fails") {}
+        }
+        if key > 3_000 && key % 4 == 0 {
+            let changes = now.snapshot(false).expect("a snapshot");
+            while now.catch_up().expect("nothing fails") {}
+            assert!(changes[0].rows.iter().map(RecordBatch::num_rows).sum::<usize>() <= 4);
+        }
+    }
+    assert!(now.groups.rows.len() < 100, "{} groups", now.groups.rows.len());
+    assert!(now.groups.size_bytes() < 1 << 18, "{} bytes", now.groups.size_bytes());
+}
+
+#[test]
+fn a_group_that_stays_the_same_emits_nothing() {
+    let mut now = operator(true);
+    let mut out = Output::default();
+    let row = |n: i64| (Some(1), Some(n), Some("a"));
+    now.batch(batch(&[(row(1), 1), (row(5), 1)], true), &mut out).expect("a batch");
+    assert_eq!(out.drain().count(), 1);
+    now.batch(batch(&[(row(2), 1), (row(2), -1)], true), &mut out).expect("a batch");
+    assert_eq!(out.drain().count(), 0);
+    now.batch(batch(&[(row(5), -1), (row(1), -1)], true), &mut out).expect("a batch");
+    let rows: Vec<RecordBatch> =
+        out.drain().filter_map(|e| if let Element::Batch(b) = e { Some(b) } else { None }).collect();
+    let rows = concat_batches(now.schema(), &rows).expect("one batch");
+    assert_eq!(rows.num_rows(), 1);
+    assert_eq!(rows.columns().last().expect("weights").as_primitive::<Int64Type>().value(0), -1);
+}
+
+#[test]
+fn too_many_groups_are_an_error_with_a_remedy() {
+    let options = JobOptions { state_bytes: 20_000, ..JobOptions::default() };
+    let mut now = GroupAggregate::new(&spec(false), &Functions::default(), &options).expect("an operator");
+    let mut out = Output::default();
+    let failed = (0..1000).find_map(|key| now.batch(batch(&[((Some(key), None, None), 1)], false), &mut out).err());
+    assert!(failed.expect("too many").to_string().contains("'state-bytes'"));
+}

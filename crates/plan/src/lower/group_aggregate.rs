@@ -1,0 +1,122 @@
+//! Aggregations whose results are updated: without a window, over an input that does not end.
+
+use anabranch_dataflow::{
+    AggregateSpec, ExchangeKind, Expr, GroupAggregateSpec, Literal, NamedExpr, OperatorSpec, weight_field,
+};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field};
+use datafusion_expr::Aggregate;
+
+use super::aggregate::{Grouping, finish};
+use super::stream::Stream;
+use super::{Lowering, Needed};
+use crate::maps::has_map;
+
+/// Functions with accumulators that give results again and again.
+const UPDATING: [&str; 10] =
+    ["count", "sum", "avg", "min", "max", "var", "var_sample", "var_pop", "stddev", "stddev_pop"];
+
+impl Lowering<'_> {
+    pub(super) fn group_aggregate(
+        &mut self,
+        aggregate: &Aggregate,
+        needed: &Needed,
+        mut stream: Stream,
+        mut grouping: Grouping<'_>,
+    ) -> Result<Stream> {
+        for of in &grouping.aggregates {
+            check_function(of, &stream)?;
+        }
+        let (label, target, tasks_max) = self.stage_of_keys(grouping.keys.is_empty());
+        if stream.parallelism == 1 && target == 1 {
+            stream.tasks_max = stream.tasks_max.filter(|_| tasks_max.is_some());
+        } else {
+            stream = self.shuffle_rows(stream, &mut grouping, target);
+            (stream.tasks_max, stream.label) = (tasks_max, label);
+        }
+        let spec = GroupAggregateSpec {
+            keys: grouping.keys.clone(),
+            aggregates: grouping.aggregates.clone(),
+            weight: stream.weight,
+            input_schema: stream.physical_schema(),
+        };
+        let weight = spec.is_updating().then(|| spec.keys.len() + spec.aggregates.len());
+        stream.operators.push(OperatorSpec::GroupAggregate(spec));
+        finish(&mut stream, &grouping, aggregate, needed);
+        stream.physical.extend(weight.map(|_| weight_field()));
+        stream.weight = weight;
+        // The place of each key among the columns; a key that is not needed is not unique by itself.
+        stream.unique = Some((0..aggregate.group_expr.len()).collect());
+        Ok(stream)
+    }
+}
+
+fn check_function(of: &AggregateSpec, stream: &Stream) -> Result<()> {
+    let name = of.function.to_uppercase();
+    if !UPDATING.contains(&of.function.as_str()) {
+        let known = UPDATING.map(str::to_uppercase).join(", ");
+        return Err(Error::user(format!("{name} without a window has no updating result yet"))
+            .remedy(format!("aggregate in a window, or use one of {known}")));
+    }
+    let physical = |index: usize| stream.physical.get(index).map(|field: &Field| field.data_type().clone());
+    let argument = of.args.first().and_then(|arg| arg.data_type(&physical));
+    let is_summed = |of: &DataType| matches!(of, DataType::Int64 | DataType::Float64 | DataType::Decimal128(..));
+    match argument {
+        Some(argument) if matches!(of.function.as_str(), "sum" | "avg") && !is_summed(&argument) => {
+            Err(Error::user(format!("{name} of {argument} without a window has no updating result yet"))
+                .remedy("cast the argument to BIGINT, DECIMAL or DOUBLE"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Stream {
+    /// Sends rows, whose columns are materialized, to any number of tasks. An updating row and what takes it back go to the same one: so
+    /// they stay in their order.
+    pub(super) fn divided(&self) -> ExchangeKind {
+        let Some(weight) = self.weight else { return ExchangeKind::Rebalance };
+        let columns = self.physical.iter().enumerate().filter(|(column, _)| *column != weight);
+        let keys = columns.filter(|(_, field)| !has_map(field.data_type())).map(|(column, _)| column).collect();
+        ExchangeKind::Hash { keys }
+    }
+
+    /// Sends rows, which are in the columns of a sink, to its tasks: all versions of a row to the same one.
+    pub(super) fn divided_for_sink(&self, key: &[usize]) -> ExchangeKind {
+        match &self.unique {
+            _ if self.weight.is_some() && !key.is_empty() => ExchangeKind::Hash { keys: key.to_vec() },
+            Some(unique) if self.weight.is_some() => ExchangeKind::Hash { keys: unique.clone() },
+            _ => self.divided(),
+        }
+    }
+
+    /// Whether each row of the table has a key of its own: rows with the same key are versions of one row.
+    pub(super) fn is_unique_by(&self, key: &[usize]) -> bool {
+        self.unique.as_ref().is_some_and(|unique| unique.iter().all(|column| key.contains(column)))
+    }
+
+    /// The weight as the column of a projection at this place.
+    pub(super) fn carried_weight(&mut self, at: usize) -> Option<NamedExpr> {
+        let weight = self.weight?;
+        self.weight = Some(at);
+        Some(weight_of(Expr::Column(weight)))
+    }
+
+    /// Gives each row of an append-only stream, whose columns are materialized, the weight 1.
+    pub(super) fn count_once(&mut self) {
+        let column = |(index, field): (usize, &Field)| NamedExpr {
+            name: field.name().clone(),
+            expr: Expr::Column(index),
+            data_type: field.data_type().clone(),
+            nullable: field.is_nullable(),
+        };
+        let one = Expr::Literal(Literal { data_type: DataType::Int64, text: Some("1".to_owned()) });
+        let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(column).collect();
+        self.weight = Some(columns.len());
+        self.project(columns.into_iter().chain([weight_of(one)]).collect(), true);
+    }
+}
+
+fn weight_of(expr: Expr) -> NamedExpr {
+    let field = weight_field();
+    NamedExpr { name: field.name().clone(), expr, data_type: field.data_type().clone(), nullable: false }
+}

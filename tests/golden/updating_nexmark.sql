@@ -1,0 +1,10 @@
+SET 'execution.runtime-mode' = 'streaming';
+CREATE TABLE bid (auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, `dateTime` TIMESTAMP(3), WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '1' SECOND) WITH ('connector' = 'nexmark', 'table' = 'bid', 'number-of-rows' = '1500', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE results (what STRING, k STRING, n BIGINT, m BIGINT, x DOUBLE) WITH ('connector' = 'collect');
+INSERT INTO results SELECT 'by auction', CAST(auction AS STRING), COUNT(*), MAX(price), AVG(price) FROM bid GROUP BY auction;
+INSERT INTO results SELECT 'of all', 'all', COUNT(DISTINCT bidder), SUM(price) FILTER (WHERE auction % 2 = 0), ROUND(STDDEV_POP(price), 3) FROM bid;
+INSERT INTO results SELECT 'distinct', channel, 0, auction, 0.0 FROM (SELECT DISTINCT channel, auction FROM bid WHERE price > 5000);
+INSERT INTO results SELECT 'nested', channel, COUNT(*), SUM(best), MIN(best) FROM (SELECT auction, channel, MAX(price) AS best FROM bid GROUP BY auction, channel) GROUP BY channel;
+INSERT INTO results SELECT 'having', CAST(bidder AS STRING), n, COUNT(DISTINCT n), MAX(total) FROM (SELECT bidder, COUNT(*) AS n, SUM(price) AS total FROM bid GROUP BY bidder HAVING COUNT(*) BETWEEN 3 AND 9) GROUP BY bidder, n;
+INSERT INTO results SELECT 'both', CAST(k AS STRING), COUNT(*), SUM(n), 0.0 FROM (SELECT auction % 10 AS k, COUNT(*) AS n FROM bid GROUP BY auction UNION ALL SELECT auction % 10, price FROM bid WHERE price < 500) GROUP BY k;
+INSERT INTO results SELECT 'texts', MAX(channel), COUNT(DISTINCT channel), MIN(auction), 0.0 FROM (SELECT auction, MIN(channel) AS channel FROM bid GROUP BY auction) GROUP BY auction % 3;
