@@ -49,7 +49,7 @@ pub(crate) fn table_at(servers: &str, topic: &str, extra: &[(&str, &str)]) -> Co
     ConnectorSpec { connector: "kafka".into(), options }
 }
 
-fn context(index: u32, parallelism: u32) -> TaskContext {
+pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
     let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
     TaskContext { index, parallelism, batch_rows: 500, delivery, clock, host: Arc::new(NoHost) }
 }
@@ -413,6 +413,11 @@ impl Outside {
 
     /// The keys of the first `count` records of partition 0.
     pub(crate) fn keys(&self, topic: &str, count: usize) -> Vec<Option<Vec<u8>>> {
+        self.records(topic, count).into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// Key and value of the first `count` records of partition 0.
+    pub(crate) fn records(&self, topic: &str, count: usize) -> Vec<(Option<Vec<u8>>, Option<Vec<u8>>)> {
         let mut config = self.config.clone();
         let consumer: BaseConsumer = config.set("group.id", "keys").create().expect("consumer");
         let mut from = TopicPartitionList::new();
@@ -420,14 +425,15 @@ impl Outside {
         consumer.assign(&from).expect("assignment");
         let clock = SystemClock::new();
         let deadline = deadline(&clock);
-        let mut keys = Vec::new();
-        while keys.len() < count {
+        let mut records = Vec::new();
+        while records.len() < count {
             assert!(clock.now() < deadline, "topic {topic} has no {count} records");
             if let Some(record) = consumer.poll(Duration::from_millis(20)) {
-                keys.push(record.expect("record").key().map(<[u8]>::to_vec));
+                let record = record.expect("record");
+                records.push((record.key().map(<[u8]>::to_vec), record.payload().map(<[u8]>::to_vec)));
             }
         }
-        keys
+        records
     }
 
     /// Writes records to one partition and waits until they are stored. `None` is a tombstone.

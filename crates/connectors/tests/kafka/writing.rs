@@ -3,10 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use anabranch_connectors::kafka::UpsertKafkaConnector;
+use anabranch_dataflow::{SinkSpec, weight_field};
 use anabranch_model::Epoch;
+use anabranch_operators::{Connector, Delivery, Former, TaskContext};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
+use arrow::datatypes::Schema;
 
-use crate::harness::{BOUNDED, Outside, Reader, open_exact, open_sink, refusal, rows, schema, table};
+use crate::harness::{BOUNDED, Outside, Reader, context, open_exact, open_sink, refusal, rows, schema, table};
 
 #[test]
 fn what_several_tasks_write_is_read_by_any_number() {
@@ -136,4 +140,47 @@ fn wrong_keys_and_several_topics_are_refused() {
     assert!(error.contains("'key.format' = 'json'"), "{error}");
     let error = refused("a;b", &[]);
     assert!(error.contains("one topic, not 2"), "{error}");
+}
+
+#[test]
+fn a_topic_of_versions_has_the_latest_of_each_batch_and_tombstones() {
+    let outside = Outside::shared();
+    outside.create_topic("versions", 1);
+    let updates = |rows: &[(i64, &str, i64)]| {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(rows.iter().map(|(id, ..)| *id).collect::<Int64Array>()),
+            Arc::new(StringViewArray::from_iter_values(rows.iter().map(|(_, name, _)| *name))),
+            Arc::new(rows.iter().map(|(.., weight)| *weight).collect::<Int64Array>()),
+        ];
+        let fields = schema().fields().iter().map(|f| f.as_ref().clone()).chain([weight_field()]).collect::<Vec<_>>();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("rows")
+    };
+    let open = |extra: &[(&str, &str)], delivery: Delivery| {
+        let options = [&[("key.format", "json"), ("value.format", "json")], extra].concat();
+        let mut connector = table("versions", &options);
+        connector.options.remove("format");
+        let spec = SinkSpec { key: vec![0], updating: true, ..SinkSpec::new("versions", connector, schema()) };
+        UpsertKafkaConnector.sink(&spec, &TaskContext { delivery, ..context(0, 1) }).expect("sink")
+    };
+    let mut sink = open(&[], Delivery::AtLeastOnce);
+    sink.write(&updates(&[(1, "a", 1), (2, "b", 1), (1, "a", -1), (1, "c", 1)])).expect("write");
+    sink.write(&updates(&[(2, "b", -1)])).expect("write");
+    sink.finish().expect("finish");
+    let exactly = Delivery::ExactlyOnce { scope: "versions".into(), former: Former::default() };
+    let mut sink = open(&[("value.fields-include", "EXCEPT_KEY")], exactly);
+    sink.write(&updates(&[(3, "d", 1), (1, "c", -1)])).expect("write");
+    let committable = sink.prepare_commit(Epoch(1)).expect("prepare").expect("rows");
+    sink.commit(&committable).expect("commit");
+    let text = |bytes: Option<Vec<u8>>| bytes.map(|bytes| String::from_utf8(bytes).expect("text"));
+    let mut records: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
+    for (key, value) in outside.records("versions", 5) {
+        records.entry(text(key).expect("a key")).or_default().push(text(value));
+    }
+    let some = |value: &str| Some(value.to_owned());
+    let expected = [
+        (r#"{"id":1}"#, vec![some(r#"{"id":1,"name":"c"}"#), None]),
+        (r#"{"id":2}"#, vec![some(r#"{"id":2,"name":"b"}"#), None]),
+        (r#"{"id":3}"#, vec![some(r#"{"name":"d"}"#)]),
+    ];
+    assert_eq!(records, expected.map(|(key, values)| (key.to_owned(), values)).into());
 }
