@@ -56,6 +56,7 @@ mod table;
 mod transaction;
 mod upsert;
 mod watch;
+mod window;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, Result};

@@ -45,6 +45,11 @@ impl Records {
         })
     }
 
+    /// Whether records have keys.
+    pub(super) fn have_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
     pub(super) fn encode(&mut self, batch: &RecordBatch) -> Result<Encoded> {
         let Some(weight) = self.weight else {
             let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
@@ -74,10 +79,21 @@ impl Records {
 }
 
 impl Encoded {
+    /// Their memory.
+    pub(super) fn bytes(&self) -> usize {
+        let of = |array: &BinaryArray| array.get_array_memory_size();
+        of(&self.values) + self.keys.as_ref().map_or(0, of)
+    }
+
     /// Key and value of each record.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Option<&[u8]>, Option<&[u8]>)> {
+        self.iter_from(0)
+    }
+
+    /// The same without the first records.
+    pub(super) fn iter_from(&self, first: usize) -> impl Iterator<Item = (Option<&[u8]>, Option<&[u8]>)> {
         let key = |row: usize| self.keys.as_ref().filter(|keys| keys.is_valid(row)).map(|keys| keys.value(row));
-        (0..self.values.len()).map(move |row| (key(row), self.values.is_valid(row).then(|| self.values.value(row))))
+        (first..self.values.len()).map(move |row| (key(row), self.values.is_valid(row).then(|| self.values.value(row))))
     }
 }
 

@@ -1,9 +1,10 @@
 //! The writer of one task: at least once. What was prepared exactly once, by the job as it was before, is still committed.
 //!
-//! Rows are handed to the client, which gathers them into batches per partition and sends them from its own threads. An epoch
-//! ends when the brokers have acknowledged all of them. A record that cannot be delivered in time makes the next call
-//! fail; nothing is dropped.
+//! Rows are handed to the client, which gathers them into batches per partition and sends them from its own threads. Rows that
+//! come while a broker has not acknowledged those before wait here. An epoch ends when the brokers have acknowledged all
+//! of them. A record that cannot be delivered in time makes the next call fail; nothing is dropped.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,15 +19,21 @@ use super::create::ensure_topic;
 use super::exact::Committer;
 use super::native::{Topic, flush};
 use super::outage::Outage;
-use super::records::Records;
+use super::records::{Encoded, Records};
 use super::table::{Partitioner, Table};
+use super::window::Window;
 
 /// The client's choice.
 const ANY_PARTITION: i32 = -1;
 /// How long to wait for room in a full queue before looking again.
 pub(super) const ROOM: Duration = Duration::from_millis(2);
-/// How long to wait for acknowledgements before looking for failures.
-const ACKNOWLEDGED: Duration = Duration::from_millis(100);
+/// How long to wait for acknowledgements before looking for failures and for rows that wait: the first time, and at most.
+pub(super) const ACKNOWLEDGED: Duration = Duration::from_millis(1);
+const ACKNOWLEDGED_MAX: Duration = Duration::from_millis(100);
+/// How often a pause of the input waits for acknowledgements while rows wait here.
+const PAUSES: u32 = 10;
+/// Memory of the rows that wait here, in bytes.
+const WAITING_MAX: usize = 64 << 20;
 /// How long acknowledgements may take before the sink asks whether a broker answers.
 const SILENCE: Duration = Duration::from_secs(3);
 /// How long that answer may take.
@@ -41,12 +48,24 @@ pub(super) struct KafkaSink {
     clock: Arc<dyn Clock>,
     records: Records,
     partitions: Partitions,
+    /// Records that were not handed to the client yet.
+    waiting: VecDeque<Waiting>,
+    /// Their memory.
+    waiting_bytes: usize,
+    window: Window,
     topic: Topic,
     client: Arc<Producer>,
     outage: Outage,
     host: Arc<dyn Host>,
     /// Of a job with checkpoints.
     committer: Option<Committer>,
+}
+
+/// Encoded rows.
+struct Waiting {
+    records: Encoded,
+    /// The first that was not handed to the client.
+    next: usize,
 }
 
 /// Chooses partitions.
@@ -80,6 +99,15 @@ impl Partitions {
             }
         }
     }
+
+    /// About how many partitions get records at a time, of `count`. Without keys the client stays with one for some milliseconds.
+    pub(super) fn at_a_time(&self, has_keys: bool, count: i32) -> u32 {
+        match self {
+            Partitions::Any if has_keys => count.max(1).unsigned_abs(),
+            Partitions::Any | Partitions::One(_) => 1,
+            Partitions::Turn { .. } => count.max(1).unsigned_abs(),
+        }
+    }
 }
 
 impl KafkaSink {
@@ -94,11 +122,16 @@ impl KafkaSink {
         let client = client::producer(&table)?;
         let wait = table.first_answer;
         let count = ensure_topic(&client, &table, &name, wait, context.clock.as_ref())?;
+        let partitions = Partitions::new(table.partitioner, context.index, count);
+        let at_a_time = partitions.at_a_time(records.have_keys(), count);
         Ok(KafkaSink {
             name: name.clone(),
             clock: context.clock.clone(),
             records,
-            partitions: Partitions::new(table.partitioner, context.index, count),
+            partitions,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            window: Window::new(table.batch(), at_a_time),
             topic: Topic::of_producer(&client, &name)?,
             client,
             outage: Outage::of_writer(&table, context),
@@ -142,36 +175,52 @@ impl KafkaSink {
         *waiting_since = self.clock.now();
     }
 
-    /// Hands over one record, waiting for room as long as the client makes progress: it gives up a record after the delivery
-    /// timeout, and that ends the wait.
-    fn produce(&mut self, key: Option<&[u8]>, value: Option<&[u8]>) -> Result<()> {
-        let partition = self.partitions.next();
-        let mut waiting_since = None;
-        loop {
-            match self.topic.produce(partition, key, value) {
-                Ok(()) => return Ok(()),
-                Err(RDKafkaErrorCode::QueueFull) => {
-                    self.check_deliveries()?;
-                    self.check_cancelled()?;
-                    self.client.poll(ROOM);
-                    let now = self.clock.now();
-                    self.check_brokers(waiting_since.get_or_insert(now));
+    /// Hands records that wait to the client, as many as it takes now.
+    fn hand_over(&mut self) -> Result<()> {
+        let now = self.clock.now();
+        while let Some(Waiting { records, next }) = self.waiting.front_mut() {
+            for (key, value) in records.iter_from(*next) {
+                if !self.window.is_open(now, || self.client.in_flight_count() == 0) {
+                    return Ok(());
                 }
-                Err(code) => return Err(undeliverable(&self.table, code).at(format!("topic {}", self.name))),
+                match self.topic.produce(self.partitions.next(), key, value) {
+                    Ok(()) => {}
+                    Err(RDKafkaErrorCode::QueueFull) => return Ok(()),
+                    Err(code) => return Err(undeliverable(&self.table, code).at(format!("topic {}", self.name))),
+                }
+                self.window.add(now, key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len));
+                *next += 1;
             }
+            self.waiting_bytes -= records.bytes();
+            self.waiting.pop_front();
         }
+        Ok(())
     }
 
-    fn flush_all(&mut self) -> Result<()> {
+    /// Waits until at most so many bytes wait here, or, without a number, until the brokers have acknowledged all records. The wait
+    /// lasts as long as they acknowledge some: the client gives up a record after the delivery timeout, and that fails.
+    fn acknowledged(&mut self, waiting_max: Option<usize>) -> Result<()> {
+        let mut wait = ACKNOWLEDGED;
         let mut waiting_since = self.clock.now();
-        let deadline = waiting_since.plus(self.table.delivery_timeout + GRACE);
+        let mut deadline = waiting_since.plus(self.table.delivery_timeout + GRACE);
         loop {
-            let flushed = flush(&self.client, ACKNOWLEDGED);
+            self.hand_over()?;
+            if waiting_max.is_some_and(|most| self.waiting_bytes <= most) {
+                return Ok(());
+            }
+            let flushed = flush(&self.client, wait);
             self.check_deliveries()?;
             if flushed {
                 self.outage.ends(self.clock.now());
-                return Ok(());
+                if self.waiting.is_empty() {
+                    return Ok(());
+                }
+                wait = ACKNOWLEDGED;
+                waiting_since = self.clock.now();
+                deadline = waiting_since.plus(self.table.delivery_timeout + GRACE);
+                continue;
             }
+            wait = (wait * 2).min(ACKNOWLEDGED_MAX);
             self.check_cancelled()?;
             self.check_brokers(&mut waiting_since);
             if self.clock.now() >= deadline {
@@ -189,16 +238,28 @@ impl Sink for KafkaSink {
         self.committer = None;
         self.check_deliveries()?;
         let records = self.records.encode(batch)?;
-        records.iter().try_for_each(|(key, value)| self.produce(key, value))
+        self.waiting_bytes += records.bytes();
+        self.waiting.push_back(Waiting { records, next: 0 });
+        self.acknowledged(Some(WAITING_MAX))
     }
 
-    /// The client sends a record some milliseconds after the sink has handed it over (`linger.ms`), so only failures are checked.
+    /// The client sends a record some milliseconds after the sink has handed it over (`linger.ms`). Records that wait for those
+    /// before are handed over, unless the brokers take longer than usual: then the next call does so.
     fn flush(&mut self) -> Result<()> {
-        self.check_deliveries()
+        self.check_deliveries()?;
+        self.hand_over()?;
+        for _ in 0..PAUSES {
+            if self.waiting.is_empty() {
+                break;
+            }
+            flush(&self.client, ACKNOWLEDGED);
+            self.hand_over()?;
+        }
+        Ok(())
     }
 
     fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
-        self.flush_all()
+        self.acknowledged(None)
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {
@@ -209,7 +270,7 @@ impl Sink for KafkaSink {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.flush_all()
+        self.acknowledged(None)
     }
 }
 

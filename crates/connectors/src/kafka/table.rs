@@ -6,6 +6,7 @@ use anabranch_model::{Error, Result, is_secret};
 use rdkafka::ClientConfig;
 
 use super::security::Properties;
+use super::window::Batch;
 use crate::Options;
 use crate::format::Format;
 
@@ -80,6 +81,12 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 const BUFFER_BYTES: u64 = 256 << 20;
+/// Time for which a writer gathers records into one request.
+const LINGER_MS: f64 = 10.0;
+const LINGER_MAX_MS: f64 = 900_000.0;
+/// The client's own bounds of a request.
+const REQUEST_RECORDS: f64 = 10_000.0;
+const REQUEST_BYTES: f64 = 1_000_000.0;
 /// What brokers allow a transaction to take unless they are told otherwise, and the least that the client accepts.
 const TRANSACTION_MILLIS: (u128, u128) = (1000, 900_000);
 /// How long a request of a transaction may take before it is repeated. The client waits that long for a broker that hangs, and the
@@ -185,7 +192,7 @@ impl Table {
         let mut config = ClientConfig::new();
         config.set("enable.idempotence", "true");
         config.set("acks", "all");
-        config.set("linger.ms", "10");
+        config.set("linger.ms", LINGER_MS.to_string());
         config.set("queue.buffering.max.messages", "1000000");
         config.set("queue.buffering.max.kbytes", "65536");
         // The partition of a key as the Java client computes it, so that both may write to one topic.
@@ -220,6 +227,25 @@ impl Table {
         config.set("isolation.level", "read_committed");
         config.set("group.id", group);
         config
+    }
+
+    /// What a writer's client sends in one request. One that does not number its records sends any number of requests at a time.
+    pub(super) fn batch(&self) -> Batch {
+        let number = |names: &[&str], usual: f64| {
+            let given = names.iter().find_map(|name| self.properties.get(name));
+            given.and_then(|value| value.trim().parse::<f64>().ok()).unwrap_or(usual).max(0.0)
+        };
+        if self.properties.get("enable.idempotence").is_some_and(|value| value.trim().eq_ignore_ascii_case("false")) {
+            return Batch { records: u64::MAX, bytes: u64::MAX, linger: Duration::MAX };
+        }
+        let message = number(&["message.max.bytes"], REQUEST_BYTES);
+        Batch {
+            records: number(&["batch.num.messages"], REQUEST_RECORDS) as u64,
+            bytes: number(&["batch.size"], REQUEST_BYTES).min(message) as u64,
+            linger: Duration::from_secs_f64(
+                number(&["linger.ms", "queue.buffering.max.ms"], LINGER_MS).min(LINGER_MAX_MS) / 1000.0,
+            ),
+        }
     }
 
     fn common(&self, config: &mut ClientConfig) {

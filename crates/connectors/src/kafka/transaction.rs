@@ -11,6 +11,7 @@
 //! restarted later than that, writes that one epoch again.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -24,15 +25,19 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::client::{self, Consumer, LOOK, Producer, is_permanent, patiently, silent};
 use super::held::{Content, Record};
-use super::native::Topic;
+use super::native::{Topic, flush};
 use super::outage::Outage;
-use super::sink::{ROOM, undeliverable};
+use super::sink::{ACKNOWLEDGED, ROOM, undeliverable};
 use super::table::Table;
+use super::window::Window;
 
 /// The longest time that one request may take before the sink checks whether the job has cancelled its tasks.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
 /// How much later than asked the client may return.
 const LATE: Duration = Duration::from_secs(15);
+
+/// Records of an epoch that are looked at to see which partitions they go to.
+const SEEN: usize = 100;
 
 /// Where the group's offset lives.
 const OFFSET_PARTITION: i32 = 0;
@@ -154,8 +159,11 @@ impl Transactor {
             return Ok(());
         }
         self.client.begin_transaction().map_err(|error| self.judge(&error))?;
+        let mut window = Window::new(self.table.batch(), partitions_at_a_time(content));
         for record in content.records() {
+            self.await_room(&mut window, bounds)?;
             self.produce(&record, bounds)?;
+            window.add(bounds.clock.now(), record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len));
         }
         let mut offset = TopicPartitionList::new();
         offset
@@ -216,6 +224,20 @@ impl Transactor {
         repeated(&self.client, bounds, ask)?.map_err(|error| self.judge(&error))
     }
 
+    /// Waits until the brokers have acknowledged the records before, if the client has as many as it sends at a time.
+    fn await_room(&self, window: &mut Window, bounds: &Bounds<'_>) -> Result<(), Failure> {
+        while !window.is_open(bounds.clock.now(), || self.client.in_flight_count() == 0) {
+            if let Some(failure) = self.undelivered() {
+                return Err(failure);
+            }
+            if bounds.are_over() {
+                return Err(Failure::Passing("the brokers take no more records".into()));
+            }
+            flush(&self.client, ACKNOWLEDGED);
+        }
+        Ok(())
+    }
+
     /// Hands one record to the client, waiting for room.
     fn produce(&self, record: &Record<'_>, bounds: &Bounds<'_>) -> Result<(), Failure> {
         loop {
@@ -253,6 +275,19 @@ impl Transactor {
             code => Some(judge(&self.client, &self.table, &self.identity, &KafkaError::MessageProduction(code))),
         }
     }
+}
+
+/// About how many partitions the records of an epoch go to at a time, as its first records show. Where a record with a key goes is
+/// the client's choice, and without a key the client stays with one partition for some milliseconds.
+fn partitions_at_a_time(content: &Content<'_>) -> u32 {
+    let mut partitions = BTreeSet::new();
+    for record in content.records().take(SEEN) {
+        match (record.partition < 0, record.key.is_some()) {
+            (true, true) => return u32::MAX,
+            _ => partitions.insert(record.partition),
+        };
+    }
+    u32::try_from(partitions.len()).unwrap_or(u32::MAX)
 }
 
 /// Repeats a request of a transaction as long as the client reports its error as retriable. Returns its last answer.

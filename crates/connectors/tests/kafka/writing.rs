@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anabranch_connectors::kafka::UpsertKafkaConnector;
 use anabranch_dataflow::{SinkSpec, weight_field};
@@ -9,8 +10,11 @@ use anabranch_model::Epoch;
 use anabranch_operators::{Connector, Delivery, Former, TaskContext};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::Schema;
+use rdkafka::mocking::MockCluster;
 
-use crate::harness::{BOUNDED, Outside, Reader, context, open_exact, open_sink, refusal, rows, schema, table};
+use crate::harness::{
+    BOUNDED, Outside, Reader, context, open_exact, open_sink, refusal, rows, schema, table, table_at,
+};
 
 #[test]
 fn what_several_tasks_write_is_read_by_any_number() {
@@ -118,6 +122,46 @@ fn partitioners_do_as_they_say() {
         }
         assert_eq!(counts, expected, "{partitioner}");
     }
+}
+
+/// The client's thread of a broker must wait for the broker's answer, not look for it without a pause.
+#[test]
+fn a_slow_broker_costs_no_processor_time() {
+    // The threads of other tests have the names of other brokers.
+    const BROKER: i32 = 7;
+    let cluster = MockCluster::new(BROKER).expect("brokers in this process");
+    cluster.create_topic("slow", 1, 1).expect("topic");
+    cluster.partition_leader("slow", 0, Some(BROKER)).expect("leader");
+    let mut sink = open_sink(table_at(&cluster.bootstrap_servers(), "slow", &[]), 0, 1).expect("sink");
+    sink.write(&rows(0..100)).expect("write");
+    sink.epoch_end(Epoch(1)).expect("epoch end");
+    cluster.broker_round_trip_time(BROKER, Duration::from_secs(2)).expect("delay");
+    // A request is under way, and further rows come.
+    for first in (0..1000).step_by(100) {
+        sink.write(&rows(first..first + 100)).expect("write");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    let before = processor_time(BROKER);
+    sink.epoch_end(Epoch(2)).expect("epoch end");
+    let took = processor_time(BROKER) - before;
+    assert!(
+        took < Duration::from_millis(300),
+        "while the sink waited for 2 s, the client took {took:?} of a processor"
+    );
+}
+
+/// Processor time of the clients' threads of this broker.
+fn processor_time(broker: i32) -> Duration {
+    let name = format!("rdk:broker{broker}");
+    let mut total = 0;
+    for thread in std::fs::read_dir("/proc/self/task").expect("threads").flatten().map(|thread| thread.path()) {
+        let read = |file| std::fs::read_to_string(thread.join(file)).unwrap_or_default();
+        if read("comm").trim() == name {
+            let times = read("schedstat");
+            total += times.split_whitespace().next().and_then(|time| time.parse::<u64>().ok()).unwrap_or(0);
+        }
+    }
+    Duration::from_nanos(total)
 }
 
 #[test]

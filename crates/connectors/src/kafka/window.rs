@@ -1,0 +1,77 @@
+//! How many records the client holds at a time.
+//!
+//! The client sends one request after the other for each partition, because it numbers the records (`enable.idempotence`). A record
+//! that has waited for `linger.ms` behind a request without an answer keeps the client's thread busy: it looks again at once, until
+//! the answer is there. A broker that is slow would cost a core per task, and a broker on the same machine would get slower by that.
+//! So a writer hands records over in windows. A window has about one request per partition, and the next one begins when the
+//! brokers have acknowledged all of it.
+
+use std::time::Duration;
+
+use anabranch_model::Nanos;
+
+/// What the client puts around a record, at most.
+const AROUND: u64 = 40;
+/// Requests that the client sends to one broker before the first is answered.
+const REQUESTS: u32 = 5;
+
+/// What the client sends in one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batch {
+    pub(super) records: u64,
+    pub(super) bytes: u64,
+    /// How long it waits for further records.
+    pub(super) linger: Duration,
+}
+
+/// The records that the client holds.
+pub(super) struct Window {
+    records_max: u64,
+    bytes_max: u64,
+    /// For how long records are added: the client sends none of them earlier, unless the window is full.
+    gathers: Duration,
+    records: u64,
+    bytes: u64,
+    /// When the first record was handed over.
+    since: Option<Nanos>,
+}
+
+impl Window {
+    /// Of a writer whose records go to so many partitions at a time.
+    pub(super) fn new(batch: Batch, partitions: u32) -> Window {
+        let requests = u64::from(partitions.clamp(1, REQUESTS));
+        Window {
+            records_max: batch.records.saturating_mul(requests),
+            bytes_max: batch.bytes.saturating_mul(requests),
+            gathers: batch.linger / 4 * 3,
+            records: 0,
+            bytes: 0,
+            since: None,
+        }
+    }
+
+    /// Whether it takes a record. `is_acknowledged` tells whether the brokers have all that was handed over.
+    pub(super) fn is_open(&mut self, now: Nanos, is_acknowledged: impl FnOnce() -> bool) -> bool {
+        let gathers = self.since.is_none_or(|since| now < since.plus(self.gathers));
+        if gathers && !self.is_full() {
+            return true;
+        }
+        let is_acknowledged = is_acknowledged();
+        if is_acknowledged {
+            (self.records, self.bytes, self.since) = (0, 0, None);
+        }
+        is_acknowledged
+    }
+
+    /// Whether the client has as many records as it sends at a time.
+    pub(super) fn is_full(&self) -> bool {
+        self.records >= self.records_max || self.bytes >= self.bytes_max
+    }
+
+    /// A record was handed over.
+    pub(super) fn add(&mut self, now: Nanos, bytes: usize) {
+        self.since.get_or_insert(now);
+        self.records += 1;
+        self.bytes += bytes as u64 + AROUND;
+    }
+}
