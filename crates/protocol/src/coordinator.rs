@@ -260,6 +260,11 @@ impl<S: Clone + PartialEq> Coordinator<S> {
                 self.life.gone(task);
                 self.fail(now, Cause::Task(task), retry);
             }
+            Report::Lost => {
+                self.life.gone(task);
+                self.life.lost();
+                self.fail(now, Cause::Task(task), true);
+            }
             Report::Gone => self.life.gone(task),
             _ if !self.phase().is_active() => {}
             Report::Restoring => self.life.restoring(now),

@@ -376,8 +376,8 @@ impl World {
             if self.workers[index(process)].machine.fence().term == term {
                 self.truth.loses(self.hosts[host].owner, incarnation, process);
             }
-            let failed = tasks.into_iter().map(|task| (task, Report::Failed { retry: true }));
-            self.input(host, Input::Tasks(incarnation, failed.collect()));
+            let lost = tasks.into_iter().map(|task| (task, Report::Lost));
+            self.input(host, Input::Tasks(incarnation, lost.collect()));
         }
     }
 

@@ -163,6 +163,8 @@ pub(super) struct Life {
     running_since: Option<Nanos>,
     /// Restarts since the count of failures was last reset.
     attempts: u32,
+    /// A worker of the incarnation is lost.
+    is_lost: bool,
     /// Why the job fails once all tasks are gone.
     verdict: Option<Cause>,
     /// What follows is another plan version, so failures of this one decide nothing.
@@ -184,6 +186,7 @@ impl Life {
             alive: BTreeSet::new(),
             running_since: None,
             attempts: 0,
+            is_lost: false,
             verdict: None,
             undoes: false,
             stop_wanted: false,
@@ -211,7 +214,7 @@ impl Life {
     pub(super) fn begun(&mut self, now: Nanos, tasks: &BTreeSet<TaskId>) {
         self.unstarted = tasks.clone();
         self.alive = tasks.clone();
-        (self.running_since, self.undoes) = (None, false);
+        (self.running_since, self.undoes, self.is_lost) = (None, false, false);
         self.enter(Phase::Restoring, Some(now.plus(self.start_timeout)));
     }
 
@@ -272,6 +275,11 @@ impl Life {
         true
     }
 
+    /// A worker is lost, and whatever else fails in this incarnation may follow from that.
+    pub(super) fn lost(&mut self) {
+        self.is_lost = true;
+    }
+
     /// The next incarnation is of the plan version before: whatever has failed, that one may succeed.
     pub(super) fn undo(&mut self) {
         (self.verdict, self.undoes) = (None, true);
@@ -321,8 +329,12 @@ impl Life {
         }
     }
 
-    /// The pause before the current attempt; it grows with each attempt, up to the longest.
+    /// The pause before the current attempt; it grows with each attempt, up to the longest. A lost worker does not come back, so there
+    /// is nothing to wait for.
     fn pause(&self) -> Duration {
+        if self.is_lost {
+            return self.restart.pause_start.min(self.restart.pause_max);
+        }
         let grown = (1..self.attempts).try_fold(self.restart.pause_start, |pause, _| {
             pause.checked_mul(self.restart.pause_factor).filter(|pause| *pause < self.restart.pause_max)
         });

@@ -150,11 +150,13 @@ pub enum Report<S> {
     Declined(Epoch),
     /// The job stops, and the task drops rows that it cannot process: from here on it acknowledges nothing.
     Dropped,
-    /// The task has failed, or its worker is lost.
+    /// The task has failed.
     Failed {
         /// Whether a retry may succeed. It may not after an error of the user's query or data.
         retry: bool,
     },
+    /// The worker of the task is lost.
+    Lost,
     /// The task has ended, by itself after its last snapshot or because it was cancelled. It does nothing any more.
     Gone,
 }

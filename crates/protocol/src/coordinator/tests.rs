@@ -312,6 +312,31 @@ fn a_failure_restarts_from_the_newest_checkpoint_with_growing_pauses_until_no_at
 }
 
 #[test]
+fn the_pause_after_a_lost_worker_is_the_shortest_whatever_failed_with_it() {
+    let mut bench = Bench::running(config());
+    for (incarnation, fails_first) in [(2, false), (3, true)] {
+        if fails_first {
+            // Another task sees its connection end before the coordinator does.
+            bench.report(1, Report::Failed { retry: true });
+        }
+        bench.report(0, Report::Lost);
+        bench.report(1, Report::Gone);
+        bench.report(2, Report::Gone);
+        assert_eq!(bench.commands(), [Command::Cancel(Incarnation(incarnation - 1))]);
+        bench.pass(10);
+        assert_eq!(bench.commands(), [Command::Start { incarnation: Incarnation(incarnation), from: None }]);
+        bench.all_report(&Report::Started);
+        bench.commands();
+    }
+    // Lost workers count as failures.
+    bench.report(0, Report::Lost);
+    bench.report(1, Report::Gone);
+    bench.report(2, Report::Gone);
+    let three = Incarnation(3);
+    assert_eq!(bench.commands(), [Command::Cancel(three), Command::Fail(three, Cause::Task(task(0)))]);
+}
+
+#[test]
 fn failures_are_forgotten_after_running_well_and_a_users_error_is_not_retried() {
     let mut bench = Bench::running(config());
     for _ in 0..5 {

@@ -208,7 +208,8 @@ impl<S: Clone> Hosted<S> {
                 // A later failure is no news, but with the last task all are gone.
                 (self.fail(id, retry) || self.all_gone()).then_some(Urgency::Now)
             }
-            Report::Gone => {
+            // No task reports that its own worker is lost.
+            Report::Gone | Report::Lost => {
                 self.alive -= usize::from(!std::mem::replace(&mut task.gone, true));
                 self.all_gone().then_some(Urgency::Now)
             }

@@ -103,9 +103,9 @@ impl Shell {
         // What its peers have seen of it follows from that.
         self.failure.take_if(|(_, seen)| seen.kind() == ErrorKind::Outside);
         self.failed(incarnation, first, why);
-        let failed = [(first, Report::Failed { retry: true })];
+        let lost = [(first, Report::Lost)];
         let gone = tasks.into_iter().map(|task| (task, Report::Gone));
-        self.inputs.push_back(Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
+        self.inputs.push_back(Input::Tasks(incarnation, lost.into_iter().chain(gone).collect()));
     }
 
     /// The time to start does not pass while a job waits for workers.
