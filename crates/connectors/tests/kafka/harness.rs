@@ -22,6 +22,9 @@ use rdkafka::{ClientConfig, Message};
 
 use crate::broker;
 
+/// Of a record.
+pub(crate) type KeyAndValue = (Option<Vec<u8>>, Option<Vec<u8>>);
+
 /// Nothing that works takes this long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -417,7 +420,7 @@ impl Outside {
     }
 
     /// Key and value of the first `count` records of partition 0.
-    pub(crate) fn records(&self, topic: &str, count: usize) -> Vec<(Option<Vec<u8>>, Option<Vec<u8>>)> {
+    pub(crate) fn records(&self, topic: &str, count: usize) -> Vec<KeyAndValue> {
         let mut config = self.config.clone();
         let consumer: BaseConsumer = config.set("group.id", "keys").create().expect("consumer");
         let mut from = TopicPartitionList::new();
