@@ -248,6 +248,7 @@ impl WorkerShell {
 
     /// Only time has passed.
     pub(crate) fn tick(&mut self) {
+        self.check_loading();
         self.input(Input::Tick);
     }
 
@@ -309,7 +310,7 @@ impl WorkerShell {
 
     /// When [`WorkerShell::tick`] must be called at the latest.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
-        self.protocol.next_deadline()
+        self.protocol.next_deadline().into_iter().chain(self.loading_deadline()).min()
     }
 
     /// Tasks that restore their state.

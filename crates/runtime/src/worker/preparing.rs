@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Error, PlanVersion, Result, TaskId};
+use anabranch_model::{Error, Nanos, PlanVersion, Result, TaskId};
 use anabranch_protocol::coordinator::Checkpoint;
 use anabranch_state::TaskState;
 
@@ -21,9 +22,14 @@ use crate::running::{Drive, no_thread, panicked};
 #[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 
+/// Loading is given up after so long without a piece of state: the store does not answer.
+const NO_PROGRESS_MAX: Duration = Duration::from_secs(120);
+
 /// What is prepared for a plan version.
 pub(super) struct Preparing {
     version: PlanVersion,
+    /// When the last piece of state was loaded, in nanoseconds by the job's clock.
+    progress: Arc<AtomicU64>,
     /// `None` while state is being loaded.
     preparation: Option<Box<Preparation>>,
     /// Nobody waits for it any more.
@@ -43,7 +49,8 @@ impl WorkerShell {
         match Preparation::new(Arc::new(plan.clone()), tasks, &self.shares_here(plan)) {
             Ok(preparation) => {
                 let (preparation, given_up) = (Some(Box::new(preparation)), Arc::default());
-                self.preparing = Some(Preparing { version, preparation, given_up });
+                let progress = Arc::default();
+                self.preparing = Some(Preparing { version, progress, preparation, given_up });
             }
             Err(error) => self.outbox.push_back(FromWorker::Loaded { version, error: Some(error) }),
         }
@@ -62,9 +69,14 @@ impl WorkerShell {
         // It says when it has loaded what it is loading.
         let Some(mut preparation) = preparing.preparation.take() else { return };
         let (given_up, mail) = (Arc::clone(&preparing.given_up), Arc::clone(&self.mail));
+        let (progress, clock) = (Arc::clone(&preparing.progress), Arc::clone(&self.clock));
+        progress.store(clock.now().0, SeqCst);
         let state = JobState::of(&store, preparation.plan.key_groups, from.tasks.values());
         let load = move || {
-            let mut wanted = || !given_up.load(SeqCst);
+            let mut wanted = || {
+                progress.store(clock.now().0, SeqCst);
+                !given_up.load(SeqCst)
+            };
             let loaded = catch_unwind(AssertUnwindSafe(|| preparation.load(&state, &mut wanted)));
             let loaded = loaded.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
             mail.send(FromTask::Loaded(preparation, given_up, loaded));
@@ -90,6 +102,26 @@ impl WorkerShell {
             preparing.preparation = Some(preparation);
             self.outbox.push_back(FromWorker::Loaded { version, error: loaded.err() });
         }
+    }
+
+    /// When loading is given up unless it gets further.
+    pub(super) fn loading_deadline(&self) -> Option<Nanos> {
+        let loading = self.preparing.as_ref().filter(|preparing| preparing.preparation.is_none())?;
+        Some(Nanos(loading.progress.load(SeqCst)).plus(NO_PROGRESS_MAX))
+    }
+
+    /// Gives up loading that does not get further. Its thread ends when the store answers.
+    pub(super) fn check_loading(&mut self) {
+        if self.loading_deadline().is_none_or(|deadline| self.clock.now() < deadline) {
+            return;
+        }
+        if let Some(Preparing { version, .. }) = self.preparing {
+            let seconds = NO_PROGRESS_MAX.as_secs();
+            let error = Error::outside(format!("no state was loaded for {seconds} s: the store does not answer"));
+            self.outbox
+                .push_back(FromWorker::Loaded { version, error: Some(error.remedy("change the job again later")) });
+        }
+        self.give_up_preparing();
     }
 
     /// The present plan version goes on.
@@ -132,5 +164,51 @@ fn lower_priority() {
     // SAFETY: the call takes no pointers. 0 is the calling thread. If it fails, the priority is as it was.
     unsafe {
         libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_dataflow::JobOptions;
+    use anabranch_model::{Clock as _, KeyGroups, ManualClock};
+    use anabranch_protocol::worker::Config;
+
+    use super::*;
+    use crate::deployment::Deployment;
+    use crate::shared::Shared;
+    use crate::worker::Unheard;
+
+    #[test]
+    fn loading_without_progress_is_given_up() {
+        let clock = Arc::new(ManualClock::default());
+        let plan = Arc::new(Plan::new(KeyGroups(1), JobOptions::default(), Vec::new(), Vec::new()));
+        let (placement, peers) = Default::default();
+        let deployment = Deployment { plan, origin: None, checkpoints: None, retries_opening: false, placement, peers };
+        let seen = (Shared::new(Arc::<ManualClock>::clone(&clock)), Arc::new(Unheard) as Arc<_>);
+        let config = Config::default();
+        let mut shell = WorkerShell::new(config, deployment, Default::default(), seen, None, Drive::Steps);
+        let progress = Arc::<AtomicU64>::default();
+        let given_up = Arc::<AtomicBool>::default();
+        shell.preparing = Some(Preparing {
+            version: PlanVersion(2),
+            progress: Arc::clone(&progress),
+            preparation: None,
+            given_up: Arc::clone(&given_up),
+        });
+        clock.advance(NO_PROGRESS_MAX / 2);
+        progress.store(clock.now().0, SeqCst);
+        clock.advance(NO_PROGRESS_MAX * 3 / 4);
+        shell.tick();
+        assert!(shell.is_preparing(), "a piece came in between");
+        assert_eq!(shell.next_deadline(), Some(Nanos(progress.load(SeqCst)).plus(NO_PROGRESS_MAX)));
+        clock.advance(NO_PROGRESS_MAX);
+        shell.tick();
+        assert!(!shell.is_preparing() && given_up.load(SeqCst));
+        assert_eq!(shell.next_deadline(), None);
+        let told = std::iter::from_fn(|| shell.poll()).find_map(|message| match message {
+            FromWorker::Loaded { version: PlanVersion(2), error } => error,
+            _ => None,
+        });
+        assert!(told.is_some_and(|error| error.to_string().contains("no state was loaded for 120 s")));
     }
 }
