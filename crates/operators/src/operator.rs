@@ -9,6 +9,8 @@ use anabranch_state::Run;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
+use crate::StaticSide;
+
 /// Approximate number of rows that an operator emits at once if its output may be many times its input.
 pub(crate) const RESULT_ROWS: usize = 1 << 14;
 
@@ -26,6 +28,16 @@ pub trait Operator: Any + Send {
     /// The static side is complete.
     fn side_end(&mut self) -> Result<()> {
         Ok(())
+    }
+
+    /// The static side, once it is complete.
+    fn static_side(&self) -> Option<StaticSide> {
+        None
+    }
+
+    /// Takes the static side of another operator in place of rows: of the same rows, with the same keys.
+    fn take_static_side(&mut self, _side: StaticSide) -> Result<()> {
+        Err(anabranch_model::Error::internal("this operator has no static side"))
     }
 
     /// Event time has reached `watermark`. Implementations pass it on after the rows that it causes.

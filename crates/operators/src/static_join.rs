@@ -29,10 +29,14 @@ pub(crate) struct StaticJoin {
     pending: Vec<RecordBatch>,
     pending_bytes: usize,
     state_bytes_max: usize,
-    table: Option<BuildTable>,
+    table: Option<Arc<BuildTable>>,
     hashes: Vec<u64>,
     ids: Vec<u32>,
 }
+
+/// A static side that was read to its end, with its index. Joins with the same side share it.
+#[derive(Clone)]
+pub struct StaticSide(Arc<BuildTable>);
 
 /// The static table with an index from keys to rows.
 struct BuildTable {
@@ -134,10 +138,8 @@ impl StaticJoin {
 
 impl Operator for StaticJoin {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        let table = self.table.take().ok_or_else(|| Error::internal("rows before the end of the static side"))?;
-        let joined = self.join(&batch, &table, out);
-        self.table = Some(table);
-        joined
+        let table = self.table.clone().ok_or_else(|| Error::internal("rows before the end of the static side"))?;
+        self.join(&batch, &table, out)
     }
 
     fn side_batch(&mut self, batch: RecordBatch) -> Result<()> {
@@ -153,7 +155,19 @@ impl Operator for StaticJoin {
 
     fn side_end(&mut self) -> Result<()> {
         let rows = concat_batches(&self.build_schema, &std::mem::take(&mut self.pending))?;
-        self.table = Some(BuildTable::new(rows, &mut self.build_keys)?);
+        self.table = Some(Arc::new(BuildTable::new(rows, &mut self.build_keys)?));
+        Ok(())
+    }
+
+    fn static_side(&self) -> Option<StaticSide> {
+        self.table.clone().map(StaticSide)
+    }
+
+    fn take_static_side(&mut self, StaticSide(table): StaticSide) -> Result<()> {
+        if table.rows.schema_ref() != &self.build_schema {
+            return Err(Error::internal("a join cannot go on with the static side of another one"));
+        }
+        self.table = Some(table);
         Ok(())
     }
 }

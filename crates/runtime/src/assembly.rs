@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::{
-    AggregatePhase, Exchange, Identities, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, Stage,
+    AggregatePhase, Exchange, Identities, OnMalformed, OperatorSpec, Plan, Port, SinkSpec, SourceSpec, Stage,
 };
 use anabranch_model::{
     Clock, Epoch, Error, EventTime, Incarnation, KeyGroupRange, Notices, Result, StageId, TaskCounters, TaskId,
 };
-use anabranch_operators::{Connectors, Delivery, Former, Functions, Host, TaskContext, build_operator};
+use anabranch_operators::{Connectors, Delivery, Former, Functions, Host, StaticSide, TaskContext, build_operator};
 use anabranch_state::{Log, Others, StateFile};
 use arrow::datatypes::SchemaRef;
 
@@ -27,6 +27,7 @@ use crate::recorder::{OperatorFiles, Recorder};
 use crate::shared::TaskView;
 use crate::snapshot::Snapshot;
 use crate::source_task::{SourceParts, SourceTask};
+use crate::static_sides::{Join, Placement, Unread, unread};
 use crate::task::{Side, Task, TaskParts};
 use crate::wiring::Wiring;
 use crate::worker::Mail;
@@ -71,6 +72,7 @@ pub(crate) struct Life<'a> {
     pub(crate) after: Epoch,
     /// The tasks of this worker.
     pub(crate) tasks: &'a BTreeSet<TaskId>,
+    pub(crate) placement: &'a Placement,
     /// There are tasks at other workers, which must agree with these.
     pub(crate) asks: bool,
 }
@@ -107,12 +109,16 @@ struct Present {
     kept: BTreeSet<(TaskId, usize)>,
     /// Those that were prepared, and what they have not read.
     prepared: BTreeMap<(TaskId, usize), RestoredOperator>,
+    /// The static sides with which joins go on.
+    sides: BTreeMap<Join, StaticSide>,
+    /// Stages whose rows nobody takes any more.
+    unread: BTreeSet<StageId>,
 }
 
 /// The operators of these tasks that are there.
 fn present(
     plan: &Plan,
-    tasks: &BTreeSet<TaskId>,
+    life: &Life<'_>,
     (handover, preparation): (Option<&Handover>, Option<&Preparation>),
     state: Option<&JobState>,
     functions: &Functions,
@@ -121,6 +127,9 @@ fn present(
     if handover.is_none() && preparation.is_none() {
         return Ok(present);
     }
+    let tasks = life.tasks;
+    present.sides = handover.map(|handover| handover.sides.of(plan, life.placement)).unwrap_or_default();
+    present.unread = unread(plan, &present.sides, tasks);
     for stage in &plan.stages {
         let mut schema = input(plan, stage, functions)?;
         for (place, spec) in stage.operators.iter().enumerate() {
@@ -178,7 +187,7 @@ impl Assembly {
         };
         let (functions, asks) = (Functions::default(), life.asks);
         let state = durable.as_ref().map(|durable| &durable.state);
-        let present = present(&plan, life.tasks, (handover.as_ref(), preparation.as_ref()), state, &functions)?;
+        let present = present(&plan, life, (handover.as_ref(), preparation.as_ref()), state, &functions)?;
         let left = Mutex::new((handover, preparation));
         Ok(Assembly { plan, connectors, functions, clock, host, control, wiring, asks, after, durable, left, present })
     }
@@ -295,14 +304,13 @@ impl Assembly {
             }
         }
         let (restore, after) = (self.restore(stage, id), self.after);
-        let sides = self.wiring.sides(id);
-        let sides = sides.map(|(operator, inbox, channels)| Side::new(operator, inbox, channels, after));
+        let sides = self.sides(id, &mut chain)?;
         let parts = TaskParts {
             id,
             chain,
             restore,
             progress_interval: self.durable.as_ref().map_or(Duration::MAX, |durable| durable.progress_interval),
-            sides: sides.collect(),
+            sides,
             counters,
             clock: Arc::clone(&self.clock),
             control: Arc::clone(&self.control),
@@ -318,11 +326,27 @@ impl Assembly {
         }
     }
 
+    /// The static sides that a task reads. The joins of its chain take those that they had.
+    fn sides(&self, id: TaskId, chain: &mut Chain) -> Result<Vec<Side>> {
+        let mut sides = Vec::new();
+        for (operator, inbox, channels) in self.wiring.sides(id) {
+            match self.present.sides.get(&(id.stage, operator)) {
+                Some(side) => {
+                    // Senders must not wait for it.
+                    inbox.close();
+                    chain.take_static_side(operator, side.clone())?;
+                }
+                None => sides.push(Side::new(operator, inbox, channels, self.after)),
+            }
+        }
+        Ok(sides)
+    }
+
     /// What the operators of a task resume from.
     fn restore(&self, stage: &Stage, id: TaskId) -> Option<Restore> {
         let DurableParts { state, .. } = self.durable.as_ref()?;
         let Plan { identities, assignment, key_groups, .. } = &*self.plan;
-        let Present { kept, prepared } = &self.present;
+        let Present { kept, prepared, .. } = &self.present;
         let state = |place| match prepared.get(&(id, place)) {
             Some(left) => Some((place, left.clone())),
             None => Some((place, state.operators.get(&identities.state(stage.id, place)?)?.clone())),
@@ -373,6 +397,11 @@ impl Assembly {
         if let Some(left) = left {
             let source = left.go_on(spec, &self.functions).map_err(place)?;
             return Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host).goes_on());
+        }
+        if self.present.unread.contains(&stage.id) {
+            let spec = SourceSpec { on_malformed: OnMalformed::Leave, ..spec.clone() };
+            let source = SourceParts::new(&spec, Box::new(Unread), None, None, &self.functions).map_err(place)?;
+            return Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host));
         }
         let positions = restored.map(|restored| &restored.positions);
         let source = self.connectors.get(&spec.connector.connector)?.source(spec, context, positions).map_err(place)?;

@@ -2,19 +2,20 @@
 //!
 //! Tasks that end because the plan changes have taken a snapshot, so everything is in the checkpoint too, and a part that is
 //! not here, or has changed, is restored from there. A part that stays is passed on: the state of an operator if its task owns the
-//! same key groups as before, a source or sink as it is, if it is the same task of as many.
+//! same key groups as before, a source or sink as it is, if it is the same task of as many. Static sides of joins are passed on too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, OperatorSpec, Plan, SinkSpec, SourceSpec, StateSpec};
 use anabranch_model::{EventTime, KeyGroupRange, OperatorId, Result, TaskId};
-use anabranch_operators::{Functions, Operator, state_goes_on};
+use anabranch_operators::{Functions, Operator, StaticSide, state_goes_on};
 
 use crate::chain::SinkTail;
 use crate::host::TaskHost;
 use crate::recorder::{OperatorFiles, Recorder};
 use crate::source_task::SourceParts;
+use crate::static_sides::{LeftSides, Placement};
 
 /// An operator with its state.
 pub(crate) struct LeftOperator {
@@ -29,6 +30,8 @@ pub(crate) struct LeftOperator {
 pub(crate) struct Left {
     pub(crate) task: TaskId,
     pub(crate) operators: Vec<LeftOperator>,
+    /// The static sides of its joins, by their places.
+    pub(crate) sides: Vec<(usize, StaticSide)>,
     pub(crate) source: Option<SourceParts>,
     pub(crate) sink: Option<SinkTail>,
 }
@@ -40,6 +43,7 @@ pub(crate) struct Handover {
     pub(crate) host: Arc<TaskHost>,
     operators: BTreeMap<(OperatorId, KeyGroupRange), (OperatorSpec, LeftOperator)>,
     files: BTreeMap<(OperatorId, KeyGroupRange), OperatorFiles>,
+    pub(crate) sides: LeftSides,
     sources: BTreeMap<Place, (SourceSpec, SourceParts)>,
     sinks: BTreeMap<Place, (SinkSpec, SinkTail)>,
 }
@@ -54,20 +58,29 @@ type Place = (OperatorId, u32, u32);
 
 impl Handover {
     /// Of tasks of this plan, and of their recorder.
-    pub(crate) fn new(plan: &Plan, host: Arc<TaskHost>, left: Vec<Left>, recorder: Option<Recorder>) -> Handover {
+    pub(crate) fn new(
+        (plan, placement): (&Plan, &Placement),
+        host: Arc<TaskHost>,
+        left: Vec<Left>,
+        recorder: Option<Recorder>,
+    ) -> Handover {
         let mut handover = Handover {
             options: plan.options.clone(),
             host,
             operators: BTreeMap::new(),
             files: BTreeMap::new(),
+            sides: LeftSides::default(),
             sources: BTreeMap::new(),
             sinks: BTreeMap::new(),
         };
         for ((task, operator), files) in recorder.map(Recorder::into_files).unwrap_or_default() {
             handover.files.insert((operator, plan.assignment.of_task(task)), files);
         }
-        for Left { task, operators, source, sink } in left {
+        for Left { task, operators, sides, source, sink } in left {
             let (stage, identities) = (plan.stage(task.stage), &plan.identities);
+            for (place, side) in sides {
+                handover.sides.add(plan, placement, (stage.id, place), side);
+            }
             for left in operators {
                 let spec = &stage.operators[left.place];
                 if let Some(id) = identities.state(stage.id, left.place) {

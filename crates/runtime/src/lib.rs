@@ -48,6 +48,7 @@ mod shared;
 mod snapshot;
 mod source_task;
 mod source_time;
+mod static_sides;
 mod status;
 pub mod stepped;
 mod streaming;

@@ -19,6 +19,7 @@ use crate::host::TaskHost;
 use crate::recorder::Recorder;
 use crate::shared::TaskView;
 use crate::snapshot::Snapshot;
+use crate::static_sides::Placement;
 use crate::stepped::Stepped;
 use crate::streaming;
 use crate::task::Task;
@@ -46,6 +47,7 @@ pub(crate) struct Running {
     /// What the tasks need to know of the job, for those that follow.
     host: Arc<TaskHost>,
     plan: Arc<Plan>,
+    placement: Placement,
 }
 
 /// What drives the tasks.
@@ -80,7 +82,12 @@ struct Thread {
 
 impl Running {
     /// No task runs yet.
-    pub(crate) fn new(control: Arc<Control>, wiring: Arc<Wiring>, host: Arc<TaskHost>, plan: Arc<Plan>) -> Running {
+    pub(crate) fn new(
+        control: Arc<Control>,
+        wiring: Arc<Wiring>,
+        host: Arc<TaskHost>,
+        (plan, placement): (Arc<Plan>, Placement),
+    ) -> Running {
         let threads = Threads {
             control: Arc::clone(&control),
             left: Mutex::default(),
@@ -90,7 +97,7 @@ impl Running {
             changed: Condvar::new(),
         };
         let (threads, stepped) = (Arc::new(threads), Vec::new());
-        Running { control, wiring, threads, stepped, recorder: None, recorder_ended: None, host, plan }
+        Running { control, wiring, threads, stepped, recorder: None, recorder_ended: None, host, plan, placement }
     }
 
     /// Creates the tasks of an assembly, which observers see as these `views`, and lets them run.
@@ -170,7 +177,7 @@ impl Running {
             // Its queue has closed with the last task.
             None => self.recorder_ended.take().and_then(|ended| ended.recv_timeout(END_MAX).ok()),
         };
-        Some(Handover::new(&self.plan, Arc::clone(&self.host), left, recorder))
+        Some(Handover::new((&self.plan, &self.placement), Arc::clone(&self.host), left, recorder))
     }
 
     /// A task has ended.
@@ -327,7 +334,7 @@ mod tests {
         let life = HostLife { incarnation: Incarnation(1), after: Epoch(0), log: None, control: None, asks: false };
         let host = TaskHost::new("", life, Arc::default(), Arc::new(ManualClock::default()));
         let wiring = Arc::new(Wiring::local(&plan).expect("no channels"));
-        let mut running = Running::new(control, wiring, Arc::new(host), Arc::new(plan));
+        let mut running = Running::new(control, wiring, Arc::new(host), (Arc::new(plan), Placement::new()));
         running.threads = Arc::new(Threads {
             control: Arc::clone(&running.control),
             left: Mutex::default(),

@@ -143,8 +143,9 @@ impl Task {
             Task::Source(task) => task.leave(),
             Task::Inbox(task) => (task.leave(), None),
         };
+        let sides = parts.chain.static_sides();
         let (operators, sink) = parts.chain.leave_parts();
-        Left { task: parts.id, operators, source, sink }
+        Left { task: parts.id, operators, sides, source, sink }
     }
 
     fn parts_mut(&mut self) -> &mut TaskParts {

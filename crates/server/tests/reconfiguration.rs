@@ -233,37 +233,72 @@ fn a_change_that_fails_leaves_no_trace() {
     assert_eq!(rows(folder.path(), "results"), straight.rows());
 }
 
-/// Neither version can begin while a static table is away. The former one does when it is there again.
-#[test]
-fn a_change_while_a_static_table_is_away_does_not_end_the_job() {
-    let folder = tempfile::tempdir().expect("folder");
-    let engine = Engine::default();
-    let straight = Straight::start(folder.path());
-    let types = folder.path().join("types");
-    std::fs::create_dir(&types).expect("a folder");
-    std::fs::write(types.join("types.json"), "{\"name\": \"view\"}\n{\"name\": \"click\"}\n{\"name\": \"purchase\"}\n")
-        .expect("written");
-    let text = |filter: &str| {
-        let statements = counts(folder.path(), "results", "event_type", filter);
+/// A static table of the types of events, which results are joined with.
+struct Types<'a> {
+    folder: &'a Path,
+}
+
+impl Types<'_> {
+    fn new(folder: &Path) -> Types<'_> {
+        std::fs::create_dir(folder.join("types")).expect("a folder");
+        let types = "{\"name\": \"view\"}\n{\"name\": \"click\"}\n{\"name\": \"purchase\"}\n";
+        std::fs::write(folder.join("types/types.json"), types).expect("written");
+        Types { folder }
+    }
+
+    /// Counts of the events that have a type of the table.
+    fn counts(&self, filter: &str, on_malformed: &str) -> String {
+        let statements = counts(self.folder, "results", "event_type", filter);
         let joined = statements.replace(
             "DESCRIPTOR(ts), INTERVAL '0.2' SECOND))",
             "DESCRIPTOR(ts), INTERVAL '0.2' SECOND)) JOIN types ON event_type = name",
         );
         format!(
             "{EVENTS} CREATE TABLE types (name STRING)
-               WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');{joined}",
-            types.display()
+               WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json', 'on-malformed' = '{on_malformed}');{joined}",
+            self.folder.join("types").display()
         )
-    };
+    }
+
+    fn rename(&self, from: &str, to: &str) {
+        std::fs::rename(self.folder.join(from), self.folder.join(to)).expect("renamed");
+    }
+}
+
+/// Neither version can begin while a static table is away that has changed. The former one does when it is there again.
+#[test]
+fn a_change_while_a_static_table_is_away_does_not_end_the_job() {
+    let folder = tempfile::tempdir().expect("folder");
+    let engine = Engine::default();
+    let straight = Straight::start(folder.path());
+    let types = Types::new(folder.path());
     let settings = settings(Some(&folder.path().join("checkpoints")), 2);
-    let job = engine.run(&text("TRUE"), &settings).expect("a job");
+    let job = engine.run(&types.counts("TRUE", "fail"), &settings).expect("a job");
     wait_for("waited for results", &|| !rows(folder.path(), "results").is_empty());
-    let plan = plan_of(&engine, &text("event_time > 0"), &settings);
-    let away = folder.path().join("away");
-    std::fs::rename(&types, &away).expect("renamed");
+    let plan = plan_of(&engine, &types.counts("TRUE", "skip"), &settings);
+    types.rename("types", "away");
     let error = change(&job, plan).expect_err("a table is away").to_string();
     assert!(error.contains("the job goes on as it was") && error.contains("table types"), "{error}");
-    std::fs::rename(&away, &types).expect("renamed");
+    types.rename("away", "types");
+    finish(job);
+    assert_eq!(rows(folder.path(), "results"), straight.rows());
+}
+
+/// It is not even opened, and further tasks of the worker use what was read.
+#[test]
+fn a_static_table_that_stays_is_not_read_again() {
+    let folder = tempfile::tempdir().expect("folder");
+    let engine = Engine::default();
+    let straight = Straight::start(folder.path());
+    let types = Types::new(folder.path());
+    let at = |parallelism| settings(Some(&folder.path().join("checkpoints")), parallelism);
+    let job = engine.run(&types.counts("TRUE", "fail"), &at(2)).expect("a job");
+    wait_for("waited for results", &|| !rows(folder.path(), "results").is_empty());
+    types.rename("types", "away");
+    change(&job, plan_of(&engine, &types.counts("event_time > 0", "fail"), &at(2))).expect("another filter");
+    change(&job, plan_of(&engine, &types.counts("event_time > 0", "fail"), &at(4))).expect("more tasks");
+    change(&job, plan_of(&engine, &types.counts("TRUE", "fail"), &at(3))).expect("fewer tasks, and the former filter");
+    assert_eq!(job.restarts(), [""; 0], "nothing has failed");
     finish(job);
     assert_eq!(rows(folder.path(), "results"), straight.rows());
 }

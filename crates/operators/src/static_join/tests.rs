@@ -109,6 +109,34 @@ fn equals_nested_loops_for_every_kind() {
 }
 
 #[test]
+fn a_join_goes_on_with_the_static_side_of_another_one() {
+    let spec = |kind| StaticJoinSpec {
+        kind,
+        probe_keys: vec![Expr::Column(0)],
+        build_keys: vec![Expr::Column(0)],
+        filter: None,
+        probe_schema: side("probe"),
+        build_schema: side("build"),
+        output: vec![1, 3],
+    };
+    let join = |kind| StaticJoin::new(&spec(kind), &Functions::default(), usize::MAX).expect("valid");
+    let mut former = join(JoinKind::Inner);
+    former.side_batch(batch(&side("build"), &[(Some("a".into()), 7)])).expect("side");
+    assert!(former.static_side().is_none(), "it is not complete");
+    former.side_end().expect("side end");
+    let mut next = join(JoinKind::Left);
+    next.take_static_side(former.static_side().expect("complete")).expect("the same table");
+    let mut out = Output::default();
+    next.batch(batch(&side("probe"), &[(Some("a".into()), 1), (Some("b".into()), 2)]), &mut out).expect("join");
+    let Some(Element::Batch(joined)) = out.drain().next() else { panic!("no rows") };
+    assert_eq!(joined.column(1).as_primitive::<Int64Type>().iter().collect::<Vec<_>>(), [Some(7), None]);
+    let mut other = StaticJoinSpec { build_schema: side("other"), ..spec(JoinKind::Inner) };
+    other.output = vec![1];
+    let mut other = StaticJoin::new(&other, &Functions::default(), usize::MAX).expect("valid");
+    assert!(other.take_static_side(next.static_side().expect("complete")).is_err());
+}
+
+#[test]
 fn an_empty_table_matches_nothing() {
     for (kind, rows_out) in
         [(JoinKind::Inner, 0), (JoinKind::Left, 2), (JoinKind::LeftSemi, 0), (JoinKind::LeftAnti, 2)]

@@ -3,12 +3,23 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use anabranch_model::{EventTime, Result};
-use anabranch_operators::Operator;
+use anabranch_operators::{Operator, StaticSide};
 
 use super::{Chain, Link, SinkTail, Tail};
 use crate::handover::LeftOperator;
 
 impl Chain {
+    /// The static sides of its joins, by their places.
+    pub(crate) fn static_sides(&self) -> Vec<(usize, StaticSide)> {
+        let sides = self.links.iter().map(|link| link.operator.static_side()).enumerate();
+        sides.filter_map(|(place, side)| Some((place, side?))).collect()
+    }
+
+    /// The join at this place goes on with the static side that it had.
+    pub(crate) fn take_static_side(&mut self, place: usize, side: StaticSide) -> Result<()> {
+        self.links[place].operator.take_static_side(side)
+    }
+
     /// What the operators have at the end of an epoch, and the sink.
     pub(crate) fn leave_parts(self) -> (Vec<LeftOperator>, Option<SinkTail>) {
         let reached = EventTime(self.counters.watermark_ms.load(Relaxed));

@@ -73,7 +73,7 @@ impl WorkerShell {
         let goes_on = self.handover.is_some() || preparation.is_some();
         let copied = self.copied().into_iter();
         copied.for_each(|store| self.collector.start(&store, incarnation, from, goes_on));
-        let Deployment { plan, origin, checkpoints, .. } = &self.deployment;
+        let Deployment { plan, origin, checkpoints, placement, .. } = &self.deployment;
         let state = match (from, checkpoints, origin) {
             (Some(from), Some(checkpoints), _) => {
                 JobState::of(&checkpoints.store, plan.key_groups, from.tasks.values())
@@ -104,7 +104,7 @@ impl WorkerShell {
         });
         let after = from.map_or(Epoch(0), |from| from.epoch);
         let asks = self.network.is_some();
-        let life = Life { incarnation, after, tasks: &tasks.all, asks };
+        let life = Life { incarnation, after, tasks: &tasks.all, placement, asks };
         let reporting = (Arc::clone(&self.clock), Arc::clone(&self.shared.notices), Arc::clone(&self.mail));
         let wiring = Arc::new(wiring);
         let channels = (Arc::clone(plan), Arc::clone(&wiring));
@@ -114,7 +114,7 @@ impl WorkerShell {
         let restoring = views.iter().filter(|view| view.restores).map(|view| (view.id, view.place()));
         self.restoring = restoring.collect();
         self.shared.show(Arc::clone(&views));
-        let (host, plan) = (assembly.host(), Arc::clone(plan));
+        let (host, plan) = (assembly.host(), (Arc::clone(plan), placement.clone()));
         self.running = Some(Running::new(assembly.control(), wiring, host, plan));
         self.take_hold();
         let Some(running) = &mut self.running else { return Ok(()) };
