@@ -271,6 +271,32 @@ fn prefer_huge_pages<T>(room: &Vec<T>) {
     let _ = room;
 }
 
+/// What is smaller is left to the allocator, which keeps it for the next table.
+#[cfg(target_os = "linux")]
+const KEPT_BYTES_MAX: usize = 64 << 20;
+/// Bytes that are given back at once.
+#[cfg(target_os = "linux")]
+const GIVEN_BACK_BYTES: usize = 1 << 20;
+
+/// Gives the memory of keys back to the system in pieces. A gigabyte at once takes a tenth of a second, in which no other thread of the
+/// process gets memory that is new.
+fn give_back(keys: &mut Vec<u8>) {
+    keys.clear();
+    #[cfg(target_os = "linux")]
+    if keys.capacity() > KEPT_BYTES_MAX {
+        const PAGE: usize = 1 << 16;
+        let end = (keys.as_ptr() as usize + keys.capacity()) / PAGE * PAGE;
+        let mut start = (keys.as_ptr() as usize).next_multiple_of(PAGE);
+        while start < end {
+            let bytes = GIVEN_BACK_BYTES.min(end - start);
+            // SAFETY: the range lies within the vector's allocation, which has no content any more. Pages have at most 64 KiB. A refusal
+            // only costs time.
+            unsafe { libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_DONTNEED) };
+            start += bytes;
+        }
+    }
+}
+
 fn words_of(column: &ArrayRef) -> Result<std::borrow::Cow<'_, [u64]>> {
     key_hash::words(column).ok_or_else(|| Error::internal(format!("{} is not a word key", column.data_type())))
 }

@@ -6,6 +6,7 @@ use anabranch_model::{EventTime, KeyGroupRange, KeyGroups, OperatorId, OperatorK
 use anabranch_operators::{Committable, Positions};
 use anabranch_state::{Prepared, StateFile, Store, TaskState, read_rows};
 use arrow::array::RecordBatch;
+use bytes::Bytes;
 
 use crate::durable::Check;
 
@@ -85,11 +86,15 @@ impl RestoredOperator {
         has_all.then(|| RestoredOperator { watermark: self.watermark, store: self.store.clone(), files })
     }
 
-    /// The rows of a file, a batch at a time: all of them may not fit into memory.
-    pub(crate) fn rows(&self, file: &StateFile) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
-        let content = self.store.get_blob(&file.blob)?;
-        let at = |error: anabranch_model::Error| error.at(format!("{}/{}", self.store.place(), file.blob.name));
-        read_rows(content).map_err(at)
+    /// A file's content, in this memory if possible.
+    pub(crate) fn content(&self, file: &StateFile, room: Vec<u8>) -> Result<Bytes> {
+        self.store.get_blob_in(&file.blob, room)
+    }
+
+    /// The rows of a file with this content, a batch at a time.
+    pub(crate) fn rows(&self, file: &StateFile, content: Bytes) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
+        let place = format!("{}/{}", self.store.place(), file.blob.name);
+        read_rows(content).map(move |rows| rows.map_err(|error| error.at(place.clone())))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch_dataflow::{JobOptions, OperatorSpec, Part, PartSpec, Plan, StateSpec};
 use anabranch_model::{KeyGroupRange, OperatorId, Result, StageId, TaskId};
@@ -16,6 +16,7 @@ use crate::assembly::input;
 use crate::chain::{fill, same_types};
 use crate::handover::keeps_state;
 use crate::job_state::{FileOfTask, JobState, RestoredOperator, of_task};
+use crate::running::panicked;
 
 /// An operator, and the key groups of its task.
 pub(crate) type Share = (OperatorId, KeyGroupRange);
@@ -59,6 +60,33 @@ struct PreparedOperator {
     read: BTreeSet<FileOfTask>,
 }
 
+impl PreparedOperator {
+    /// Reads what is new of the state of these key groups. False if it is not wanted any more.
+    fn load(
+        &mut self,
+        all: &RestoredOperator,
+        own: KeyGroupRange,
+        (plan, functions): (&Plan, &Functions),
+        wanted: &dyn Fn() -> bool,
+    ) -> Result<bool> {
+        let left = match all.without(&self.read) {
+            Some(left) => left,
+            // The checkpoint has replaced files.
+            None => {
+                self.operator = build_operator(&self.spec, &self.input, &plan.options, functions)?.0;
+                self.read.clear();
+                all.clone()
+            }
+        };
+        if !fill(self.operator.as_mut(), &left, own, plan.key_groups, &mut || wanted())? {
+            return Ok(false);
+        }
+        self.operator.take_dropped();
+        self.read.extend(left.files(own).map(|(file, _)| of_task(file)));
+        Ok(true)
+    }
+}
+
 impl Preparation {
     /// For these tasks of a plan. Operators that are `here` already are not prepared.
     pub(crate) fn new(plan: Arc<Plan>, tasks: &BTreeSet<TaskId>, here: &BTreeSet<Share>) -> Result<Preparation> {
@@ -87,27 +115,31 @@ impl Preparation {
         Ok(Preparation { plan, operators, functions })
     }
 
-    /// Reads what a checkpoint has and was not read. Calls `wanted` after each piece, and returns early once that is false.
-    pub(crate) fn load(&mut self, state: &JobState, wanted: &mut dyn FnMut() -> bool) -> Result<()> {
+    /// Reads what a checkpoint has and was not read, by so many threads at once. Each calls `wanted` after each piece, and returns early
+    /// once that is false.
+    pub(crate) fn load(&mut self, state: &JobState, wanted: &(dyn Fn() -> bool + Sync), threads: usize) -> Result<()> {
         let Preparation { plan, operators, functions } = self;
-        for ((id, own), prepared) in operators {
-            let Some(all) = state.operators.get(id) else { continue };
-            let left = match all.without(&prepared.read) {
-                Some(left) => left,
-                // The checkpoint has replaced files.
-                None => {
-                    prepared.operator = build_operator(&prepared.spec, &prepared.input, &plan.options, functions)?.0;
-                    prepared.read.clear();
-                    all.clone()
+        let threads = threads.min(operators.len());
+        let left = Mutex::new(operators.iter_mut());
+        let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let load = || -> Result<()> {
+            while let Some(((id, own), prepared)) = next() {
+                if let Some(all) = state.operators.get(id)
+                    && !prepared.load(all, *own, (plan, functions), wanted)?
+                {
+                    return Ok(());
                 }
-            };
-            if !fill(prepared.operator.as_mut(), &left, *own, plan.key_groups, wanted)? {
-                return Ok(());
             }
-            prepared.operator.take_dropped();
-            prepared.read.extend(left.files(*own).map(|(file, _)| of_task(file)));
-        }
-        Ok(())
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let start = |_| std::thread::Builder::new().name("loading".into()).spawn_scoped(scope, load);
+            // Without one of them the others do its work.
+            let others: Vec<_> = (1..threads).filter_map(|of| start(of).ok()).collect();
+            let own = load();
+            let ended = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| Err(panicked(&*panic))));
+            ended.fold(own, Result::and)
+        })
     }
 
     /// Whether it has an operator that can go on from this state. Returns what is left to read.

@@ -2,10 +2,12 @@
 
 use anabranch_model::{Error, Result, batch_bytes};
 use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
-use arrow_ipc::reader::StreamReader;
+use arrow::error::ArrowError;
+use arrow_ipc::reader::StreamDecoder;
 use arrow_ipc::writer::StreamWriter;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 
 use crate::backend::detached;
 
@@ -41,28 +43,48 @@ pub fn encode_rows(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<Vec<u8>> 
     writer.into_inner().map_err(failed)
 }
 
-/// Decodes the output of [`encode_rows`], a batch at a time. The content's checksum has been verified before.
-pub fn read_rows(content: Bytes) -> Result<impl Iterator<Item = Result<RecordBatch>>> {
-    fn failed(error: impl std::fmt::Display) -> Error {
+/// Decodes the output of [`encode_rows`], a batch at a time, without copying the columns. The content's checksum has been verified
+/// before.
+pub fn read_rows(content: Bytes) -> impl Iterator<Item = Result<RecordBatch>> {
+    let (mut decoder, mut left) = (StreamDecoder::new(), Buffer::from(content));
+    let mut next = move || match decoder.decode(&mut left)? {
+        None if decoder.schema().is_none() => Err(ArrowError::IpcError("there is no schema".into())),
+        None => decoder.finish().map(|()| None),
+        batch => Ok(batch),
+    };
+    let failed = |error: ArrowError| {
         Error::outside(format!("state cannot be decoded: {error}"))
             .remedy("read the checkpoint with the version of Anabranch that wrote it")
-    }
-    let reader = StreamReader::try_new(content.reader(), None).map_err(failed)?;
-    Ok(reader.map(|batch| batch.map_err(failed)))
+    };
+    std::iter::from_fn(move || next().map_err(failed).transpose())
 }
 
 /// The same, all at once.
 pub fn decode_rows(content: Bytes) -> Result<Vec<RecordBatch>> {
-    read_rows(content)?.collect()
+    read_rows(content).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::StringViewArray;
+    use arrow::array::{AsArray, StringViewArray};
 
     use super::*;
+
+    #[test]
+    fn columns_are_read_in_place_and_what_is_no_file_is_an_error() {
+        let names: StringViewArray = (0..100).map(|n| Some(format!("a name that is not short {n}"))).collect();
+        let rows = RecordBatch::try_from_iter([("name", Arc::new(names) as _)]).expect("batch");
+        let content = Bytes::from(encode_rows(&rows.schema(), std::slice::from_ref(&rows)).expect("encoded"));
+        let read = decode_rows(content.clone()).expect("decoded");
+        assert_eq!(read, [rows]);
+        let place = |pointer: *const u8| content.as_ptr_range().contains(&pointer);
+        assert!(place(read[0].column(0).as_string_view().data_buffers()[0].as_ptr()), "the texts were copied");
+        for cut in [0, 3, content.len() / 2, content.len() - 9] {
+            assert!(decode_rows(content.slice(..cut)).is_err(), "{cut} bytes");
+        }
+    }
 
     #[test]
     fn pieces_have_the_given_size_and_contain_everything() {

@@ -154,9 +154,13 @@ impl Store {
 
     /// An object's content, `None` if there is no such object.
     pub fn get(&self, name: &str) -> Result<Option<Bytes>> {
+        self.get_in(name, Vec::new())
+    }
+
+    fn get_in(&self, name: &str, room: Vec<u8>) -> Result<Option<Bytes>> {
         match &self.objects {
             Objects::Directory(directory) => {
-                let read = directory.get(name).map_err(|error| self.refused("read", name, &error))?;
+                let read = directory.get(name, room).map_err(|error| self.refused("read", name, &error))?;
                 Ok(read.map(Bytes::from))
             }
             Objects::Store(objects, requests) => {
@@ -189,6 +193,11 @@ impl Store {
     /// Reads an object and verifies it. Missing, shorter or changed content is damage, which differs from an error of
     /// reading.
     pub fn get_blob(&self, blob: &Blob) -> Result<Bytes> {
+        self.get_blob_in(blob, Vec::new())
+    }
+
+    /// The same, in this memory if the store is a directory: it is no longer new, which saves half of the time for a large object.
+    pub fn get_blob_in(&self, blob: &Blob, room: Vec<u8>) -> Result<Bytes> {
         let damaged = |what: String| self.damaged(blob, what);
         if let Some(content) = self.copies.as_ref().and_then(|copies| copies.get(blob)) {
             return Ok(content);
@@ -199,7 +208,7 @@ impl Store {
                 let read = requests::get_parts(objects.as_ref(), &path, blob.bytes);
                 self.found(&blob.name, requests.wait(read))?
             }
-            _ => self.get(&blob.name)?,
+            _ => self.get_in(&blob.name, room)?,
         };
         let content = content.ok_or_else(|| damaged(MISSING.into()))?;
         self.check_size(blob, content.len() as u64)?;

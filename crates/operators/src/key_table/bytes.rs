@@ -1,6 +1,6 @@
 //! Keys of any length, in an arena.
 
-use super::{Ids, MISSING, Probe, prefetch};
+use super::{Ids, MISSING, Probe, give_back, prefetch};
 
 /// Linear probing over slots of hash and index; the bytes are stored consecutively in order of insertion.
 pub(super) struct BytesTable {
@@ -24,6 +24,12 @@ const INITIAL_SLOTS: usize = 64;
 impl Default for BytesTable {
     fn default() -> Self {
         BytesTable { slots: vec![EMPTY; INITIAL_SLOTS], offsets: vec![0], data: Vec::new() }
+    }
+}
+
+impl Drop for BytesTable {
+    fn drop(&mut self) {
+        give_back(&mut self.data);
     }
 }
 

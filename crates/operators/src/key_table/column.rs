@@ -9,7 +9,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use arrow::row::{Row, RowConverter, Rows, SortField};
 
-use super::words_array;
+use super::{give_back, words_array};
 use crate::key_hash;
 
 /// The longest string that is in its view. A longer one has only its first four bytes there.
@@ -60,6 +60,15 @@ impl Nulls {
 
     fn buffer(&self, len: usize) -> Option<NullBuffer> {
         (!self.flags.is_empty()).then(|| (0..len).map(|id| !self.contains(id)).collect())
+    }
+}
+
+impl Drop for Column {
+    fn drop(&mut self) {
+        match &mut self.keys {
+            Keys::Words(_) => {}
+            Keys::Texts { data, .. } | Keys::Encoded { data, .. } => give_back(data),
+        }
     }
 }
 

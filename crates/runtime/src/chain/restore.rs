@@ -60,12 +60,16 @@ pub(crate) fn fill(
     if tables.is_empty() {
         return Ok(true);
     }
+    let mut room = Vec::new();
     for (file, share) in state.files(own) {
         let Some(table) = tables.iter().position(|shape| shape.table == file.table) else {
             return Err(Error::internal(format!("an operator has no table '{}'", file.table)));
         };
-        for rows in state.rows(file)? {
-            let own = own_rows(&rows?, &tables[table], share, groups)?;
+        // Then none of its rows is of another task.
+        let is_own = file.others.is_none() && file.key_groups == Some(share);
+        let content = state.content(file, room)?;
+        for rows in state.rows(file, content.clone()) {
+            let own = own_rows(rows?, &tables[table], (share, is_own), groups)?;
             if own.num_rows() > 0 {
                 operator.restore(table, own)?;
             }
@@ -73,13 +77,20 @@ pub(crate) fn fill(
                 return Ok(false);
             }
         }
+        // An operator that has kept a part of it keeps the memory.
+        room = content.try_into_mut().map(Vec::from).unwrap_or_default();
     }
     operator.restored(state.watermark).map(|()| true)
 }
 
-/// The rows of state whose key groups a task owns; all rows if the state has no keys. The columns after the keys may have the
-/// form of an earlier version, which the operator converts.
-fn own_rows(rows: &RecordBatch, shape: &StateShape, own: KeyGroupRange, groups: KeyGroups) -> Result<RecordBatch> {
+/// The rows of state whose key groups a task owns; all rows if the state has no keys, or if they are known to be its own. The
+/// columns after the keys may have the form of an earlier version, which the operator converts.
+fn own_rows(
+    rows: RecordBatch,
+    shape: &StateShape,
+    (own, are_all_own): (KeyGroupRange, bool),
+    groups: KeyGroups,
+) -> Result<RecordBatch> {
     let types = |schema: &SchemaRef| -> Vec<String> {
         schema.fields().iter().take(shape.keys.end).map(|field| field.data_type().to_string()).collect()
     };
@@ -91,8 +102,8 @@ fn own_rows(rows: &RecordBatch, shape: &StateShape, own: KeyGroupRange, groups: 
         ))
         .remedy("use the query that wrote the checkpoint, or start without the checkpoint"));
     }
-    match shape.keys.is_empty() {
-        true => Ok(rows.clone()),
-        false => rows_of_groups(rows, shape.keys.clone(), own, groups),
+    match shape.keys.is_empty() || are_all_own {
+        true => Ok(rows),
+        false => rows_of_groups(&rows, shape.keys.clone(), own, groups),
     }
 }

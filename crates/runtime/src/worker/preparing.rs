@@ -1,6 +1,7 @@
 //! A worker loads state of the next plan version while the tasks of the present one run.
 
 use std::collections::BTreeSet;
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -72,21 +73,22 @@ impl WorkerShell {
         let (progress, clock) = (Arc::clone(&preparing.progress), Arc::clone(&self.clock));
         progress.store(clock.now().0, SeqCst);
         let state = JobState::of(&store, preparation.plan.key_groups, from.tasks.values());
-        let load = move || {
-            let mut wanted = || {
+        let load = move |threads| {
+            let wanted = || {
                 progress.store(clock.now().0, SeqCst);
                 !given_up.load(SeqCst)
             };
-            let loaded = catch_unwind(AssertUnwindSafe(|| preparation.load(&state, &mut wanted)));
+            let loaded = catch_unwind(AssertUnwindSafe(|| preparation.load(&state, &wanted, threads)));
             let loaded = loaded.unwrap_or_else(|panic| Err(panicked(panic.as_ref())));
             mail.send(FromTask::Loaded(preparation, given_up, loaded));
         };
         match self.drive {
-            Drive::Steps => load(),
+            Drive::Steps => load(1),
             Drive::Threads => {
                 let thread = std::thread::Builder::new().name("loading".into()).spawn(move || {
+                    // Further threads have the priority of this one.
                     lower_priority();
-                    load();
+                    load(std::thread::available_parallelism().map_or(1, NonZero::get));
                 });
                 let failed = thread.map_err(|error| no_thread(&error)).err();
                 let failed = failed.map(|error| FromWorker::Loaded { version, error: Some(error) });

@@ -52,10 +52,11 @@ impl Directory {
         }
     }
 
-    /// An object's content.
-    pub(super) fn get(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+    /// An object's content, in this memory.
+    pub(super) fn get(&self, name: &str, mut room: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
         let path = self.root.join(name);
-        self.present(found(self.disk.read(&path))?, path.parent().unwrap_or(&self.root))
+        let read = found(self.disk.read(&path, &mut room))?;
+        self.present(read.map(|()| room), path.parent().unwrap_or(&self.root))
     }
 
     /// When an object was written.

@@ -203,3 +203,17 @@ fn of_a_refused_request_only_the_code_is_reported() {
     let error = message("429 Too Many Requests", "SlowDown");
     assert!(error.contains("429 Too Many Requests (SlowDown)") && !error.contains("AKIA1"), "{error}");
 }
+
+#[test]
+fn the_memory_of_one_object_is_used_for_the_next() {
+    let folder = tempfile::tempdir().expect("folder");
+    let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
+    let put = |name: &str, bytes: usize| store.put(name, vec![7; bytes].into()).expect("put");
+    let (large, small) = (put("state/1.arrow", 100_000), put("state/2.arrow", 50_000));
+    let first = store.get_blob(&large).expect("as written");
+    let place = first.as_ptr();
+    let room = first.try_into_mut().map(Vec::from).expect("no other holds it");
+    let second = store.get_blob_in(&small, room).expect("as written");
+    assert_eq!((second.as_ptr(), second.len()), (place, 50_000));
+    assert_eq!(second, vec![7; 50_000]);
+}
