@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anabranch_model::{OperatorId, OperatorKind, StageId};
 use serde::{Deserialize, Serialize};
 
-use crate::{Exchange, OperatorSpec, Plan, Port, SinkSpec, SourceSpec, Stage, StateSpec};
+use crate::{Exchange, OperatorSpec, Plan, SinkSpec, SourceSpec, Stage, StateSpec};
 
 /// The identities in a plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -174,7 +174,7 @@ fn static_stages(stages: &[Stage], exchanges: &[Exchange]) -> BTreeSet<StageId> 
         for stage in stages {
             let mut outputs = exchanges.iter().filter(|exchange| exchange.from == stage.id).peekable();
             let fed = outputs.peek().is_some()
-                && outputs.all(|exchange| matches!(exchange.port, Port::Side(_)) || found.contains(&exchange.to));
+                && outputs.all(|exchange| exchange.port.is_side() || found.contains(&exchange.to));
             if fed {
                 found.insert(stage.id);
             }

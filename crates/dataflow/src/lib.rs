@@ -9,6 +9,7 @@ mod options;
 mod plan;
 mod spec;
 mod sql_name;
+mod stream_join;
 mod table;
 
 pub use decimal::{DECIMAL_DIGITS_MAX, as_decimal, decimal_result, exact_aggregate};
@@ -22,4 +23,5 @@ pub use spec::{
     StateSpec, StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
 };
 pub use sql_name::{fraction_digits, sql_name};
+pub use stream_join::{StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 pub use table::{ConnectorSpec, ONE_ROW, TableTraits, Updates};

@@ -129,8 +129,18 @@ pub struct Exchange {
 pub enum Port {
     /// At its head.
     Main,
+    /// At its head, as the second input of the first operator.
+    Second,
     /// At the operator of this index, as its static side: read to its end before the main input begins.
     Side(usize),
+}
+
+impl Port {
+    /// Whether its rows are read to their end before the main input begins.
+    #[must_use]
+    pub fn is_side(self) -> bool {
+        matches!(self, Port::Side(_))
+    }
 }
 
 /// How an exchange distributes rows over the receiving tasks.
@@ -207,8 +217,9 @@ impl fmt::Display for Plan {
             if let Some(source) = &stage.source {
                 writeln!(f, "  source {source}")?;
             }
-            for exchange in self.inputs(stage.id).filter(|e| e.port == Port::Main) {
-                writeln!(f, "  from {}: {}", exchange.from, exchange.kind)?;
+            for exchange in self.inputs(stage.id).filter(|e| !e.port.is_side()) {
+                let input = if exchange.port == Port::Second { "second input " } else { "" };
+                writeln!(f, "  {input}from {}: {}", exchange.from, exchange.kind)?;
             }
             for (index, operator) in stage.operators.iter().enumerate() {
                 writeln!(f, "  {operator}")?;

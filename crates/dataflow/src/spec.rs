@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::{DataType, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use crate::{ConnectorSpec, Expr, GroupAggregateSpec, NamedExpr};
+use crate::{ConnectorSpec, Expr, GroupAggregateSpec, NamedExpr, StreamJoinSpec};
 
 /// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns that the
 /// query needs), `columns` computes the rows that leave the source, `watermark` derives event-time progress.
@@ -113,6 +113,8 @@ pub enum OperatorSpec {
     WindowAggregate(WindowAggregateSpec),
     /// Groups by keys, and aggregates all rows so far.
     GroupAggregate(GroupAggregateSpec),
+    /// Joins two streams. The first operator of its chain.
+    StreamJoin(StreamJoinSpec),
     /// Enforces NOT NULL of a sink's columns.
     NotNull(NotNullSpec),
     /// Gives constant rows in place of each row of the input.
@@ -145,6 +147,7 @@ pub struct NotNullSpec {
 pub enum StateSpec<'a> {
     WindowAggregate(&'a WindowAggregateSpec),
     GroupAggregate(&'a GroupAggregateSpec),
+    StreamJoin(&'a StreamJoinSpec),
 }
 
 impl OperatorSpec {
@@ -156,6 +159,7 @@ impl OperatorSpec {
                 Some(StateSpec::WindowAggregate(spec))
             }
             OperatorSpec::GroupAggregate(spec) => Some(StateSpec::GroupAggregate(spec)),
+            OperatorSpec::StreamJoin(spec) => Some(StateSpec::StreamJoin(spec)),
             OperatorSpec::Filter { .. }
             | OperatorSpec::Project { .. }
             | OperatorSpec::StaticJoin(_)
@@ -329,6 +333,7 @@ impl fmt::Display for OperatorSpec {
             OperatorSpec::WindowAssign(spec) => write!(f, "window assign {} over #{}", spec.window, spec.time),
             OperatorSpec::WindowAggregate(spec) => write!(f, "{spec}"),
             OperatorSpec::GroupAggregate(spec) => write!(f, "{spec}"),
+            OperatorSpec::StreamJoin(spec) => write!(f, "{spec}"),
             OperatorSpec::NotNull(spec) => {
                 let fate = if spec.drop_rows { "drop" } else { "require" };
                 write!(f, "{fate} not null")?;

@@ -11,6 +11,7 @@ use crate::group_aggregate::{self, GroupAggregate};
 use crate::not_null::NotNull;
 use crate::project::Project;
 use crate::static_join::StaticJoin;
+use crate::stream_join::{self, StreamJoin};
 use crate::values::Values;
 use crate::window_aggregate::{WindowAggregate, succession};
 use crate::window_assign::WindowAssign;
@@ -19,11 +20,12 @@ use crate::{Functions, Operator, Projection};
 /// Whether an operator of the next plan version can go on with the state of a former one in memory.
 #[must_use]
 pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Functions) -> bool {
-    use StateSpec::{GroupAggregate, WindowAggregate};
+    use StateSpec::{GroupAggregate, StreamJoin, WindowAggregate};
     match (former, next) {
         (WindowAggregate(former), WindowAggregate(next)) => succession::goes_on(former, next, functions),
         (GroupAggregate(former), GroupAggregate(next)) => group_aggregate::goes_on(former, next, functions),
-        (WindowAggregate(_), GroupAggregate(_)) | (GroupAggregate(_), WindowAggregate(_)) => false,
+        (StreamJoin(former), StreamJoin(next)) => stream_join::goes_on(former, next, functions),
+        (WindowAggregate(_) | GroupAggregate(_) | StreamJoin(_), _) => false,
     }
 }
 
@@ -60,6 +62,11 @@ pub fn build_operator(
             let aggregate = GroupAggregate::new(spec, functions, options)?;
             let schema = Arc::clone(aggregate.schema());
             (Box::new(aggregate), schema)
+        }
+        OperatorSpec::StreamJoin(spec) => {
+            let join = StreamJoin::new(spec, functions, options)?;
+            let schema = Arc::clone(join.schema());
+            (Box::new(join), schema)
         }
         OperatorSpec::Values(spec) => (Box::new(Values::new(spec, input, functions)?), Arc::clone(&spec.schema)),
         OperatorSpec::NotNull(spec) => (Box::new(NotNull::new(spec.clone())), Arc::clone(input)),

@@ -7,7 +7,6 @@
 //! of its key: it has the number of its snapshot.
 
 mod accumulator;
-mod changes;
 mod count;
 mod distinct;
 mod entries;
@@ -29,10 +28,9 @@ use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
 use self::accumulator::Call;
-use self::changes::Changes;
-use self::entries::{Entries, SPARSE_MIN};
-use self::snapshot::Snapshots;
+use self::entries::Entries;
 use crate::key_table::KeyTable;
+use crate::keyed_state::{Changes, SPARSE_MIN, Snapshots, check_size};
 use crate::operator::{StateChange, StateShape};
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
@@ -127,13 +125,7 @@ impl GroupAggregate {
 
     fn keep_to_size(&self) -> Result<()> {
         let bytes = self.groups.size_bytes() + self.scratch.stamps.capacity() * size_of::<u64>();
-        if bytes <= self.bytes_max {
-            return Ok(());
-        }
-        let max = self.bytes_max;
-        Err(Error::user(format!("the groups of this task take {bytes} bytes; the limit is {max}")).remedy(
-            "SET 'state-bytes' higher, raise the parallelism, group by fewer keys, or aggregate in windows: their state ends",
-        ))
+        check_size(bytes, self.bytes_max)
     }
 }
 

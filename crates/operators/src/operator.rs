@@ -20,6 +20,11 @@ pub trait Operator: Any + Send {
     /// Rows of the main input.
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()>;
 
+    /// Rows of the second input.
+    fn second_batch(&mut self, _batch: RecordBatch, _out: &mut Output) -> Result<()> {
+        Err(anabranch_model::Error::internal("this operator has one input"))
+    }
+
     /// Rows of the static side, all of them before the first call of [`Operator::batch`].
     fn side_batch(&mut self, _batch: RecordBatch) -> Result<()> {
         Err(anabranch_model::Error::internal("this operator has no static side"))
@@ -46,8 +51,8 @@ pub trait Operator: Any + Send {
         Ok(())
     }
 
-    /// Continues with the output of the last watermark: an operator with much to emit does so in pieces. Returns false
-    /// if nothing was left, and from then on until the next watermark. Nothing else is called before that.
+    /// Continues with the output of the last batch or watermark: an operator with much to emit does so in pieces. Returns false
+    /// if nothing was left, and from then on until the next one. Nothing else is called before that.
     fn more(&mut self, _out: &mut Output) -> Result<bool> {
         Ok(false)
     }

@@ -18,6 +18,7 @@ mod literal;
 mod scan;
 mod states;
 mod stream;
+mod stream_join;
 mod union;
 mod values;
 

@@ -91,7 +91,7 @@ fn keeps_windows(operator: &OperatorSpec) -> bool {
 /// Whether the rows of a stage belong to a stream. Rows of a static side only complete the join that they enter, and
 /// that join's stage passes no marker before: a job that held them back would wait for itself.
 fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
-    plan.outputs(stage).all(|exchange| exchange.port == Port::Main && reaches_sink(plan, exchange.to))
+    plan.outputs(stage).all(|exchange| !exchange.port.is_side() && reaches_sink(plan, exchange.to))
 }
 
 /// All tasks are there: closes what those of the plan version before have left, and nobody has taken. What was written there is
@@ -321,7 +321,10 @@ impl Assembly {
         };
         match (&stage.source, main) {
             (Some(_), _) => Ok(Task::Source(Box::new(self.source(stage, parts, &context)?))),
-            (None, Some((inbox, channels))) => Ok(Task::Inbox(Box::new(InboxTask::new(parts, inbox, channels)))),
+            (None, Some((inbox, _))) => {
+                let second = self.wiring.second_inputs(stage.id);
+                Ok(Task::Inbox(Box::new(InboxTask::new(parts, inbox, second))))
+            }
             _ => Err(Error::internal("a stage without input")),
         }
     }

@@ -53,7 +53,7 @@ struct Link {
     output: Output,
     /// What it takes next.
     waiting: VecDeque<Moving>,
-    /// The operator may have more to emit for a watermark of this birth.
+    /// The operator may have more to emit for a batch or watermark of this birth.
     emits: Option<Nanos>,
     /// Event time from the checkpoint. The chain may be behind it: a partition that was idle then holds event time back
     /// until it is idle again.
@@ -64,6 +64,8 @@ struct Link {
 struct Moving {
     element: Element,
     born: Nanos,
+    /// Rows of the second input of the first operator.
+    second: bool,
 }
 
 /// What follows when nothing is on its way any more.
@@ -155,15 +157,15 @@ impl Chain {
         self.links[index].operator.side_end()
     }
 
-    /// Takes rows. The chain must be [ready](Progress::Ready).
-    pub(crate) fn batch(&mut self, batch: Stamped<RecordBatch>) -> Result<()> {
+    /// Takes rows, of the second input of the first operator if so. The chain must be [ready](Progress::Ready).
+    pub(crate) fn batch(&mut self, batch: Stamped<RecordBatch>, second: bool) -> Result<()> {
         let (born, rows) = (batch.born, batch.value.num_rows() as u64);
         self.wake(born)?;
         if self.may_be_behind {
             self.look_ahead();
         }
         self.plan(Agenda::Measure { born, rows })?;
-        self.enter(0, Moving { element: Element::Batch(batch.value), born });
+        self.enter(0, Moving { element: Element::Batch(batch.value), born, second });
         Ok(())
     }
 
@@ -171,7 +173,7 @@ impl Chain {
     pub(crate) fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
         self.counters.watermark_ms.store(watermark.value.0, Relaxed);
         self.wake(watermark.born)?;
-        self.enter(0, Moving { element: Element::Watermark(watermark.value), born: watermark.born });
+        self.enter(0, Moving { element: Element::Watermark(watermark.value), born: watermark.born, second: false });
         Ok(())
     }
 
@@ -204,7 +206,7 @@ impl Chain {
             if self.control.is_cancelled() {
                 return Err(Error::cancelled());
             }
-            if let Some(Moving { element, born }) = self.leaving.pop_front() {
+            if let Some(Moving { element, born, .. }) = self.leaving.pop_front() {
                 self.leave(element, born)?;
             } else if let Some(at) = self.links.iter().rposition(Link::has_work) {
                 self.process(at)?;
@@ -239,18 +241,17 @@ impl Chain {
         let mut born = Nanos(0);
         if let Some(emits) = link.emits {
             born = emits;
-            if !link.operator.more(&mut output)? {
-                link.emits = None;
+            match link.operator.more(&mut output)? {
+                true => _ = self.flush_due(self.clock.now())?,
+                false => link.emits = None,
             }
-            self.flush_due(self.clock.now())?;
         } else if let Some(next) = link.waiting.pop_front() {
             born = next.born;
+            link.emits = Some(born);
             match next.element {
+                Element::Batch(batch) if next.second => link.operator.second_batch(batch, &mut output)?,
                 Element::Batch(batch) => link.operator.batch(batch, &mut output)?,
-                Element::Watermark(watermark) => {
-                    link.operator.watermark(watermark, &mut output)?;
-                    link.emits = Some(born);
-                }
+                Element::Watermark(watermark) => link.operator.watermark(watermark, &mut output)?,
             }
         }
         self.pass_on(at, output, born)
@@ -277,7 +278,7 @@ impl Chain {
             if let Element::Batch(batch) = &element {
                 self.links[at].check(batch)?;
             }
-            self.enter(at + 1, Moving { element, born });
+            self.enter(at + 1, Moving { element, born, second: false });
         }
         self.links[at].output = output;
         Ok(())

@@ -16,6 +16,7 @@ pub(crate) struct InboxTask {
     task: TaskParts,
     inbox: Arc<Inbox>,
     alignment: Alignment,
+    second: Vec<bool>,
     /// The task becomes idle once its last watermark has passed.
     becomes_idle: bool,
     /// The last epoch, once it has ended.
@@ -23,12 +24,13 @@ pub(crate) struct InboxTask {
 }
 
 impl InboxTask {
-    pub(crate) fn new(task: TaskParts, inbox: Arc<Inbox>, channels: usize) -> Self {
-        let alignment = Alignment::new(channels, task.after);
+    /// `second`: for each channel, whether its rows are those of the second input.
+    pub(crate) fn new(task: TaskParts, inbox: Arc<Inbox>, second: Vec<bool>) -> Self {
+        let alignment = Alignment::new(second.len(), task.after);
         // Operators continue with the watermark that they had.
         let operators = task.restore.iter().flat_map(|restore| restore.operators.values());
         operators.for_each(|operator| inbox.set_reached(operator.watermark));
-        InboxTask { task, inbox, alignment, becomes_idle: false, ended: None }
+        InboxTask { task, inbox, alignment, second, becomes_idle: false, ended: None }
     }
 
     /// Handles an envelope, and moves what it causes.
@@ -106,7 +108,7 @@ impl InboxTask {
         match self.alignment.receive(channel, envelope)? {
             // Without its static side the task must not join; it only passes the stop on.
             Event::Batch(_) | Event::Watermark(_) | Event::Idle(_) if self.task.side_end == Some(SideEnd::Cut) => {}
-            Event::Batch(batch) => self.task.chain.batch(batch)?,
+            Event::Batch(batch) => self.task.chain.batch(batch, self.second[channel])?,
             Event::Watermark(watermark) => self.watermark(watermark)?,
             Event::Idle(watermark) => {
                 watermark.map_or(Ok(()), |watermark| self.watermark(watermark))?;

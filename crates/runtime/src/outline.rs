@@ -6,7 +6,9 @@ pub(crate) mod former;
 
 use std::collections::BTreeSet;
 
-use anabranch_dataflow::{AggregateSpec, NamedExpr, OperatorSpec, PartSpec, Plan, StateSpec};
+use anabranch_dataflow::{
+    AggregateSpec, NamedExpr, OperatorSpec, PartSpec, Plan, StateSpec, StreamJoinKind, StreamSideSpec,
+};
 use anabranch_model::{HASH_SEED, OperatorId, StageId, hash_bytes};
 use anabranch_state::Lineage;
 
@@ -80,6 +82,19 @@ fn describe(spec: StateSpec<'_>) -> String {
         StateSpec::WindowAggregate(spec) => {
             let (by, of) = (keys(&spec.keys), aggregates(&spec.aggregates));
             format!("aggregate, window {}, by [{by}]: [{of}]", spec.window)
+        }
+        StateSpec::StreamJoin(spec) => {
+            let columns = |side: &StreamSideSpec| {
+                let columns =
+                    side.schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+                let kind = if side.updating { "updating " } else { "" };
+                format!("{kind}[{}]", columns.collect::<Vec<_>>().join(", "))
+            };
+            let (left, right) = (columns(&spec.left), columns(&spec.right));
+            // Rows have the numbers of the matches that satisfy it.
+            let filter = spec.filter.as_ref().filter(|_| spec.kind != StreamJoinKind::Inner);
+            let filter = filter.map_or_else(String::new, |filter| format!(", where {filter}"));
+            format!("join {:?} by {} columns of {left} and {right}{filter}", spec.kind, spec.keys)
         }
         StateSpec::GroupAggregate(spec) => {
             // Values that may be taken back are kept.

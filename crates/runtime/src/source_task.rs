@@ -309,7 +309,7 @@ impl SourceTask {
                 Some(columns) => columns.apply(&batch)?,
                 None => batch,
             };
-            self.task.chain.batch(Stamped { value, born })?;
+            self.task.chain.batch(Stamped { value, born }, false)?;
         }
         self.parts.watermarks.rows(partition, watermark, born);
         Ok(())

@@ -38,6 +38,8 @@ struct Entry {
     inboxes: Vec<Option<Arc<Inbox>>>,
     /// Channels of each task.
     channels: usize,
+    /// For each channel, whether its rows are those of the second input.
+    second: Vec<bool>,
     /// Bytes that each channel holds.
     capacity: usize,
     /// The first channel of each sending stage.
@@ -188,6 +190,11 @@ impl Wiring {
         self.entries.get(&(task.stage, port_key(port)))?.inbox(task)
     }
 
+    /// For each channel of a stage's inbox, whether its rows are those of the second input.
+    pub(crate) fn second_inputs(&self, stage: StageId) -> Vec<bool> {
+        self.entries.get(&(stage, None)).map_or_else(Vec::new, |entry| entry.second.clone())
+    }
+
     /// The inboxes of a task's static sides, each with the operator that it is for and its number of channels.
     pub(crate) fn sides(&self, task: TaskId) -> impl Iterator<Item = (usize, Arc<Inbox>, usize)> {
         let of_stage = self.entries.range((task.stage, Some(0))..).take_while(move |((to, _), _)| *to == task.stage);
@@ -281,7 +288,7 @@ pub(crate) fn peer_of(peers: &BTreeMap<WorkerId, Peer>, worker: WorkerId) -> Res
 
 fn port_key(port: Port) -> Option<usize> {
     match port {
-        Port::Main => None,
+        Port::Main | Port::Second => None,
         Port::Side(operator) => Some(operator),
     }
 }
@@ -315,10 +322,12 @@ fn entries(plan: &Plan, is_here: impl Fn(TaskId) -> bool) -> Result<BTreeMap<(St
     let mut entries: BTreeMap<(StageId, Option<usize>), Entry> = BTreeMap::new();
     for exchange in &plan.exchanges {
         let key = (exchange.to, port_key(exchange.port));
-        let none = Entry { inboxes: Vec::new(), channels: 0, capacity: 0, first_channel: BTreeMap::new() };
+        let none =
+            Entry { inboxes: Vec::new(), channels: 0, second: Vec::new(), capacity: 0, first_channel: BTreeMap::new() };
         let entry = entries.entry(key).or_insert(none);
         entry.first_channel.insert(exchange.from, entry.channels);
         entry.channels += channels_of(plan, exchange)?;
+        entry.second.resize(entry.channels, exchange.port == Port::Second);
     }
     for ((to, _), entry) in &mut entries {
         entry.capacity = channel_capacity(plan.options.channel_bytes, entry.channels);

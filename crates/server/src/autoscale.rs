@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anabranch_dataflow::{AutoscaleOptions, Plan, Port, Stage};
+use anabranch_dataflow::{AutoscaleOptions, Plan, Stage};
 use anabranch_model::{Incarnation, Nanos, Result, StageId, TaskId, TaskMetrics};
 use anabranch_protocol::autoscale::{
     Action, Autoscaler, Decision, Edge, Graph, Observation, Sample, Settings, StageLimits, StageSample, TaskSample,
@@ -138,8 +138,8 @@ fn graph(plan: &Plan, slots: u32) -> Graph {
     let mut is_static = vec![false; plan.stages.len()];
     for stage in plan.stages.iter().rev() {
         let mut outputs = plan.outputs(stage.id).peekable();
-        is_static[stage.id.0 as usize] = outputs.peek().is_some()
-            && outputs.all(|output| output.port != Port::Main || is_static[output.to.0 as usize]);
+        is_static[stage.id.0 as usize] =
+            outputs.peek().is_some() && outputs.all(|output| output.port.is_side() || is_static[output.to.0 as usize]);
     }
     let counts = |id: StageId| !is_static[id.0 as usize];
     let slots = if slots == 0 { u32::MAX } else { slots };
@@ -148,7 +148,7 @@ fn graph(plan: &Plan, slots: u32) -> Graph {
         Some(_) => StageLimits { id: stage.id, min: stage.parallelism, max: stage.parallelism },
         None => StageLimits { id: stage.id, min: 1, max: stage.tasks_max.unwrap_or(u32::MAX).min(slots).max(1) },
     });
-    let edges = plan.exchanges.iter().filter(|of| of.port == Port::Main && counts(of.from) && counts(of.to));
+    let edges = plan.exchanges.iter().filter(|of| !of.port.is_side() && counts(of.from) && counts(of.to));
     let edges = edges.map(|of| Edge { from: of.from, to: of.to, forward: false });
     Graph { stages: stages.collect(), edges: edges.collect(), uniform: true }
 }

@@ -5,8 +5,8 @@
 
 use anabranch_dataflow::{AggregateSpec, Expr};
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Int64Type, SchemaRef};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 
 use super::count::Count;
 use super::distinct::Distinct;
@@ -165,10 +165,4 @@ fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts: bool) -> R
         (true, Some(argument)) => Ok(Box::new(Distinct::new(argument, plain)?)),
         _ => Ok(plain),
     }
-}
-
-/// A column of numbers of a state.
-pub(super) fn numbers(state: &[ArrayRef], column: usize) -> Result<&Int64Array> {
-    let numbers = state.get(column).and_then(|column| column.as_primitive_opt::<Int64Type>());
-    numbers.ok_or_else(|| Error::internal(format!("column {column} of a state is not BIGINT")))
 }

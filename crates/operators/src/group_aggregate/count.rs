@@ -6,7 +6,8 @@ use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::{DataType, Field};
 
-use super::accumulator::{Accumulator, Rows, numbers};
+use super::accumulator::{Accumulator, Rows};
+use crate::keyed_state::numbers;
 
 /// Number of rows of each group.
 #[derive(Default)]

@@ -8,9 +8,10 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, UInt32Type};
 
 use super::accumulator::Rows;
-use super::changes::{Changes, narrow};
+
 use crate::hash_keys;
 use crate::key_table::KeyTable;
+use crate::keyed_state::{Changes, SPARSE_MIN, narrow};
 
 /// Pairs of group and value with their weights. Values are not NULL.
 pub(super) struct Entries {
@@ -154,6 +155,3 @@ impl Entries {
         self.table.size_bytes() + self.weights.capacity() * size_of::<i64>() + self.changes.size_bytes()
     }
 }
-
-/// Fewer values than this are not worth to be removed.
-pub(super) const SPARSE_MIN: usize = if cfg!(test) { 4 } else { 1 << 12 };

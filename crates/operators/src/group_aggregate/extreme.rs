@@ -12,8 +12,9 @@ use arrow::datatypes::{DataType, Field};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 
 use super::accumulator::{Accumulator, Rows};
-use super::changes::narrow;
+
 use super::entries::Entries;
+use crate::keyed_state::narrow;
 
 /// Which value comes first.
 #[derive(Clone, Copy, PartialEq, Eq)]

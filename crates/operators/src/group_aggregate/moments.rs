@@ -6,7 +6,8 @@ use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::datatypes::{DataType, Field, Float64Type};
 
-use super::accumulator::{Accumulator, Rows, numbers};
+use super::accumulator::{Accumulator, Rows};
+use crate::keyed_state::numbers;
 
 /// Number, mean, and sum of squared distances from the mean, of the values of each group.
 pub(super) struct Moments {

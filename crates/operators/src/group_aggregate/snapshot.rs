@@ -9,58 +9,12 @@ use std::sync::Arc;
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::take;
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::datatypes::{Field, Int64Type, Schema};
 
-use super::accumulator::numbers;
 use super::{GroupAggregate, Groups};
 use crate::hash_keys;
+use crate::keyed_state::{check_columns, number, numbers};
 use crate::operator::{StateChange, StateShape};
-
-/// A snapshot is complete when the rows emitted since the last complete one exceed its rows by this factor.
-const CHANGES_PER_STATE: usize = 4;
-
-/// What has been emitted.
-#[derive(Default)]
-pub(super) struct Snapshots {
-    /// Rows of the last complete snapshot; `None` before the first.
-    complete_rows: Option<usize>,
-    /// Rows emitted since.
-    changed_rows: usize,
-    restored_rows: usize,
-    /// Fewer changed rows than this are not worth a complete snapshot.
-    changed_rows_min: usize,
-    /// Of the last snapshot.
-    number: i64,
-}
-
-impl Snapshots {
-    pub(super) fn new(changed_rows_min: usize) -> Snapshots {
-        Snapshots { changed_rows_min, ..Snapshots::default() }
-    }
-
-    /// The next snapshot follows those that were restored.
-    pub(super) fn go_on(&mut self, groups: usize) {
-        self.complete_rows = Some(groups);
-        self.changed_rows = self.restored_rows.saturating_sub(groups);
-    }
-
-    /// Whether the next snapshot contains the whole state.
-    fn is_complete(&self, adds: bool) -> bool {
-        let outgrown = |rows: usize| self.changed_rows > self.changed_rows_min.max(CHANGES_PER_STATE * rows);
-        self.complete_rows.is_none_or(|rows| !adds && outgrown(rows))
-    }
-
-    fn emitted(&mut self, complete: bool, rows: usize) {
-        match complete {
-            true => (self.complete_rows, self.changed_rows) = (Some(rows), 0),
-            false => self.changed_rows += rows,
-        }
-    }
-}
-
-fn number(name: &str) -> Field {
-    Field::new(name, DataType::Int64, false)
-}
 
 impl Groups {
     fn key_fields(&self) -> Vec<Field> {
@@ -137,17 +91,11 @@ impl GroupAggregate {
     pub(super) fn take_up(&mut self, table: usize, rows: &RecordBatch) -> Result<()> {
         let shapes = self.shapes();
         let shape = shapes.get(table).ok_or_else(|| Error::internal(format!("an aggregate has no table {table}")))?;
-        let types = |schema: &Schema| schema.fields().iter().map(|f| f.data_type().to_string()).collect::<Vec<_>>();
-        if types(&rows.schema()) != types(&shape.schema) {
-            let (then, now) = (types(&rows.schema()).join(", "), types(&shape.schema).join(", "));
-            return Err(Error::user(format!("the checkpoint has [{then}] as rows of state, the query has [{now}]"))
-                .remedy("finish the job with the version of Anabranch that wrote the checkpoint"));
-        }
+        check_columns(&rows.schema(), &shape.schema)?;
         let key_count = self.groups.key_types.len();
         let (keys, columns) = rows.columns().split_at(key_count);
         let versions = numbers(columns, columns.len() - 1)?;
-        self.snapshots.number = self.snapshots.number.max(versions.values().iter().copied().max().unwrap_or(0));
-        self.snapshots.restored_rows += rows.num_rows();
+        self.snapshots.restoring(versions);
         let (mut hashes, mut ids) = (Vec::new(), Vec::new());
         hash_keys(keys, rows.num_rows(), &mut hashes)?;
         self.groups.keys.intern(keys, &hashes, &mut ids)?;

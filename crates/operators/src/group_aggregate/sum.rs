@@ -7,8 +7,9 @@ use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray};
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, Float64Type, Int64Type, i256};
 
-use super::accumulator::{Accumulator, Rows, numbers};
+use super::accumulator::{Accumulator, Rows};
 use crate::expression::runtime_error;
+use crate::keyed_state::numbers;
 use crate::window_aggregate::exact::Finish;
 
 /// `function` is `sum` or `avg`; `label` identifies it in errors.

@@ -15,6 +15,7 @@ use super::stream::{LogicalColumn, Stream, Windowed};
 use super::{Lowering, Needed, columns_of};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::settings::RuntimeMode;
 use crate::table::static_sides;
 
 /// A join seen from its main input.
@@ -32,12 +33,11 @@ struct Sides<'a> {
 
 impl Lowering<'_> {
     pub(super) fn join(&mut self, join: &Join, needed: &Needed) -> Result<Stream> {
-        let sides = sides(join)?;
-        if join.null_equality == NullEquality::NullEqualsNull {
-            return Err(
-                Error::user("IS NOT DISTINCT FROM is not supported yet as a condition of a join").remedy("use =")
-            );
-        }
+        let nulls_equal = join.null_equality == NullEquality::NullEqualsNull;
+        let sides = match sides(join)? {
+            Some(sides) if self.mode != RuntimeMode::Streaming && !nulls_equal => sides,
+            _ => return self.stream_join(join, needed),
+        };
         let probe_len = sides.probe.schema().fields().len();
         let build_len = sides.build.schema().fields().len();
         let first_len = if sides.build_first { build_len } else { probe_len };
@@ -154,14 +154,13 @@ impl Lowering<'_> {
     }
 }
 
-/// Decides which side is read first and kept in memory: of two sides that end, the right one.
-fn sides<'a>(join: &'a Join) -> Result<Sides<'a>> {
+/// Decides which side is read first and kept in memory: of two sides that end, the right one. `None`: it is a join of two streams.
+fn sides(join: &Join) -> Result<Option<Sides<'_>>> {
     let (left, right) = (join.left.as_ref(), join.right.as_ref());
     let (left_static, right_static) = static_sides(left, right);
     let build_right = right_static;
     if !left_static && !right_static {
-        return Err(Error::user("joins of two streams are not supported yet")
-            .remedy("join with a table that ends: a file, or a topic read to its end"));
+        return Ok(None);
     }
     let (kind, swapped) = match join.join_type {
         JoinType::Inner => (JoinKind::Inner, !build_right),
@@ -171,31 +170,19 @@ fn sides<'a>(join: &'a Join) -> Result<Sides<'a>> {
         JoinType::RightSemi if left_static => (JoinKind::LeftSemi, true),
         JoinType::LeftAnti if build_right && !join.null_aware => (JoinKind::LeftAnti, false),
         JoinType::RightAnti if left_static => (JoinKind::LeftAnti, true),
-        JoinType::Left | JoinType::Right => {
-            return Err(Error::user("an outer join must keep the rows of the stream, not of the static table")
-                .remedy("write stream LEFT JOIN static_table"));
-        }
         JoinType::LeftAnti if join.null_aware => {
             return Err(Error::user("NOT IN (SELECT ...) is not supported yet").remedy("use NOT EXISTS"));
         }
-        other => {
-            return Err(Error::user(format!("{other} joins are not supported yet")).remedy("use JOIN or LEFT JOIN"));
-        }
+        _ => return Ok(None),
     };
-    if join.on.is_empty() {
-        return Err(
-            Error::user("a join needs an equality between columns of both sides").remedy("add ON a.column = b.column")
-        );
-    }
-    let pair = |(l, r): &'a (Logical, Logical)| if swapped { (r, l) } else { (l, r) };
-    Ok(Sides {
+    Ok(Some(Sides {
         kind,
         probe: if swapped { right } else { left },
         build: if swapped { left } else { right },
-        keys: join.on.iter().map(pair).collect(),
+        keys: join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) }).collect(),
         build_first: swapped,
         with_build: matches!(kind, JoinKind::Inner | JoinKind::Left),
-    })
+    }))
 }
 
 /// A condition over probe columns followed by build columns.

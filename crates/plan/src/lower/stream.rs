@@ -124,7 +124,7 @@ impl LogicalColumn {
         self.value.as_ref().is_some_and(|value| value.may_fail(&column))
     }
 
-    fn named(&self, value: &Expr) -> NamedExpr {
+    pub(super) fn named(&self, value: &Expr) -> NamedExpr {
         NamedExpr {
             name: self.name.clone(),
             expr: value.clone(),

@@ -134,7 +134,7 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
     done(&mut chain);
     inbox.set_reached(EventTime(9));
     let mut send = || {
-        chain.batch(Stamped { value: rows(), born: Nanos(0) }).expect("batch");
+        chain.batch(Stamped { value: rows(), born: Nanos(0) }, false).expect("batch");
         done(&mut chain);
         batches.load(Relaxed)
     };
@@ -150,7 +150,7 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
     assert!(chain.may_be_behind);
     chain.watermark(Stamped { value: EventTime(9), born: Nanos(0) }).expect("watermark");
     done(&mut chain);
-    chain.batch(Stamped { value: rows(), born: Nanos(0) }).expect("batch");
+    chain.batch(Stamped { value: rows(), born: Nanos(0) }, false).expect("batch");
     assert!(!chain.may_be_behind);
 }
 

@@ -1,0 +1,159 @@
+//! What operators share whose rows of state replace each other: what has changed since the last snapshot, whether the next one is
+//! complete, and which of several restored rows is the latest.
+
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, AsArray, Int64Array};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+
+/// Ids that have changed, each once.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// Nothing is noted before the first snapshot, which contains everything.
+    noted: bool,
+    flags: Vec<bool>,
+    ids: Vec<usize>,
+    /// While state is restored: the snapshot that the row of each id is from.
+    versions: Vec<i64>,
+}
+
+impl Changes {
+    pub(crate) fn add(&mut self, id: usize) {
+        if !self.noted {
+            return;
+        }
+        if self.flags.len() <= id {
+            self.flags.resize(id + 1, false);
+        }
+        if !std::mem::replace(&mut self.flags[id], true) {
+            self.ids.push(id);
+        }
+    }
+
+    /// Whether no change must be kept for the next snapshot.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// Notes changes from now on.
+    pub(crate) fn note(&mut self) {
+        self.noted = true;
+    }
+
+    /// Returns what has changed, and starts anew.
+    pub(crate) fn take(&mut self) -> Vec<usize> {
+        self.noted = true;
+        self.flags.clear();
+        std::mem::take(&mut self.ids)
+    }
+
+    /// Rows of these ids are restored: those that are later than what was restored before. Ids are not repeated.
+    pub(crate) fn latest(&mut self, ids: &[usize], versions: &Int64Array) -> Vec<usize> {
+        let len = ids.iter().max().map_or(0, |id| id + 1).max(self.versions.len());
+        self.versions.resize(len, i64::MIN);
+        let mut rows = Vec::new();
+        for (row, (id, version)) in ids.iter().zip(versions.values()).enumerate() {
+            if *version > self.versions[*id] {
+                self.versions[*id] = *version;
+                rows.push(row);
+            }
+        }
+        rows
+    }
+
+    /// Everything was restored.
+    pub(crate) fn restored(&mut self) {
+        self.versions = Vec::new();
+    }
+
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.flags.capacity() + self.ids.capacity() * size_of::<usize>() + self.versions.capacity() * size_of::<i64>()
+    }
+}
+
+/// A snapshot is complete when the rows emitted since the last complete one exceed its rows by this factor.
+const CHANGES_PER_STATE: usize = 4;
+
+/// What has been emitted.
+#[derive(Default)]
+pub(crate) struct Snapshots {
+    /// Rows of the last complete snapshot; `None` before the first.
+    complete_rows: Option<usize>,
+    /// Rows emitted since.
+    changed_rows: usize,
+    restored_rows: usize,
+    /// Fewer changed rows than this are not worth a complete snapshot.
+    changed_rows_min: usize,
+    /// Of the last snapshot.
+    pub(crate) number: i64,
+}
+
+impl Snapshots {
+    pub(crate) fn new(changed_rows_min: usize) -> Snapshots {
+        Snapshots { changed_rows_min, ..Snapshots::default() }
+    }
+
+    /// The next snapshot follows those that were restored.
+    pub(crate) fn go_on(&mut self, groups: usize) {
+        self.complete_rows = Some(groups);
+        self.changed_rows = self.restored_rows.saturating_sub(groups);
+    }
+
+    /// Whether the next snapshot contains the whole state.
+    pub(crate) fn is_complete(&self, adds: bool) -> bool {
+        let outgrown = |rows: usize| self.changed_rows > self.changed_rows_min.max(CHANGES_PER_STATE * rows);
+        self.complete_rows.is_none_or(|rows| !adds && outgrown(rows))
+    }
+
+    /// Rows with these numbers of snapshots are restored.
+    pub(crate) fn restoring(&mut self, versions: &Int64Array) {
+        self.number = self.number.max(versions.values().iter().copied().max().unwrap_or(0));
+        self.restored_rows += versions.len();
+    }
+
+    pub(crate) fn emitted(&mut self, complete: bool, rows: usize) {
+        match complete {
+            true => (self.complete_rows, self.changed_rows) = (Some(rows), 0),
+            false => self.changed_rows += rows,
+        }
+    }
+}
+
+/// An id as it is stored.
+pub(crate) fn narrow(id: usize) -> Result<u32> {
+    u32::try_from(id)
+        .map_err(|_| Error::user("one task has more than 4,294,967,295 rows of state").remedy("raise the parallelism"))
+}
+
+/// State in memory has taken so many bytes.
+pub(crate) fn check_size(bytes: usize, max: usize) -> Result<()> {
+    if bytes <= max {
+        return Ok(());
+    }
+    Err(Error::user(format!("the state of this task takes {bytes} bytes; the limit is {max}"))
+        .remedy("SET 'state-bytes' higher, raise the parallelism, or aggregate and join in windows: their state ends"))
+}
+
+/// A column of numbers of a state.
+pub(crate) fn number(name: &str) -> Field {
+    Field::new(name, DataType::Int64, false)
+}
+
+/// A column of numbers of rows of state.
+pub(crate) fn numbers(state: &[ArrayRef], column: usize) -> Result<&Int64Array> {
+    let numbers = state.get(column).and_then(|column| column.as_primitive_opt::<Int64Type>());
+    numbers.ok_or_else(|| Error::internal(format!("column {column} of a state is not BIGINT")))
+}
+
+/// Ensures that rows of a snapshot have the columns of the state.
+pub(crate) fn check_columns(then: &Schema, now: &Schema) -> Result<()> {
+    let types = |schema: &Schema| schema.fields().iter().map(|f| f.data_type().to_string()).collect::<Vec<_>>();
+    if types(then) == types(now) {
+        return Ok(());
+    }
+    let (then, now) = (types(then).join(", "), types(now).join(", "));
+    Err(Error::user(format!("the checkpoint has [{then}] as rows of state, the query has [{now}]"))
+        .remedy("finish the job with the version of Anabranch that wrote the checkpoint"))
+}
+
+/// Fewer rows than this are not worth to be removed.
+pub(crate) const SPARSE_MIN: usize = if cfg!(test) { 4 } else { 1 << 12 };

@@ -1,0 +1,282 @@
+//! Join of two streams over all rows so far, as the symmetric hash join of Wilschut and Apers (1991): a batch of one side is joined
+//! with what the other side has, then kept for what follows there.
+//!
+//! Rows that appear without a match (outer and anti joins), or once however many matches they have (semi joins), carry the number of
+//! their matches. A batch of the other side that makes it rise from none, or fall to none, takes rows back or brings them.
+//!
+//! A batch may have any number of matches. They are emitted in pieces, between which the chain sends on what there is.
+
+mod pairs;
+mod side;
+mod snapshot;
+mod succession;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use anabranch_dataflow::{JobOptions, StreamJoinKind, StreamJoinSpec};
+use anabranch_model::Result;
+use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, SchemaRef};
+
+use self::pairs::Pending;
+use self::side::{Role, Side};
+use crate::key_table::KeyTable;
+use crate::keyed_state::{SPARSE_MIN, Snapshots, check_size};
+use crate::operator::{StateChange, StateShape};
+use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
+
+pub(crate) use succession::goes_on;
+
+pub(crate) struct StreamJoin {
+    schema: SchemaRef,
+    joined_schema: SchemaRef,
+    filter: Option<CompiledExpr>,
+    output: Vec<usize>,
+    is_updating: bool,
+    gives_pairs: bool,
+    /// The keys of both sides, by their ids.
+    keys: KeyTable,
+    key_types: Vec<DataType>,
+    nulls_equal: bool,
+    left: Side,
+    right: Side,
+    /// The batch whose matches are being emitted.
+    pending: Option<Pending>,
+    snapshots: Snapshots,
+    bytes_max: usize,
+    hashes: Vec<u64>,
+    ids: Vec<usize>,
+}
+
+/// Which side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    Left,
+    Right,
+}
+
+impl StreamJoin {
+    pub(crate) fn new(spec: &StreamJoinSpec, functions: &Functions, options: &JobOptions) -> Result<Self> {
+        let (pads_left, pads_right) = spec.kind.pads();
+        let padded = |pads: bool| if pads { Role::Padded } else { Role::Plain };
+        let left = match spec.kind {
+            StreamJoinKind::LeftSemi => Role::Matched,
+            StreamJoinKind::LeftAnti => Role::Unmatched,
+            _ => padded(pads_left),
+        };
+        let joined_schema = Arc::new(spec.joined_schema());
+        let key_types: Vec<DataType> =
+            spec.left.schema.fields().iter().take(spec.keys).map(|field| field.data_type().clone()).collect();
+        Ok(StreamJoin {
+            schema: Arc::new(spec.output_schema()),
+            filter: spec.filter.as_ref().map(|f| CompiledExpr::new(f, &joined_schema, functions)).transpose()?,
+            joined_schema,
+            output: spec.output.clone(),
+            is_updating: spec.is_updating(),
+            gives_pairs: spec.kind.gives_pairs(),
+            keys: KeyTable::by_id(key_types.clone())?,
+            key_types,
+            nulls_equal: spec.nulls_equal,
+            left: Side::new(&spec.left, spec.keys, left)?,
+            right: Side::new(&spec.right, spec.keys, padded(pads_right))?,
+            pending: None,
+            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
+            bytes_max: options.state_bytes,
+            hashes: Vec::new(),
+            ids: Vec::new(),
+        })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn sides(&mut self, of: Of) -> (&mut Side, &mut Side) {
+        match of {
+            Of::Left => (&mut self.left, &mut self.right),
+            Of::Right => (&mut self.right, &mut self.left),
+        }
+    }
+
+    fn side(&self, of: Of) -> &Side {
+        match of {
+            Of::Left => &self.left,
+            Of::Right => &self.right,
+        }
+    }
+
+    /// Keeps a batch, and begins to join it.
+    fn take_in(&mut self, of: Of, batch: &RecordBatch, out: &mut Output) -> Result<()> {
+        self.left.changes.restored();
+        self.right.changes.restored();
+        let side = self.side(of);
+        let (columns, weights) = side.divide(batch)?;
+        let keys = &columns[..self.key_types.len()];
+        let nulls_equal = self.nulls_equal;
+        let has_key = |row: usize| nulls_equal || keys.iter().all(|key| key.is_valid(row));
+        let without: Vec<u64> = (0..batch.num_rows()).filter(|row| !has_key(*row)).map(|row| row as u64).collect();
+        if without.is_empty() {
+            return self.join(of, columns, weights, out);
+        }
+        if side.role.shows_unmatched() {
+            let rows = UInt64Array::from(without);
+            let columns = taken(&columns, &rows)?;
+            let weights = rows.values().iter().map(|row| weights[*row as usize]).collect();
+            self.emit_alone(of, &columns, weights, out)?;
+        }
+        let rows: UInt64Array = (0..batch.num_rows()).filter(|row| has_key(*row)).map(|row| row as u64).collect();
+        let weights = rows.values().iter().map(|row| weights[*row as usize]).collect();
+        self.join(of, taken(&columns, &rows)?, weights, out)
+    }
+
+    /// Joins rows whose keys are not NULL.
+    fn join(&mut self, of: Of, columns: Vec<ArrayRef>, weights: Vec<i64>, out: &mut Output) -> Result<()> {
+        let (keys, values) = columns.split_at(self.key_types.len());
+        hash_keys(keys, weights.len(), &mut self.hashes)?;
+        self.keys.intern(keys, &self.hashes, &mut self.ids)?;
+        let (key_ids, key_count) = (std::mem::take(&mut self.ids), self.keys.len());
+        let (own, other) = self.sides(of);
+        other.make_room(key_count);
+        let rows = own.add(&key_ids, key_count, values, &weights)?;
+        self.pending = Some(Pending::new(of, columns, weights, key_ids, rows, self.side(opposite(of))));
+        self.go_on(out).map(|_| ())
+    }
+
+    /// Emits rows of one side that have no match, or for a semi join those that have one.
+    fn emit_alone(&self, of: Of, columns: &[ArrayRef], weights: Vec<i64>, out: &mut Output) -> Result<()> {
+        let rows = weights.len();
+        if rows == 0 {
+            return Ok(());
+        }
+        let nulls = |side: &Side| -> Vec<ArrayRef> { side.types.iter().map(|of| new_null_array(of, rows)).collect() };
+        let joined = match of {
+            Of::Left => columns.iter().cloned().chain(nulls(&self.right)).collect(),
+            Of::Right => nulls(&self.left).into_iter().chain(columns.iter().cloned()).collect(),
+        };
+        self.emit(joined, weights, out)
+    }
+
+    /// Emits rows in the joined columns.
+    fn emit(&self, joined: Vec<ArrayRef>, weights: Vec<i64>, out: &mut Output) -> Result<()> {
+        let options = RecordBatchOptions::new().with_row_count(Some(weights.len()));
+        let mut columns: Vec<ArrayRef> = self.output.iter().map(|column| Arc::clone(&joined[*column])).collect();
+        let weights = match self.is_updating {
+            true => {
+                columns.push(Arc::new(Int64Array::from(weights)));
+                None
+            }
+            false => Some(weights).filter(|weights| weights.iter().any(|weight| *weight != 1)),
+        };
+        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        out.batch(match weights {
+            // Equal rows are kept as one.
+            Some(weights) => repeated(&rows, &weights)?,
+            None => rows,
+        });
+        Ok(())
+    }
+
+    /// The columns of kept rows.
+    fn columns_of(&self, of: Of, rows: &[usize]) -> Result<Vec<ArrayRef>> {
+        let (keys, values) = self.side(of).rows_of(rows)?;
+        Ok(self.keys.keys_of(&keys)?.into_iter().chain(values).collect())
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.keys.size_bytes() + self.left.size_bytes() + self.right.size_bytes()
+    }
+
+    /// Gives back the memory of rows that do not exist any more, once they are most. Returns false if it has nothing to do.
+    fn remove_dead(&mut self) -> Result<bool> {
+        let (rows, live) = (self.left.len() + self.right.len(), self.left.live + self.right.live);
+        let awaited = !self.left.changes.is_empty() || !self.right.changes.is_empty();
+        if awaited || self.pending.is_some() || rows <= 2 * live + SPARSE_MIN {
+            return Ok(false);
+        }
+        let mut keys = KeyTable::by_id(self.key_types.clone())?;
+        for of in [Of::Left, Of::Right] {
+            let live = self.side(of).all();
+            let (old, values) = self.side(of).rows_of(&live)?;
+            let columns = self.keys.keys_of(&old)?;
+            hash_keys(&columns, live.len(), &mut self.hashes)?;
+            keys.intern(&columns, &self.hashes, &mut self.ids)?;
+            let (ids, count) = (std::mem::take(&mut self.ids), keys.len());
+            self.sides(of).0.keep(&live, &ids, count, &values)?;
+        }
+        let count = keys.len();
+        self.keys = keys;
+        self.left.make_room(count);
+        self.right.make_room(count);
+        Ok(true)
+    }
+}
+
+fn opposite(of: Of) -> Of {
+    match of {
+        Of::Left => Of::Right,
+        Of::Right => Of::Left,
+    }
+}
+
+/// Each row as often as it counts.
+fn repeated(rows: &RecordBatch, weights: &[i64]) -> Result<RecordBatch> {
+    let times = |weight: i64| usize::try_from(weight).unwrap_or(0);
+    let places = (0_u64..).zip(weights).flat_map(|(row, weight)| std::iter::repeat_n(row, times(*weight)));
+    let places: UInt64Array = places.collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
+    Ok(RecordBatch::try_new_with_options(rows.schema(), taken(rows.columns(), &places)?, &options)?)
+}
+
+fn taken(columns: &[ArrayRef], rows: &UInt64Array) -> Result<Vec<ArrayRef>> {
+    columns.iter().map(|column| Ok(take(column, rows, None)?)).collect()
+}
+
+impl Operator for StreamJoin {
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.take_in(Of::Left, &batch, out)
+    }
+
+    fn second_batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.take_in(Of::Right, &batch, out)
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        if self.go_on(out)? {
+            return Ok(true);
+        }
+        self.remove_dead()?;
+        check_size(self.size_bytes(), self.bytes_max)?;
+        Ok(false)
+    }
+
+    fn state_tables(&self) -> Vec<StateShape> {
+        self.shapes()
+    }
+
+    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
+        self.take_snapshot(adds)
+    }
+
+    fn catch_up(&mut self) -> Result<bool> {
+        self.remove_dead()
+    }
+
+    fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
+        self.take_up(table, &rows)?;
+        check_size(self.size_bytes(), self.bytes_max)
+    }
+
+    fn goes_on(&mut self) {
+        self.snapshots.go_on(self.left.live + self.right.live);
+        self.left.changes.note();
+        self.right.changes.note();
+    }
+
+    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
+        self.take_over(former)
+    }
+}

@@ -1,0 +1,229 @@
+//! What one side of a join has: its rows, each once, with their weights and the numbers of their matches.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::StreamSideSpec;
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
+use arrow::datatypes::{DataType, Int64Type, UInt32Type};
+
+use crate::hash_keys;
+use crate::key_table::KeyTable;
+use crate::keyed_state::{Changes, narrow};
+
+/// The end of a list.
+const END: u32 = u32::MAX;
+
+/// How rows of a side appear besides in pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Not at all.
+    Plain,
+    /// With NULL for the columns of the other side, if they have no match.
+    Padded,
+    /// As they are, if they have a match.
+    Matched,
+    /// As they are, if they have none.
+    Unmatched,
+}
+
+impl Role {
+    /// Whether the number of matches is kept.
+    pub(super) fn counts(self) -> bool {
+        self != Role::Plain
+    }
+
+    /// Whether rows without a match appear.
+    pub(super) fn shows_unmatched(self) -> bool {
+        matches!(self, Role::Padded | Role::Unmatched)
+    }
+
+    /// Whether a row with so many matches appears.
+    pub(super) fn shows(self, matches: i64) -> bool {
+        match self {
+            Role::Plain => false,
+            Role::Padded | Role::Unmatched => matches <= 0,
+            Role::Matched => matches > 0,
+        }
+    }
+}
+
+/// Rows by their ids, in a list for each key.
+pub(super) struct Side {
+    pub(super) role: Role,
+    updating: bool,
+    /// Types of all columns, the keys first.
+    pub(super) types: Vec<DataType>,
+    /// The id of the key, and the columns after the keys.
+    rows: KeyTable,
+    row_types: Vec<DataType>,
+    pub(super) weights: Vec<i64>,
+    /// Of each row, if they count.
+    pub(super) matches: Vec<i64>,
+    /// The next row of the same key.
+    next: Vec<u32>,
+    /// The first row of each key.
+    heads: Vec<u32>,
+    /// Number of rows that exist.
+    pub(super) live: usize,
+    pub(super) changes: Changes,
+    hashes: Vec<u64>,
+}
+
+impl Side {
+    pub(super) fn new(spec: &StreamSideSpec, keys: usize, role: Role) -> Result<Side> {
+        let types: Vec<DataType> = spec.schema.fields().iter().map(|field| field.data_type().clone()).collect();
+        let row_types: Vec<DataType> = std::iter::once(DataType::UInt32).chain(types[keys..].iter().cloned()).collect();
+        Ok(Side {
+            role,
+            updating: spec.updating,
+            types,
+            rows: KeyTable::by_id(row_types.clone())?,
+            row_types,
+            weights: Vec::new(),
+            matches: Vec::new(),
+            next: Vec::new(),
+            heads: Vec::new(),
+            live: 0,
+            changes: Changes::default(),
+            hashes: Vec::new(),
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// Columns and weights of a batch.
+    pub(super) fn divide(&self, batch: &RecordBatch) -> Result<(Vec<ArrayRef>, Vec<i64>)> {
+        if !self.updating {
+            return Ok((batch.columns().to_vec(), vec![1; batch.num_rows()]));
+        }
+        let weights = batch.columns().last().and_then(|column| column.as_primitive_opt::<Int64Type>());
+        let weights = weights.ok_or_else(|| Error::internal("the weight of a row is not BIGINT"))?;
+        Ok((batch.columns()[..self.types.len()].to_vec(), weights.values().to_vec()))
+    }
+
+    /// There are so many keys.
+    pub(super) fn make_room(&mut self, keys: usize) {
+        self.heads.resize(keys, END);
+    }
+
+    /// Adds rows of these keys; returns their ids.
+    pub(super) fn add(
+        &mut self,
+        keys: &[usize],
+        key_count: usize,
+        values: &[ArrayRef],
+        weights: &[i64],
+    ) -> Result<Vec<usize>> {
+        self.make_room(key_count);
+        let ids = self.intern(keys, values)?;
+        for (id, weight) in ids.iter().zip(weights) {
+            self.set_weight(*id, self.weights[*id] + weight);
+            self.changes.add(*id);
+        }
+        Ok(ids)
+    }
+
+    /// The ids of rows. Those that are new come first in the list of their key.
+    fn intern(&mut self, keys: &[usize], values: &[ArrayRef]) -> Result<Vec<usize>> {
+        let keys = keys.iter().map(|key| narrow(*key)).collect::<Result<Vec<_>>>()?;
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt32Array::from(keys.clone()))];
+        columns.extend(values.iter().cloned());
+        hash_keys(&columns, keys.len(), &mut self.hashes)?;
+        let (mut ids, known) = (Vec::new(), self.len());
+        self.rows.intern(&columns, &self.hashes, &mut ids)?;
+        let len = self.rows.len();
+        self.weights.resize(len, 0);
+        self.next.resize(len, END);
+        if self.role.counts() {
+            self.matches.resize(len, 0);
+        }
+        let mut linked = known;
+        for (id, key) in ids.iter().zip(keys) {
+            // New ids are given in order.
+            if *id >= linked {
+                self.next[*id] = std::mem::replace(&mut self.heads[key as usize], narrow(*id)?);
+                linked = id + 1;
+            }
+        }
+        Ok(ids)
+    }
+
+    fn set_weight(&mut self, id: usize, weight: i64) {
+        match (self.weights[id] != 0, weight != 0) {
+            (false, true) => self.live += 1,
+            (true, false) => self.live -= 1,
+            _ => {}
+        }
+        self.weights[id] = weight;
+    }
+
+    /// The first row of a key.
+    pub(super) fn first(&self, key: usize) -> Option<usize> {
+        self.heads.get(key).copied().filter(|row| *row != END).map(|row| row as usize)
+    }
+
+    /// The row after this one, of the same key.
+    pub(super) fn after(&self, row: usize) -> Option<usize> {
+        Some(self.next[row]).filter(|row| *row != END).map(|row| row as usize)
+    }
+
+    /// The keys of rows, and their columns after the keys.
+    pub(super) fn rows_of(&self, ids: &[usize]) -> Result<(Vec<usize>, Vec<ArrayRef>)> {
+        let mut columns = self.rows.keys_of(ids)?;
+        let values = columns.split_off(1);
+        let keys = columns.first().and_then(|keys| keys.as_primitive_opt::<UInt32Type>());
+        let keys = keys.ok_or_else(|| Error::internal("rows without the ids of their keys"))?;
+        Ok((keys.values().iter().map(|key| *key as usize).collect(), values))
+    }
+
+    /// The rows that exist.
+    pub(super) fn all(&self) -> Vec<usize> {
+        (0..self.len()).filter(|row| self.weights[*row] != 0).collect()
+    }
+
+    /// Keeps these rows only, whose keys have new ids.
+    pub(super) fn keep(&mut self, live: &[usize], keys: &[usize], key_count: usize, values: &[ArrayRef]) -> Result<()> {
+        let weights: Vec<i64> = live.iter().map(|row| self.weights[*row]).collect();
+        let matches: Vec<i64> = live.iter().filter_map(|row| self.matches.get(*row).copied()).collect();
+        self.rows = KeyTable::by_id(self.row_types.clone())?;
+        (self.weights, self.matches, self.next) = (Vec::new(), Vec::new(), Vec::new());
+        self.heads = vec![END; key_count];
+        // The first of a list is the one that came last.
+        let ids = self.intern(keys, values)?;
+        for (row, id) in ids.into_iter().enumerate() {
+            self.weights[id] = weights[row];
+            if let Some(matches) = matches.get(row) {
+                self.matches[id] = *matches;
+            }
+        }
+        Ok(())
+    }
+
+    /// Restores rows of a snapshot, unless later ones were restored.
+    pub(super) fn restore(
+        &mut self,
+        (keys, key_count): (&[usize], usize),
+        values: &[ArrayRef],
+        (weights, matches, versions): (&Int64Array, &Int64Array, &Int64Array),
+    ) -> Result<()> {
+        self.make_room(key_count);
+        let ids = self.intern(keys, values)?;
+        for row in self.changes.latest(&ids, versions) {
+            let id = ids[row];
+            self.set_weight(id, weights.value(row));
+            if self.role.counts() {
+                self.matches[id] = matches.value(row);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn size_bytes(&self) -> usize {
+        let numbers = self.weights.capacity() + self.matches.capacity();
+        let links = self.next.capacity() + self.heads.capacity();
+        self.rows.size_bytes() + numbers * size_of::<i64>() + links * size_of::<u32>() + self.changes.size_bytes()
+    }
+}

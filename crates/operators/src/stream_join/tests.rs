@@ -1,0 +1,240 @@
+//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
+
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::{BinaryOp, Expr, StreamSideSpec, WEIGHT, weight_field};
+use anabranch_model::Rng;
+use arrow::array::{AsArray, StringViewArray};
+use arrow::datatypes::{Field, Int64Type, Schema};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use super::*;
+use crate::Element;
+
+/// A row: key, text, number.
+type Row = (Option<i64>, Option<&'static str>, Option<i64>);
+
+const TEXTS: [&str; 3] = ["a", "b", "a text that is longer than twelve bytes"];
+const KINDS: [StreamJoinKind; 6] = [
+    StreamJoinKind::Inner,
+    StreamJoinKind::Left,
+    StreamJoinKind::Right,
+    StreamJoinKind::Full,
+    StreamJoinKind::LeftSemi,
+    StreamJoinKind::LeftAnti,
+];
+
+/// What is drawn for a run.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    kind: StreamJoinKind,
+    filter: bool,
+    nulls_equal: bool,
+    updating: [bool; 2],
+}
+
+fn fields() -> Vec<Field> {
+    let field = |name: &str, of| Field::new(name, of, true);
+    vec![field("k", DataType::Int64), field("t", DataType::Utf8View), field("n", DataType::Int64)]
+}
+
+fn spec(way: Way) -> StreamJoinSpec {
+    let side = |updating| StreamSideSpec { schema: Arc::new(Schema::new(fields())), updating };
+    let column = |index| Box::new(Expr::Column(index));
+    // The left number is less than the right one.
+    let filter = Expr::Binary { op: BinaryOp::Lt, left: column(2), right: column(5) };
+    StreamJoinSpec {
+        kind: way.kind,
+        keys: 1,
+        nulls_equal: way.nulls_equal,
+        filter: way.filter.then_some(filter),
+        left: side(way.updating[0]),
+        right: side(way.updating[1]),
+        output: if way.kind.gives_pairs() { vec![1, 0, 2, 4, 5] } else { vec![1, 0, 2] },
+    }
+}
+
+fn operator(way: Way) -> StreamJoin {
+    let mut options = JobOptions::default();
+    options.thresholds.snapshot_changed_rows = 8;
+    StreamJoin::new(&spec(way), &Functions::default(), &options).expect("an operator")
+}
+
+fn batch(rows: &[(Row, i64)], updating: bool) -> RecordBatch {
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|((key, ..), _)| *key).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|((_, text, _), _)| *text).collect::<StringViewArray>()),
+        Arc::new(rows.iter().map(|((.., number), _)| *number).collect::<Int64Array>()),
+    ];
+    let mut fields = fields();
+    if updating {
+        columns.push(Arc::new(rows.iter().map(|(_, weight)| *weight).collect::<Int64Array>()));
+        fields.push(weight_field());
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("a batch")
+}
+
+/// Adds up what an operator emits for a batch, in all of its pieces.
+fn add(integral: &mut BTreeMap<String, i64>, join: &mut StreamJoin, left: bool, rows: RecordBatch) {
+    let mut out = Output::default();
+    match left {
+        true => join.batch(rows, &mut out).expect("a batch"),
+        false => join.second_batch(rows, &mut out).expect("a batch"),
+    }
+    while join.more(&mut out).expect("more") {}
+    for element in out.drain() {
+        let Element::Batch(batch) = element else { continue };
+        let weights = batch.column_by_name(WEIGHT).map(|weights| weights.as_primitive::<Int64Type>());
+        let options = FormatOptions::default().with_null("NULL");
+        let shown = batch.columns().iter().take(batch.num_columns() - usize::from(weights.is_some()));
+        let shown: Vec<_> = shown.map(|column| ArrayFormatter::try_new(column, &options).expect("format")).collect();
+        for row in 0..batch.num_rows() {
+            let text = shown.iter().map(|cell| cell.value(row).to_string()).collect::<Vec<_>>().join("|");
+            *integral.entry(text).or_default() += weights.map_or(1, |weights| weights.value(row));
+        }
+    }
+    integral.retain(|_, weight| *weight != 0);
+}
+
+/// The join of all rows, by nested loops.
+fn results(way: Way, left: &[Row], right: &[Row]) -> BTreeMap<String, i64> {
+    let matches = |l: &Row, r: &Row| {
+        let keys = l.0 == r.0 && (way.nulls_equal || l.0.is_some());
+        keys && (!way.filter || l.2.zip(r.2).is_some_and(|(l, r)| l < r))
+    };
+    let number = |n: Option<i64>| n.map_or("NULL".to_owned(), |n| n.to_string());
+    let text = |t: Option<&str>| t.unwrap_or("NULL").to_owned();
+    let left_text = |row: &Row| format!("{}|{}|{}", text(row.1), number(row.0), number(row.2));
+    let right_text = |row: &Row| format!("{}|{}", text(row.1), number(row.2));
+    let mut results: BTreeMap<String, i64> = BTreeMap::new();
+    let mut add = |row: String| *results.entry(row).or_default() += 1;
+    let (pads_left, pads_right) = way.kind.pads();
+    for l in left {
+        let found: Vec<&Row> = right.iter().filter(|r| matches(l, r)).collect();
+        match way.kind {
+            StreamJoinKind::LeftSemi if !found.is_empty() => add(left_text(l)),
+            StreamJoinKind::LeftAnti if found.is_empty() => add(left_text(l)),
+            kind if kind.gives_pairs() => {
+                found.iter().for_each(|r| add(format!("{}|{}", left_text(l), right_text(r))));
+                if found.is_empty() && pads_left {
+                    add(format!("{}|NULL|NULL", left_text(l)));
+                }
+            }
+            _ => {}
+        }
+    }
+    for r in right.iter().filter(|r| pads_right && !left.iter().any(|l| matches(l, r))) {
+        add(format!("NULL|NULL|NULL|{}", right_text(r)));
+    }
+    results
+}
+
+/// Runs random rows, of which some take earlier ones back where the side allows it.
+fn run(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut below = |end: usize| rng.below(end as u64) as usize;
+    let way = Way {
+        kind: KINDS[below(6)],
+        filter: below(2) == 0,
+        nulls_equal: below(4) == 0,
+        updating: [below(2) == 0, below(2) == 0],
+    };
+    let (mut now, mut integral) = (operator(way), BTreeMap::new());
+    let mut rows: [Vec<Row>; 2] = [Vec::new(), Vec::new()];
+    let (mut files, mut then): (Vec<Vec<RecordBatch>>, _) = (Vec::new(), (rows.clone(), integral.clone()));
+    for _ in 0..50 {
+        match below(9) {
+            0 => {
+                let changes = now.snapshot(below(4) == 0).expect("a snapshot");
+                files.resize_with(changes.len(), Vec::new);
+                for (files, change) in files.iter_mut().zip(changes) {
+                    if change.complete {
+                        files.clear();
+                    }
+                    files.extend(change.rows);
+                }
+                then = (rows.clone(), integral.clone());
+                while now.catch_up().expect("nothing fails") {}
+            }
+            1 if !files.is_empty() => {
+                now = operator(way);
+                let of_table = |(table, files): (usize, &Vec<RecordBatch>)| -> Vec<(usize, RecordBatch)> {
+                    files.iter().map(|rows| (table, rows.clone())).collect()
+                };
+                let mut all: Vec<(usize, RecordBatch)> = files.iter().enumerate().flat_map(of_table).collect();
+                while !all.is_empty() {
+                    let (table, rows) = all.swap_remove(below(all.len()));
+                    Operator::restore(&mut now, table, rows).expect("restored");
+                }
+                if below(2) == 0 {
+                    now.goes_on();
+                }
+                (rows, integral) = then.clone();
+            }
+            _ => {
+                let side = below(2);
+                let mut of_batch: Vec<(Row, i64)> = Vec::new();
+                for _ in 0..below(10) {
+                    if way.updating[side] && !rows[side].is_empty() && below(5) < 2 {
+                        let gone = below(rows[side].len());
+                        of_batch.push((rows[side].swap_remove(gone), -1));
+                        continue;
+                    }
+                    let mut some = |end: usize| Some(below(end)).filter(|_| below(9) > 0);
+                    let row = (some(6).map(|k| k as i64), some(3).map(|t| TEXTS[t]), some(3).map(|n| n as i64));
+                    rows[side].push(row);
+                    of_batch.push((row, 1));
+                }
+                add(&mut integral, &mut now, side == 0, batch(&of_batch, way.updating[side]));
+            }
+        }
+        assert_eq!(integral, results(way, &rows[0], &rows[1]), "seed {seed}, {way:?}");
+    }
+}
+
+#[test]
+fn the_integral_of_the_output_is_the_join_of_the_integrals_of_the_inputs() {
+    (1..=400).for_each(run);
+}
+
+#[test]
+fn many_matches_are_emitted_in_pieces() {
+    let way = Way { kind: StreamJoinKind::Inner, filter: false, nulls_equal: false, updating: [false; 2] };
+    let mut join = operator(way);
+    let row = |number| ((Some(1), None, Some(number)), 1);
+    let many: Vec<(Row, i64)> = (0..300).map(row).collect();
+    let mut out = Output::default();
+    join.batch(batch(&many, false), &mut out).expect("a batch");
+    while join.more(&mut out).expect("more") {}
+    join.second_batch(batch(&many, false), &mut out).expect("a batch");
+    let mut pieces = Vec::new();
+    loop {
+        pieces.push(out.drain().map(|e| if let Element::Batch(b) = e { b.num_rows() } else { 0 }).sum::<usize>());
+        if !join.more(&mut out).expect("more") {
+            break;
+        }
+    }
+    assert_eq!(pieces.iter().sum::<usize>(), 90_000);
+    assert!(pieces.len() > 4 && pieces.iter().all(|rows| *rows <= 1 << 14), "{pieces:?}");
+}
+
+#[test]
+fn rows_that_are_gone_take_no_memory() {
+    let way = Way { kind: StreamJoinKind::Full, filter: false, nulls_equal: false, updating: [true; 2] };
+    let mut join = operator(way);
+    let mut out = Output::default();
+    for key in 0..3000 {
+        let row = (Some(key), Some("a"), Some(key));
+        for weight in [1, -1] {
+            join.batch(batch(&[(row, weight)], true), &mut out).expect("a batch");
+            while join.more(&mut out).expect("more") {}
+            out.drain().for_each(drop);
+        }
+        if key > 1500 && key % 5 == 0 {
+            join.snapshot(false).expect("a snapshot");
+            while join.catch_up().expect("nothing fails") {}
+        }
+    }
+    assert!(join.left.len() < 100, "{} rows", join.left.len());
+    assert!(join.size_bytes() < 1 << 18, "{} bytes", join.size_bytes());
+}

@@ -1,0 +1,219 @@
+//! Joins of two streams: both sides are sent to the tasks of their keys, where each is kept for the other.
+
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::{
+    ExchangeKind, Expr, NamedExpr, OperatorSpec, Port, StreamJoinKind, StreamJoinSpec, StreamSideSpec,
+};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{Field, Schema};
+use datafusion_common::{JoinType, NullEquality};
+use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
+
+use super::column_index::ColumnIndex;
+use super::expr::convert;
+use super::stream::{LogicalColumn, Stream};
+use super::{Lowering, Needed, columns_of, same_values};
+use crate::maps::{has_map, not_comparable, shown};
+use crate::place::planning_error;
+
+/// Short name of the stages of joins.
+const JOIN: &str = "join";
+
+/// One side: the chain that ends with the rows to be joined, keys first.
+struct Side {
+    stream: Stream,
+    /// Columns of these rows, without the weight.
+    fields: Vec<Field>,
+    /// Of the logical columns of the side.
+    places: BTreeMap<usize, usize>,
+    columns: Vec<LogicalColumn>,
+    /// Logical columns that are keys.
+    keys: Vec<usize>,
+    unique: Option<Vec<usize>>,
+}
+
+impl Lowering<'_> {
+    pub(super) fn stream_join(&mut self, join: &Join, needed: &Needed) -> Result<Stream> {
+        let (kind, swapped) = kind(join)?;
+        let (left, right) = (join.left.as_ref(), join.right.as_ref());
+        let (left, right) = if swapped { (right, left) } else { (left, right) };
+        let left_len = left.schema().fields().len();
+        let (left_index, right_index) = (ColumnIndex::of(left.schema()), ColumnIndex::of(right.schema()));
+        let pairs = join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
+        let (left_keys, right_keys): (Vec<&Logical>, Vec<&Logical>) = pairs.unzip();
+        let mut wanted = [Needed::new(), Needed::new()];
+        for index in needed {
+            match index.checked_sub(left_len).filter(|_| kind.gives_pairs()) {
+                Some(index) => wanted[1].insert(index),
+                None => wanted[0].insert(*index),
+            };
+        }
+        for column in join.filter.iter().flat_map(|filter| filter.column_refs()) {
+            match left_index.find(column) {
+                Some(index) => wanted[0].insert(index),
+                None => wanted[1].insert(right_index.place(column)?),
+            };
+        }
+        let left_side = self.side_of_join(left, &left_keys, &wanted[0])?;
+        let right_side = self.side_of_join(right, &right_keys, &wanted[1])?;
+        let filter = join.filter.as_ref().map(|filter| {
+            let schema = left.schema().join(right.schema()).map_err(planning_error)?;
+            let column = |index: usize| match index.checked_sub(left_len) {
+                None => left_side.places.get(&index).copied(),
+                Some(index) => right_side.places.get(&index).map(|place| place + left_side.fields.len()),
+            };
+            convert(filter, &ColumnIndex::of(&schema), &|index| {
+                let place =
+                    column(index).ok_or_else(|| Error::internal("a column of a join's condition was not needed"))?;
+                Ok(Expr::Column(place))
+            })
+        });
+        let spec = |side: &Side| StreamSideSpec {
+            schema: Schema::new(side.fields.clone()).into(),
+            updating: side.stream.weight.is_some(),
+        };
+        let spec = StreamJoinSpec {
+            kind,
+            keys: left_keys.len(),
+            nulls_equal: join.null_equality == NullEquality::NullEqualsNull,
+            filter: filter.transpose()?,
+            left: spec(&left_side),
+            right: spec(&right_side),
+            output: Vec::new(),
+        };
+        Ok(self.joined(spec, left_side, right_side, needed))
+    }
+
+    /// Lowers one side of a join.
+    fn side_of_join(&mut self, plan: &LogicalPlan, keys: &[&Logical], wanted: &Needed) -> Result<Side> {
+        let index = ColumnIndex::of(plan.schema());
+        let mut needed = columns_of(keys.iter().copied(), &index)?;
+        needed.extend(wanted);
+        let mut stream = self.plan(plan, &needed)?;
+        stream.settle_window()?;
+        stream.window = None;
+        let mut exprs: Vec<NamedExpr> = Vec::new();
+        for (number, key) in keys.iter().enumerate() {
+            let data_type = key.get_type(&index).map_err(planning_error)?;
+            if has_map(&data_type) {
+                return Err(not_comparable(&format!("{} of the join", shown(key)), &data_type));
+            }
+            let name = format!("$key_{}", number + 1);
+            exprs.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
+        }
+        let mut places = BTreeMap::new();
+        for column in wanted {
+            let logical = &stream.columns[*column];
+            let value = logical.value.as_ref().ok_or_else(|| Error::internal("a column of a join was not needed"))?;
+            if has_map(&logical.data_type) {
+                return Err(Error::user(format!(
+                    "column '{}' of a join of two streams is {}",
+                    logical.name, logical.data_type
+                ))
+                .remedy("join without it, or select the values of the map"));
+            }
+            // A key has the type in which it is compared.
+            let found = exprs.iter().position(|e| e.expr == *value && e.data_type == logical.data_type);
+            places.insert(*column, found.unwrap_or(exprs.len()));
+            if found.is_none() {
+                exprs.push(logical.named(value));
+            }
+        }
+        let columns = stream.columns.clone();
+        let unique = stream.unique.take();
+        let key_columns = keys.iter().filter_map(|key| same_values(key, &index)).collect();
+        let fields = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
+        exprs.extend(stream.carried_weight(exprs.len()));
+        stream.columns.clear();
+        stream.project(exprs, false);
+        Ok(Side { stream, fields, places, columns, keys: key_columns, unique })
+    }
+
+    /// The chain that begins with the join.
+    fn joined(&mut self, mut spec: StreamJoinSpec, left: Side, right: Side, needed: &Needed) -> Stream {
+        let (label, target, tasks_max) = match spec.keys {
+            0 => (None, 1, Some(1)),
+            _ => {
+                let (label, own) = self.own_parallelism(JOIN);
+                (Some(label), own.unwrap_or(self.parallelism), own)
+            }
+        };
+        let (pads_left, pads_right) = spec.kind.pads();
+        let left_len = left.fields.len();
+        let mut columns: Vec<(LogicalColumn, Option<usize>)> = Vec::new();
+        for (index, column) in left.columns.iter().enumerate() {
+            columns.push((column.clone(), left.places.get(&index).copied()));
+        }
+        for (index, column) in right.columns.iter().enumerate().filter(|_| spec.kind.gives_pairs()) {
+            columns.push((column.clone(), right.places.get(&index).map(|place| place + left_len)));
+        }
+        let padded = |index: usize| if index < left.columns.len() { pads_right } else { pads_left };
+        let outputs = columns.into_iter().enumerate().map(|(index, (column, place))| {
+            let place = place.filter(|_| needed.contains(&index));
+            let value = place.map(|place| match spec.output.iter().position(|of| *of == place) {
+                Some(found) => Expr::Column(found),
+                None => {
+                    spec.output.push(place);
+                    Expr::Column(spec.output.len() - 1)
+                }
+            });
+            LogicalColumn { value, window: None, nullable: column.nullable || padded(index), ..column }
+        });
+        let outputs: Vec<LogicalColumn> = outputs.collect();
+        let unique = unique_of_pairs(&spec, &left, &right);
+        let mut next = left.stream.continued(JOIN.into(), target);
+        next.bounded = left.stream.bounded && right.stream.bounded;
+        next.has_event_time = false;
+        next.waits = left.stream.waits || right.stream.waits;
+        (next.label, next.tasks_max) = (label, tasks_max);
+        let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
+        let (from_left, from_right) = (self.close(left.stream), self.close(right.stream));
+        let mut next = next.fed_by(from_left, Port::Main, kind.clone()).fed_by(from_right, Port::Second, kind);
+        next.physical = spec.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+        next.weight = spec.is_updating().then_some(spec.output.len());
+        (next.columns, next.unique) = (outputs, unique);
+        next.operators.push(OperatorSpec::StreamJoin(spec));
+        next
+    }
+}
+
+/// Logical columns of the joined rows that identify one.
+fn unique_of_pairs(spec: &StreamJoinSpec, left: &Side, right: &Side) -> Option<Vec<usize>> {
+    let is_of_keys =
+        |side: &Side| side.unique.as_ref().is_some_and(|unique| unique.iter().all(|c| side.keys.contains(c)));
+    let of_right =
+        || right.unique.as_ref().map(|unique| unique.iter().map(|column| column + left.columns.len()).collect());
+    let (_, pads_right) = spec.kind.pads();
+    match spec.kind {
+        kind if !kind.gives_pairs() => left.unique.clone(),
+        // A left row has one match at most.
+        _ if is_of_keys(right) && !pads_right => left.unique.clone(),
+        StreamJoinKind::Inner | StreamJoinKind::Right if is_of_keys(left) => of_right(),
+        _ => {
+            let (mut unique, of_right): (Vec<usize>, Vec<usize>) = (left.unique.clone()?, of_right()?);
+            unique.extend(of_right);
+            Some(unique)
+        }
+    }
+}
+
+/// The kind, and whether the sides change places.
+fn kind(join: &Join) -> Result<(StreamJoinKind, bool)> {
+    Ok(match join.join_type {
+        JoinType::Inner => (StreamJoinKind::Inner, false),
+        JoinType::Left => (StreamJoinKind::Left, false),
+        JoinType::Right => (StreamJoinKind::Right, false),
+        JoinType::Full => (StreamJoinKind::Full, false),
+        JoinType::LeftSemi => (StreamJoinKind::LeftSemi, false),
+        JoinType::RightSemi => (StreamJoinKind::LeftSemi, true),
+        JoinType::LeftAnti if !join.null_aware => (StreamJoinKind::LeftAnti, false),
+        JoinType::RightAnti if !join.null_aware => (StreamJoinKind::LeftAnti, true),
+        JoinType::LeftAnti | JoinType::RightAnti => {
+            return Err(Error::user("NOT IN (SELECT ...) is not supported yet").remedy("use NOT EXISTS"));
+        }
+        other => {
+            return Err(Error::user(format!("{other} joins are not supported yet")).remedy("use JOIN or LEFT JOIN"));
+        }
+    })
+}

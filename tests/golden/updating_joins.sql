@@ -1,0 +1,18 @@
+SET 'execution.runtime-mode' = 'streaming';
+CREATE TABLE person (id BIGINT, name STRING, state STRING, `dateTime` TIMESTAMP(3)) WITH ('connector' = 'nexmark', 'table' = 'person', 'number-of-rows' = '2500', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE auction (id BIGINT, seller BIGINT, category BIGINT, `dateTime` TIMESTAMP(3), expires TIMESTAMP(3)) WITH ('connector' = 'nexmark', 'table' = 'auction', 'number-of-rows' = '2500', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE bid (auction BIGINT, bidder BIGINT, price BIGINT, `dateTime` TIMESTAMP(3)) WITH ('connector' = 'nexmark', 'table' = 'bid', 'number-of-rows' = '1500', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE results (what STRING, k STRING, n BIGINT, m BIGINT) WITH ('connector' = 'collect');
+INSERT INTO results SELECT 'inner', p.name, a.id, p.id FROM auction a JOIN person p ON a.seller = p.id WHERE p.state IN ('OR', 'ID', 'CA') AND a.category = 10;
+INSERT INTO results SELECT 'left', p.name, p.id, a.id FROM person p LEFT JOIN auction a ON a.seller = p.id AND a.category = 10;
+INSERT INTO results SELECT 'right', p.name, p.id, a.id FROM (SELECT * FROM auction WHERE category < 12) a RIGHT JOIN person p ON a.seller = p.id;
+INSERT INTO results SELECT 'full', p.state, COUNT(p.id), COUNT(a.id) FROM (SELECT * FROM person WHERE state < 'N') p FULL JOIN (SELECT * FROM auction WHERE category > 11) a ON a.seller = p.id GROUP BY p.state;
+INSERT INTO results SELECT 'exists', name, id, 0 FROM person p WHERE EXISTS (SELECT 1 FROM auction a WHERE a.seller = p.id AND a.category > 10);
+INSERT INTO results SELECT 'not exists', name, id, 0 FROM person p WHERE NOT EXISTS (SELECT 1 FROM auction a WHERE a.seller = p.id);
+INSERT INTO results SELECT 'in', state, id, 0 FROM person WHERE id IN (SELECT seller FROM auction WHERE category = 12);
+INSERT INTO results SELECT 'of groups', CAST(w.best AS STRING), w.auction, a.n FROM (SELECT auction, MAX(price) AS best FROM bid GROUP BY auction) w LEFT JOIN (SELECT id, COUNT(*) AS n FROM auction GROUP BY id) a ON w.auction = a.id WHERE w.best > 5000000;
+INSERT INTO results SELECT 'winning', CAST(category AS STRING), COUNT(*), SUM(final) FROM (SELECT a.id, a.category, MAX(b.price) AS final FROM auction a, bid b WHERE a.id = b.auction AND b.`dateTime` BETWEEN a.`dateTime` AND a.expires GROUP BY a.id, a.category) GROUP BY category;
+INSERT INTO results SELECT 'cross', p.state, COUNT(*), SUM(c.n) FROM person p CROSS JOIN (SELECT COUNT(*) AS n FROM auction) c GROUP BY p.state;
+INSERT INTO results SELECT 'itself', a.state, COUNT(*), MAX(b.id - a.id) FROM person a JOIN person b ON a.state = b.state AND a.id < b.id GROUP BY a.state;
+INSERT INTO results SELECT 'intersect', '', category, 0 FROM (SELECT category FROM auction INTERSECT SELECT category FROM auction WHERE id % 3 = 0);
+INSERT INTO results SELECT 'except', '', seller, 0 FROM (SELECT seller FROM auction EXCEPT SELECT bidder FROM bid);
