@@ -153,15 +153,15 @@ impl StreamJoin {
             return Ok(());
         }
         let nulls = |side: &Side| -> Vec<ArrayRef> { side.types.iter().map(|of| new_null_array(of, rows)).collect() };
-        let joined = match of {
+        let joined: Vec<ArrayRef> = match of {
             Of::Left => columns.iter().cloned().chain(nulls(&self.right)).collect(),
             Of::Right => nulls(&self.left).into_iter().chain(columns.iter().cloned()).collect(),
         };
-        self.emit(joined, weights, out)
+        self.emit(&joined, weights, out)
     }
 
     /// Emits rows in the joined columns.
-    fn emit(&self, joined: Vec<ArrayRef>, weights: Vec<i64>, out: &mut Output) -> Result<()> {
+    fn emit(&self, joined: &[ArrayRef], weights: Vec<i64>, out: &mut Output) -> Result<()> {
         let options = RecordBatchOptions::new().with_row_count(Some(weights.len()));
         let mut columns: Vec<ArrayRef> = self.output.iter().map(|column| Arc::clone(&joined[*column])).collect();
         let weights = match self.is_updating {

@@ -123,7 +123,7 @@ impl StreamJoin {
             }
         }
         match self.gives_pairs {
-            true => self.emit(joined, weights, out),
+            true => self.emit(&joined, weights, out),
             false => Ok(()),
         }
     }
