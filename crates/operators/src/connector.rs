@@ -201,6 +201,11 @@ pub trait Source: Send {
         true
     }
 
+    /// Whether `poll` waits at the host, which ends the wait when the task has something else to do. It may wait for longer then.
+    fn waits_at_host(&self) -> bool {
+        false
+    }
+
     /// Every sink has written what it received up to the end of `epoch`: positions up to that cut may be released.
     fn epoch_done(&mut self, _epoch: Epoch) -> Result<()> {
         Ok(())

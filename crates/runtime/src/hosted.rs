@@ -24,8 +24,10 @@ use crate::worker::{FromTask, Mail, WorkerShell};
 
 /// How often the coordinator gets a reading of the tasks.
 const METRICS: Duration = Duration::from_millis(500);
-/// The same while no task has anything to do.
+/// The same while tasks have few rows.
 const METRICS_IDLE: Duration = Duration::from_secs(2);
+/// Fewer rows of all tasks between two readings are few.
+const FEW_ROWS: u64 = 100;
 /// What was loaded for a plan version is dropped if no coordinator says anything for so long: the one that wanted it is gone, or a file
 /// takes longer than any should.
 const PREPARED_MAX: Duration = Duration::from_secs(600);
@@ -215,6 +217,9 @@ impl Host {
 
     /// Handles a message, or the time.
     fn take(&mut self, received: Option<Message>) {
+        if matches!(received, Some(Message::Task(_))) {
+            self.read_at = self.read_at.min(self.shared.clock().now().plus(METRICS));
+        }
         match (received, &mut self.shell) {
             (Some(Message::Task(message)), Some(shell)) => shell.task(message),
             (Some(Message::Coordinator(message)), _) => self.coordinator(message),
@@ -235,8 +240,7 @@ impl Host {
         self.tell_coordinators();
         let now = self.shared.clock().now();
         if now >= self.read_at {
-            self.read_at = now.plus(METRICS);
-            self.read();
+            self.read_at = now.plus(if self.read() { METRICS } else { METRICS_IDLE });
         }
     }
 
@@ -316,8 +320,8 @@ impl Host {
         self.shared.late_rows()
     }
 
-    /// Sends what the coordinator shows to users.
-    fn read(&mut self) {
+    /// Sends what the coordinator shows to users. Returns whether it changes.
+    fn read(&mut self) -> bool {
         let notices = self.shared.notices.after(self.noticed);
         if let Some(last) = notices.last() {
             self.noticed = last.number;
@@ -325,12 +329,15 @@ impl Host {
             self.premises.send(self.job, FromWorker::Notices(texts));
         }
         let (activity, now) = (self.shared.activity(), self.shared.clock().now());
-        let is_idle = self.sent.as_ref().is_some_and(|(sent, at)| *sent == activity && now < at.plus(METRICS_IDLE));
+        let rows = self.sent.as_ref().and_then(|(sent, _)| Activity::rows_since(&activity, sent));
+        let is_recent = self.sent.as_ref().is_some_and(|(_, at)| now < at.plus(METRICS_IDLE));
+        let is_idle = is_recent && rows.is_some_and(|rows| rows < FEW_ROWS);
         if !activity.is_empty() && !is_idle {
             self.sent = Some((activity, now));
             self.premises.send(self.job, FromWorker::Metrics(self.shared.metrics()));
             self.send_key_groups();
         }
+        rows != Some(0)
     }
 
     /// A job whose tasks have sent nothing to each other sends nothing here.

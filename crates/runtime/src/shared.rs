@@ -227,14 +227,27 @@ impl Shared {
     }
 }
 
-/// What a task has done so far: equal as long as it has had no rows and no event time.
-#[derive(Debug, PartialEq, Eq)]
+/// What a task has done so far.
+#[derive(Debug)]
 pub(crate) struct Activity {
     task: TaskId,
     thread: u32,
     is_prepared: bool,
     rows: [u64; 6],
-    watermark_ms: i64,
+}
+
+impl Activity {
+    /// Rows of all tasks since a reading, if these are the same tasks in the same condition.
+    pub(crate) fn rows_since(now: &[Activity], then: &[Activity]) -> Option<u64> {
+        let is_same = |(now, then): (&Activity, &Activity)| {
+            (now.task, now.thread, now.is_prepared) == (then.task, then.thread, then.is_prepared)
+        };
+        if now.len() != then.len() || !now.iter().zip(then).all(is_same) {
+            return None;
+        }
+        let rows = |of: &[Activity]| of.iter().flat_map(|task| task.rows).sum::<u64>();
+        Some(rows(now).saturating_sub(rows(then)))
+    }
 }
 
 impl TaskView {
@@ -253,7 +266,6 @@ impl TaskView {
             thread: counters.thread.load(Relaxed),
             is_prepared: counters.is_prepared.load(Relaxed),
             rows: rows.map(|rows| rows.load(Relaxed)),
-            watermark_ms: counters.watermark_ms.load(Relaxed),
         }
     }
 
@@ -323,17 +335,14 @@ mod tests {
         counters.epoch.store(7, Relaxed);
         TaskCounters::add(&counters.idle_ns, 100);
         TaskCounters::add(&counters.busy_ns, 1);
-        assert_eq!(shared.activity(), before);
+        assert_eq!(Activity::rows_since(&shared.activity(), &before), Some(0));
         for counter in [&counters.rows_in, &counters.rows_out, &counters.late_rows, &counters.malformed_rows] {
             let before = shared.activity();
-            TaskCounters::add(counter, 1);
-            assert_ne!(shared.activity(), before);
+            TaskCounters::add(counter, 3);
+            assert_eq!(Activity::rows_since(&shared.activity(), &before), Some(3));
         }
         let before = shared.activity();
-        counters.watermark_ms.store(1, Relaxed);
-        assert_ne!(shared.activity(), before);
-        let before = shared.activity();
         counters.is_prepared.store(true, Relaxed);
-        assert_ne!(shared.activity(), before);
+        assert_eq!(Activity::rows_since(&shared.activity(), &before), None, "it is another condition");
     }
 }

@@ -20,14 +20,12 @@ use crate::hold_back::HoldBack;
 use crate::snapshot::SourceSnapshot;
 use crate::source_time::Observed;
 use crate::task::{Advance, Input, SideEnd, TaskParts};
-use crate::watermarks::{POLL_MAX, Progress as TimeProgress};
+use crate::watermarks::Progress as TimeProgress;
 
-use parts::Fate;
 pub(crate) use parts::SourceParts;
+use parts::{Fate, LOOK};
 
-/// The longest time that a source waits for records before its task checks for other work that nothing announces: epochs that are done.
-const LOOK: Duration = POLL_MAX;
-/// The same while sources are held back.
+/// How long a task waits while sources are held back before it checks for work that nothing announces.
 const LOOK_HELD: Duration = Duration::from_millis(50);
 
 /// How often the positions of partitions are shown to observers.
@@ -63,6 +61,8 @@ pub(crate) struct SourceTask {
     ended: Option<Epoch>,
     host: Arc<dyn Host>,
     next_publication: Nanos,
+    /// Rows have come since the last publication.
+    has_unpublished: bool,
     hold_back: HoldBack,
 }
 
@@ -96,6 +96,7 @@ impl SourceTask {
             ended: None,
             host,
             next_publication: Nanos(0),
+            has_unpublished: false,
             hold_back: HoldBack::default(),
         }
     }
@@ -249,15 +250,18 @@ impl SourceTask {
 
     /// How long the source may wait: until the next thing that the task has to do.
     fn wait(&self, now: Nanos) -> Duration {
-        self.wait_without_rows(now).min(self.parts.watermarks.next_deadline().unwrap_or(POLL_MAX))
+        let wait = self.wait_without_rows(now);
+        self.parts.watermarks.next_deadline().map_or(wait, |deadline| wait.min(deadline))
     }
 
     /// How long the task has nothing to do if it does not poll the source.
     fn wait_without_rows(&self, now: Nanos) -> Duration {
         let asks = self.active == self.epoch && self.ungranted_since.is_none();
         let cut = (self.epoch <= self.task.control.granted() || asks).then_some(self.next_cut);
-        let next = [cut, self.task.chain.next_deadline()].into_iter().flatten().min();
-        next.map_or(LOOK, |deadline| deadline.after(now)).min(LOOK)
+        let publication = self.has_unpublished.then_some(self.next_publication);
+        let next = [cut, self.task.chain.next_deadline(), publication].into_iter().flatten().min();
+        let look = self.parts.look(self.task.chain.waits_for_checkpoint());
+        next.map_or(look, |deadline| deadline.after(now)).min(look)
     }
 
     /// Waits while sources are held back, at most for `timeout`.
@@ -284,6 +288,7 @@ impl SourceTask {
     }
 
     fn rows(&mut self, rows: Rows, born: Nanos) -> Result<()> {
+        self.has_unpublished = true;
         let Rows { partition, batch, malformed } = rows;
         if batch.num_rows() + malformed.len() > 0 {
             self.active = self.epoch;
@@ -322,6 +327,7 @@ impl SourceTask {
             return;
         }
         self.next_publication = now.plus(PUBLICATION);
+        self.has_unpublished = false;
         self.task.counters.set_lag(self.parts.source.lag_rows());
         if self.parts.time.is_none() {
             return;

@@ -9,13 +9,13 @@ use anabranch_model::{EventTime, Nanos, PartitionId, PartitionProgress};
 /// The longest time between two polls that counts as silence of the partitions. A task that was held up longer, by a
 /// sink or by back-pressure, has not polled: rows may be waiting there.
 const LOOK_MAX: Duration = Duration::from_millis(50);
-/// The same for a table without a timeout, whose source waits as long for rows.
-pub(crate) const POLL_MAX: Duration = Duration::from_millis(200);
 
 /// Watermarks of the partitions that a task reads.
 pub(crate) struct Watermarks {
     partitions: BTreeMap<PartitionId, Partition>,
     idle_timeout: Option<Duration>,
+    /// The longest time that the source waits for rows.
+    wait_max: Duration,
     emitted: EventTime,
     idle: bool,
     /// Watermarks of partitions, by their names, from the snapshot of the task that read them before.
@@ -45,10 +45,16 @@ pub(crate) enum Progress {
 }
 
 impl Watermarks {
-    pub(crate) fn new(idle_timeout: Option<Duration>, restored: BTreeMap<String, EventTime>) -> Self {
+    /// Of a source that waits for rows for at most `wait_max`.
+    pub(crate) fn new(
+        idle_timeout: Option<Duration>,
+        wait_max: Duration,
+        restored: BTreeMap<String, EventTime>,
+    ) -> Self {
         Watermarks {
             partitions: BTreeMap::new(),
             idle_timeout,
+            wait_max,
             emitted: EventTime::MIN,
             idle: false,
             restored,
@@ -120,9 +126,9 @@ impl Watermarks {
         self.looked
     }
 
-    /// The longest time between two polls that counts as silence.
+    /// The longest time between two polls that counts as silence. A table without a timeout counts as silent while its source waits.
     fn most(&self) -> Duration {
-        self.idle_timeout.map_or(POLL_MAX, |timeout| LOOK_MAX.min(timeout / 4))
+        self.idle_timeout.map_or(self.wait_max, |timeout| LOOK_MAX.min(timeout / 4))
     }
 
     /// How long the next poll may wait: until a partition may become idle, but no longer than counts as silence.
@@ -155,6 +161,8 @@ impl Watermarks {
 mod tests {
     use super::*;
 
+    const WAIT_MAX: Duration = Duration::from_millis(200);
+
     const P0: PartitionId = PartitionId(0);
     const P1: PartitionId = PartitionId(1);
 
@@ -168,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_slowest_active_partition_decides() {
-        let mut marks = Watermarks::new(Some(Duration::from_nanos(40)), BTreeMap::new());
+        let mut marks = Watermarks::new(Some(Duration::from_nanos(40)), WAIT_MAX, BTreeMap::new());
         let mut now = 0;
         let mut wait = |marks: &mut Watermarks, ns: u64| {
             for _ in 0..ns {
@@ -205,7 +213,7 @@ mod tests {
     fn a_silent_partition_is_idle_when_its_timeout_is_over() {
         for timeout_ms in [1, 10, 100, 200, 1000] {
             let timeout = Duration::from_millis(timeout_ms);
-            let mut marks = Watermarks::new(Some(timeout), BTreeMap::new());
+            let mut marks = Watermarks::new(Some(timeout), WAIT_MAX, BTreeMap::new());
             let mut now = Nanos(0);
             marks.look(now);
             marks.opened(P0, "a".into(), now);
@@ -224,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_task_that_was_held_up_has_not_seen_silence() {
-        let mut marks = Watermarks::new(Some(Duration::from_secs(1)), BTreeMap::new());
+        let mut marks = Watermarks::new(Some(Duration::from_secs(1)), WAIT_MAX, BTreeMap::new());
         marks.look(Nanos(0));
         marks.opened(P0, "a".into(), Nanos(0));
         marks.opened(P1, "b".into(), Nanos(0));
@@ -238,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_closed_partition_no_longer_counts_and_without_timeout_none_is_idle() {
-        let mut marks = Watermarks::new(None, BTreeMap::new());
+        let mut marks = Watermarks::new(None, WAIT_MAX, BTreeMap::new());
         marks.opened(P0, "a".into(), Nanos(0));
         marks.opened(P1, "b".into(), Nanos(0));
         rows(&mut marks, P0, 50);

@@ -228,3 +228,79 @@ fn idleness_passes_through_the_stages_between() {
         ),
     );
 }
+
+/// The longest wait of a source that cannot be interrupted.
+const USUAL: Duration = Duration::from_millis(200);
+
+/// A table without rows that ends as soon as its task lets it wait for long.
+struct Patient {
+    at_host: bool,
+    longest: Arc<Mutex<Duration>>,
+    polls_left: u32,
+    has_opened: bool,
+}
+
+impl Source for Patient {
+    fn poll(&mut self, wait: Duration) -> Result<Polled> {
+        if !std::mem::replace(&mut self.has_opened, true) {
+            return Ok(Polled::Opened { partition: PartitionId(0), name: "0".into() });
+        }
+        let mut longest = self.longest.lock().expect("no panic");
+        *longest = wait.max(*longest);
+        self.polls_left -= 1;
+        if self.polls_left == 0 || *longest > USUAL {
+            return Ok(Polled::End);
+        }
+        drop(longest);
+        std::thread::park_timeout(LOOK);
+        Ok(Polled::Pending)
+    }
+
+    fn waits_at_host(&self) -> bool {
+        self.at_host
+    }
+
+    fn positions(&self) -> Result<Positions> {
+        Ok(Positions::new())
+    }
+}
+
+#[derive(Clone)]
+struct Patience {
+    at_host: bool,
+    longest: Arc<Mutex<Duration>>,
+}
+
+impl Connector for Patience {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        TwoPartitions::default().describe(spec, columns)
+    }
+
+    fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
+        let Patience { at_host, longest } = self.clone();
+        let polls_left = if at_host { (LIMIT.as_millis() / LOOK.as_millis()) as u32 } else { LOOKS };
+        Ok(Box::new(Patient { at_host, longest, polls_left, has_opened: false }))
+    }
+
+    fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
+        Err(Error::user("this table can only be read"))
+    }
+}
+
+#[test]
+fn a_source_whose_wait_can_be_ended_waits_for_longer() {
+    let longest = |at_host: bool| {
+        let longest = Arc::<Mutex<Duration>>::default();
+        let mut engine = Engine::default();
+        engine.register("two_partitions", Arc::new(Patience { at_host, longest: Arc::clone(&longest) }));
+        engine.register("results", Arc::new(MemorySink::collected().0));
+        let settings = Settings { parallelism: Some(1), ..Settings::default() };
+        let plan = engine.plan(SQL, &settings).expect("a plan").plan.expect("an insert");
+        let job = engine.start(&plan).expect("a job");
+        assert!(job.wait_timeout(LIMIT), "the job hangs");
+        job.wait().expect("the job ends");
+        *longest.lock().expect("no panic")
+    };
+    assert!(longest(false) <= USUAL);
+    assert!(longest(true) > USUAL);
+}

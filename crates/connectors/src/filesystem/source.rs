@@ -357,6 +357,10 @@ impl Source for FileSource {
         self.follow.is_some()
     }
 
+    fn waits_at_host(&self) -> bool {
+        true
+    }
+
     fn poll(&mut self, wait_at_most: Duration) -> Result<Polled> {
         if let Some(owed) = self.announcements.next() {
             return Ok(owed);

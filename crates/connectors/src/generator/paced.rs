@@ -259,6 +259,10 @@ impl<G: Generate> Source for PacedSource<G> {
         Ok(self.ended.clone().into_iter().chain(going_on).collect())
     }
 
+    fn waits_at_host(&self) -> bool {
+        true
+    }
+
     fn lag_rows(&self) -> Option<u64> {
         // Rows of an unlimited rate arrive when they are polled.
         let (_, now) = (self.load.rate?, self.clock.now());

@@ -31,7 +31,7 @@ impl SinkTail {
     }
 
     /// Whether something is prepared and not visible yet.
-    pub(super) fn is_prepared(&self) -> bool {
+    pub(crate) fn is_prepared(&self) -> bool {
         !self.prepared.is_empty()
     }
 

@@ -15,6 +15,11 @@ use crate::job_state::RestoredSource;
 use crate::source_time::{Observed, SourceTime};
 use crate::watermarks::Watermarks;
 
+/// The longest time that a source waits for records before its task checks for work that nothing announces: epochs that are done.
+pub(super) const LOOK: Duration = Duration::from_millis(200);
+/// The same for a source whose wait ends when the task has something else to do, unless the task waits for an epoch to be done.
+const LOOK_AT_HOST: Duration = Duration::from_secs(1);
+
 /// The further parts of a source task.
 pub(crate) struct SourceParts {
     pub(crate) source: Box<dyn Source>,
@@ -33,7 +38,22 @@ pub(super) enum Fate {
     Leave,
 }
 
+impl Fate {
+    /// Whether records are prepared that are not visible yet.
+    fn is_prepared(&self) -> bool {
+        matches!(self, Fate::DeadLetter(tail, _) if tail.is_prepared())
+    }
+}
+
 impl SourceParts {
+    /// The longest time that the source waits for records. `waits` tells whether the task waits for an epoch to be done.
+    pub(super) fn look(&self, waits: bool) -> Duration {
+        match self.source.waits_at_host() && !waits && !self.on_malformed.is_prepared() {
+            true => LOOK_AT_HOST,
+            false => LOOK,
+        }
+    }
+
     /// Compiles a source's specification. `dead_letter` is the opened sink of [`OnMalformed::DeadLetter`]; `restored`
     /// is what the source resumes from.
     pub(crate) fn new(
@@ -44,6 +64,7 @@ impl SourceParts {
         functions: &Functions,
     ) -> Result<Self> {
         let (columns, time, idle) = derived(spec, functions)?;
+        let wait_max = if source.waits_at_host() { LOOK_AT_HOST } else { LOOK };
         let on_malformed = match (&spec.on_malformed, dead_letter) {
             (OnMalformed::Fail, _) => Fate::Fail,
             (OnMalformed::Skip, _) => Fate::Skip,
@@ -55,7 +76,11 @@ impl SourceParts {
             source,
             columns,
             time,
-            watermarks: Watermarks::new(idle, restored.map(|state| state.watermarks.clone()).unwrap_or_default()),
+            watermarks: Watermarks::new(
+                idle,
+                wait_max,
+                restored.map(|state| state.watermarks.clone()).unwrap_or_default(),
+            ),
             on_malformed,
             table: spec.table.clone(),
         })
