@@ -28,7 +28,7 @@
 //!
 //! **Writing** is at least once, or exactly once if the job has checkpoints and the table does not say otherwise. At least once, an
 //! epoch ends when all its records have been acknowledged by all in-sync replicas; a task has about one request per partition under
-//! way at a time, and 64 MB of further records wait. Exactly once, records are held until their
+//! way at a time, and 16 MB of further records wait. Exactly once, records are held until their
 //! checkpoint is complete and then written in one transaction: readers of committed records see them once, as soon as the brokers
 //! have marked the transaction in every partition. At an eighth of `sink.buffer-bytes` the sink requests a checkpoint, at half of it
 //! the job's sources wait until one is committed. A topic that does not exist is created.

@@ -33,7 +33,7 @@ const ACKNOWLEDGED_MAX: Duration = Duration::from_millis(100);
 /// How often a pause of the input waits for acknowledgements while rows wait here.
 const PAUSES: u32 = 10;
 /// Memory of the rows that wait here, in bytes.
-const WAITING_MAX: usize = 64 << 20;
+const WAITING_MAX: usize = 16 << 20;
 /// How long acknowledgements may take before the sink asks whether a broker answers.
 const SILENCE: Duration = Duration::from_secs(3);
 /// How long that answer may take.
