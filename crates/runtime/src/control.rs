@@ -178,7 +178,7 @@ impl Control {
         }
     }
 
-    /// Snapshots only add to those before, or no longer: the next plan version is being prepared from them.
+    /// Snapshots only add to those before, or no longer: the plan is about to change, or its next version is being prepared from them.
     pub(crate) fn set_adds(&self, adds: bool) {
         self.adds.store(adds, SeqCst);
     }

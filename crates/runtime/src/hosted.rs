@@ -258,6 +258,7 @@ impl Host {
             (ToWorker::Deploy(deploy), _) => self.deploy(*deploy),
             (ToWorker::Prepare(deploy), _) => self.prepare(*deploy),
             (ToWorker::Load { version, from }, Some(shell)) => shell.load(version, &from),
+            (ToWorker::AddOnly, Some(shell)) => shell.add_only(),
             (ToWorker::GiveUp, Some(shell)) => shell.give_up_preparing(),
             (ToWorker::Protocol(message), Some(shell)) => shell.message(*message),
             (ToWorker::Hold { incarnation, held }, Some(shell)) => {

@@ -21,7 +21,7 @@ use crate::durable::FormerNames;
 use crate::network::{Peer, PublicKey};
 
 /// Version of these messages. Processes with another one refuse each other.
-pub const MESSAGES_VERSION: u32 = 4;
+pub const MESSAGES_VERSION: u32 = 5;
 
 /// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a release make the same.
 pub(crate) fn fingerprint(plan: &Plan) -> u64 {
@@ -44,6 +44,8 @@ pub enum ToWorker {
         /// The checkpoint.
         from: Box<Checkpoint<TaskState>>,
     },
+    /// The plan is about to change: until then no snapshot is complete only because the state has grown.
+    AddOnly,
     /// The present plan version goes on.
     GiveUp,
     /// A sink at another worker is full, or none is any more.

@@ -58,6 +58,9 @@ pub(super) struct Snapshots {
     sealed: Vec<(i64, Grouped)>,
     /// Groups were given to the backend since the last snapshot, some of which earlier snapshots contain.
     put_away: bool,
+    /// The operator goes on with the state of a former plan version, and has taken no snapshot since. The change is settled with the first
+    /// one, so that is not complete only because the state has grown.
+    has_succeeded: bool,
     /// The last snapshot was one of those that only add, with these runs.
     runs: Option<Vec<Arc<Run>>>,
 }
@@ -84,6 +87,11 @@ impl Snapshots {
             self.sealed.clear();
             (self.runs, self.put_away) = (None, true);
         }
+    }
+
+    /// The plan has changed.
+    pub(super) fn succeed(&mut self) {
+        self.has_succeeded = true;
     }
 
     /// Rows of earlier snapshots were restored.
@@ -194,8 +202,11 @@ impl WindowAggregate {
     /// Whether the next snapshot contains the whole state.
     fn is_complete(&self, adds: bool) -> bool {
         let Snapshots { complete_rows, changed_rows, changed_rows_min, put_away, .. } = self.snapshots;
-        let outgrown =
-            || complete_rows.is_none_or(|rows| changed_rows > changed_rows_min.max(CHANGES_PER_STATE * rows));
+        let outgrown = || match complete_rows {
+            Some(_) if self.snapshots.has_succeeded => false,
+            Some(rows) => changed_rows > changed_rows_min.max(CHANGES_PER_STATE * rows),
+            None => true,
+        };
         match adds {
             true if self.snapshots.add() => false,
             true => put_away || !self.snapshots.are_changes(),
@@ -206,6 +217,7 @@ impl WindowAggregate {
 
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<StateChange> {
         let complete = self.is_complete(adds);
+        self.snapshots.has_succeeded = false;
         let came = std::mem::take(&mut self.snapshots.rows);
         let mut rows = Vec::new();
         let sealed = std::mem::take(&mut self.snapshots.sealed);

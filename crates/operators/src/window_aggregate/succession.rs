@@ -53,6 +53,7 @@ impl WindowAggregate {
         (self.snapshots, self.panes, self.backend) = (snapshots, panes, backend);
         (self.watermark, self.ahead, self.dropped) = (watermark, ahead, dropped);
         (self.pass_on, self.sizes, self.firing) = (pass_on, sizes, firing);
+        self.snapshots.succeed();
         Ok(())
     }
 }

@@ -382,6 +382,34 @@ fn a_snapshot_holds_what_has_changed() {
     panic!("changes are never gathered");
 }
 
+/// A change of the plan waits for the first snapshot, so that is not complete only because the state has grown.
+#[test]
+fn the_first_snapshot_after_a_change_of_the_plan_has_what_has_changed() {
+    let functions = Functions::default();
+    let spec = spec(AggregatePhase::Complete, Window::Global);
+    let thresholds = Thresholds { snapshot_changed_rows: 0, ..Thresholds::default() };
+    let options = JobOptions { thresholds, ..JobOptions::default() };
+    let new = || WindowAggregate::new(&spec, &functions, &options).expect("valid");
+    let mut out = Output::default();
+    // Never by so much that most groups have changed.
+    let mut grows = |aggregate: &mut WindowAggregate, round: i64| {
+        let keys = if round == 0 { 0..1000 } else { 600 + round * 400..1000 + round * 400 };
+        let rows: Vec<Row> = keys.map(|i| (Some(format!("key {i}")), 0, Some(i))).collect();
+        aggregate.batch(batch(&rows), &mut out).expect("batch");
+        while aggregate.catch_up().expect("catch up") {}
+        aggregate.take_snapshot(false).expect("snapshot").complete
+    };
+    let mut straight = new();
+    let complete: Vec<i64> = (0..20).filter(|round| grows(&mut straight, *round)).collect();
+    let [0, gathered, ..] = complete[..] else { panic!("complete in rounds {complete:?}") };
+    let mut aggregate = new();
+    assert_eq!((0..gathered).filter(|round| grows(&mut aggregate, *round)).count(), 1);
+    let former = std::mem::replace(&mut aggregate, new());
+    aggregate.succeed(Box::new(former)).expect("of the same kind");
+    assert!(!grows(&mut aggregate, gathered));
+    assert!(grows(&mut aggregate, gathered + 1), "only the first one");
+}
+
 #[test]
 fn snapshots_are_complete_while_most_groups_change() {
     let functions = Functions::default();

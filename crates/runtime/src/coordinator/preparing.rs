@@ -115,6 +115,16 @@ impl Shell {
         })
     }
 
+    /// Tells the tasks that their next snapshots are not to be complete: one of much state takes long to write, and the switch waits
+    /// for it.
+    pub(super) fn add_only(&self) {
+        if let Some(remotes) = &self.remotes {
+            let processes: BTreeSet<Process> = self.peers.placement().into_values().collect();
+            processes.into_iter().for_each(|process| remotes.tell(process, ToWorker::AddOnly));
+        }
+        self.worker.add_only();
+    }
+
     /// A checkpoint is complete: workers load what it adds, unless they are loading.
     pub(super) fn prepare_from_newest(&mut self) {
         let Some(newest) = self.coordinator.newest_checkpoint() else { return };

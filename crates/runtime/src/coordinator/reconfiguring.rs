@@ -117,6 +117,9 @@ impl Shell {
                     moves.away_from.extend(away_from.iter().copied());
                     let preparing = self.begin_preparing(&plan, &moves);
                     if preparing.is_some() || self.writes_long() {
+                        if preparing.is_none() {
+                            self.add_only();
+                        }
                         // What the tasks write while no row is processed is then only what follows this.
                         self.inputs.push_back(Input::Checkpoint);
                     }

@@ -65,6 +65,7 @@ pub(crate) fn to_worker() -> Vec<ToWorker> {
         order(Some(Order::Cancel)),
         ToWorker::Prepare(Box::new(prepared)),
         ToWorker::Load { version: PlanVersion(2), from: Box::new(from) },
+        ToWorker::AddOnly,
         ToWorker::GiveUp,
         ToWorker::Hold { incarnation: ONE, held: true },
         ToWorker::Agreed { incarnation: ONE, key: "files of /a".into(), list: vec!["b".into()] },

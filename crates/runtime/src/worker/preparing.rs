@@ -55,6 +55,11 @@ impl WorkerShell {
             }
             Err(error) => self.outbox.push_back(FromWorker::Loaded { version, error: Some(error) }),
         }
+        self.add_only();
+    }
+
+    /// The plan is about to change: snapshots only add to those before.
+    pub(crate) fn add_only(&self) {
         self.running.iter().for_each(|running| running.control.set_adds(true));
     }
 
