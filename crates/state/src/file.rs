@@ -35,10 +35,16 @@ pub fn pieces(rows: Vec<RecordBatch>, bytes_max: usize) -> Result<Vec<Vec<Record
     Ok(pieces)
 }
 
+/// Room for what a file has beside its columns.
+const HEADERS_BYTES: usize = 4 << 10;
+
 /// Encodes rows, all of this schema.
 pub fn encode_rows(schema: &SchemaRef, rows: &[RecordBatch]) -> Result<Vec<u8>> {
     let failed = |error| Error::internal(format!("state cannot be encoded: {error}"));
-    let mut writer = StreamWriter::try_new(Vec::new(), schema).map_err(failed)?;
+    // Memory that grows is copied, and twice as much is given back.
+    let bytes = rows.iter().map(batch_bytes).sum::<usize>();
+    let content = Vec::with_capacity(bytes + bytes / 16 + HEADERS_BYTES);
+    let mut writer = StreamWriter::try_new(content, schema).map_err(failed)?;
     rows.iter().try_for_each(|batch| writer.write(batch)).map_err(failed)?;
     writer.into_inner().map_err(failed)
 }
