@@ -83,6 +83,9 @@ pub(crate) struct Snapshots {
     restored_rows: usize,
     /// Fewer changed rows than this are not worth a complete snapshot.
     changed_rows_min: usize,
+    /// The operator goes on with the state of a former plan version, and has taken no snapshot since. The change is settled with the first
+    /// one, so that is not complete only because the state has grown.
+    has_succeeded: bool,
     /// Of the last snapshot.
     pub(crate) number: i64,
 }
@@ -90,6 +93,11 @@ pub(crate) struct Snapshots {
 impl Snapshots {
     pub(crate) fn new(changed_rows_min: usize) -> Snapshots {
         Snapshots { changed_rows_min, ..Snapshots::default() }
+    }
+
+    /// The plan has changed.
+    pub(crate) fn succeed(self) -> Snapshots {
+        Snapshots { has_succeeded: true, ..self }
     }
 
     /// The next snapshot follows those that were restored.
@@ -101,7 +109,7 @@ impl Snapshots {
     /// Whether the next snapshot contains the whole state.
     pub(crate) fn is_complete(&self, adds: bool) -> bool {
         let outgrown = |rows: usize| self.changed_rows > self.changed_rows_min.max(CHANGES_PER_STATE * rows);
-        self.complete_rows.is_none_or(|rows| !adds && outgrown(rows))
+        self.complete_rows.is_none_or(|rows| !adds && !self.has_succeeded && outgrown(rows))
     }
 
     /// Rows with these numbers of snapshots are restored.
@@ -111,6 +119,7 @@ impl Snapshots {
     }
 
     pub(crate) fn emitted(&mut self, complete: bool, rows: usize) {
+        self.has_succeeded = false;
         match complete {
             true => (self.complete_rows, self.changed_rows) = (Some(rows), 0),
             false => self.changed_rows += rows,
@@ -157,3 +166,25 @@ pub(crate) fn check_columns(then: &Schema, now: &Schema) -> Result<()> {
 
 /// Fewer rows than this are not worth to be removed.
 pub(crate) const SPARSE_MIN: usize = if cfg!(test) { 4 } else { 1 << 12 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A change of the plan waits for the first snapshot after it.
+    #[test]
+    fn state_that_has_grown_is_written_as_a_whole_but_not_by_the_first_snapshot_after_a_change() {
+        let mut snapshots = Snapshots::new(0);
+        assert!(snapshots.is_complete(true), "the first one");
+        snapshots.emitted(true, 10);
+        snapshots.emitted(false, 40);
+        assert!(!snapshots.is_complete(false));
+        snapshots.emitted(false, 1);
+        assert!(snapshots.is_complete(false) && !snapshots.is_complete(true));
+        let mut snapshots = snapshots.succeed();
+        assert!(!snapshots.is_complete(false));
+        snapshots.emitted(false, 1);
+        assert!(snapshots.is_complete(false));
+        assert!(Snapshots::new(0).succeed().is_complete(false), "there was none before");
+    }
+}

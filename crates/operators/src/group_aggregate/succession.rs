@@ -40,7 +40,7 @@ impl GroupAggregate {
         };
         let GroupAggregate { groups, snapshots, .. } = *former;
         let Groups { keys, rows, live, calls, changes, .. } = groups;
-        self.snapshots = snapshots;
+        self.snapshots = snapshots.succeed();
         (self.groups.keys, self.groups.rows) = (keys, rows);
         (self.groups.live, self.groups.changes) = (live, changes);
         for (own, former) in self.groups.calls.iter_mut().zip(calls) {

@@ -30,7 +30,7 @@ impl StreamJoin {
             return Err(Error::internal("a join cannot go on with the state of another kind of operator"));
         };
         let StreamJoin { keys, left, right, snapshots, .. } = *former;
-        (self.keys, self.snapshots) = (keys, snapshots);
+        (self.keys, self.snapshots) = (keys, snapshots.succeed());
         let (left, right): (Side, Side) = (left, right);
         (self.left, self.right) = (left, right);
         Ok(())
