@@ -7,6 +7,7 @@ mod group_aggregate;
 mod identity;
 mod options;
 mod plan;
+mod rank;
 mod spec;
 mod sql_name;
 mod stream_join;
@@ -18,6 +19,7 @@ pub use group_aggregate::{GroupAggregateSpec, WEIGHT, weight_field};
 pub use identity::{Identities, Part, PartSpec};
 pub use options::{AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions, StateBackendKind, Thresholds};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
+pub use rank::{Ordering, RankSpec};
 pub use spec::{
     AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, SinkSpec, SourceSpec,
     StateSpec, StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,

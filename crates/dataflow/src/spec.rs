@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::{DataType, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use crate::{ConnectorSpec, Expr, GroupAggregateSpec, NamedExpr, StreamJoinSpec};
+use crate::{ConnectorSpec, Expr, GroupAggregateSpec, NamedExpr, RankSpec, StreamJoinSpec};
 
 /// A table to read. Records become rows in three steps: the connector decodes `decoded` (only the columns that the
 /// query needs), `columns` computes the rows that leave the source, `watermark` derives event-time progress.
@@ -115,6 +115,8 @@ pub enum OperatorSpec {
     GroupAggregate(GroupAggregateSpec),
     /// Joins two streams. The first operator of its chain.
     StreamJoin(StreamJoinSpec),
+    /// The first rows of each partition.
+    Rank(RankSpec),
     /// Enforces NOT NULL of a sink's columns.
     NotNull(NotNullSpec),
     /// Gives constant rows in place of each row of the input.
@@ -148,6 +150,7 @@ pub enum StateSpec<'a> {
     WindowAggregate(&'a WindowAggregateSpec),
     GroupAggregate(&'a GroupAggregateSpec),
     StreamJoin(&'a StreamJoinSpec),
+    Rank(&'a RankSpec),
 }
 
 impl OperatorSpec {
@@ -160,6 +163,7 @@ impl OperatorSpec {
             }
             OperatorSpec::GroupAggregate(spec) => Some(StateSpec::GroupAggregate(spec)),
             OperatorSpec::StreamJoin(spec) => Some(StateSpec::StreamJoin(spec)),
+            OperatorSpec::Rank(spec) => Some(StateSpec::Rank(spec)),
             OperatorSpec::Filter { .. }
             | OperatorSpec::Project { .. }
             | OperatorSpec::StaticJoin(_)
@@ -334,6 +338,7 @@ impl fmt::Display for OperatorSpec {
             OperatorSpec::WindowAggregate(spec) => write!(f, "{spec}"),
             OperatorSpec::GroupAggregate(spec) => write!(f, "{spec}"),
             OperatorSpec::StreamJoin(spec) => write!(f, "{spec}"),
+            OperatorSpec::Rank(spec) => write!(f, "{spec}"),
             OperatorSpec::NotNull(spec) => {
                 let fate = if spec.drop_rows { "drop" } else { "require" };
                 write!(f, "{fate} not null")?;

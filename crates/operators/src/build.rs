@@ -10,6 +10,7 @@ use crate::filter::Filter;
 use crate::group_aggregate::{self, GroupAggregate};
 use crate::not_null::NotNull;
 use crate::project::Project;
+use crate::rank::{self, Rank};
 use crate::static_join::StaticJoin;
 use crate::stream_join::{self, StreamJoin};
 use crate::values::Values;
@@ -25,7 +26,8 @@ pub fn state_goes_on(former: StateSpec<'_>, next: StateSpec<'_>, functions: &Fun
         (WindowAggregate(former), WindowAggregate(next)) => succession::goes_on(former, next, functions),
         (GroupAggregate(former), GroupAggregate(next)) => group_aggregate::goes_on(former, next, functions),
         (StreamJoin(former), StreamJoin(next)) => stream_join::goes_on(former, next, functions),
-        (WindowAggregate(_) | GroupAggregate(_) | StreamJoin(_), _) => false,
+        (StateSpec::Rank(former), StateSpec::Rank(next)) => rank::goes_on(former, next),
+        (WindowAggregate(_) | GroupAggregate(_) | StreamJoin(_) | StateSpec::Rank(_), _) => false,
     }
 }
 
@@ -67,6 +69,11 @@ pub fn build_operator(
             let join = StreamJoin::new(spec, functions, options)?;
             let schema = Arc::clone(join.schema());
             (Box::new(join), schema)
+        }
+        OperatorSpec::Rank(spec) => {
+            let rank = Rank::new(spec, options)?;
+            let schema = Arc::clone(rank.schema());
+            (Box::new(rank), schema)
         }
         OperatorSpec::Values(spec) => (Box::new(Values::new(spec, input, functions)?), Arc::clone(&spec.schema)),
         OperatorSpec::NotNull(spec) => (Box::new(NotNull::new(spec.clone())), Arc::clone(input)),

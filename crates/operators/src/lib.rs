@@ -13,6 +13,7 @@ mod not_null;
 mod one_row;
 mod operator;
 mod project;
+mod rank;
 mod static_join;
 mod stream_join;
 mod values;

@@ -4,16 +4,47 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion_common::{Result, not_impl_err};
+use datafusion_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion_expr::planner::ExprPlanner;
-use datafusion_expr::{AggregateUDF, ScalarUDF};
+use datafusion_expr::{AggregateUDF, PartitionEvaluator, ScalarUDF, Signature, Volatility, WindowUDF, WindowUDFImpl};
 
 use crate::element::ElementPlanner;
 use crate::exact::{ExactAggregate, ExactPlanner};
+
+/// Name of the function that numbers the rows of a partition.
+pub(crate) const ROW_NUMBER: &str = "row_number";
+
+/// `ROW_NUMBER()`: only planned, never called.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct RowNumber {
+    signature: Signature,
+}
+
+impl WindowUDFImpl for RowNumber {
+    fn name(&self) -> &str {
+        ROW_NUMBER
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn partition_evaluator(&self, _: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
+        not_impl_err!("an operator numbers the rows")
+    }
+
+    fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(args.name(), DataType::Int64, false)))
+    }
+}
 
 /// Functions by name in lower case.
 pub(crate) struct Functions {
     scalar: &'static BTreeMap<String, Arc<ScalarUDF>>,
     aggregate: BTreeMap<String, Arc<AggregateUDF>>,
+    row_number: Arc<WindowUDF>,
     planners: Vec<Arc<dyn ExprPlanner>>,
 }
 
@@ -41,7 +72,8 @@ impl Functions {
             Arc::new(datafusion_functions_aggregate::planner::AggregateFunctionPlanner),
         ];
         planners.extend(element);
-        Functions { scalar, aggregate, planners }
+        let row_number = RowNumber { signature: Signature::nullary(Volatility::Immutable) };
+        Functions { scalar, aggregate, row_number: Arc::new(WindowUDF::new_from_impl(row_number)), planners }
     }
 
     pub(crate) fn scalar(&self, name: &str) -> Option<Arc<ScalarUDF>> {
@@ -50,6 +82,10 @@ impl Functions {
 
     pub(crate) fn aggregate(&self, name: &str) -> Option<Arc<AggregateUDF>> {
         self.aggregate.get(name).or_else(|| self.aggregate.get(&name.to_lowercase())).cloned()
+    }
+
+    pub(crate) fn window(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        name.eq_ignore_ascii_case(ROW_NUMBER).then(|| Arc::clone(&self.row_number))
     }
 
     pub(crate) fn planners(&self) -> &[Arc<dyn ExprPlanner>] {

@@ -15,6 +15,7 @@ mod expr;
 mod group_aggregate;
 mod join;
 mod literal;
+mod rank;
 mod scan;
 mod states;
 mod stream;
@@ -99,7 +100,8 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     for output in outputs {
         let (drop_nulls, mode) = (catalog.settings.drop_nulls, catalog.settings.runtime_mode);
         let dead_letters = &output.dead_letters;
-        let mut lowering = Lowering { dead_letters, parallelism, own, labels, drop_nulls, mode, stages, exchanges };
+        let mut lowering =
+            Lowering { dead_letters, parallelism, own, labels, drop_nulls, mode, limit: None, stages, exchanges };
         lowering.output(output)?;
         (stages, exchanges, labels) = (lowering.stages, lowering.exchanges, lowering.labels);
     }
@@ -122,6 +124,8 @@ struct Lowering<'a> {
     /// Whether a row with NULL for a NOT NULL column of a sink is dropped instead of stopping the job.
     drop_nulls: bool,
     mode: RuntimeMode,
+    /// How many rows of each partition the rank needs that is lowered next.
+    limit: Option<u64>,
     stages: Vec<Stage>,
     exchanges: Vec<Exchange>,
 }
@@ -168,7 +172,17 @@ impl Lowering<'_> {
     fn plan(&mut self, plan: &LogicalPlan, needed: &Needed) -> Result<Stream> {
         match plan {
             LogicalPlan::Projection(projection) => self.project(&projection.expr, &projection.input, plan, needed),
-            LogicalPlan::Filter(filter) => self.filter(&filter.predicate, &filter.input, needed),
+            LogicalPlan::Filter(filter) => match rank::bounded_number(filter) {
+                Some((limit, rest)) => {
+                    self.limit = Some(limit);
+                    match rest {
+                        Some(rest) => self.filter(&rest, &filter.input, needed),
+                        None => self.plan(&filter.input, needed),
+                    }
+                }
+                None => self.filter(&filter.predicate, &filter.input, needed),
+            },
+            LogicalPlan::Window(window) => self.rank(window, needed),
             LogicalPlan::SubqueryAlias(alias) => self.plan(&alias.input, needed),
             LogicalPlan::TableScan(scan) => self.scan(scan, needed),
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate, needed),
@@ -355,9 +369,6 @@ fn unsupported(plan: &LogicalPlan) -> Error {
         LogicalPlan::Sort(_) => Error::user("ORDER BY is not supported yet").remedy("sort where the results are read"),
         LogicalPlan::Limit(_) => {
             Error::user("LIMIT is not supported yet in this place").remedy("use it at the end of an interactive SELECT")
-        }
-        LogicalPlan::Window(_) => {
-            Error::user("OVER is not supported yet").remedy("aggregate in a window: TUMBLE or HOP")
         }
         LogicalPlan::Unnest(_) => Error::user("UNNEST is not supported yet"),
         LogicalPlan::RecursiveQuery(_) => Error::user("WITH RECURSIVE is not supported"),

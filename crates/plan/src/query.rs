@@ -196,8 +196,8 @@ impl ContextProvider for Planner<'_> {
         self.catalog.functions.aggregate(name)
     }
 
-    fn get_window_meta(&self, _name: &str) -> Option<Arc<WindowUDF>> {
-        None
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.catalog.functions.window(name)
     }
 
     fn get_variable_type(&self, _variable_names: &[String]) -> Option<DataType> {

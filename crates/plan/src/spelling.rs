@@ -104,11 +104,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
             .at(place)
             .remedy("compute the value before it is written to the source, or use another function of docs/sql.md"));
     }
-    if function.over.is_some() {
-        return Err(Error::user(format!("{name}(...) OVER is not supported yet"))
-            .at(place)
-            .remedy("aggregate in a window: FROM TABLE(TUMBLE(...)) with GROUP BY window_start, window_end"));
-    }
+    check_over(&name, function).map_err(|e| e.at(place.clone()))?;
     if is_group_window(&name, plain_args(function).as_deref()) {
         return Err(Error::user(format!("{name} in GROUP BY and SELECT is not supported")).at(place).remedy(
             "use the table function: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY \
@@ -165,6 +161,17 @@ fn check_pattern(name: &str, function: &Function) -> Result<()> {
     };
     let args = plain_args(function).unwrap_or_default();
     args.get(1).and_then(like::constant).map_or(Ok(()), |pattern| check(pattern).map_err(Error::user))
+}
+
+/// Refuses functions over other rows that are not planned.
+fn check_over(name: &str, function: &Function) -> Result<()> {
+    if function.over.is_none() || name == "ROW_NUMBER" {
+        return Ok(());
+    }
+    Err(Error::user(format!("{name}(...) OVER is not supported yet")).remedy(
+        "aggregate in a window: FROM TABLE(TUMBLE(...)) with GROUP BY window_start, window_end; or number the rows: \
+         ROW_NUMBER() OVER (PARTITION BY a ORDER BY b)",
+    ))
 }
 
 /// Flink's old group windows: `TUMBLE(ts, INTERVAL ..)` as an expression, and their auxiliary functions.

@@ -190,7 +190,7 @@ fn not_a_parameter(name: &str, statement: &CreateFunction) -> Error {
     })
 }
 
-/// Refuses queries, aggregates and recursion in a body.
+/// Refuses queries, functions over several rows and recursion in a body.
 fn check_body(statement: &CreateFunction, catalog: &Catalog) -> Result<()> {
     match statement.body.visit(&mut BodyCheck { name: &statement.name.value, catalog }) {
         ControlFlow::Continue(()) => Ok(()),
@@ -227,6 +227,10 @@ impl BodyCheck<'_> {
         let aggregate = functions.aggregate(&called).is_some() && functions.scalar(&called).is_none();
         if aggregate || called.eq_ignore_ascii_case("LISTAGG") {
             let error = Error::user(format!("function {name} contains the aggregate {}", called.to_uppercase()));
+            return ControlFlow::Break(error.at(place).remedy("give the function the result as an argument"));
+        }
+        if call.over.is_some() {
+            let error = Error::user(format!("function {name} contains {}(...) OVER", called.to_uppercase()));
             return ControlFlow::Break(error.at(place).remedy("give the function the result as an argument"));
         }
         let indirect = self.catalog.sql_function(&called).and_then(|function| {

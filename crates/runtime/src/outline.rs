@@ -96,6 +96,19 @@ fn describe(spec: StateSpec<'_>) -> String {
             let filter = filter.map_or_else(String::new, |filter| format!(", where {filter}"));
             format!("join {:?} by {} columns of {left} and {right}{filter}", spec.kind, spec.keys)
         }
+        StateSpec::Rank(spec) => {
+            let columns = spec.schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));
+            let columns = columns.collect::<Vec<_>>().join(", ");
+            let order = spec.order.iter().map(|of| match (of.descending, of.nulls_first) {
+                (false, false) => "ascending",
+                (false, true) => "ascending, NULL first",
+                (true, false) => "descending, NULL last",
+                (true, true) => "descending",
+            });
+            let order = order.collect::<Vec<_>>().join("; ");
+            let kind = if spec.updating { "updating " } else { "" };
+            format!("first {} of {kind}[{columns}], {} keys, {order}", spec.limit, spec.keys)
+        }
         StateSpec::GroupAggregate(spec) => {
             // Values that may be taken back are kept.
             let kind =

@@ -1,0 +1,70 @@
+//! The first rows of each partition, in an order.
+
+use std::fmt;
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use serde::{Deserialize, Serialize};
+
+use crate::weight_field;
+
+/// The first rows of each partition, in an order, of all rows so far.
+///
+/// Input: the keys of the partition, then the columns of the order, then others; a weight if it is updating.
+/// Output: the columns `output` of the input, the number of the row in its partition from 1 on if asked for, and the weight. Rows that
+/// are equal in the order are in the order of their other columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankSpec {
+    /// Number of key columns.
+    pub keys: usize,
+    /// How the columns after the keys are ordered.
+    pub order: Vec<Ordering>,
+    /// How many rows of each partition.
+    pub limit: u64,
+    /// Columns of the input, without the weight.
+    pub schema: SchemaRef,
+    /// The rows have a weight, as the last column.
+    pub updating: bool,
+    /// Output columns as indexes into `schema`.
+    pub output: Vec<usize>,
+    /// Name of the column with the number of the row.
+    pub number: Option<String>,
+}
+
+/// The order of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ordering {
+    /// The greatest value comes first.
+    pub descending: bool,
+    /// NULL comes before all values.
+    pub nulls_first: bool,
+}
+
+impl RankSpec {
+    /// Columns of the output.
+    #[must_use]
+    pub fn output_schema(&self) -> Schema {
+        let columns = self.output.iter().map(|column| self.schema.field(*column).clone());
+        let number = self.number.iter().map(|name| Field::new(name, DataType::Int64, false));
+        Schema::new(columns.chain(number).chain([weight_field()]).collect::<Vec<_>>())
+    }
+}
+
+impl fmt::Display for RankSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "first {} by [", self.limit)?;
+        (0..self.keys).try_for_each(|key| write!(f, "{}#{key}", if key == 0 { "" } else { ", " }))?;
+        f.write_str("], in the order of [")?;
+        for (i, Ordering { descending, nulls_first }) in self.order.iter().enumerate() {
+            let direction = if *descending { " DESC" } else { "" };
+            let nulls = if *nulls_first == *descending { "" } else { ", NULL last" };
+            let nulls = if *nulls_first && !*descending { ", NULL first" } else { nulls };
+            write!(f, "{}#{}{direction}{nulls}", if i == 0 { "" } else { ", " }, self.keys + i)?;
+        }
+        f.write_str("]: [")?;
+        for (i, column) in self.output.iter().enumerate() {
+            write!(f, "{}#{column} {}", if i == 0 { "" } else { ", " }, self.schema.field(*column).name())?;
+        }
+        self.number.as_ref().map_or(Ok(()), |name| write!(f, ", number AS {name}"))?;
+        f.write_str("]")
+    }
+}

@@ -1,0 +1,317 @@
+//! The first rows of each partition, in an order, as an updating stream.
+//!
+//! A row is kept as bytes that compare as the rows do (Arrow's row format): the columns of the order, then the others. So the order is one
+//! of whole rows, whichever came first, and the same after a restore. Of rows that stay, only the first ones of a partition can ever
+//! count, so a partition needs no more memory than these.
+
+mod snapshot;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anabranch_dataflow::{JobOptions, RankSpec};
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::compute::SortOptions;
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use arrow::row::{RowConverter, SortField};
+
+use crate::key_table::KeyTable;
+use crate::keyed_state::{Snapshots, check_size, narrow};
+use crate::operator::{RESULT_ROWS, StateChange, StateShape};
+use crate::{Operator, Output, hash_keys};
+
+/// A row of a partition.
+type RowOf = (u32, Box<[u8]>);
+
+pub(crate) struct Rank {
+    spec: RankSpec,
+    schema: SchemaRef,
+    converter: RowConverter,
+    keys: KeyTable,
+    /// The rows of all partitions, each with the number of its copies.
+    rows: BTreeMap<RowOf, i64>,
+    /// Of each partition of rows that stay, once it is full: the last row that counts.
+    last: Vec<Option<Box<[u8]>>>,
+    /// Bytes of the rows.
+    bytes: usize,
+    changes: Changes,
+    snapshots: Snapshots,
+    bytes_max: usize,
+}
+
+/// Rows that have changed since the last snapshot. One that is not among the rows is gone.
+#[derive(Default)]
+struct Changes {
+    /// Nothing is noted before the first snapshot, which contains everything.
+    noted: bool,
+    rows: BTreeSet<RowOf>,
+    /// While state is restored: the snapshot that each row is from.
+    versions: BTreeMap<RowOf, i64>,
+}
+
+/// The first rows of a partition, each as often as it is there.
+type First = Vec<Box<[u8]>>;
+
+impl Rank {
+    pub(crate) fn new(spec: &RankSpec, options: &JobOptions) -> Result<Rank> {
+        let fields = spec.schema.fields();
+        let key_types: Vec<DataType> = fields.iter().take(spec.keys).map(|field| field.data_type().clone()).collect();
+        let sorted = |(index, field): (usize, &Arc<arrow::datatypes::Field>)| {
+            let order = spec.order.get(index);
+            let order = order.map(|of| SortOptions { descending: of.descending, nulls_first: of.nulls_first });
+            SortField::new_with_options(field.data_type().clone(), order.unwrap_or_default())
+        };
+        let converter = RowConverter::new(fields.iter().skip(spec.keys).enumerate().map(sorted).collect());
+        let converter = converter.map_err(|error| {
+            Error::user(format!("the rows cannot be ordered: {error}")).remedy("leave out columns of such a type")
+        })?;
+        Ok(Rank {
+            schema: Arc::new(spec.output_schema()),
+            spec: spec.clone(),
+            converter,
+            keys: KeyTable::by_id(key_types)?,
+            rows: BTreeMap::new(),
+            last: Vec::new(),
+            bytes: 0,
+            changes: Changes::default(),
+            snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
+            bytes_max: options.state_bytes,
+        })
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The first rows of a partition.
+    fn first(&self, group: u32) -> First {
+        let mut first = First::new();
+        for ((of, row), copies) in self.rows.range((group, Box::default())..) {
+            let left = self.spec.limit.saturating_sub(first.len() as u64);
+            if *of != group || left == 0 {
+                break;
+            }
+            let copies = u64::try_from(*copies).unwrap_or(0).min(left);
+            (0..copies).for_each(|_| first.push(row.clone()));
+        }
+        first
+    }
+
+    /// Adds copies of a row.
+    fn add(&mut self, row: RowOf, weight: i64) {
+        if self.changes.noted {
+            self.changes.rows.insert(row.clone());
+        }
+        self.set(row, |copies| copies + weight);
+    }
+
+    fn set(&mut self, row: RowOf, copies: impl Fn(i64) -> i64) {
+        use std::collections::btree_map::Entry;
+        let bytes = row.1.len();
+        match self.rows.entry(row) {
+            Entry::Vacant(entry) => {
+                let copies = copies(0);
+                if copies != 0 {
+                    self.bytes += bytes;
+                    entry.insert(copies);
+                }
+            }
+            Entry::Occupied(mut entry) => {
+                *entry.get_mut() = copies(*entry.get());
+                if *entry.get() == 0 {
+                    self.bytes -= bytes;
+                    entry.remove();
+                }
+            }
+        }
+    }
+
+    /// Rows that stay: those behind the first ones will never count.
+    fn prune(&mut self, group: u32, first: &First) {
+        if (first.len() as u64) < self.spec.limit {
+            return;
+        }
+        let Some(last) = first.last() else { return };
+        let behind: Vec<RowOf> = self
+            .rows
+            .range((group, last.clone())..)
+            .skip(1)
+            .take_while(|((of, _), _)| *of == group)
+            .map(|(row, _)| row.clone())
+            .collect();
+        for row in behind {
+            if self.changes.noted {
+                self.changes.rows.insert(row.clone());
+            }
+            self.set(row, |_| 0);
+        }
+        self.last[group as usize] = Some(last.clone());
+    }
+
+    fn size_bytes(&self) -> usize {
+        // The nodes of the tree are about two thirds full.
+        let row = 2 * size_of::<(RowOf, i64)>() + 16;
+        let last = self.last.capacity() * size_of::<Option<Box<[u8]>>>();
+        let changed = self.changes.rows.len() + self.changes.versions.len();
+        self.keys.size_bytes() + self.bytes + (self.rows.len() + changed) * row + last
+    }
+}
+
+impl Operator for Rank {
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.changes.versions.clear();
+        let columns = &batch.columns()[..self.spec.schema.fields().len()];
+        let (keys, values) = columns.split_at(self.spec.keys);
+        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
+        hash_keys(keys, batch.num_rows(), &mut hashes)?;
+        self.keys.intern(keys, &hashes, &mut ids)?;
+        self.last.resize(self.keys.len(), None);
+        let encoded = self.converter.convert_columns(values)?;
+        let weights = match self.spec.updating {
+            true => Some(batch.column(columns.len()).as_primitive::<Int64Type>().values()),
+            false => None,
+        };
+        let mut touched: BTreeMap<u32, First> = BTreeMap::new();
+        for (row, id) in ids.into_iter().enumerate() {
+            let data = encoded.row(row).data();
+            if self.last[id].as_ref().is_some_and(|last| data >= &**last) {
+                continue;
+            }
+            let group = narrow(id)?;
+            if let std::collections::btree_map::Entry::Vacant(entry) = touched.entry(group) {
+                entry.insert(First::new());
+                let before = self.first(group);
+                touched.insert(group, before);
+            }
+            self.add((group, data.into()), weights.map_or(1, |weights| weights[row]));
+        }
+        let mut changed = Emitted::default();
+        for (group, before) in touched {
+            let after = self.first(group);
+            if !self.spec.updating {
+                self.prune(group, &after);
+            }
+            match self.spec.number {
+                Some(_) => changed.add_numbered(group, before, after),
+                None => changed.add(group, &before, &after),
+            }
+        }
+        self.emit(&changed, out)?;
+        check_size(self.size_bytes(), self.bytes_max)
+    }
+
+    fn state_tables(&self) -> Vec<StateShape> {
+        vec![self.shape()]
+    }
+
+    fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
+        Ok(vec![self.take_snapshot(adds)?])
+    }
+
+    fn restore(&mut self, _table: usize, rows: RecordBatch) -> Result<()> {
+        self.take_up(&rows)?;
+        check_size(self.size_bytes(), self.bytes_max)
+    }
+
+    fn goes_on(&mut self) {
+        self.snapshots.go_on(self.rows.len());
+        self.changes.noted = true;
+    }
+
+    fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
+        let former: Box<dyn std::any::Any> = former;
+        let Ok(former) = former.downcast::<Rank>() else {
+            return Err(Error::internal("a rank cannot go on with the state of another kind of operator"));
+        };
+        let Rank { keys, rows, last, bytes, changes, snapshots, .. } = *former;
+        (self.keys, self.rows, self.last, self.bytes) = (keys, rows, last, bytes);
+        (self.changes, self.snapshots) = (changes, snapshots);
+        Ok(())
+    }
+}
+
+/// Rows to emit.
+#[derive(Default)]
+struct Emitted {
+    groups: Vec<usize>,
+    rows: Vec<Box<[u8]>>,
+    numbers: Vec<i64>,
+    weights: Vec<i64>,
+}
+
+impl Emitted {
+    fn push(&mut self, group: u32, row: Box<[u8]>, number: usize, weight: i64) {
+        self.groups.push(group as usize);
+        self.rows.push(row);
+        self.numbers.push(number as i64);
+        self.weights.push(weight);
+    }
+
+    /// What is in one of the lists only: both are in order.
+    fn add(&mut self, group: u32, before: &First, after: &First) {
+        let (mut b, mut a) = (0, 0);
+        while b < before.len() || a < after.len() {
+            match (before.get(b), after.get(a)) {
+                (Some(was), Some(is)) if was == is => (b, a) = (b + 1, a + 1),
+                (Some(was), is) if is.is_none_or(|is| was < is) => {
+                    self.push(group, was.clone(), 0, -1);
+                    b += 1;
+                }
+                (_, Some(is)) => {
+                    self.push(group, is.clone(), 0, 1);
+                    a += 1;
+                }
+                (_, None) => break,
+            }
+        }
+    }
+
+    /// The places whose row is another one.
+    fn add_numbered(&mut self, group: u32, before: First, after: First) {
+        let rows = before.len().max(after.len());
+        let (mut before, mut after) = (before.into_iter(), after.into_iter());
+        for number in 1..=rows {
+            let (was, is) = (before.next(), after.next());
+            if was != is {
+                was.into_iter().for_each(|row| self.push(group, row, number, -1));
+                is.into_iter().for_each(|row| self.push(group, row, number, 1));
+            }
+        }
+    }
+}
+
+impl Rank {
+    /// The columns of rows.
+    fn columns<'a>(&self, groups: &[usize], rows: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ArrayRef>> {
+        let parser = self.converter.parser();
+        let values = self.converter.convert_rows(rows.map(|row| parser.parse(row)))?;
+        Ok(self.keys.keys_of(groups)?.into_iter().chain(values).collect())
+    }
+
+    fn emit(&self, emitted: &Emitted, out: &mut Output) -> Result<()> {
+        let Emitted { groups, rows, numbers, weights } = emitted;
+        for first in (0..rows.len()).step_by(RESULT_ROWS) {
+            let piece = first..rows.len().min(first + RESULT_ROWS);
+            let all = self.columns(&groups[piece.clone()], rows[piece.clone()].iter().map(|row| &**row))?;
+            let mut columns: Vec<ArrayRef> = self.spec.output.iter().map(|column| Arc::clone(&all[*column])).collect();
+            if self.spec.number.is_some() {
+                columns.push(Arc::new(Int64Array::from(numbers[piece.clone()].to_vec())));
+            }
+            columns.push(Arc::new(Int64Array::from(weights[piece.clone()].to_vec())));
+            let options = RecordBatchOptions::new().with_row_count(Some(piece.len()));
+            out.batch(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a rank can go on with the state of another one: the rows of a smaller limit are not enough for a larger one.
+pub(crate) fn goes_on(former: &RankSpec, next: &RankSpec) -> bool {
+    let columns = |spec: &RankSpec| spec.schema.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
+    let kinds = |spec: &RankSpec| (spec.keys, spec.order.clone(), spec.limit, spec.updating);
+    kinds(former) == kinds(next) && columns(former) == columns(next)
+}

@@ -1,0 +1,178 @@
+//! First rows against those of all rows so far, sorted anew: with rows that are taken back, snapshots, and restored operators.
+
+use anabranch_dataflow::{Ordering, WEIGHT, weight_field};
+use anabranch_model::Rng;
+use arrow::array::StringViewArray;
+use arrow::datatypes::{Field, Schema};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use super::*;
+use crate::Element;
+
+/// A row: key, number that is ordered, text.
+type Row = (Option<i64>, Option<i64>, &'static str);
+
+const TEXTS: [&str; 3] = ["a", "b", "a text that is longer than twelve bytes"];
+
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    limit: u64,
+    descending: bool,
+    nulls_first: bool,
+    updating: bool,
+    numbered: bool,
+}
+
+fn operator(way: Way) -> Rank {
+    let field = |name: &str, of| Field::new(name, of, true);
+    let fields = vec![field("k", DataType::Int64), field("n", DataType::Int64), field("t", DataType::Utf8View)];
+    let spec = RankSpec {
+        keys: 1,
+        order: vec![Ordering { descending: way.descending, nulls_first: way.nulls_first }],
+        limit: way.limit,
+        schema: Arc::new(Schema::new(fields)),
+        updating: way.updating,
+        output: vec![0, 2, 1],
+        number: way.numbered.then(|| "number".to_owned()),
+    };
+    let mut options = JobOptions::default();
+    options.thresholds.snapshot_changed_rows = 8;
+    Rank::new(&spec, &options).expect("an operator")
+}
+
+fn batch(rows: &[(Row, i64)], updating: bool) -> RecordBatch {
+    let mut columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|((key, ..), _)| *key).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|((_, number, _), _)| *number).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|((.., text), _)| Some(*text)).collect::<StringViewArray>()),
+    ];
+    let field = |name: &str, of| Field::new(name, of, true);
+    let mut fields = vec![field("k", DataType::Int64), field("n", DataType::Int64), field("t", DataType::Utf8View)];
+    if updating {
+        columns.push(Arc::new(rows.iter().map(|(_, weight)| *weight).collect::<Int64Array>()));
+        fields.push(weight_field());
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("a batch")
+}
+
+fn shown(number: Option<i64>) -> String {
+    number.map_or("NULL".to_owned(), |number| number.to_string())
+}
+
+/// The first rows of each key.
+fn results(way: Way, rows: &[Row]) -> BTreeMap<String, i64> {
+    let mut sorted = rows.to_vec();
+    sorted.sort_by(|a, b| {
+        let numbers = match (a.1, b.1) {
+            (Some(a), Some(b)) if way.descending => b.cmp(&a),
+            (Some(a), Some(b)) => a.cmp(&b),
+            (a, b) if way.nulls_first => a.is_some().cmp(&b.is_some()),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        };
+        numbers.then(a.2.cmp(b.2))
+    });
+    let (mut seen, mut results) = (BTreeMap::<Option<i64>, u64>::new(), BTreeMap::new());
+    for (key, number, text) in sorted {
+        let place = seen.entry(key).or_default();
+        *place += 1;
+        if *place <= way.limit {
+            let place = if way.numbered { format!("|{place}") } else { String::new() };
+            *results.entry(format!("{}|{text}|{}{place}", shown(key), shown(number))).or_default() += 1;
+        }
+    }
+    results
+}
+
+fn add(integral: &mut BTreeMap<String, i64>, out: &mut Output) {
+    for element in out.drain() {
+        let Element::Batch(batch) = element else { continue };
+        let weights = batch.column_by_name(WEIGHT).expect("weights").as_primitive::<Int64Type>();
+        let options = FormatOptions::default().with_null("NULL");
+        let cells: Vec<_> = batch.columns()[..batch.num_columns() - 1]
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column, &options).expect("format"))
+            .collect();
+        for row in 0..weights.len() {
+            let text = cells.iter().map(|cell| cell.value(row).to_string()).collect::<Vec<_>>().join("|");
+            *integral.entry(text).or_default() += weights.value(row);
+        }
+    }
+    integral.retain(|_, weight| *weight != 0);
+}
+
+fn run(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let mut below = |end: usize| rng.below(end as u64) as usize;
+    let way = Way {
+        limit: [1, 2, 5][below(3)],
+        descending: below(2) == 0,
+        nulls_first: below(2) == 0,
+        updating: below(2) == 0,
+        numbered: below(2) == 0,
+    };
+    let (mut now, mut rows, mut integral) = (operator(way), Vec::<Row>::new(), BTreeMap::new());
+    let (mut files, mut then): (Vec<RecordBatch>, _) = (Vec::new(), (rows.clone(), integral.clone()));
+    let mut taken = false;
+    for _ in 0..60 {
+        match below(9) {
+            0 => {
+                let changes = now.snapshot(below(4) == 0).expect("a snapshot");
+                for change in changes {
+                    if change.complete {
+                        files.clear();
+                    }
+                    files.extend(change.rows);
+                }
+                (taken, then) = (true, (rows.clone(), integral.clone()));
+            }
+            1 if taken => {
+                now = operator(way);
+                let mut all = files.clone();
+                while !all.is_empty() {
+                    now.restore(0, all.swap_remove(below(all.len()))).expect("restored");
+                }
+                if below(2) == 0 {
+                    now.goes_on();
+                }
+                (rows, integral) = then.clone();
+            }
+            _ => {
+                let mut of_batch: Vec<(Row, i64)> = Vec::new();
+                for _ in 0..below(10) {
+                    if way.updating && !rows.is_empty() && below(5) < 2 {
+                        of_batch.push((rows.swap_remove(below(rows.len())), -1));
+                        continue;
+                    }
+                    let mut some = |end: usize| Some(below(end) as i64).filter(|_| below(9) > 0);
+                    let row = (some(4), some(6), TEXTS[below(3)]);
+                    rows.push(row);
+                    of_batch.push((row, 1));
+                }
+                let mut out = Output::default();
+                now.batch(batch(&of_batch, way.updating), &mut out).expect("a batch");
+                add(&mut integral, &mut out);
+            }
+        }
+        assert_eq!(integral, results(way, &rows), "seed {seed}, {way:?}");
+    }
+}
+
+#[test]
+fn the_integral_of_the_output_is_the_first_rows_of_the_integral_of_the_input() {
+    (1..=400).for_each(run);
+}
+
+#[test]
+fn rows_that_stay_need_no_more_memory_than_the_first_ones() {
+    let way = Way { limit: 3, descending: true, nulls_first: true, updating: false, numbered: false };
+    let (mut rank, mut out) = (operator(way), Output::default());
+    for number in 0..5000 {
+        rank.batch(batch(&[((Some(number % 7), Some(number), "a"), 1)], false), &mut out).expect("a batch");
+        out.drain().for_each(drop);
+        if number % 100 == 0 {
+            rank.snapshot(false).expect("a snapshot");
+        }
+    }
+    assert_eq!(rank.rows.len(), 21);
+    assert!(rank.size_bytes() < 1 << 16, "{} bytes", rank.size_bytes());
+}

@@ -1,0 +1,207 @@
+//! The first rows of each partition: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)` with a condition that bounds the number.
+
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::{ExchangeKind, Expr, NamedExpr, OperatorSpec, Ordering, Port, RankSpec};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{Field, Schema};
+use datafusion_common::ScalarValue;
+use datafusion_expr::expr::{Sort, WindowFunction};
+use datafusion_expr::utils::{conjunction, split_conjunction};
+use datafusion_expr::{
+    BinaryExpr, Expr as Logical, ExprSchemable, Filter, LogicalPlan, Operator, Window, WindowFunctionDefinition,
+};
+
+use super::column_index::ColumnIndex;
+use super::stream::{LogicalColumn, Stream};
+use super::{Lowering, Needed, columns_of, same_values};
+use crate::functions::ROW_NUMBER;
+use crate::maps::{has_map, not_comparable, shown};
+use crate::place::planning_error;
+
+/// Short name of the stages of ranks.
+const RANK: &str = "rank";
+
+/// The call of `ROW_NUMBER` in a plan's node, if it is its only one.
+fn row_number(window: &Window) -> Option<&WindowFunction> {
+    let [expr] = window.window_expr.as_slice() else { return None };
+    let expr = if let Logical::Alias(alias) = expr { alias.expr.as_ref() } else { expr };
+    let Logical::WindowFunction(call) = expr else { return None };
+    match &call.fun {
+        WindowFunctionDefinition::WindowUDF(function) if function.name() == ROW_NUMBER => Some(call),
+        _ => None,
+    }
+}
+
+/// Whether a column of a plan is the number that a rank below gives.
+fn is_number(plan: &LogicalPlan, column: usize) -> bool {
+    match plan {
+        LogicalPlan::Window(window) => row_number(window).is_some() && column == window.input.schema().fields().len(),
+        LogicalPlan::SubqueryAlias(alias) => is_number(&alias.input, column),
+        LogicalPlan::Projection(projection) => {
+            let below = ColumnIndex::of(projection.input.schema());
+            let plain = |expr: &Logical| match expr {
+                Logical::Alias(alias) => below_column(&alias.expr, &below),
+                expr => below_column(expr, &below),
+            };
+            projection.expr.get(column).and_then(plain).is_some_and(|column| is_number(&projection.input, column))
+        }
+        _ => false,
+    }
+}
+
+fn below_column(expr: &Logical, below: &ColumnIndex) -> Option<usize> {
+    if let Logical::Column(column) = expr { below.find(column) } else { None }
+}
+
+/// How many rows a condition on the number of a row lets pass: `n <= 5`, `n < 6`, `n = 1`, `5 >= n`.
+fn limit_of(condition: &Logical, plan: &LogicalPlan) -> Option<u64> {
+    let Logical::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
+    let index = ColumnIndex::of(plan.schema());
+    let number = |expr: &Logical| below_column(expr, &index).is_some_and(|column| is_number(plan, column));
+    let (op, constant) = if number(left) {
+        (*op, right)
+    } else if number(right) {
+        (op.swap()?, left)
+    } else {
+        return None;
+    };
+    let Logical::Literal(ScalarValue::Int64(Some(constant)), _) = constant.as_ref() else { return None };
+    let limit = match op {
+        Operator::LtEq => *constant,
+        Operator::Lt => constant - 1,
+        Operator::Eq if *constant == 1 => 1,
+        _ => return None,
+    };
+    u64::try_from(limit).ok()
+}
+
+/// A filter on the number of a row: the bound, and the rest of the condition.
+pub(super) fn bounded_number(filter: &Filter) -> Option<(u64, Option<Logical>)> {
+    let (mut limit, mut rest): (Option<u64>, Vec<Logical>) = (None, Vec::new());
+    for condition in split_conjunction(&filter.predicate) {
+        match limit_of(condition, &filter.input) {
+            Some(most) => limit = Some(limit.map_or(most, |limit| limit.min(most))),
+            None => rest.push(condition.clone()),
+        }
+    }
+    Some((limit?, conjunction(rest)))
+}
+
+impl Lowering<'_> {
+    /// Lowers a numbering of rows of which the first are needed.
+    pub(super) fn rank(&mut self, window: &Window, needed: &Needed) -> Result<Stream> {
+        let Some(call) = row_number(window) else {
+            return Err(Error::user(
+                "OVER is not supported yet, except ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)",
+            )
+            .remedy("aggregate in a window: TUMBLE or HOP"));
+        };
+        let Some(limit) = self.limit.take() else {
+            return Err(Error::user("ROW_NUMBER() needs a bound of the number").remedy(
+                "write SELECT ... FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b DESC) AS n FROM t) WHERE n <= 10",
+            ));
+        };
+        let inputs = window.input.schema().fields().len();
+        let index = ColumnIndex::of(window.input.schema());
+        let (partition, order) = (&call.params.partition_by, &call.params.order_by);
+        let mut below = columns_of(partition.iter().chain(order.iter().map(|sort| &sort.expr)), &index)?;
+        below.extend(needed.iter().filter(|column| **column < inputs));
+        let mut stream = self.plan(&window.input, &below)?;
+        stream.settle_window()?;
+        stream.window = None;
+        let (mut exprs, places) = sorted_columns(&mut stream, (partition, order), &index, needed)?;
+        let fields: Vec<Field> = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
+        let columns = stream.columns.clone();
+        exprs.extend(stream.carried_weight(exprs.len()));
+        stream.columns.clear();
+        stream.project(exprs, false);
+        let number = needed.contains(&inputs).then(|| "number".to_owned());
+        let ordering = |sort: &Sort| Ordering { descending: !sort.asc, nulls_first: sort.nulls_first };
+        let mut spec = RankSpec {
+            keys: partition.len(),
+            order: order.iter().map(ordering).collect(),
+            limit,
+            schema: Schema::new(fields).into(),
+            updating: stream.weight.is_some(),
+            output: Vec::new(),
+            number,
+        };
+        let mut outputs: Vec<LogicalColumn> = Vec::new();
+        for (column, logical) in columns.into_iter().enumerate() {
+            let place = places.get(&column).map(|place| {
+                spec.output.push(*place);
+                Expr::Column(spec.output.len() - 1)
+            });
+            outputs.push(LogicalColumn { value: place, window: None, ..logical });
+        }
+        let number = LogicalColumn::absent(window.schema.field(inputs));
+        let value = spec.number.as_ref().map(|_| Expr::Column(spec.output.len()));
+        outputs.push(LogicalColumn { value, ..number });
+        let keys: Option<Vec<usize>> = partition.iter().map(|key| same_values(key, &index)).collect();
+        let unique = match limit {
+            1 => keys,
+            _ => keys.filter(|_| spec.number.is_some()).map(|keys| keys.into_iter().chain([inputs]).collect()),
+        };
+        Ok(self.ranked(stream, spec, outputs, unique))
+    }
+
+    fn ranked(
+        &mut self,
+        stream: Stream,
+        spec: RankSpec,
+        outputs: Vec<LogicalColumn>,
+        unique: Option<Vec<usize>>,
+    ) -> Stream {
+        let (label, target, tasks_max) = match spec.keys {
+            0 => (None, 1, Some(1)),
+            _ => {
+                let (label, own) = self.own_parallelism(RANK);
+                (Some(label), own.unwrap_or(self.parallelism), own)
+            }
+        };
+        let mut next = stream.continued(RANK.into(), target);
+        let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
+        let from = self.close(stream);
+        next = next.fed_by(from, Port::Main, kind);
+        (next.label, next.tasks_max) = (label, tasks_max);
+        next.has_event_time = false;
+        next.physical = spec.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+        next.weight = Some(next.physical.len() - 1);
+        (next.columns, next.unique) = (outputs, unique);
+        next.operators.push(OperatorSpec::Rank(spec));
+        next
+    }
+}
+
+/// The columns of a rank: keys, order, and others that are needed; and where the logical columns are among them.
+fn sorted_columns(
+    stream: &mut Stream,
+    (partition, order): (&[Logical], &[Sort]),
+    index: &ColumnIndex,
+    needed: &Needed,
+) -> Result<(Vec<NamedExpr>, BTreeMap<usize, usize>)> {
+    let mut exprs: Vec<NamedExpr> = Vec::new();
+    for (expr, name) in partition.iter().map(|e| (e, "key")).chain(order.iter().map(|s| (&s.expr, "order"))) {
+        let data_type = expr.get_type(index).map_err(planning_error)?;
+        if has_map(&data_type) {
+            return Err(not_comparable(&format!("{} of ROW_NUMBER()", shown(expr)), &data_type));
+        }
+        let name = format!("${name}_{}", exprs.len() + 1);
+        exprs.push(NamedExpr { name, expr: stream.expr(expr, index)?, data_type, nullable: true });
+    }
+    let mut places = BTreeMap::new();
+    for column in needed.iter().filter(|column| **column < stream.columns.len()) {
+        let logical = &stream.columns[*column];
+        let value = logical.value.as_ref().ok_or_else(|| Error::internal("a column of a rank was not needed"))?;
+        if has_map(&logical.data_type) {
+            return Err(not_comparable(&format!("column '{}' beside ROW_NUMBER()", logical.name), &logical.data_type));
+        }
+        let found = exprs.iter().position(|e| e.expr == *value && e.data_type == logical.data_type);
+        places.insert(*column, found.unwrap_or(exprs.len()));
+        if found.is_none() {
+            exprs.push(logical.named(value));
+        }
+    }
+    Ok((exprs, places))
+}
