@@ -29,6 +29,7 @@ use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 
 use self::accumulator::Call;
 use self::entries::Entries;
+use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{Changes, SPARSE_MIN, Snapshots, check_size};
 use crate::operator::{StateChange, StateShape};
@@ -208,7 +209,7 @@ impl Operator for GroupAggregate {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         self.groups.restored();
         let weights = self.weights(&batch)?;
-        let keys = self.keys.iter_mut().map(|key| key.evaluate(&batch)).collect::<Result<Vec<_>>>()?;
+        let keys = self.keys.iter_mut().map(|key| Ok(canonical(&key.evaluate(&batch)?))).collect::<Result<Vec<_>>>()?;
         let Scratch { hashes, ids, .. } = &mut self.scratch;
         hash_keys(&keys, batch.num_rows(), hashes)?;
         let known = self.groups.keys.len();
@@ -245,11 +246,10 @@ impl Operator for GroupAggregate {
     }
 
     fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        self.take_snapshot(adds)
-    }
-
-    fn catch_up(&mut self) -> Result<bool> {
-        self.remove_dead()
+        let changes = self.take_snapshot(adds)?;
+        // Now nothing waits for a snapshot.
+        self.remove_dead()?;
+        Ok(changes)
     }
 
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
@@ -269,14 +269,13 @@ impl Operator for GroupAggregate {
 }
 
 impl GroupAggregate {
-    /// Gives back the memory of groups and values that do not exist any more, once they are most. Returns false if it has nothing to do.
-    fn remove_dead(&mut self) -> Result<bool> {
-        let is_sparse = self.groups.is_sparse();
-        if is_sparse {
+    /// Gives back the memory of groups and values that do not exist any more, once they are most.
+    fn remove_dead(&mut self) -> Result<()> {
+        if self.groups.is_sparse() {
             self.groups.remove_dead()?;
             self.scratch.stamps.clear();
         }
-        Ok(is_sparse)
+        Ok(())
     }
 
     /// The former and the new rows of the groups that differ.

@@ -20,7 +20,7 @@ use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Snapshots, check_size, narrow};
+use crate::keyed_state::{SPARSE_MIN, Snapshots, check_size, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{Operator, Output, hash_keys};
 
@@ -36,6 +36,10 @@ pub(crate) struct Rank {
     rows: BTreeMap<RowOf, i64>,
     /// Of each partition of rows that stay, once it is full: the last row that counts.
     last: Vec<Option<Box<[u8]>>>,
+    /// Number of different rows of each partition.
+    sizes: Vec<u32>,
+    /// Number of partitions that have rows.
+    live: usize,
     /// Bytes of the rows.
     bytes: usize,
     changes: Changes,
@@ -76,6 +80,8 @@ impl Rank {
             keys: KeyTable::by_id(key_types)?,
             rows: BTreeMap::new(),
             last: Vec::new(),
+            sizes: Vec::new(),
+            live: 0,
             bytes: 0,
             changes: Changes::default(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
@@ -111,12 +117,14 @@ impl Rank {
 
     fn set(&mut self, row: RowOf, copies: impl Fn(i64) -> i64) {
         use std::collections::btree_map::Entry;
-        let bytes = row.1.len();
+        let (size, bytes) = (&mut self.sizes[row.0 as usize], row.1.len());
         match self.rows.entry(row) {
             Entry::Vacant(entry) => {
                 let copies = copies(0);
                 if copies != 0 {
                     self.bytes += bytes;
+                    self.live += usize::from(*size == 0);
+                    *size += 1;
                     entry.insert(copies);
                 }
             }
@@ -124,6 +132,8 @@ impl Rank {
                 *entry.get_mut() = copies(*entry.get());
                 if *entry.get() == 0 {
                     self.bytes -= bytes;
+                    *size -= 1;
+                    self.live -= usize::from(*size == 0);
                     entry.remove();
                 }
             }
@@ -152,12 +162,40 @@ impl Rank {
         self.last[group as usize] = Some(last.clone());
     }
 
+    /// There may be new partitions.
+    fn make_room(&mut self) {
+        self.last.resize(self.keys.len(), None);
+        self.sizes.resize(self.keys.len(), 0);
+    }
+
+    /// Forgets partitions without rows, once they are most. None may be waiting for a snapshot.
+    fn remove_dead(&mut self) -> Result<()> {
+        if self.keys.len() <= 2 * self.live + SPARSE_MIN || !self.changes.rows.is_empty() {
+            return Ok(());
+        }
+        let live: Vec<usize> = (0..self.sizes.len()).filter(|group| self.sizes[*group] > 0).collect();
+        let columns = self.keys.keys_of(&live)?;
+        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
+        hash_keys(&columns, live.len(), &mut hashes)?;
+        let mut keys = KeyTable::by_id(columns.iter().map(|column| column.data_type().clone()).collect())?;
+        keys.intern(&columns, &hashes, &mut ids)?;
+        let places: BTreeMap<u32, u32> =
+            live.iter().zip(&ids).map(|(old, new)| Ok((narrow(*old)?, narrow(*new)?))).collect::<Result<_>>()?;
+        let rows = std::mem::take(&mut self.rows).into_iter();
+        self.rows = rows.filter_map(|((group, row), copies)| Some(((*places.get(&group)?, row), copies))).collect();
+        self.last = live.iter().map(|group| self.last[*group].take()).collect();
+        self.sizes = live.iter().map(|group| self.sizes[*group]).collect();
+        self.keys = keys;
+        Ok(())
+    }
+
+    /// Memory that it takes. Changes are copies of rows.
     fn size_bytes(&self) -> usize {
         // The nodes of the tree are about two thirds full.
-        let row = 2 * size_of::<(RowOf, i64)>() + 16;
-        let last = self.last.capacity() * size_of::<Option<Box<[u8]>>>();
+        let row = 2 * size_of::<(RowOf, i64)>() + 16 + self.bytes / self.rows.len().max(1);
+        let groups = self.last.capacity() * (size_of::<Option<Box<[u8]>>>() + size_of::<u32>());
         let changed = self.changes.rows.len() + self.changes.versions.len();
-        self.keys.size_bytes() + self.bytes + (self.rows.len() + changed) * row + last
+        self.keys.size_bytes() + (self.rows.len() + changed) * row + groups
     }
 }
 
@@ -169,7 +207,7 @@ impl Operator for Rank {
         let (mut hashes, mut ids) = (Vec::new(), Vec::new());
         hash_keys(keys, batch.num_rows(), &mut hashes)?;
         self.keys.intern(keys, &hashes, &mut ids)?;
-        self.last.resize(self.keys.len(), None);
+        self.make_room();
         let encoded = self.converter.convert_columns(values)?;
         let weights = match self.spec.updating {
             true => Some(batch.column(columns.len()).as_primitive::<Int64Type>().values()),
@@ -201,6 +239,9 @@ impl Operator for Rank {
             }
         }
         self.emit(&changed, out)?;
+        if !self.changes.noted {
+            self.remove_dead()?;
+        }
         check_size(self.size_bytes(), self.bytes_max)
     }
 
@@ -209,7 +250,9 @@ impl Operator for Rank {
     }
 
     fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        Ok(vec![self.take_snapshot(adds)?])
+        let change = self.take_snapshot(adds)?;
+        self.remove_dead()?;
+        Ok(vec![change])
     }
 
     fn restore(&mut self, _table: usize, rows: RecordBatch) -> Result<()> {
@@ -227,9 +270,10 @@ impl Operator for Rank {
         let Ok(former) = former.downcast::<Rank>() else {
             return Err(Error::internal("a rank cannot go on with the state of another kind of operator"));
         };
-        let Rank { keys, rows, last, bytes, changes, snapshots, .. } = *former;
+        let Rank { keys, rows, last, sizes, live, bytes, changes, snapshots, .. } = *former;
         (self.keys, self.rows, self.last, self.bytes) = (keys, rows, last, bytes);
-        (self.changes, self.snapshots) = (changes, snapshots);
+        (self.sizes, self.live) = (sizes, live);
+        (self.changes, self.snapshots) = (changes, snapshots.succeed());
         Ok(())
     }
 }
@@ -251,9 +295,10 @@ impl Emitted {
         self.weights.push(weight);
     }
 
-    /// What is in one of the lists only: both are in order.
+    /// What is in one of the lists only: both are in order. What leaves comes first, so that the last row of a key is the one that is there.
     fn add(&mut self, group: u32, before: &First, after: &First) {
         let (mut b, mut a) = (0, 0);
+        let mut entering = Vec::new();
         while b < before.len() || a < after.len() {
             match (before.get(b), after.get(a)) {
                 (Some(was), Some(is)) if was == is => (b, a) = (b + 1, a + 1),
@@ -262,12 +307,13 @@ impl Emitted {
                     b += 1;
                 }
                 (_, Some(is)) => {
-                    self.push(group, is.clone(), 0, 1);
+                    entering.push(is.clone());
                     a += 1;
                 }
                 (_, None) => break,
             }
         }
+        entering.into_iter().for_each(|row| self.push(group, row, 0, 1));
     }
 
     /// The places whose row is another one.

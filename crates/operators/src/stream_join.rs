@@ -14,6 +14,7 @@ mod succession;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, StreamJoinKind, StreamJoinSpec};
@@ -24,9 +25,10 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use self::pairs::Pending;
 use self::side::{Role, Side};
+use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{SPARSE_MIN, Snapshots, check_size};
-use crate::operator::{StateChange, StateShape};
+use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
 pub(crate) use succession::goes_on;
@@ -46,6 +48,8 @@ pub(crate) struct StreamJoin {
     right: Side,
     /// The batch whose matches are being emitted.
     pending: Option<Pending>,
+    /// Rows that are still to be emitted.
+    repeated: VecDeque<Repeated>,
     snapshots: Snapshots,
     bytes_max: usize,
     hashes: Vec<u64>,
@@ -84,6 +88,7 @@ impl StreamJoin {
             left: Side::new(&spec.left, spec.keys, left)?,
             right: Side::new(&spec.right, spec.keys, padded(pads_right))?,
             pending: None,
+            repeated: VecDeque::new(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             bytes_max: options.state_bytes,
             hashes: Vec::new(),
@@ -115,6 +120,7 @@ impl StreamJoin {
         self.right.changes.restored();
         let side = self.side(of);
         let (columns, weights) = side.divide(batch)?;
+        let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
         let keys = &columns[..self.key_types.len()];
         let nulls_equal = self.nulls_equal;
         let has_key = |row: usize| nulls_equal || keys.iter().all(|key| key.is_valid(row));
@@ -133,7 +139,8 @@ impl StreamJoin {
         self.join(of, taken(&columns, &rows)?, weights, out)
     }
 
-    /// Joins rows whose keys are not NULL.
+    /// Joins rows whose keys are not NULL. What is taken back comes before what takes its place: so the last row of a key is the one that
+    /// is there.
     fn join(&mut self, of: Of, columns: Vec<ArrayRef>, weights: Vec<i64>, out: &mut Output) -> Result<()> {
         let (keys, values) = columns.split_at(self.key_types.len());
         hash_keys(keys, weights.len(), &mut self.hashes)?;
@@ -141,13 +148,20 @@ impl StreamJoin {
         let (key_ids, key_count) = (std::mem::take(&mut self.ids), self.keys.len());
         let (own, other) = self.sides(of);
         other.make_room(key_count);
-        let rows = own.add(&key_ids, key_count, values, &weights)?;
-        self.pending = Some(Pending::new(of, columns, weights, key_ids, rows, self.side(opposite(of))));
+        let ids = own.add(&key_ids, key_count, values, &weights)?;
+        let mut pending = Pending::new(of, columns, weights, key_ids, ids);
+        if pending.takes_back() {
+            pending.put_in_order()?;
+            let (rows, weights) = pending.hidden(self.side(of));
+            self.emit_alone(of, &taken(&pending.columns, &rows)?, weights, out)?;
+        }
+        pending.begin(self.side(opposite(of)));
+        self.pending = Some(pending);
         self.go_on(out).map(|_| ())
     }
 
     /// Emits rows of one side that have no match, or for a semi join those that have one.
-    fn emit_alone(&self, of: Of, columns: &[ArrayRef], weights: Vec<i64>, out: &mut Output) -> Result<()> {
+    fn emit_alone(&mut self, of: Of, columns: &[ArrayRef], weights: Vec<i64>, out: &mut Output) -> Result<()> {
         let rows = weights.len();
         if rows == 0 {
             return Ok(());
@@ -161,23 +175,30 @@ impl StreamJoin {
     }
 
     /// Emits rows in the joined columns.
-    fn emit(&self, joined: &[ArrayRef], weights: Vec<i64>, out: &mut Output) -> Result<()> {
+    fn emit(&mut self, joined: &[ArrayRef], weights: Vec<i64>, out: &mut Output) -> Result<()> {
         let options = RecordBatchOptions::new().with_row_count(Some(weights.len()));
         let mut columns: Vec<ArrayRef> = self.output.iter().map(|column| Arc::clone(&joined[*column])).collect();
-        let weights = match self.is_updating {
-            true => {
-                columns.push(Arc::new(Int64Array::from(weights)));
-                None
-            }
-            false => Some(weights).filter(|weights| weights.iter().any(|weight| *weight != 1)),
-        };
+        let are_equal = !self.is_updating && weights.iter().any(|weight| *weight != 1);
+        if self.is_updating {
+            columns.push(Arc::new(Int64Array::from(weights.clone())));
+        }
         let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-        out.batch(match weights {
+        match are_equal {
             // Equal rows are kept as one.
-            Some(weights) => repeated(&rows, &weights)?,
-            None => rows,
-        });
+            true => self.repeated.push_back(Repeated { rows, weights, row: 0, emitted: 0 }),
+            false => out.batch(rows),
+        }
         Ok(())
+    }
+
+    /// Emits the next of the rows that count several times. Returns false if there was none.
+    fn repeat(&mut self, out: &mut Output) -> Result<bool> {
+        let Some(repeated) = self.repeated.front_mut() else { return Ok(false) };
+        out.batch(repeated.next_rows()?);
+        if repeated.row >= repeated.weights.len() {
+            self.repeated.pop_front();
+        }
+        Ok(true)
     }
 
     /// The columns of kept rows.
@@ -190,12 +211,12 @@ impl StreamJoin {
         self.keys.size_bytes() + self.left.size_bytes() + self.right.size_bytes()
     }
 
-    /// Gives back the memory of rows that do not exist any more, once they are most. Returns false if it has nothing to do.
-    fn remove_dead(&mut self) -> Result<bool> {
+    /// Gives back the memory of rows that do not exist any more, once they are most.
+    fn remove_dead(&mut self) -> Result<()> {
         let (rows, live) = (self.left.len() + self.right.len(), self.left.live + self.right.live);
         let awaited = !self.left.changes.is_empty() || !self.right.changes.is_empty();
         if awaited || self.pending.is_some() || rows <= 2 * live + SPARSE_MIN {
-            return Ok(false);
+            return Ok(());
         }
         let mut keys = KeyTable::by_id(self.key_types.clone())?;
         for of in [Of::Left, Of::Right] {
@@ -211,7 +232,7 @@ impl StreamJoin {
         self.keys = keys;
         self.left.make_room(count);
         self.right.make_room(count);
-        Ok(true)
+        Ok(())
     }
 }
 
@@ -222,13 +243,30 @@ fn opposite(of: Of) -> Of {
     }
 }
 
-/// Each row as often as it counts.
-fn repeated(rows: &RecordBatch, weights: &[i64]) -> Result<RecordBatch> {
-    let times = |weight: i64| usize::try_from(weight).unwrap_or(0);
-    let places = (0_u64..).zip(weights).flat_map(|(row, weight)| std::iter::repeat_n(row, times(*weight)));
-    let places: UInt64Array = places.collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
-    Ok(RecordBatch::try_new_with_options(rows.schema(), taken(rows.columns(), &places)?, &options)?)
+/// Rows that stay, each of which counts several times.
+struct Repeated {
+    rows: RecordBatch,
+    weights: Vec<i64>,
+    /// The row that is emitted next, and how often it was already.
+    row: usize,
+    emitted: i64,
+}
+
+impl Repeated {
+    fn next_rows(&mut self) -> Result<RecordBatch> {
+        let mut places: Vec<u64> = Vec::new();
+        while places.len() < RESULT_ROWS && self.row < self.weights.len() {
+            if self.emitted < self.weights[self.row] {
+                places.push(self.row as u64);
+                self.emitted += 1;
+            } else {
+                (self.row, self.emitted) = (self.row + 1, 0);
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
+        let columns = taken(self.rows.columns(), &places.into())?;
+        Ok(RecordBatch::try_new_with_options(self.rows.schema(), columns, &options)?)
+    }
 }
 
 fn taken(columns: &[ArrayRef], rows: &UInt64Array) -> Result<Vec<ArrayRef>> {
@@ -245,7 +283,7 @@ impl Operator for StreamJoin {
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        if self.go_on(out)? {
+        if self.repeat(out)? || self.go_on(out)? {
             return Ok(true);
         }
         self.remove_dead()?;
@@ -258,11 +296,10 @@ impl Operator for StreamJoin {
     }
 
     fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        self.take_snapshot(adds)
-    }
-
-    fn catch_up(&mut self) -> Result<bool> {
-        self.remove_dead()
+        let changes = self.take_snapshot(adds)?;
+        // Now nothing waits for a snapshot.
+        self.remove_dead()?;
+        Ok(changes)
     }
 
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {

@@ -31,7 +31,7 @@ pub(super) fn accumulator(argument: &DataType, order: Ordered, retracts: bool) -
     }
     if retracts {
         let (entries, encoding) = (Entries::new(argument)?, Encoding::new(argument, order)?);
-        return Ok(Box::new(Sorted { entries, encoding, sorted: BTreeSet::new() }));
+        return Ok(Box::new(Sorted { entries, encoding, sorted: BTreeSet::new(), bytes: 0 }));
     }
     Ok(downcast_primitive! {
         argument => (of_primitive),
@@ -202,12 +202,19 @@ struct Sorted {
     encoding: Encoding,
     /// Groups with the values that occur in them.
     sorted: BTreeSet<(u32, Box<[u8]>)>,
+    /// Bytes of the values.
+    bytes: usize,
 }
 
 impl Sorted {
     fn set(&mut self, group: usize, value: &[u8], is_there: bool) -> Result<()> {
         let pair = (narrow(group)?, value.into());
-        let _ = if is_there { self.sorted.insert(pair) } else { self.sorted.remove(&pair) };
+        let has_changed = if is_there { self.sorted.insert(pair) } else { self.sorted.remove(&pair) };
+        match is_there {
+            _ if !has_changed => {}
+            true => self.bytes += value.len(),
+            false => self.bytes -= value.len(),
+        }
         Ok(())
     }
 
@@ -251,12 +258,13 @@ impl Accumulator for Sorted {
         let (groups, values, _) = self.entries.of(&self.entries.all())?;
         let encoded = self.encoding.rows(&values)?;
         self.sorted.clear();
+        self.bytes = 0;
         groups.into_iter().enumerate().try_for_each(|(row, group)| self.set(group, encoded.row(row).data(), true))
     }
 
     fn size_bytes(&self) -> usize {
         // The nodes of the tree are about two thirds full.
-        self.entries.size_bytes() + self.sorted.len() * (2 * size_of::<(u32, Box<[u8]>)>() + 16)
+        self.entries.size_bytes() + self.bytes + self.sorted.len() * (2 * size_of::<(u32, Box<[u8]>)>() + 16)
     }
 
     fn value_type(&self) -> Option<&DataType> {

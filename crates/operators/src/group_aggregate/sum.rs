@@ -124,6 +124,10 @@ impl<T: Summed> Accumulator for Sums<T> {
         rows.for_each(|row, group, weight| {
             self.sums[group] = T::plus(self.sums[group], values[row], weight);
             self.counts[group] += weight;
+            if self.counts[group] == 0 {
+                // What adding and taking back floats leaves, and an infinity.
+                self.sums[group] = Total::<T>::default();
+            }
         });
         Ok(())
     }

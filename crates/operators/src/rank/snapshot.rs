@@ -52,7 +52,7 @@ impl Rank {
         let (mut hashes, mut ids) = (Vec::new(), Vec::new());
         hash_keys(keys, rows.num_rows(), &mut hashes)?;
         self.keys.intern(keys, &hashes, &mut ids)?;
-        self.last.resize(self.keys.len(), None);
+        self.make_room();
         let encoded = self.converter.convert_columns(values)?;
         for (row, id) in ids.into_iter().enumerate() {
             let key: RowOf = (narrow(id)?, encoded.row(row).data().into());

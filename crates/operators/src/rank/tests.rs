@@ -176,3 +176,58 @@ fn rows_that_stay_need_no_more_memory_than_the_first_ones() {
     assert_eq!(rank.rows.len(), 21);
     assert!(rank.size_bytes() < 1 << 16, "{} bytes", rank.size_bytes());
 }
+
+#[test]
+fn the_last_row_of_a_partition_is_the_first_in_order() {
+    for updating in [false, true] {
+        let way = Way { limit: 1, descending: true, nulls_first: true, updating, numbered: false };
+        let (mut rank, mut rng, mut kept) = (operator(way), Rng::new(7), BTreeMap::<String, String>::new());
+        let mut rows: Vec<Row> = Vec::new();
+        for _ in 0..200 {
+            let mut of_batch: Vec<(Row, i64)> = Vec::new();
+            for _ in 0..rng.below(5) {
+                if updating && !rows.is_empty() && rng.below(3) == 0 {
+                    of_batch.push((rows.swap_remove(rng.below(rows.len() as u64) as usize), -1));
+                    continue;
+                }
+                rows.push((Some(rng.below(3) as i64), Some(rng.below(50) as i64), "a"));
+                of_batch.extend(rows.last().map(|row| (*row, 1)));
+            }
+            let mut out = Output::default();
+            rank.batch(batch(&of_batch, updating), &mut out).expect("a batch");
+            for element in out.drain() {
+                let Element::Batch(rows) = element else { continue };
+                let options = FormatOptions::default();
+                let cells: Vec<_> =
+                    rows.columns().iter().map(|c| ArrayFormatter::try_new(c, &options).expect("format")).collect();
+                for row in 0..rows.num_rows() {
+                    let cells: Vec<String> = cells.iter().map(|cell| cell.value(row).to_string()).collect();
+                    match cells[3].as_str() {
+                        "1" => _ = kept.insert(cells[0].clone(), cells[..3].join("|")),
+                        _ => _ = kept.remove(&cells[0]),
+                    }
+                }
+            }
+            let expected = results(way, &rows);
+            assert_eq!(kept.values().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn partitions_without_rows_take_no_memory() {
+    let way = Way { limit: 2, descending: true, nulls_first: true, updating: true, numbered: false };
+    let (mut rank, mut out) = (operator(way), Output::default());
+    for key in 0..3000 {
+        let row = (Some(key), Some(key), "a");
+        for weight in [1, -1] {
+            rank.batch(batch(&[(row, weight)], true), &mut out).expect("a batch");
+            out.drain().for_each(drop);
+        }
+        if key > 1500 && key % 5 == 0 {
+            rank.snapshot(false).expect("a snapshot");
+        }
+    }
+    assert!(rank.keys.len() < 100, "{} partitions", rank.keys.len());
+    assert!(rank.size_bytes() < 1 << 16, "{} bytes", rank.size_bytes());
+}

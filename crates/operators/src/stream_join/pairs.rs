@@ -1,6 +1,6 @@
 //! The matches of a batch, a piece at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_model::Result;
@@ -14,7 +14,7 @@ use crate::operator::RESULT_ROWS;
 /// A batch whose matches are being emitted.
 pub(super) struct Pending {
     of: Of,
-    columns: Vec<ArrayRef>,
+    pub(super) columns: Vec<ArrayRef>,
     weights: Vec<i64>,
     /// The key of each row.
     keys: Vec<usize>,
@@ -24,22 +24,61 @@ pub(super) struct Pending {
     next: (usize, Option<usize>),
     /// The number of matches of each row so far.
     found: Vec<i64>,
-    /// Rows of the other side, with what the batch adds to the numbers of their matches.
-    met: BTreeMap<usize, i64>,
+    /// Rows of the other side that the batch matches.
+    met: BTreeMap<usize, Met>,
+}
+
+/// A row of the other side.
+struct Met {
+    /// What the batch adds to the number of its matches.
+    added: i64,
+    /// Whether it appears besides its pairs, as far as it was emitted.
+    appears: bool,
 }
 
 impl Pending {
-    pub(super) fn new(
-        of: Of,
-        columns: Vec<ArrayRef>,
-        weights: Vec<i64>,
-        keys: Vec<usize>,
-        ids: Vec<usize>,
-        other: &Side,
-    ) -> Pending {
-        let first = keys.first().and_then(|key| other.first(*key));
+    pub(super) fn new(of: Of, columns: Vec<ArrayRef>, weights: Vec<i64>, keys: Vec<usize>, ids: Vec<usize>) -> Pending {
         let found = vec![0; weights.len()];
-        Pending { of, columns, weights, keys, ids, next: (0, first), found, met: BTreeMap::new() }
+        Pending { of, columns, weights, keys, ids, next: (0, None), found, met: BTreeMap::new() }
+    }
+
+    pub(super) fn takes_back(&self) -> bool {
+        self.weights.iter().any(|weight| *weight < 0)
+    }
+
+    /// Adds up the weights of equal rows, and puts those that are taken back before the others.
+    pub(super) fn put_in_order(&mut self) -> Result<()> {
+        let mut sums: BTreeMap<usize, (usize, i64)> = BTreeMap::new();
+        for (row, (id, weight)) in self.ids.iter().zip(&self.weights).enumerate() {
+            sums.entry(*id).or_insert((row, 0)).1 += weight;
+        }
+        let mut order: Vec<(usize, i64)> = sums.into_values().filter(|(_, weight)| *weight != 0).collect();
+        order.sort_by_key(|(row, weight)| (*weight > 0, *row));
+        let rows: UInt64Array = order.iter().map(|(row, _)| *row as u64).collect();
+        self.columns = taken(&self.columns, &rows)?;
+        self.weights = order.iter().map(|(_, weight)| *weight).collect();
+        self.keys = order.iter().map(|(row, _)| self.keys[*row]).collect();
+        self.ids = order.iter().map(|(row, _)| self.ids[*row]).collect();
+        self.found = vec![0; order.len()];
+        Ok(())
+    }
+
+    /// Whether a row was there before the batch, which takes it back.
+    fn leaves(&self, row: usize, own: &Side) -> bool {
+        self.weights[row] < 0 && own.weights[self.ids[row]] > self.weights[row]
+    }
+
+    /// Rows that are taken back, and that appear besides their pairs.
+    pub(super) fn hidden(&self, own: &Side) -> (UInt64Array, Vec<i64>) {
+        let appears = |row: &usize| own.role.counts() && own.role.shows(own.matches[self.ids[*row]]);
+        let rows: Vec<usize> = (0..self.ids.len()).filter(|row| self.leaves(*row, own)).filter(appears).collect();
+        let weights = rows.iter().map(|row| self.weights[*row]).collect();
+        (rows.into_iter().map(|row| row as u64).collect(), weights)
+    }
+
+    /// The other side is complete.
+    pub(super) fn begin(&mut self, other: &Side) {
+        self.next = (0, self.keys.first().and_then(|key| other.first(*key)));
     }
 
     /// The next pairs of a row and a row of the other side with the same key.
@@ -111,17 +150,31 @@ impl StreamJoin {
             joined =
                 if kept.len() == others.len() { batch.columns().to_vec() } else { taken(batch.columns(), &places)? };
         }
-        let counts = self.side(other).role.counts();
-        let mut weights = Vec::with_capacity(kept.len());
+        let side = self.side(other);
+        let (mut weights, mut hidden) = (Vec::with_capacity(kept.len()), BTreeSet::new());
         for pair in kept {
             let (row, met) = (rows.value(pair) as usize, others[pair]);
-            let (own, theirs) = (pending.weights[row], self.side(other).weights[met]);
+            let (own, theirs) = (pending.weights[row], side.weights[met]);
             weights.push(own * theirs);
             pending.found[row] += theirs;
-            if counts {
-                *pending.met.entry(met).or_default() += own;
+            if side.role.counts() {
+                let appears = side.role.shows(side.matches[met]);
+                pending.met.entry(met).or_insert(Met { added: 0, appears }).added += own;
+                hidden.insert(met);
             }
         }
+        // Before its pairs, a row that has matches now is taken back.
+        let mut gone = Vec::new();
+        for row in hidden {
+            let Some(met) = pending.met.get_mut(&row) else { continue };
+            if met.appears && !side.role.shows(side.matches[row] + met.added) {
+                met.appears = false;
+                gone.push(row);
+            }
+        }
+        let gone_weights = gone.iter().map(|row| -side.weights[*row]).collect();
+        let columns = self.columns_of(other, &gone)?;
+        self.emit_alone(other, &columns, gone_weights, out)?;
         match self.gives_pairs {
             true => self.emit(&joined, weights, out),
             false => Ok(()),
@@ -130,6 +183,8 @@ impl StreamJoin {
 
     /// Emits what the batch changes besides its pairs.
     fn finish(&mut self, pending: Pending, out: &mut Output) -> Result<()> {
+        let own = self.side(pending.of);
+        let emitted: Vec<bool> = (0..pending.ids.len()).map(|row| pending.leaves(row, own)).collect();
         let Pending { of, columns, weights, keys, ids, found, met, .. } = pending;
         let own = self.sides(of).0;
         if own.role.counts() {
@@ -137,22 +192,23 @@ impl StreamJoin {
                 own.matches[*id] = *found;
             }
             let role = own.role;
-            let shown: UInt64Array =
-                (0..ids.len()).filter(|row| role.shows(found[*row])).map(|row| row as u64).collect();
+            let appears = |row: &usize| !emitted[*row] && role.shows(found[*row]);
+            let shown: UInt64Array = (0..ids.len()).filter(appears).map(|row| row as u64).collect();
             let weights = shown.values().iter().map(|row| weights[*row as usize]).collect();
             let columns = taken(&columns, &shown)?;
             self.emit_alone(of, &columns, weights, out)?;
         }
         let other = self.sides(of).1;
         let (mut rows, mut changed) = (Vec::new(), Vec::new());
-        for (row, change) in met.into_iter().filter(|(_, change)| *change != 0) {
-            let before = other.role.shows(other.matches[row]);
-            other.matches[row] += change;
-            other.changes.add(row);
-            let after = other.role.shows(other.matches[row]);
-            if before != after {
+        for (row, Met { added, appears }) in met {
+            if added != 0 {
+                other.matches[row] += added;
+                other.changes.add(row);
+            }
+            let appears_now = other.role.shows(other.matches[row]);
+            if appears != appears_now {
                 rows.push(row);
-                changed.push(if after { other.weights[row] } else { -other.weights[row] });
+                changed.push(if appears_now { other.weights[row] } else { -other.weights[row] });
             }
         }
         self.ids = keys;
