@@ -27,6 +27,7 @@ mod place;
 mod query;
 mod rewrite;
 mod script;
+mod set_operations;
 mod settings;
 mod show_create;
 mod spelling;

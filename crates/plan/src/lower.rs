@@ -153,6 +153,11 @@ impl Lowering<'_> {
         let fields = output.plan.schema().fields();
         let mut stream = self.plan(&output.plan, &(0..fields.len()).collect())?;
         stream.shape_for_sink(&output.sink.schema)?;
+        if self.mode == RuntimeMode::Batch && !stream.bounded {
+            return Err(
+                Error::user("'execution.runtime-mode' = 'batch' needs tables that end").remedy("SET it to 'automatic'")
+            );
+        }
         check_sink(output, &stream)?;
         if let Some(parallelism) = output.parallelism.filter(|p| *p != stream.parallelism) {
             let kind = stream.divided_for_sink(&output.sink.key);
@@ -327,10 +332,13 @@ fn check_sink(output: &Output, stream: &Stream) -> Result<()> {
         columns.iter().map(|column| output.sink.schema.field(*column).name().as_str()).collect::<Vec<_>>().join(", ")
     };
     let error =
-        Error::user(format!("several rows of the query may have the same primary key ({}) of '{table}'", names(key)));
+        Error::user(format!("the primary key ({}) of '{table}' does not identify the rows of the query", names(key)));
     Err(error.remedy(match &stream.unique {
         Some(unique) => format!("declare PRIMARY KEY ({}) NOT ENFORCED: these columns identify a row", names(unique)),
-        None => "select all columns of GROUP BY, and declare them as the primary key".to_owned(),
+        None => {
+            "select all columns of GROUP BY, and those that the last join compares, and declare them as the primary key"
+                .to_owned()
+        }
     }))
 }
 

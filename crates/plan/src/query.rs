@@ -24,6 +24,7 @@ use crate::exact::settle_constants;
 use crate::maps::compare_maps;
 use crate::naming::name_fields;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
+use crate::set_operations;
 use crate::spelling;
 use crate::sql_function::expand_calls;
 use crate::table::is_bounded;
@@ -88,6 +89,7 @@ impl<'a> Planner<'a> {
 
     /// The plan of a query, names resolved, not yet optimized.
     pub(crate) fn query(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
+        set_operations::check(&query)?;
         name_fields(&mut query);
         spelling::rewrite(&mut *query)?;
         approximate_exponents(&mut *query);

@@ -179,6 +179,13 @@ fn execute_here(
             let plan = lower(std::slice::from_ref(&collected.output), catalog, options).map_err(place)?;
             // Of the rows as they leave the last chain: results that are updated have a weight.
             let results = plan.stages.iter().find(|stage| stage.sink.is_some());
+            let updating = results.is_some_and(|stage| stage.sink.as_ref().is_some_and(|sink| sink.updating));
+            if updating && (collected.skip > 0 || collected.limit.is_some()) {
+                return Err(place(
+                    Error::user("LIMIT and OFFSET of results that are updated are not supported yet")
+                        .remedy("bound ROW_NUMBER() OVER (ORDER BY ...), or omit them and stop with Ctrl-C"),
+                ));
+            }
             let schema = results.map_or(collected.output.sink.schema, |stage| stage.schema.clone());
             Ok(Outcome::Query { plan: Box::new(plan), schema, skip: collected.skip, limit: collected.limit })
         }

@@ -124,10 +124,13 @@ fn options_of_the_caller_win_over_with_before_anything_is_planned() {
         }
         plan_script(sql, &mut Catalog::new(), &Anything, &options)
     };
-    // Two streams cannot be joined, but a stream and a file can.
-    assert!(plan_with(&[]).is_err());
+    // A join of two streams becomes one of a stream and a file.
+    let is_side =
+        |plan: anabranch_plan::Planned| plan.plan.is_some_and(|plan| plan.exchanges.iter().any(|e| e.port.is_side()));
+    assert!(!is_side(plan_with(&[]).expect("planned")));
     let overrides =
         [("u", "connector", "file"), ("t", "scan.parallelism", "2"), ("t", "on-malformed", "skip"), ("t", "x", "1")];
+    assert!(is_side(plan_with(&overrides).expect("planned")));
     let plan = plan_with(&overrides).expect("planned").plan.expect("a job");
     let stage = plan.stages.iter().find(|s| s.source.as_ref().is_some_and(|s| s.table == "t")).expect("reads t");
     let source = stage.source.as_ref().expect("a source");
@@ -187,4 +190,17 @@ fn malformed_records_of_a_table_are_reported_by_a_reader_that_is_not_the_static_
         })
         .collect();
     assert_eq!(fates, [(true, OnMalformed::Leave), (false, OnMalformed::Skip)]);
+}
+
+/// The first changes are not the first rows.
+#[test]
+fn a_limit_of_results_that_are_updated_is_refused() {
+    let sql = |limit: &str| {
+        format!(
+            "CREATE TABLE s (id BIGINT) WITH ('connector' = 'stream'); SELECT id, COUNT(*) FROM s GROUP BY id{limit};"
+        )
+    };
+    assert!(matches!(last(&sql("")).expect("planned"), Outcome::Query { .. }));
+    let error = last(&sql(" LIMIT 3")).expect_err("refused").to_string();
+    assert!(error.contains("LIMIT and OFFSET of results that are updated"), "{error}");
 }

@@ -94,7 +94,8 @@ fn describe(spec: StateSpec<'_>) -> String {
             // Rows have the numbers of the matches that satisfy it.
             let filter = spec.filter.as_ref().filter(|_| spec.kind != StreamJoinKind::Inner);
             let filter = filter.map_or_else(String::new, |filter| format!(", where {filter}"));
-            format!("join {:?} by {} columns of {left} and {right}{filter}", spec.kind, spec.keys)
+            let nulls = if spec.nulls_equal { ", NULL equals NULL" } else { "" };
+            format!("join {:?} by {} columns of {left} and {right}{nulls}{filter}", spec.kind, spec.keys)
         }
         StateSpec::Rank(spec) => {
             let columns = spec.schema.fields().iter().map(|field| format!("{} {}", field.name(), field.data_type()));

@@ -237,8 +237,8 @@ fn rows_that_are_gone_take_no_memory() {
     assert!(join.size_bytes() < 1 << 18, "{} bytes", join.size_bytes());
 }
 
-/// Both sides have one row of each number at a time, and each batch of a side changes some. Whoever keeps the last row of each pair of numbers has
-/// the result.
+/// Both sides have one row of each number at a time, and each batch of a side changes some. A table that keeps the last row of each
+/// pair of numbers has the result.
 #[test]
 fn the_last_row_of_a_key_is_the_one_that_is_there() {
     for seed in 1..=150 {

@@ -55,7 +55,7 @@ impl Lowering<'_> {
         let mut stream = self.plan(&aggregate.input, &columns_of(wanted.iter().copied(), &below)?)?;
         stream.share(&wanted, &below)?;
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
-        if !self.ends(&grouping, &stream)? {
+        if !self.ends(&grouping, &stream) {
             return self.group_aggregate(aggregate, needed, stream, grouping);
         }
         let input_schema = stream.physical_schema();
@@ -117,14 +117,9 @@ impl Lowering<'_> {
     }
 
     /// Whether results are emitted once: when the window ends, or the input.
-    fn ends(&self, grouping: &Grouping, stream: &Stream) -> Result<bool> {
-        if self.mode == RuntimeMode::Batch && !stream.bounded {
-            return Err(
-                Error::user("'execution.runtime-mode' = 'batch' needs tables that end").remedy("SET it to 'automatic'")
-            );
-        }
+    fn ends(&self, grouping: &Grouping, stream: &Stream) -> bool {
         let ends = stream.bounded && self.mode != RuntimeMode::Streaming;
-        Ok(grouping.windowed.is_some() || ends && stream.weight.is_none())
+        grouping.windowed.is_some() || ends && stream.weight.is_none()
     }
 
     /// Sends rows to the tasks of their keys: keys first, then the columns that the aggregates read, then the event

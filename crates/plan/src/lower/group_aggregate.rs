@@ -58,6 +58,11 @@ fn check_function(of: &AggregateSpec, stream: &Stream) -> Result<()> {
         return Err(Error::user(format!("{name} without a window has no updating result yet"))
             .remedy(format!("aggregate in a window, or use one of {known}")));
     }
+    if of.distinct && of.args.len() > 1 {
+        return Err(Error::user(format!("{name}(DISTINCT ...) of several columns has no updating result yet")).remedy(
+            "select the distinct rows first: SELECT k, COUNT(*) FROM (SELECT DISTINCT k, a, b FROM t) GROUP BY k",
+        ));
+    }
     let physical = |index: usize| stream.physical.get(index).map(|field: &Field| field.data_type().clone());
     let argument = of.args.first().and_then(|arg| arg.data_type(&physical));
     let is_summed = |of: &DataType| matches!(of, DataType::Int64 | DataType::Float64 | DataType::Decimal128(..));

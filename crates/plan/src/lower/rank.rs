@@ -54,6 +54,15 @@ fn below_column(expr: &Logical, below: &ColumnIndex) -> Option<usize> {
     if let Logical::Column(column) = expr { below.find(column) } else { None }
 }
 
+/// The name of the column of a key: that of the column that it is, or its text. State is recognized by it.
+pub(super) fn key_name(key: &Logical, number: usize) -> String {
+    match key {
+        Logical::Column(column) => format!("${} {number}", column.name),
+        Logical::Alias(alias) => key_name(&alias.expr, number),
+        other => format!("${} {number}", other.human_display()),
+    }
+}
+
 /// How many rows a condition on the number of a row lets pass: `n <= 5`, `n < 6`, `n = 1`, `5 >= n`.
 fn limit_of(condition: &Logical, plan: &LogicalPlan) -> Option<u64> {
     let Logical::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
@@ -187,7 +196,7 @@ fn sorted_columns(
         if has_map(&data_type) {
             return Err(not_comparable(&format!("{} of ROW_NUMBER()", shown(expr)), &data_type));
         }
-        let name = format!("${name}_{}", exprs.len() + 1);
+        let name = format!("{name} {}", key_name(expr, exprs.len() + 1));
         exprs.push(NamedExpr { name, expr: stream.expr(expr, index)?, data_type, nullable: true });
     }
     let mut places = BTreeMap::new();

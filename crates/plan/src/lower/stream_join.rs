@@ -12,6 +12,7 @@ use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
 
 use super::column_index::ColumnIndex;
 use super::expr::convert;
+use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::maps::{has_map, not_comparable, shown};
@@ -99,7 +100,7 @@ impl Lowering<'_> {
             if has_map(&data_type) {
                 return Err(not_comparable(&format!("{} of the join", shown(key)), &data_type));
             }
-            let name = format!("$key_{}", number + 1);
+            let name = key_name(key, number + 1);
             exprs.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
         }
         let mut places = BTreeMap::new();
@@ -178,23 +179,29 @@ impl Lowering<'_> {
     }
 }
 
-/// Logical columns of the joined rows that identify one.
+/// Logical columns of the joined rows that identify one. The keys of the join are among them: so all versions of a row are in one task.
 fn unique_of_pairs(spec: &StreamJoinSpec, left: &Side, right: &Side) -> Option<Vec<usize>> {
     let is_of_keys =
         |side: &Side| side.unique.as_ref().is_some_and(|unique| unique.iter().all(|c| side.keys.contains(c)));
-    let of_right =
-        || right.unique.as_ref().map(|unique| unique.iter().map(|column| column + left.columns.len()).collect());
+    let has_keys = |side: &Side, unique: &Vec<usize>| {
+        side.keys.len() == spec.keys && side.keys.iter().all(|key| unique.contains(key))
+    };
+    let of_left = left.unique.clone().filter(|unique| has_keys(left, unique));
+    let of_right = right.unique.clone().filter(|unique| has_keys(right, unique));
+    let shifted = |unique: Vec<usize>| unique.into_iter().map(|column| column + left.columns.len()).collect();
     let (_, pads_right) = spec.kind.pads();
     match spec.kind {
-        kind if !kind.gives_pairs() => left.unique.clone(),
+        kind if !kind.gives_pairs() => of_left,
         // A left row has one match at most.
-        _ if is_of_keys(right) && !pads_right => left.unique.clone(),
-        StreamJoinKind::Inner | StreamJoinKind::Right if is_of_keys(left) => of_right(),
-        _ => {
-            let (mut unique, of_right): (Vec<usize>, Vec<usize>) = (left.unique.clone()?, of_right()?);
-            unique.extend(of_right);
-            Some(unique)
+        _ if is_of_keys(right) && !pads_right && of_left.is_some() => of_left,
+        StreamJoinKind::Inner | StreamJoinKind::Right if is_of_keys(left) && of_right.is_some() => {
+            of_right.map(shifted)
         }
+        // Rows without a match have NULL for the keys of the other side.
+        _ if of_left.is_some() && of_right.is_some() => {
+            Some(of_left.into_iter().flatten().chain(of_right.map(shifted).unwrap_or_default()).collect())
+        }
+        _ => None,
     }
 }
 
