@@ -284,7 +284,8 @@ mod tests {
             operators.flat_map(|operator| &mut operator.files).for_each(change);
             manifest
         };
-        let fourth = with_files(Manifest { format: 4, ..manifest() }, |file| file.others = None);
+        let fifth = with_files(Manifest { format: 5, ..manifest() }, |file| file.table.clear());
+        let fourth = with_files(Manifest { format: 4, ..fifth.clone() }, |file| file.others = None);
         let third = Manifest { format: 3, unused: 0, key_groups: None, ..fourth.clone() };
         let third = with_files(third, |file| file.key_groups = None);
         let mut second = Manifest { format: 2, origin: None, ..third.clone() };
@@ -302,11 +303,13 @@ mod tests {
         let fixture = include_bytes!("../fixtures/manifest-4.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), fourth);
         let fixture = include_bytes!("../fixtures/manifest-5.txt");
+        assert_eq!(decode_manifest(fixture).expect("readable"), fifth);
+        let fixture = include_bytes!("../fixtures/manifest-6.txt");
         assert_eq!(decode_manifest(fixture).expect("readable"), manifest());
         assert_eq!(encode_manifest(&manifest()).expect("writable"), fixture);
-        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 5", "checkpoint 6", 1);
+        let later = String::from_utf8_lossy(fixture).replacen("checkpoint 6", "checkpoint 7", 1);
         let error = decode_manifest(later.as_bytes()).expect_err("unknown").to_string();
-        assert!(error.contains("has format 6; this version reads 1, 2, 3, 4, 5"), "{error}");
+        assert!(error.contains("has format 7; this version reads 1, 2, 3, 4, 5, 6"), "{error}");
     }
 
     #[test]
