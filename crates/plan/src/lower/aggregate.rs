@@ -59,7 +59,7 @@ impl Lowering<'_> {
             return self.group_aggregate(aggregate, needed, stream, grouping);
         }
         let input_schema = stream.physical_schema();
-        let (label, target, tasks_max) = self.stage_of_keys(grouping.keys.is_empty());
+        let (label, target, tasks_max) = self.stage_of_keys(AGGREGATE, grouping.keys.is_empty());
         let windowed = grouping.windowed.clone();
         let spec = |phase, grouping: &Grouping| WindowAggregateSpec {
             phase,
@@ -107,12 +107,12 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    /// The label of the stage behind an exchange by key, its number of tasks, and the bound of that number.
-    pub(super) fn stage_of_keys(&mut self, has_one_key: bool) -> (Option<String>, u32, Option<u32>) {
+    /// The label of a stage behind an exchange by key, its number of tasks, and the bound of that number.
+    pub(super) fn stage_of_keys(&mut self, name: &str, has_one_key: bool) -> (Option<String>, u32, Option<u32>) {
         if has_one_key {
             return (None, 1, Some(1));
         }
-        let (label, own) = self.own_parallelism(AGGREGATE);
+        let (label, own) = self.own_parallelism(name);
         (Some(label), own.unwrap_or(self.parallelism), own)
     }
 
@@ -153,7 +153,13 @@ impl Lowering<'_> {
     }
 
     /// An exchange of the physical columns, independent of the logical ones.
-    fn exchange_as_is(&mut self, stream: Stream, kind: ExchangeKind, parallelism: u32, name: &str) -> Stream {
+    pub(super) fn exchange_as_is(
+        &mut self,
+        stream: Stream,
+        kind: ExchangeKind,
+        parallelism: u32,
+        name: &str,
+    ) -> Stream {
         let next = stream.continued(name.to_string(), parallelism);
         let from = self.close(stream);
         next.fed_by(from, anabranch_dataflow::Port::Main, kind)

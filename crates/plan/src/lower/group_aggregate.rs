@@ -9,7 +9,7 @@ use datafusion_expr::Aggregate;
 
 use super::aggregate::{Grouping, finish};
 use super::stream::Stream;
-use super::{Lowering, Needed};
+use super::{AGGREGATE, Lowering, Needed};
 use crate::maps::has_map;
 
 /// Functions with accumulators that give results again and again.
@@ -27,7 +27,7 @@ impl Lowering<'_> {
         for of in &grouping.aggregates {
             check_function(of, &stream)?;
         }
-        let (label, target, tasks_max) = self.stage_of_keys(grouping.keys.is_empty());
+        let (label, target, tasks_max) = self.stage_of_keys(AGGREGATE, grouping.keys.is_empty());
         if stream.parallelism == 1 && target == 1 {
             stream.tasks_max = stream.tasks_max.filter(|_| tasks_max.is_some());
         } else {

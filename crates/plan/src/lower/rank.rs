@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_dataflow::{ExchangeKind, Expr, NamedExpr, OperatorSpec, Ordering, Port, RankSpec};
+use anabranch_dataflow::{ExchangeKind, Expr, NamedExpr, OperatorSpec, Ordering, RankSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema};
 use datafusion_common::ScalarValue;
@@ -162,17 +162,9 @@ impl Lowering<'_> {
         outputs: Vec<LogicalColumn>,
         unique: Option<Vec<usize>>,
     ) -> Stream {
-        let (label, target, tasks_max) = match spec.keys {
-            0 => (None, 1, Some(1)),
-            _ => {
-                let (label, own) = self.own_parallelism(RANK);
-                (Some(label), own.unwrap_or(self.parallelism), own)
-            }
-        };
-        let mut next = stream.continued(RANK.into(), target);
+        let (label, target, tasks_max) = self.stage_of_keys(RANK, spec.keys == 0);
         let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
-        let from = self.close(stream);
-        next = next.fed_by(from, Port::Main, kind);
+        let mut next = self.exchange_as_is(stream, kind, target, RANK);
         (next.label, next.tasks_max) = (label, tasks_max);
         next.has_event_time = false;
         next.physical = spec.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();

@@ -133,13 +133,7 @@ impl Lowering<'_> {
 
     /// The chain that begins with the join.
     fn joined(&mut self, mut spec: StreamJoinSpec, left: Side, right: Side, needed: &Needed) -> Stream {
-        let (label, target, tasks_max) = match spec.keys {
-            0 => (None, 1, Some(1)),
-            _ => {
-                let (label, own) = self.own_parallelism(JOIN);
-                (Some(label), own.unwrap_or(self.parallelism), own)
-            }
-        };
+        let (label, target, tasks_max) = self.stage_of_keys(JOIN, spec.keys == 0);
         let (pads_left, pads_right) = spec.kind.pads();
         let left_len = left.fields.len();
         let mut columns: Vec<(LogicalColumn, Option<usize>)> = Vec::new();
