@@ -71,6 +71,9 @@ fn decimal(precision: i32, scale: i32) -> DataType {
 pub fn exact_aggregate(function: &str, argument: &DataType) -> Option<(DataType, Vec<DataType>)> {
     match (function, argument) {
         ("sum", DataType::Int64) => Some((DataType::Int64, vec![DataType::Decimal128(DECIMAL_DIGITS_MAX, 0)])),
+        ("avg", DataType::Int64) => {
+            Some((DataType::Int64, vec![DataType::Decimal128(DECIMAL_DIGITS_MAX, 0), DataType::Int64]))
+        }
         ("sum", DataType::Decimal128(_, scale)) => {
             Some((DataType::Decimal128(DECIMAL_DIGITS_MAX, *scale), vec![DataType::Decimal256(76, *scale)]))
         }

@@ -10,13 +10,15 @@ use anabranch_dataflow::{BinaryOp, as_decimal, decimal_result, exact_aggregate, 
 use anabranch_functions::parse_whole;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion_common::tree_node::Transformed;
+use datafusion_common::types::{NativeType, logical_int64};
 use datafusion_common::{DFSchema, Result, ScalarValue, internal_err, plan_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
+    Accumulator, AggregateUDF, AggregateUDFImpl, BinaryExpr, Coercion, ColumnarValue, Expr, ExprSchemable, LogicalPlan,
+    Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, TypeSignatureClass, Volatility,
+    lit,
 };
 use datafusion_sql::sqlparser::ast;
 
@@ -242,6 +244,7 @@ fn converts_otherwise(from: &DataType, to: &DataType) -> bool {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ExactAggregate {
     inner: Arc<AggregateUDF>,
+    signature: Signature,
 }
 
 /// The library hashes the aggregates of a query often. Hashing a signature is costly, and the name tells them apart.
@@ -254,7 +257,14 @@ impl Hash for ExactAggregate {
 impl ExactAggregate {
     /// Wraps the library's aggregate `inner`.
     pub(crate) fn over(inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
-        Arc::new(AggregateUDF::new_from_impl(ExactAggregate { inner }))
+        let mut signature = inner.signature().clone();
+        if let (TypeSignature::OneOf(types), "avg") = (&mut signature.type_signature, inner.name()) {
+            // The library would convert whole numbers to floating point.
+            let integer = TypeSignatureClass::Native(logical_int64());
+            let whole = Coercion::new_implicit(integer, vec![TypeSignatureClass::Integer], NativeType::Int64);
+            types.insert(0, TypeSignature::Coercible(vec![whole]));
+        }
+        Arc::new(AggregateUDF::new_from_impl(ExactAggregate { inner, signature }))
     }
 }
 
@@ -268,7 +278,7 @@ impl AggregateUDFImpl for ExactAggregate {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {

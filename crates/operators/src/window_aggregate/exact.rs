@@ -1,4 +1,4 @@
-//! `SUM` of BIGINT and DECIMAL, and `AVG` of DECIMAL. Sums are kept in numbers so wide that no intermediate sum
+//! `SUM` and `AVG` of BIGINT and DECIMAL. Sums are kept in numbers so wide that no intermediate sum
 //! overflows. So the result does not depend on how rows are divided among batches, tasks and panes, and only a total
 //! that does not fit fails.
 
@@ -125,6 +125,10 @@ impl Finish {
     }
 
     fn result(&self, sum: i256, count: i64, scale: i8) -> Result<i128> {
+        if self.average && self.to == DataType::Int64 {
+            // The mean of whole numbers is rounded towards zero.
+            return sum.as_i128().checked_div(i128::from(count)).ok_or_else(|| self.overflow(sum));
+        }
         let to = if let DataType::Decimal128(_, scale) = self.to { scale } else { 0 };
         mean(sum, if self.average { count } else { 1 }, scale, to).ok_or_else(|| self.overflow(sum))
     }
