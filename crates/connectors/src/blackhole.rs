@@ -36,6 +36,7 @@ impl Connector for BlackholeConnector {
             max_readers: None,
             schema: None,
             updates: Updates::Written,
+            ..TableTraits::default()
         })
     }
 

@@ -70,6 +70,7 @@ impl Connector for PrintConnector {
             max_readers: None,
             schema: None,
             updates: Updates::Written,
+            ..TableTraits::default()
         })
     }
 

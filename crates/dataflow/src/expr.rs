@@ -154,6 +154,23 @@ impl Expr {
         }
     }
 
+    /// The operands, to change them.
+    pub fn children_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Expr::Column(_) | Expr::Literal(_) => Vec::new(),
+            Expr::Binary { left, right, .. } => vec![left, right],
+            Expr::Not(expr) | Expr::Negative(expr) | Expr::IsNull(expr) | Expr::Cast { expr, .. } => vec![expr],
+            Expr::Like { expr, pattern, .. } => vec![expr, pattern],
+            Expr::InList { expr, list, .. } => std::iter::once(expr.as_mut()).chain(list).collect(),
+            Expr::Case { operand, branches, otherwise } => {
+                let branches = branches.iter_mut().flat_map(|(when, then)| [when, then]);
+                let ends = operand.iter_mut().chain(otherwise).map(AsMut::as_mut);
+                ends.chain(branches).collect()
+            }
+            Expr::Call { args, .. } => args.iter_mut().collect(),
+        }
+    }
+
     /// Calls `visit` with the index of every column that the expression reads.
     pub fn for_each_column(&self, visit: &mut impl FnMut(usize)) {
         match self {

@@ -34,6 +34,8 @@ pub struct TableTraits {
     pub schema: Option<SchemaRef>,
     /// What its writer does with updating rows.
     pub updates: Updates,
+    /// Its reader gives a field of a ROW column alone, as a column `row.field`.
+    pub row_fields: bool,
 }
 
 /// What the writer of a table does with rows that have weights.

@@ -16,6 +16,7 @@ mod group_aggregate;
 mod join;
 mod literal;
 mod rank;
+mod row_fields;
 mod scan;
 mod states;
 mod stream;
@@ -302,7 +303,11 @@ impl Lowering<'_> {
     /// Adds the chain to the plan as a stage.
     fn close(&mut self, stream: Stream) -> StageId {
         let id = StageId(u32::try_from(self.stages.len()).unwrap_or(u32::MAX));
-        let (stage, inputs) = stream.into_stage(id);
+        let row_fields = stream.row_fields;
+        let (mut stage, inputs) = stream.into_stage(id);
+        if row_fields {
+            row_fields::read_fields_alone(&mut stage);
+        }
         self.stages.push(stage);
         self.exchanges.extend(inputs.into_iter().map(|(from, port, kind)| Exchange { from, to: id, port, kind }));
         id

@@ -15,7 +15,7 @@ use anabranch_operators::{Connector, Positions, Rows, Sink, Source, TaskContext}
 use arrow::array::{ArrayRef, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use super::load::Load;
+use super::load::{Load, NOMINAL_RATE};
 use super::paced::PacedSource;
 use super::{Generate, Request};
 use crate::Options;
@@ -122,7 +122,16 @@ fn campaign_load(spec: &ConnectorSpec) -> Result<Load> {
     let mut options = Options::new(spec);
     let seed = options.number("seed")?.unwrap_or(1);
     options.finish()?;
-    Ok(Load { rate: None, events: Some(catalog::ADS as u64), seed, partitions: 1, start_ms: Some(0) })
+    let (time_rate, variant) = (NOMINAL_RATE, String::new());
+    Ok(Load {
+        rate: None,
+        events: Some(catalog::ADS as u64),
+        seed,
+        partitions: 1,
+        start_ms: Some(0),
+        time_rate,
+        variant,
+    })
 }
 
 impl Connector for AdCampaignsConnector {

@@ -8,9 +8,9 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime};
 use crate::Options;
 
 /// Event time passes at this many events per second of a table whose rate is unlimited.
-const NOMINAL_RATE: u64 = 100_000;
+pub(super) const NOMINAL_RATE: u64 = 100_000;
 /// 2024-01-01 00:00:00 UTC: the default start of event time if the table must be repeatable.
-const DEFAULT_START_MS: i64 = 1_704_067_200_000;
+pub(super) const DEFAULT_START_MS: i64 = 1_704_067_200_000;
 
 /// Options that all generators share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,10 @@ pub(super) struct Load {
     pub(super) partitions: u32,
     /// Event time of event 0; `None`: event time is the wall clock.
     pub(super) start_ms: Option<i64>,
+    /// Events per second of event time, of a table whose rate is unlimited.
+    pub(super) time_rate: u64,
+    /// Further options that decide what a row is, as they are written in positions.
+    pub(super) variant: String,
 }
 
 impl Load {
@@ -41,7 +45,8 @@ impl Load {
         }
         let repeatable = events.is_some() && seed.is_some();
         let start_ms = start_ms.or_else(|| repeatable.then_some(DEFAULT_START_MS));
-        Ok(Load { rate, events, seed: seed.unwrap_or(1), partitions, start_ms })
+        let (time_rate, variant) = (NOMINAL_RATE, String::new());
+        Ok(Load { rate, events, seed: seed.unwrap_or(1), partitions, start_ms, time_rate, variant })
     }
 
     /// The traits of a table with this load.
@@ -60,7 +65,7 @@ impl Load {
     pub(super) fn identity(&self) -> String {
         let rate = self.rate.map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string());
         let start = self.start_ms.map(|start| format!(" start-time {start}")).unwrap_or_default();
-        format!("seed {} rows-per-second {rate}{start}", self.seed)
+        format!("seed {} rows-per-second {rate}{start}{}", self.seed, self.variant)
     }
 
     /// Whether the rows' times count from the time at which the table was first read.
@@ -71,7 +76,7 @@ impl Load {
     /// Event times of a partition that began when the wall clock showed `opened_ms`.
     pub(super) fn timeline(&self, opened_ms: i64, now_ms: i64) -> Timeline {
         match (self.start_ms, self.rate) {
-            (Some(start_ms), rate) => Timeline::Scheduled { start_ms, rate: rate.unwrap_or(NOMINAL_RATE) },
+            (Some(start_ms), rate) => Timeline::Scheduled { start_ms, rate: rate.unwrap_or(self.time_rate) },
             (None, Some(rate)) => Timeline::Scheduled { start_ms: opened_ms, rate },
             (None, None) => Timeline::At(now_ms),
         }

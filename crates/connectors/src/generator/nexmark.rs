@@ -6,9 +6,12 @@
 //! which is set. With `'table' = 'bid'` and so on a table has the events of one kind, as flat columns.
 //! `'rows-per-second'` and `'number-of-rows'` always count events of all kinds, so that tables with the same options
 //! belong together: a bid of one refers to an auction of another, at a matching time.
+//!
+//! The table of all kinds also takes the options of the generator that the Nexmark project publishes for Flink.
 
 mod events;
 mod names;
+mod options;
 mod tables;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
@@ -16,30 +19,19 @@ use anabranch_model::{PartitionId, Result};
 use anabranch_operators::{Connector, Positions, Rows, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
-use super::load::Load;
 use super::paced::PacedSource;
 use super::{Generate, Request};
-use crate::Options;
 use crate::columns::{conform, match_columns};
 use crate::format::{batch, source_schema};
 use crate::ownership::not_writable;
 
-use events::Events;
-use tables::{Kind, all_kinds_column, all_kinds_schema};
+use events::{Events, Shape};
+use options::read;
+use tables::{Kind, Places, Texts, all_kinds_columns, all_kinds_fields, all_kinds_schema};
 
 /// The tables of Nexmark.
 #[derive(Debug, Default)]
 pub struct NexmarkConnector;
-
-/// The load, and the kind of event if the table has only one.
-fn read(spec: &ConnectorSpec) -> Result<(Load, Option<Kind>)> {
-    let mut options = Options::new(spec);
-    let load = Load::read(&mut options)?;
-    let kinds = [("person", Kind::Person), ("auction", Kind::Auction), ("bid", Kind::Bid)];
-    let kind = options.choice("table", &kinds)?;
-    options.finish()?;
-    Ok((load, kind))
-}
 
 fn schema_of(kind: Option<Kind>) -> SchemaRef {
     kind.map_or_else(all_kinds_schema, Kind::schema)
@@ -47,18 +39,20 @@ fn schema_of(kind: Option<Kind>) -> SchemaRef {
 
 impl Connector for NexmarkConnector {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
-        let (load, kind) = read(spec)?;
-        let schema = schema_of(kind);
+        let table = read(spec)?;
+        let schema = schema_of(table.kind);
         match_columns(&schema, columns, "nexmark")?;
-        Ok(load.traits(schema))
+        Ok(TableTraits { row_fields: table.kind.is_none(), ..table.load.traits(schema) })
     }
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
-        let (load, kind) = read(&spec.connector)?;
+        let table = read(&spec.connector)?;
         let schema = source_schema(spec)?;
-        let columns = match_columns(&schema_of(kind), &schema, "nexmark")?;
-        let generator = Nexmark { kind, seed: load.seed, schema, columns };
-        Ok(Box::new(PacedSource::open(generator, load, &spec.table, context, from)?))
+        let known = table.kind.map_or_else(all_kinds_fields, Kind::schema);
+        let columns = match_columns(&known, &schema, "nexmark")?;
+        let (kind, shape, seed) = (table.kind, table.shape, table.load.seed);
+        let generator = Nexmark { kind, shape, seed, schema, columns, texts: Texts::new() };
+        Ok(Box::new(PacedSource::open(generator, table.load, &spec.table, context, from)?))
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
@@ -68,22 +62,21 @@ impl Connector for NexmarkConnector {
 
 struct Nexmark {
     kind: Option<Kind>,
+    shape: Shape,
     seed: u64,
     schema: SchemaRef,
     /// Index among all columns of each column of `schema`.
     columns: Vec<usize>,
+    texts: Texts,
 }
 
 impl Generate for Nexmark {
     fn generate(&mut self, request: &Request) -> Result<Rows> {
-        let events = Events { seed: self.seed, timeline: request.timeline };
+        let events = Events::new(self.seed, self.shape.clone(), request.timeline);
         let numbers: Vec<u64> = request.rows().map(|row| self.event_of_row(row)).collect();
         let arrays = match self.kind {
-            Some(kind) => kind.columns(&events, &numbers, &self.columns),
-            None => {
-                let column = |column: &usize| all_kinds_column(&events, &numbers, *column);
-                self.columns.iter().map(column).collect::<Result<_>>()?
-            }
+            Some(kind) => kind.columns(&events, &self.texts, &Places::dense(numbers), &self.columns),
+            None => all_kinds_columns(&events, &self.texts, &self.shape, &numbers, &self.columns)?,
         };
         let arrays = arrays.into_iter().zip(self.schema.fields()).map(|(array, field)| conform(array, field));
         let batch = batch(&self.schema, arrays.collect::<Result<_>>()?, request.count)?;
@@ -91,11 +84,11 @@ impl Generate for Nexmark {
     }
 
     fn event_of_row(&self, row: u64) -> u64 {
-        self.kind.map_or(row, |kind| kind.event_of_row(row))
+        self.kind.map_or(row, |kind| kind.event_of_row(row, &self.shape))
     }
 
     fn rows_within(&self, events: u64) -> u64 {
-        self.kind.map_or(events, |kind| kind.rows_within(events))
+        self.kind.map_or(events, |kind| kind.rows_within(events, &self.shape))
     }
 }
 

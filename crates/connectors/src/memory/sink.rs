@@ -58,6 +58,7 @@ impl Connector for MemorySink {
             max_readers: None,
             schema: None,
             updates: Updates::Written,
+            ..TableTraits::default()
         })
     }
 

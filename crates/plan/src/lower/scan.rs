@@ -71,6 +71,7 @@ impl Lowering<'_> {
         };
         let mut stream = Stream::of_source(source, physical, columns);
         stream.bounded = table.traits.bounded;
+        stream.row_fields = table.traits.row_fields;
         let (label, own) = self.own_parallelism(&format!("source {}", table.name));
         let most = table.traits.max_readers.unwrap_or(u32::MAX);
         if let Some(tasks) = own.filter(|own| *own > most) {

@@ -27,6 +27,8 @@ pub(super) struct Stream {
     pub(super) label: Option<String>,
     /// See [`Stage::tasks_max`].
     pub(super) tasks_max: Option<u32>,
+    /// Whether the source gives fields of rows as columns: see [`super::row_fields`].
+    pub(super) row_fields: bool,
     /// Columns of the rows that leave the last operator.
     pub(super) physical: Vec<Field>,
     /// Columns of the logical plan.
@@ -159,6 +161,7 @@ impl Stream {
             parallelism: 1,
             label: None,
             tasks_max: Some(1),
+            row_fields: false,
             physical,
             columns,
             window: None,
@@ -179,6 +182,7 @@ impl Stream {
             parallelism,
             label: None,
             tasks_max: None,
+            row_fields: false,
             physical: self.physical.clone(),
             columns: self.columns.clone(),
             window: self.window.clone(),

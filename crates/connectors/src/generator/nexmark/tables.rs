@@ -1,16 +1,20 @@
 //! Events as columns.
+//!
+//! The table of all kinds has a column for each kind, a row of that kind's fields, and may also be read by single fields
+//! (`bid.price`). What no one reads is not generated.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use anabranch_model::Result;
 use arrow::array::{
-    ArrayRef, Int32Array, Int64Array, StringViewArray, StringViewBuilder, StructArray, TimestampMillisecondArray,
-    UInt32Array,
+    ArrayBuilder, ArrayRef, Int32Array, Int64Array, StringViewArray, StringViewBuilder, StructArray,
+    TimestampMillisecondArray, make_view,
 };
-use arrow::compute::take;
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
-use super::events::{AUCTIONS_IN_TURN, BIDS_IN_TURN, Bid, EVENTS_IN_TURN, Events, PERSONS_IN_TURN};
+use super::events::{Auction, Bid, Channel, Events, Shape};
 
 /// Kinds of events, by their number in `event_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,33 +27,34 @@ pub(super) enum Kind {
 const KINDS: [Kind; 3] = [Kind::Person, Kind::Auction, Kind::Bid];
 
 impl Kind {
-    fn of_event(event: u64) -> Kind {
-        match event % EVENTS_IN_TURN {
-            at if at < PERSONS_IN_TURN => Kind::Person,
-            at if at < PERSONS_IN_TURN + AUCTIONS_IN_TURN => Kind::Auction,
+    fn of_event(event: u64, shape: &Shape) -> Kind {
+        match event % shape.turn() {
+            at if at < shape.persons => Kind::Person,
+            at if at < shape.persons + shape.auctions => Kind::Auction,
             _ => Kind::Bid,
         }
     }
 
     /// The first event of the kind in a turn, and the number of its events.
-    fn share(self) -> (u64, u64) {
+    fn share(self, shape: &Shape) -> (u64, u64) {
         match self {
-            Kind::Person => (0, PERSONS_IN_TURN),
-            Kind::Auction => (PERSONS_IN_TURN, AUCTIONS_IN_TURN),
-            Kind::Bid => (PERSONS_IN_TURN + AUCTIONS_IN_TURN, BIDS_IN_TURN),
+            Kind::Person => (0, shape.persons),
+            Kind::Auction => (shape.persons, shape.auctions),
+            Kind::Bid => (shape.persons + shape.auctions, shape.bids),
         }
     }
 
     /// Number of the event that is row `row` of the kind's table.
-    pub(super) fn event_of_row(self, row: u64) -> u64 {
-        let (begin, count) = self.share();
-        (row / count).saturating_mul(EVENTS_IN_TURN).saturating_add(begin + row % count)
+    pub(super) fn event_of_row(self, row: u64, shape: &Shape) -> u64 {
+        let (begin, count) = self.share(shape);
+        let count = count.max(1);
+        (row / count).saturating_mul(shape.turn()).saturating_add(begin + row % count)
     }
 
     /// How many of the first `events` events are of the kind.
-    pub(super) fn rows_within(self, events: u64) -> u64 {
-        let (begin, count) = self.share();
-        events / EVENTS_IN_TURN * count + (events % EVENTS_IN_TURN).saturating_sub(begin).min(count)
+    pub(super) fn rows_within(self, events: u64, shape: &Shape) -> u64 {
+        let (begin, count) = self.share(shape);
+        events / shape.turn() * count + (events % shape.turn()).saturating_sub(begin).min(count)
     }
 
     fn fields(self, nullable: bool) -> Fields {
@@ -105,52 +110,172 @@ impl Kind {
     }
 
     /// The columns `wanted` of events of this kind.
-    pub(super) fn columns(self, events: &Events, numbers: &[u64], wanted: &[usize]) -> Vec<ArrayRef> {
+    pub(super) fn columns(self, events: &Events, texts: &Texts, rows: &Places, wanted: &[usize]) -> Vec<ArrayRef> {
+        let column = |index: &usize, of: &dyn Fn(usize) -> ArrayRef| match self.fields(true)[*index].name().as_str() {
+            "dateTime" => rows.times(rows.numbers.iter().map(|number| events.time_ms(*number))),
+            _ => of(*index),
+        };
         match self {
             Kind::Person => {
-                let rows: Vec<_> = numbers.iter().map(|number| events.person(*number)).collect();
-                let column = |index: &usize| match index {
-                    0 => integers(&rows, |r| r.id),
-                    1 => texts(&rows, |r| &r.name),
-                    2 => texts(&rows, |r| &r.email),
-                    3 => texts(&rows, |r| &r.credit_card),
-                    4 => texts(&rows, |r| r.city),
-                    5 => texts(&rows, |r| r.state),
-                    6 => times(&rows, |r| r.time_ms),
-                    _ => texts(&rows, |r| &r.extra),
+                let id = || rows.integers(rows.numbers.iter().map(|number| events.person_id(*number)));
+                let persons = OnceCell::new();
+                let of_person = |index| {
+                    let all =
+                        persons.get_or_init(|| rows.numbers.iter().map(|n| events.person(*n)).collect::<Vec<_>>());
+                    match index {
+                        1 => rows.texts(all, |r, text| text.push_str(&r.name)),
+                        2 => rows.texts(all, |r, text| text.push_str(&r.email)),
+                        3 => rows.texts(all, |r, text| text.push_str(&r.credit_card)),
+                        4 => rows.texts(all, |r, text| text.push_str(r.city)),
+                        5 => rows.texts(all, |r, text| text.push_str(r.state)),
+                        _ => rows.texts(all, |r, text| text.push_str(&r.extra)),
+                    }
                 };
-                wanted.iter().map(column).collect()
+                let of = |index| if index == 0 { id() } else { of_person(index) };
+                wanted.iter().map(|index| column(index, &of)).collect()
             }
             Kind::Auction => {
-                let rows: Vec<_> = numbers.iter().map(|number| events.auction(*number)).collect();
-                let column = |index: &usize| match index {
-                    0 => integers(&rows, |r| r.id),
-                    1 => texts(&rows, |r| &r.item),
-                    2 => texts(&rows, |r| &r.description),
-                    3 => integers(&rows, |r| r.initial_bid),
-                    4 => integers(&rows, |r| r.reserve),
-                    5 => times(&rows, |r| r.time_ms),
-                    6 => times(&rows, |r| r.expires_ms),
-                    7 => integers(&rows, |r| r.seller),
-                    8 => integers(&rows, |r| r.category),
-                    _ => texts(&rows, |r| &r.extra),
+                let id = || rows.integers(rows.numbers.iter().map(|number| events.auction_id(*number)));
+                let (numbers, texts) = (OnceCell::new(), OnceCell::new());
+                let all = || rows.numbers.iter().map(|number| events.auction(*number)).collect::<Vec<Auction>>();
+                let auctions = || numbers.get_or_init(all);
+                let all = || auctions().iter().map(|auction| events.auction_texts(auction)).collect::<Vec<_>>();
+                let texts = || texts.get_or_init(all);
+                let of = |index| match index {
+                    0 => id(),
+                    1 => rows.texts(texts(), |r, text| text.push_str(&r.item)),
+                    2 => rows.texts(texts(), |r, text| text.push_str(&r.description)),
+                    3 => rows.integers(auctions().iter().map(|r| r.initial_bid)),
+                    4 => rows.integers(auctions().iter().map(|r| r.reserve)),
+                    6 => rows.times(auctions().iter().map(|r| r.expires_ms)),
+                    7 => rows.integers(auctions().iter().map(|r| r.seller)),
+                    8 => rows.integers(auctions().iter().map(|r| r.category)),
+                    _ => rows.texts(texts(), |r, text| text.push_str(&r.extra)),
                 };
-                wanted.iter().map(column).collect()
+                wanted.iter().map(|index| column(index, &of)).collect()
             }
             Kind::Bid => {
-                let rows: Vec<_> = numbers.iter().map(|number| events.bid(*number)).collect();
-                let column = |index: &usize| match index {
-                    0 => integers(&rows, |r| r.auction),
-                    1 => integers(&rows, |r| r.bidder),
-                    2 => integers(&rows, |r| r.price),
-                    3 => written(&rows, Bid::channel),
-                    4 => written(&rows, |r, text| events.url(r, text)),
-                    5 => times(&rows, |r| r.time_ms),
-                    _ => written(&rows, Bid::extra),
+                let bids = OnceCell::new();
+                let bids = || bids.get_or_init(|| rows.numbers.iter().map(|n| events.bid(*n)).collect::<Vec<Bid>>());
+                let of = |index| match index {
+                    0 => rows.integers(bids().iter().map(|r| r.auction)),
+                    1 => rows.integers(bids().iter().map(|r| r.bidder)),
+                    2 => rows.integers(bids().iter().map(Bid::price)),
+                    3 => rows.views(bids().iter().map(|r| texts.names[r.channel.index()]), &[]),
+                    4 => {
+                        let (views, buffer) = texts.urls(events);
+                        rows.views(bids().iter().map(|r| views[r.channel.index()]), std::slice::from_ref(buffer))
+                    }
+                    _ => rows.texts(bids(), |r, text| events.bid_extra(r, text)),
                 };
-                wanted.iter().map(column).collect()
+                wanted.iter().map(|index| column(index, &of)).collect()
             }
         }
+    }
+}
+
+/// Texts that bids share.
+pub(super) struct Texts {
+    /// The name of each channel.
+    names: Vec<u128>,
+    /// The address of each channel.
+    urls: OnceCell<(Vec<u128>, Buffer)>,
+}
+
+impl Texts {
+    pub(super) fn new() -> Self {
+        let name = |channel: Channel| {
+            let mut text = String::new();
+            channel.name(&mut text);
+            // At most 12 bytes are part of the view.
+            make_view(text.as_bytes(), 0, 0)
+        };
+        Texts { names: Channel::all().map(name).collect(), urls: OnceCell::new() }
+    }
+
+    fn urls(&self, events: &Events) -> &(Vec<u128>, Buffer) {
+        self.urls.get_or_init(|| {
+            let (mut views, mut all) = (Vec::new(), String::new());
+            for channel in Channel::all() {
+                let begin = all.len();
+                events.url(channel, &mut all);
+                views.push(make_view(&all.as_bytes()[begin..], 0, begin as u32));
+            }
+            (views, Buffer::from_vec(all.into_bytes()))
+        })
+    }
+}
+
+/// Events of one kind among the rows of a batch.
+pub(super) struct Places {
+    /// The numbers of the events.
+    numbers: Vec<u64>,
+    /// Which row each event is. The others are NULL. `None`: the rows are these events.
+    rows: Option<(Vec<u32>, NullBuffer)>,
+}
+
+impl Places {
+    /// Rows that are all events of one kind.
+    pub(super) fn dense(numbers: Vec<u64>) -> Self {
+        Places { numbers, rows: None }
+    }
+
+    /// Those of the rows that are of a kind.
+    fn among(numbers: &[u64], kinds: &[Kind], kind: Kind) -> Self {
+        let own = || (0..kinds.len()).filter(|row| kinds[*row] == kind);
+        let nulls = NullBuffer::new(BooleanBuffer::collect_bool(kinds.len(), |row| kinds[row] == kind));
+        Places {
+            numbers: own().map(|row| numbers[row]).collect(),
+            rows: Some((own().map(|row| row as u32).collect(), nulls)),
+        }
+    }
+
+    fn nulls(&self) -> Option<NullBuffer> {
+        self.rows.as_ref().map(|(_, nulls)| nulls.clone())
+    }
+
+    /// The value of each row.
+    fn spread<T: Copy + Default>(&self, values: impl Iterator<Item = T>) -> Vec<T> {
+        let Some((rows, nulls)) = &self.rows else { return values.collect() };
+        let mut spread = vec![T::default(); nulls.len()];
+        for (row, value) in rows.iter().zip(values) {
+            spread[*row as usize] = value;
+        }
+        spread
+    }
+
+    fn integers(&self, values: impl Iterator<Item = i64>) -> ArrayRef {
+        Arc::new(Int64Array::new(self.spread(values).into(), self.nulls()))
+    }
+
+    fn times(&self, values: impl Iterator<Item = i64>) -> ArrayRef {
+        Arc::new(TimestampMillisecondArray::new(self.spread(values).into(), self.nulls()))
+    }
+
+    fn views(&self, views: impl Iterator<Item = u128>, buffers: &[Buffer]) -> ArrayRef {
+        let views = ScalarBuffer::from(self.spread(views));
+        // Each view is one of a text in the buffers.
+        Arc::new(StringViewArray::new(views, buffers.to_vec(), self.nulls()))
+    }
+
+    /// A column of text that is written for each event.
+    fn texts<T>(&self, events: &[T], write: impl Fn(&T, &mut String)) -> ArrayRef {
+        let length = self.rows.as_ref().map_or(events.len(), |(_, nulls)| nulls.len());
+        let mut column = StringViewBuilder::with_capacity(length);
+        let mut text = String::new();
+        for (index, event) in events.iter().enumerate() {
+            let row = self.rows.as_ref().map_or(index, |(rows, _)| rows[index] as usize);
+            while column.len() < row {
+                column.append_null();
+            }
+            text.clear();
+            write(event, &mut text);
+            column.append_value(&text);
+        }
+        while column.len() < length {
+            column.append_null();
+        }
+        Arc::new(column.finish())
     }
 }
 
@@ -162,43 +287,49 @@ pub(super) fn all_kinds_schema() -> SchemaRef {
     ))
 }
 
-/// One column of the table of all kinds.
-pub(super) fn all_kinds_column(events: &Events, numbers: &[u64], column: usize) -> Result<ArrayRef> {
-    let Some(index) = column.checked_sub(1) else {
-        let types = numbers.iter().map(|number| Kind::of_event(*number) as i32);
-        return Ok(Arc::new(Int32Array::from_iter_values(types)));
-    };
-    let kind = KINDS[index];
-    let fields = kind.fields(true);
-    let own: Vec<u64> = numbers.iter().copied().filter(|number| Kind::of_event(*number) == kind).collect();
-    let mut places = 0..;
-    let indexes = numbers.iter().map(|number| if Kind::of_event(*number) == kind { places.next() } else { None });
-    let indexes: UInt32Array = indexes.collect();
-    let wanted: Vec<_> = (0..fields.len()).collect();
-    let columns = kind.columns(events, &own, &wanted);
-    Ok(take(&StructArray::try_new(fields, columns, None)?, &indexes, None)?)
+/// The columns of the table of all kinds, and the fields of its rows as columns.
+pub(super) fn all_kinds_fields() -> SchemaRef {
+    let whole = all_kinds_schema();
+    let fields = KINDS.iter().flat_map(|kind| {
+        let name = |field: &Arc<Field>| format!("{}.{}", kind.column_name(), field.name());
+        kind.fields(true).iter().map(|f| f.as_ref().clone().with_name(name(f))).collect::<Vec<_>>()
+    });
+    Arc::new(Schema::new(whole.fields().iter().map(|f| f.as_ref().clone()).chain(fields).collect::<Vec<_>>()))
 }
 
-fn integers<T>(rows: &[T], of: impl Fn(&T) -> i64) -> ArrayRef {
-    Arc::new(Int64Array::from_iter_values(rows.iter().map(of)))
-}
-
-fn times<T>(rows: &[T], of: impl Fn(&T) -> i64) -> ArrayRef {
-    Arc::new(TimestampMillisecondArray::from_iter_values(rows.iter().map(of)))
-}
-
-fn texts<T>(rows: &[T], of: impl Fn(&T) -> &str) -> ArrayRef {
-    Arc::new(StringViewArray::from_iter_values(rows.iter().map(of)))
-}
-
-/// A column of text that is written for each row.
-fn written<T>(rows: &[T], write: impl Fn(&T, &mut String)) -> ArrayRef {
-    let mut column = StringViewBuilder::with_capacity(rows.len());
-    let mut text = String::new();
-    for row in rows {
-        text.clear();
-        write(row, &mut text);
-        column.append_value(&text);
+/// Columns of the table of all kinds, by their indexes in [`all_kinds_fields`].
+pub(super) fn all_kinds_columns(
+    events: &Events,
+    texts: &Texts,
+    shape: &Shape,
+    numbers: &[u64],
+    wanted: &[usize],
+) -> Result<Vec<ArrayRef>> {
+    let kinds: Vec<Kind> = numbers.iter().map(|number| Kind::of_event(*number, shape)).collect();
+    let mut columns: Vec<Option<ArrayRef>> = vec![None; wanted.len()];
+    let mut first = 1 + KINDS.len();
+    for (index, kind) in KINDS.into_iter().enumerate() {
+        let fields = kind.fields(true);
+        let own = first..first + fields.len();
+        first = own.end;
+        let places: Vec<usize> =
+            (0..wanted.len()).filter(|place| wanted[*place] == 1 + index || own.contains(&wanted[*place])).collect();
+        if places.is_empty() {
+            continue;
+        }
+        let rows = Places::among(numbers, &kinds, kind);
+        let single: Vec<usize> = places.iter().filter_map(|place| wanted[*place].checked_sub(own.start)).collect();
+        let mut single = kind.columns(events, texts, &rows, &single).into_iter();
+        for place in places {
+            columns[place] = if wanted[place] == 1 + index {
+                let all: Vec<usize> = (0..fields.len()).collect();
+                let all = kind.columns(events, texts, &rows, &all);
+                Some(Arc::new(StructArray::try_new(fields.clone(), all, rows.nulls())?))
+            } else {
+                single.next()
+            };
+        }
     }
-    Arc::new(column.finish())
+    let types = || Arc::new(Int32Array::from_iter_values(kinds.iter().map(|kind| *kind as i32))) as ArrayRef;
+    Ok(columns.into_iter().map(|column| column.unwrap_or_else(types)).collect())
 }

@@ -16,7 +16,7 @@ impl Generate for Numbers {
 }
 
 fn open(rate: u64, events: Option<u64>, clock: &Arc<ManualClock>) -> PacedSource<Numbers> {
-    let load = Load { rate: Some(rate), events, seed: 1, partitions: 2, start_ms: None };
+    let load = Load { rate: Some(rate), events, seed: 1, partitions: 2, ..load(None) };
     PacedSource::open(Numbers, load, "numbers", &context(0, 1, clock), None).unwrap()
 }
 
@@ -82,7 +82,7 @@ fn rows_that_are_due_and_were_not_polled_are_the_lag() {
     assert!((1990..2050).contains(&source.lag_rows().unwrap()), "{:?}", source.lag_rows());
     clock.advance(Duration::from_secs(10));
     assert_eq!(source.lag_rows(), Some(10_000 - due_rows as u64), "a table that ends");
-    let load = Load { rate: None, events: None, seed: 1, partitions: 2, start_ms: None };
+    let load = Load { rate: None, events: None, seed: 1, partitions: 2, ..load(None) };
     let unlimited = PacedSource::open(Numbers, load, "numbers", &context(0, 1, &clock), None).unwrap();
     assert_eq!(unlimited.lag_rows(), None);
 }
@@ -90,7 +90,7 @@ fn rows_that_are_due_and_were_not_polled_are_the_lag() {
 #[test]
 fn a_task_without_partitions_ends_with_a_bounded_table() {
     let clock = Arc::new(ManualClock::default());
-    let load = Load { rate: None, events: Some(1), seed: 1, partitions: 2, start_ms: None };
+    let load = Load { rate: None, events: Some(1), seed: 1, partitions: 2, ..load(None) };
     let mut source = PacedSource::open(Numbers, load, "numbers", &context(2, 3, &clock), None).unwrap();
     assert!(matches!(source.poll(Duration::ZERO).unwrap(), Polled::End));
 }
@@ -102,7 +102,8 @@ fn go_on(load: Load, position: &str, clock: &Arc<ManualClock>) -> Result<PacedSo
 }
 
 fn load(start_ms: Option<i64>) -> Load {
-    Load { rate: Some(10), events: Some(1000), seed: 1, partitions: 1, start_ms }
+    let (time_rate, variant) = (10, String::new());
+    Load { rate: Some(10), events: Some(1000), seed: 1, partitions: 1, start_ms, time_rate, variant }
 }
 
 fn position(source: &PacedSource<Numbers>) -> String {

@@ -1,0 +1,144 @@
+//! Lets a source give single fields of its ROW columns, if the query reads nothing else of them.
+//!
+//! A connector whose table has rows of many fields need not make those that no one reads, nor the rows. Where all
+//! that a chain reads of a column `bid` are its fields, the source has columns such as `bid.price` in its place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use anabranch_dataflow::{Expr, Literal, NamedExpr, OperatorSpec, SourceSpec, Stage};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+/// What a chain reads of the columns of its source.
+#[derive(Default)]
+struct Reads {
+    /// Columns that are read otherwise than by a field.
+    whole: BTreeSet<usize>,
+    /// The fields that are read, by column.
+    fields: BTreeMap<usize, BTreeSet<usize>>,
+}
+
+/// Replaces ROW columns of the stage's source by their fields, where only fields are read.
+pub(super) fn read_fields_alone(stage: &mut Stage) {
+    let Some(source) = &mut stage.source else { return };
+    let Ok(decoded) = source.declared.project(&source.projection) else { return };
+    let mut reads = Reads::default();
+    if !each_expr(source, &mut stage.operators, &mut |expr| reads.of(expr, &decoded)) {
+        return;
+    }
+    reads.fields.retain(|column, _| !reads.whole.contains(column));
+    if reads.fields.is_empty() {
+        return;
+    }
+    let places = replace_columns(source, &reads.fields);
+    let schema = source.declared.project(&source.projection).map(Arc::new).unwrap_or_else(|_| source.declared.clone());
+    each_expr(source, &mut stage.operators, &mut |expr| point(expr, &decoded, &places));
+    each_input_schema(&mut stage.operators, &schema);
+}
+
+/// Calls `visit` with each expression over the source's columns. Returns false if something else reads the columns too.
+fn each_expr(source: &mut SourceSpec, operators: &mut [OperatorSpec], visit: &mut dyn FnMut(&mut Expr)) -> bool {
+    source.watermark.iter_mut().for_each(|watermark| visit(&mut watermark.time));
+    for operator in operators {
+        let (keys, aggregates): (&mut [NamedExpr], &mut [_]) = match operator {
+            OperatorSpec::Filter { predicate } => {
+                visit(predicate);
+                continue;
+            }
+            OperatorSpec::Project { columns } => (columns, &mut []),
+            OperatorSpec::WindowAggregate(spec) => {
+                spec.time.iter_mut().for_each(&mut *visit);
+                (&mut spec.keys, &mut spec.aggregates)
+            }
+            OperatorSpec::GroupAggregate(spec) if spec.weight.is_none() => (&mut spec.keys, &mut spec.aggregates),
+            _ => return false,
+        };
+        keys.iter_mut().for_each(|key| visit(&mut key.expr));
+        for aggregate in aggregates {
+            aggregate.args.iter_mut().chain(&mut aggregate.filter).for_each(&mut *visit);
+        }
+        return true;
+    }
+    false
+}
+
+/// Sets the columns that enter the first operator that does not pass them on.
+fn each_input_schema(operators: &mut [OperatorSpec], schema: &SchemaRef) {
+    match operators.iter_mut().find(|operator| !matches!(operator, OperatorSpec::Filter { .. })) {
+        Some(OperatorSpec::WindowAggregate(spec)) => spec.input_schema = Arc::clone(schema),
+        Some(OperatorSpec::GroupAggregate(spec)) => spec.input_schema = Arc::clone(schema),
+        _ => {}
+    }
+}
+
+/// The column and the index of the field, if the expression is a field of a column.
+fn field_of(expr: &Expr, decoded: &Schema) -> Option<(usize, usize)> {
+    let Expr::Call { function, args, .. } = expr else { return None };
+    let [Expr::Column(column), Expr::Literal(Literal { text: Some(name), .. })] = args.as_slice() else { return None };
+    let DataType::Struct(fields) = decoded.field(*column).data_type() else { return None };
+    let (index, _) = fields.find(name)?;
+    (function == "get_field").then_some((*column, index))
+}
+
+impl Reads {
+    fn of(&mut self, expr: &mut Expr, decoded: &Schema) {
+        match (field_of(expr, decoded), &*expr) {
+            (Some((column, field)), _) => {
+                self.fields.entry(column).or_default().insert(field);
+            }
+            (None, Expr::Column(column)) => {
+                self.whole.insert(*column);
+            }
+            _ => expr.children_mut().into_iter().for_each(|child| self.of(child, decoded)),
+        }
+    }
+}
+
+/// Where the columns of a source are now.
+struct Places {
+    /// Of columns that are read whole, by their former places.
+    whole: BTreeMap<usize, usize>,
+    fields: BTreeMap<(usize, usize), usize>,
+}
+
+/// Divides the columns of which `fields` are read.
+fn replace_columns(source: &mut SourceSpec, fields: &BTreeMap<usize, BTreeSet<usize>>) -> Places {
+    let mut places = Places { whole: BTreeMap::new(), fields: BTreeMap::new() };
+    let (mut declared, mut projection): (Vec<Arc<Field>>, Vec<usize>) = (Vec::new(), Vec::new());
+    for (index, column) in source.declared.fields().iter().enumerate() {
+        let decoded = source.projection.binary_search(&index).ok();
+        let read = decoded.and_then(|decoded| Some((decoded, fields.get(&decoded)?)));
+        let (DataType::Struct(parts), Some((decoded, read))) = (column.data_type(), read) else {
+            if let Some(decoded) = decoded {
+                places.whole.insert(decoded, projection.len());
+                projection.push(declared.len());
+            }
+            declared.push(Arc::clone(column));
+            continue;
+        };
+        for (field, part) in parts.iter().enumerate() {
+            if read.contains(&field) {
+                places.fields.insert((decoded, field), projection.len());
+                projection.push(declared.len());
+            }
+            let name = format!("{}.{}", column.name(), part.name());
+            declared.push(Arc::new(Field::new(name, part.data_type().clone(), true)));
+        }
+    }
+    source.declared = Arc::new(Schema::new(declared));
+    source.projection = projection;
+    places
+}
+
+/// Makes an expression read the columns at their new places.
+fn point(expr: &mut Expr, before: &Schema, places: &Places) {
+    let place = match (field_of(expr, before), &*expr) {
+        (Some(field), _) if places.fields.contains_key(&field) => places.fields.get(&field),
+        (_, Expr::Column(column)) => places.whole.get(column),
+        _ => None,
+    };
+    match place {
+        Some(place) => *expr = Expr::Column(*place),
+        None => expr.children_mut().into_iter().for_each(|child| point(child, before, places)),
+    }
+}
