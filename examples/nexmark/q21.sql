@@ -1,0 +1,84 @@
+-- Nexmark, query 21: channel of each bid, regular expressions
+
+CREATE TABLE datagen (
+  event_type INT,
+  person ROW<
+    id BIGINT,
+    name VARCHAR,
+    emailAddress VARCHAR,
+    creditCard VARCHAR,
+    city VARCHAR,
+    state VARCHAR,
+    `dateTime` TIMESTAMP(3),
+    extra VARCHAR>,
+  auction ROW<
+    id BIGINT,
+    itemName VARCHAR,
+    description VARCHAR,
+    initialBid BIGINT,
+    reserve BIGINT,
+    `dateTime` TIMESTAMP(3),
+    expires TIMESTAMP(3),
+    seller BIGINT,
+    category BIGINT,
+    extra VARCHAR>,
+  bid ROW<
+    auction BIGINT,
+    bidder BIGINT,
+    price BIGINT,
+    channel VARCHAR,
+    url VARCHAR,
+    `dateTime` TIMESTAMP(3),
+    extra VARCHAR>,
+  `dateTime` AS CASE
+    WHEN event_type = 0 THEN person.`dateTime`
+    WHEN event_type = 1 THEN auction.`dateTime`
+    ELSE bid.`dateTime`
+  END,
+  WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND
+) WITH (
+  'connector' = 'nexmark',
+  'first-event.rate' = '10000',
+  'next-event.rate' = '10000',
+  'events.num' = '1000000',
+  'person.proportion' = '1',
+  'auction.proportion' = '3',
+  'bid.proportion' = '46'
+);
+
+CREATE VIEW person AS
+SELECT person.id, person.name, person.emailAddress, person.creditCard, person.city, person.state, `dateTime`, person.extra
+FROM datagen WHERE event_type = 0;
+
+CREATE VIEW auction AS
+SELECT auction.id, auction.itemName, auction.description, auction.initialBid, auction.reserve, `dateTime`, auction.expires,
+  auction.seller, auction.category, auction.extra
+FROM datagen WHERE event_type = 1;
+
+CREATE VIEW bid AS
+SELECT bid.auction, bid.bidder, bid.price, bid.channel, bid.url, `dateTime`, bid.extra
+FROM datagen WHERE event_type = 2;
+
+CREATE TABLE nexmark_q21 (
+  auction BIGINT,
+  bidder BIGINT,
+  price BIGINT,
+  channel VARCHAR,
+  channel_id VARCHAR
+) WITH (
+  'connector' = 'blackhole'
+);
+
+INSERT INTO nexmark_q21
+SELECT
+  auction, bidder, price, channel,
+  CASE
+    WHEN lower(channel) = 'apple' THEN '0'
+    WHEN lower(channel) = 'google' THEN '1'
+    WHEN lower(channel) = 'facebook' THEN '2'
+    WHEN lower(channel) = 'baidu' THEN '3'
+    ELSE REGEXP_EXTRACT(url, '(&|^)channel_id=([^&]*)', 2)
+  END
+  AS channel_id FROM bid
+WHERE REGEXP_EXTRACT(url, '(&|^)channel_id=([^&]*)', 2) is not null or
+  lower(channel) in ('apple', 'google', 'facebook', 'baidu');
