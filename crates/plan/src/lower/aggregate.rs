@@ -208,17 +208,22 @@ impl<'a> Columns<'a> {
         Expr::Column(self.exprs.len() - 1)
     }
 
-    /// The expression over the shuffled row, to which every column that it reads is added.
+    /// The expression over the shuffled row, to which every column that it reads is added. Of a row, only the fields that
+    /// it reads are added.
     fn carry(&mut self, expr: &Expr) -> Expr {
-        let mut reads = Vec::new();
-        expr.for_each_column(&mut |index| reads.push(index));
-        let mut positions = BTreeMap::new();
-        for index in reads {
-            if let Expr::Column(position) = self.add("", &Expr::Column(index), None) {
-                positions.insert(index, position);
-            }
+        if let Expr::Column(_) = expr {
+            return self.add("", expr, None);
         }
-        super::join::remap(expr, &|index| positions.get(&index).copied().unwrap_or_default())
+        if let Expr::Call { function, args, returns, .. } = expr
+            && let ("get_field", [Expr::Column(_), Expr::Literal(name)]) = (function.as_str(), args.as_slice())
+        {
+            return self.add(name.text.as_deref().unwrap_or_default(), expr, Some(returns.clone()));
+        }
+        let mut over = expr.clone();
+        for operand in over.children_mut() {
+            *operand = self.carry(operand);
+        }
+        over
     }
 }
 
