@@ -17,6 +17,8 @@ SEED ?= $(shell date +%s)000
 TEST_TIME_LIMIT ?= 30m
 # For the wheel: `dev` builds faster and runs slower.
 WHEEL_PROFILE ?= release
+# For bench-nexmark: events of each query.
+EVENTS ?= 4000000
 # For chaos: how often the job is killed.
 KILLS ?= 20
 
@@ -30,7 +32,7 @@ DIST := anabranch-$(VERSION)-$(shell uname -s | tr A-Z a-z)-$(shell uname -m)
 BUILD := cargo build --locked --release --workspace --bin
 RUN_FLAGS := $(if $(PARALLELISM),--parallelism $(PARALLELISM)) $(if $(DURATION),--duration $(DURATION))
 
-.PHONY: help demo demo-kafka sql test test-python chaos sim bench bench-flight lint clean release dist wheel need-build need-kafka need-s3 need-python
+.PHONY: help demo demo-kafka sql test test-python chaos sim bench bench-flight bench-nexmark lint clean release dist wheel need-build need-kafka need-s3 need-python need-jdk
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +80,9 @@ bench: release ## measure against hand-written limits and peers; writes bench/RE
 bench-flight: need-build ## Arrow Flight in the place of the exchange, with the rows of `anabranch-bench network` (ROWS=10000000)
 	cargo run --quiet --locked --release --manifest-path bench/flight/Cargo.toml -- $(ROWS)
 
+bench-nexmark: release need-jdk ## the queries of Nexmark beside Apache Flink (EVENTS=4000000); writes bench/NEXMARK.md
+	bench/nexmark/measure.py $(ANABRANCH) --events $(EVENTS) --markdown bench/NEXMARK.md
+
 wheel: need-build need-python ## the Python package with the binary, as a wheel in dist/
 	cd python && CARGO="$$PWD/cargo.sh" $(PYTHON)/bin/maturin build --quiet --locked --profile $(WHEEL_PROFILE) --out ../dist
 	@ls -l dist/*.whl
@@ -105,6 +110,9 @@ need-kafka:
 need-python:
 	@.ci/need python
 	@python/environment.sh
+
+need-jdk:
+	@.ci/need jdk
 
 need-s3: need-kafka
 	@tests/s3/fetch.sh
