@@ -4,7 +4,8 @@
 //! the former row with weight -1 and the new one with weight 1. So a group that many rows of a batch touch changes once.
 //!
 //! State is a table of groups and, for functions that keep values, one table each. A row of a snapshot replaces all earlier rows
-//! of its key: it has the number of its snapshot.
+//! of its key: it has the number of its snapshot. With state on a local disk, a group is in memory with all of its values, or not at all
+//! (`keyed_state::OnDisk`).
 
 mod accumulator;
 mod count;
@@ -12,6 +13,7 @@ mod distinct;
 mod entries;
 mod extreme;
 mod moments;
+mod on_disk;
 mod snapshot;
 mod succession;
 mod sum;
@@ -31,7 +33,7 @@ use self::accumulator::Call;
 use self::entries::Entries;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, SPARSE_MIN, Snapshots, check_size};
+use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, check_size};
 use crate::operator::{StateChange, StateShape};
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
@@ -46,6 +48,8 @@ pub(crate) struct GroupAggregate {
     groups: Groups,
     snapshots: Snapshots,
     bytes_max: usize,
+    /// Where groups are that do not fit into memory.
+    disk: Option<OnDisk>,
     scratch: Scratch,
 }
 
@@ -101,7 +105,7 @@ impl GroupAggregate {
             calls,
             changes: Changes::default(),
         };
-        Ok(GroupAggregate {
+        let mut aggregate = GroupAggregate {
             schema: Arc::new(spec.output_schema()),
             is_updating: spec.is_updating(),
             keys,
@@ -109,8 +113,12 @@ impl GroupAggregate {
             groups,
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             bytes_max: options.state_bytes,
+            disk: None,
             scratch: Scratch::default(),
-        })
+        };
+        aggregate.disk = OnDisk::new(&aggregate.shapes(), options)?;
+        aggregate.groups.for_disk(aggregate.disk.as_ref());
+        Ok(aggregate)
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -124,15 +132,65 @@ impl GroupAggregate {
         Ok(Some(weights.values()))
     }
 
-    fn keep_to_size(&self) -> Result<()> {
-        let bytes = self.groups.size_bytes() + self.scratch.stamps.capacity() * size_of::<u64>();
-        check_size(bytes, self.bytes_max)
+    fn size_bytes(&self) -> usize {
+        self.groups.size_bytes() + self.scratch.stamps.capacity() * size_of::<u64>()
+    }
+
+    fn keep_to_size(&mut self) -> Result<()> {
+        let bytes = self.size_bytes();
+        match &self.disk {
+            Some(disk) if disk.is_full(bytes)? => self.put_away(),
+            Some(_) => Ok(()),
+            None => check_size(bytes, self.bytes_max),
+        }
+    }
+
+    /// Adds the rows of a batch, and emits what differs.
+    fn add(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
+        let weights = self.weights(batch)?;
+        let keys = self.keys.iter_mut().map(|key| Ok(canonical(&key.evaluate(batch)?))).collect::<Result<Vec<_>>>()?;
+        let Scratch { hashes, ids, .. } = &mut self.scratch;
+        hash_keys(&keys, batch.num_rows(), hashes)?;
+        let known = self.groups.keys.len();
+        self.groups.keys.intern(&keys, hashes, ids)?;
+        self.groups.resize();
+        if !self.load(known)? {
+            // What is in memory makes room, and half of the rows need fewer groups.
+            self.put_away()?;
+            let half = batch.num_rows() / 2;
+            self.add(&batch.slice(0, half), out)?;
+            return self.add(&batch.slice(half, batch.num_rows() - half), out);
+        }
+        self.scratch.touch(&self.groups.rows);
+        let Scratch { ids, touched, .. } = &self.scratch;
+        let before = match self.is_updating && touched.existed.contains(&true) {
+            true => Some(self.groups.results(&touched.groups)?),
+            false => None,
+        };
+        self.groups.count(ids, weights);
+        for call in &mut self.groups.calls {
+            call.update(batch, ids, weights)?;
+        }
+        for (group, existed) in touched.groups.iter().zip(&touched.existed) {
+            self.groups.changes.add(*group);
+            match (existed, self.groups.rows[*group] > 0) {
+                (false, true) => self.groups.live += 1,
+                (true, false) => self.groups.live -= 1,
+                _ => {}
+            }
+        }
+        match self.is_updating {
+            true => out.batch(self.changed(&keys, before.as_deref())?),
+            false => out.batch(self.new_groups(&keys)?),
+        }
+        self.remove_dead()?;
+        self.keep_to_size()
     }
 }
 
 impl Scratch {
-    /// Finds the groups of a batch. Those from `known` on are new.
-    fn touch(&mut self, known: usize, rows: &[i64]) {
+    /// Finds the groups of a batch.
+    fn touch(&mut self, rows: &[i64]) {
         self.stamps.resize(rows.len(), 0);
         self.batch += 1;
         let Touched { groups, rows: first, existed } = &mut self.touched;
@@ -143,7 +201,7 @@ impl Scratch {
             if std::mem::replace(&mut self.stamps[*group], self.batch) != self.batch {
                 groups.push(*group);
                 first.push(row as u64);
-                existed.push(*group < known && rows[*group] > 0);
+                existed.push(rows[*group] > 0);
             }
         }
     }
@@ -208,37 +266,11 @@ impl Groups {
 impl Operator for GroupAggregate {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
         self.groups.restored();
-        let weights = self.weights(&batch)?;
-        let keys = self.keys.iter_mut().map(|key| Ok(canonical(&key.evaluate(&batch)?))).collect::<Result<Vec<_>>>()?;
-        let Scratch { hashes, ids, .. } = &mut self.scratch;
-        hash_keys(&keys, batch.num_rows(), hashes)?;
-        let known = self.groups.keys.len();
-        self.groups.keys.intern(&keys, hashes, ids)?;
-        self.groups.resize();
-        self.scratch.touch(known, &self.groups.rows);
-        let Scratch { ids, touched, .. } = &self.scratch;
-        let before = match self.is_updating && touched.existed.contains(&true) {
-            true => Some(self.groups.results(&touched.groups)?),
-            false => None,
-        };
-        self.groups.count(ids, weights);
-        for call in &mut self.groups.calls {
-            call.update(&batch, ids, weights)?;
+        if let Some(disk) = &mut self.disk {
+            disk.restored()?;
         }
-        for (group, existed) in touched.groups.iter().zip(&touched.existed) {
-            self.groups.changes.add(*group);
-            match (existed, self.groups.rows[*group] > 0) {
-                (false, true) => self.groups.live += 1,
-                (true, false) => self.groups.live -= 1,
-                _ => {}
-            }
-        }
-        match self.is_updating {
-            true => out.batch(self.changed(&keys, before.as_deref())?),
-            false => out.batch(self.new_groups(&keys)?),
-        }
-        self.remove_dead()?;
-        self.keep_to_size()
+        self.add(&batch, out)?;
+        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
     }
 
     fn state_tables(&self) -> Vec<StateShape> {
@@ -253,14 +285,16 @@ impl Operator for GroupAggregate {
     }
 
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
-        self.take_up(table, &rows)?;
-        self.keep_to_size()
+        self.take_up(table, rows)
     }
 
     fn goes_on(&mut self) {
         self.snapshots.go_on(self.groups.live);
         self.groups.changes.note();
         self.groups.entries().for_each(|entries| entries.changes.note());
+        if let Some(disk) = &mut self.disk {
+            disk.goes_on();
+        }
     }
 
     fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {

@@ -1,26 +1,26 @@
 //! What operators share whose rows of state replace each other: what has changed since the last snapshot, whether the next one is
 //! complete, and which of several restored rows is the latest.
 
+#[cfg(test)]
+pub(crate) mod files;
+mod latest;
+mod on_disk;
+
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
-/// Ids that have changed, each once.
+pub(crate) use on_disk::{OnDisk, directory};
+
+/// Ids, each once.
 #[derive(Default)]
-pub(crate) struct Changes {
-    /// Nothing is noted before the first snapshot, which contains everything.
-    noted: bool,
+struct Ids {
     flags: Vec<bool>,
     ids: Vec<usize>,
-    /// While state is restored: the snapshot that the row of each id is from.
-    versions: Vec<i64>,
 }
 
-impl Changes {
-    pub(crate) fn add(&mut self, id: usize) {
-        if !self.noted {
-            return;
-        }
+impl Ids {
+    fn add(&mut self, id: usize) {
         if self.flags.len() <= id {
             self.flags.resize(id + 1, false);
         }
@@ -29,9 +29,67 @@ impl Changes {
         }
     }
 
-    /// Whether no change must be kept for the next snapshot.
+    fn take(&mut self) -> Vec<usize> {
+        self.flags.clear();
+        std::mem::take(&mut self.ids)
+    }
+
+    fn size_bytes(&self) -> usize {
+        self.flags.capacity() + self.ids.capacity() * size_of::<usize>()
+    }
+}
+
+/// Ids that have changed.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// Nothing is noted before the first snapshot, which contains everything.
+    noted: bool,
+    /// Since the last snapshot.
+    changed: Ids,
+    /// Since the tables were written to the disk, if they are.
+    unwritten: Option<Ids>,
+    /// While state is restored: the snapshot that the row of each id is from.
+    versions: Vec<i64>,
+}
+
+/// Which rows are taken from the tables of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Those that have changed since the last snapshot.
+    Changed,
+    /// Those that have changed since the tables were written to the disk.
+    Unwritten,
+    /// Those that exist.
+    All,
+}
+
+impl Part {
+    /// What a snapshot contains of the tables.
+    pub(crate) fn of_snapshot(complete: bool, on_disk: bool) -> Part {
+        match (complete, on_disk) {
+            (false, _) => Part::Changed,
+            (true, true) => Part::Unwritten,
+            (true, false) => Part::All,
+        }
+    }
+}
+
+impl Changes {
+    /// Tables will be written to the disk.
+    pub(crate) fn for_disk(&mut self) {
+        (self.noted, self.unwritten) = (true, Some(Ids::default()));
+    }
+
+    pub(crate) fn add(&mut self, id: usize) {
+        if self.noted {
+            self.changed.add(id);
+            self.unwritten.iter_mut().for_each(|unwritten| unwritten.add(id));
+        }
+    }
+
+    /// Whether no change must be kept: for the next snapshot, or to be written.
     pub(crate) fn is_empty(&self) -> bool {
-        self.ids.is_empty()
+        self.changed.ids.is_empty() && self.unwritten.as_ref().is_none_or(|unwritten| unwritten.ids.is_empty())
     }
 
     /// Notes changes from now on.
@@ -39,11 +97,21 @@ impl Changes {
         self.noted = true;
     }
 
-    /// Returns what has changed, and starts anew.
-    pub(crate) fn take(&mut self) -> Vec<usize> {
+    /// Returns what belongs to this part, and notes anew what changes from now on until the next snapshot. `all`: all that exist.
+    pub(crate) fn take(&mut self, part: Part, all: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
         self.noted = true;
-        self.flags.clear();
-        std::mem::take(&mut self.ids)
+        let changed = self.changed.take();
+        match part {
+            Part::Changed => changed,
+            Part::Unwritten => self.unwritten.as_ref().map(|unwritten| unwritten.ids.clone()).unwrap_or_default(),
+            Part::All => all(),
+        }
+    }
+
+    /// The tables were written, and are empty.
+    pub(crate) fn written(&mut self) {
+        *self = Changes::default();
+        self.for_disk();
     }
 
     /// Rows of these ids are restored: those that are later than what was restored before. Ids are not repeated.
@@ -66,7 +134,8 @@ impl Changes {
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
-        self.flags.capacity() + self.ids.capacity() * size_of::<usize>() + self.versions.capacity() * size_of::<i64>()
+        let unwritten = self.unwritten.as_ref().map_or(0, Ids::size_bytes);
+        self.changed.size_bytes() + unwritten + self.versions.capacity() * size_of::<i64>()
     }
 }
 
@@ -139,7 +208,10 @@ pub(crate) fn check_size(bytes: usize, max: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::user(format!("the state of this task takes {bytes} bytes; the limit is {max}"))
-        .remedy("SET 'state-bytes' higher, raise the parallelism, or aggregate and join in windows: their state ends"))
+        .remedy(
+            "SET 'state-bytes' higher or 'state-backend' = 'disk', raise the parallelism, or aggregate and join in windows: their \
+             state ends",
+        ))
 }
 
 /// A column of numbers of a state.

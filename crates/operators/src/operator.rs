@@ -151,6 +151,18 @@ pub struct StateChange {
     pub first_pane: EventTime,
 }
 
+impl StateChange {
+    /// Rows of tables without panes, and the runs of each, if there are any.
+    pub(crate) fn of_tables(tables: Vec<RecordBatch>, complete: bool, runs: Vec<Vec<Arc<Run>>>) -> Vec<StateChange> {
+        let runs = runs.into_iter().chain(std::iter::repeat_with(Vec::new));
+        let change = |(rows, runs): (RecordBatch, Vec<Arc<Run>>)| {
+            let rows = if rows.num_rows() > 0 { vec![rows] } else { Vec::new() };
+            StateChange { rows, complete, runs, first_pane: EventTime::MIN }
+        };
+        tables.into_iter().zip(runs).map(change).collect()
+    }
+}
+
 /// The output of an operator, in order.
 #[derive(Debug, Default)]
 pub struct Output {

@@ -2,8 +2,10 @@
 //!
 //! A row is kept as bytes that compare as the rows do (Arrow's row format): the columns of the order, then the others. So the order is one
 //! of whole rows, whichever came first, and the same after a restore. Of rows that stay, only the first ones of a partition can ever
-//! count, so a partition needs no more memory than these.
+//! count, so a partition needs no more memory than these. With state on a local disk, a partition is in memory as a whole or not at all
+//! (`keyed_state::OnDisk`).
 
+mod on_disk;
 mod snapshot;
 
 #[cfg(test)]
@@ -19,8 +21,9 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 
+use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{SPARSE_MIN, Snapshots, check_size, narrow};
+use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, check_size, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{Operator, Output, hash_keys};
 
@@ -45,6 +48,8 @@ pub(crate) struct Rank {
     changes: Changes,
     snapshots: Snapshots,
     bytes_max: usize,
+    /// Where partitions are that do not fit into memory.
+    disk: Option<OnDisk>,
 }
 
 /// Rows that have changed since the last snapshot. One that is not among the rows is gone.
@@ -53,8 +58,23 @@ struct Changes {
     /// Nothing is noted before the first snapshot, which contains everything.
     noted: bool,
     rows: BTreeSet<RowOf>,
+    /// Since the rows were written to the disk, if they are.
+    unwritten: Option<BTreeSet<RowOf>>,
     /// While state is restored: the snapshot that each row is from.
     versions: BTreeMap<RowOf, i64>,
+}
+
+impl Changes {
+    fn add(&mut self, row: &RowOf) {
+        if self.noted {
+            self.rows.insert(row.clone());
+            self.unwritten.iter_mut().for_each(|unwritten| _ = unwritten.insert(row.clone()));
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len() + self.unwritten.as_ref().map_or(0, BTreeSet::len) + self.versions.len()
+    }
 }
 
 /// The first rows of a partition, each as often as it is there.
@@ -73,7 +93,7 @@ impl Rank {
         let converter = converter.map_err(|error| {
             Error::user(format!("the rows cannot be ordered: {error}")).remedy("leave out columns of such a type")
         })?;
-        Ok(Rank {
+        let mut rank = Rank {
             schema: Arc::new(spec.output_schema()),
             spec: spec.clone(),
             converter,
@@ -86,7 +106,11 @@ impl Rank {
             changes: Changes::default(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             bytes_max: options.state_bytes,
-        })
+            disk: None,
+        };
+        rank.disk = OnDisk::new(&[rank.shape()], options)?;
+        rank.note_for_disk();
+        Ok(rank)
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -109,9 +133,7 @@ impl Rank {
 
     /// Adds copies of a row.
     fn add(&mut self, row: RowOf, weight: i64) {
-        if self.changes.noted {
-            self.changes.rows.insert(row.clone());
-        }
+        self.changes.add(&row);
         self.set(row, |copies| copies + weight);
     }
 
@@ -154,9 +176,7 @@ impl Rank {
             .map(|(row, _)| row.clone())
             .collect();
         for row in behind {
-            if self.changes.noted {
-                self.changes.rows.insert(row.clone());
-            }
+            self.changes.add(&row);
             self.set(row, |_| 0);
         }
         self.last[group as usize] = Some(last.clone());
@@ -170,7 +190,7 @@ impl Rank {
 
     /// Forgets partitions without rows, once they are most. None may be waiting for a snapshot.
     fn remove_dead(&mut self) -> Result<()> {
-        if self.keys.len() <= 2 * self.live + SPARSE_MIN || !self.changes.rows.is_empty() {
+        if self.keys.len() <= 2 * self.live + SPARSE_MIN || !self.changes.rows.is_empty() || self.disk.is_some() {
             return Ok(());
         }
         let live: Vec<usize> = (0..self.sizes.len()).filter(|group| self.sizes[*group] > 0).collect();
@@ -194,20 +214,28 @@ impl Rank {
         // The nodes of the tree are about two thirds full.
         let row = 2 * size_of::<(RowOf, i64)>() + 16 + self.bytes / self.rows.len().max(1);
         let groups = self.last.capacity() * (size_of::<Option<Box<[u8]>>>() + size_of::<u32>());
-        let changed = self.changes.rows.len() + self.changes.versions.len();
-        self.keys.size_bytes() + (self.rows.len() + changed) * row + groups
+        self.keys.size_bytes() + (self.rows.len() + self.changes.len()) * row + groups
     }
 }
 
-impl Operator for Rank {
-    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.changes.versions.clear();
+impl Rank {
+    /// Adds the rows of a batch, and emits what differs among the first ones.
+    fn take_in(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
         let columns = &batch.columns()[..self.spec.schema.fields().len()];
+        let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
         let (keys, values) = columns.split_at(self.spec.keys);
         let (mut hashes, mut ids) = (Vec::new(), Vec::new());
         hash_keys(keys, batch.num_rows(), &mut hashes)?;
+        let known = self.keys.len();
         self.keys.intern(keys, &hashes, &mut ids)?;
         self.make_room();
+        if !self.load(known, &ids, &hashes)? {
+            // What is in memory makes room, and half of the rows need fewer partitions.
+            self.put_away()?;
+            let half = batch.num_rows() / 2;
+            self.take_in(&batch.slice(0, half), out)?;
+            return self.take_in(&batch.slice(half, batch.num_rows() - half), out);
+        }
         let encoded = self.converter.convert_columns(values)?;
         let weights = match self.spec.updating {
             true => Some(batch.column(columns.len()).as_primitive::<Int64Type>().values()),
@@ -242,7 +270,27 @@ impl Operator for Rank {
         if !self.changes.noted {
             self.remove_dead()?;
         }
-        check_size(self.size_bytes(), self.bytes_max)
+        self.keep_to_size()
+    }
+
+    fn keep_to_size(&mut self) -> Result<()> {
+        let bytes = self.size_bytes();
+        match &self.disk {
+            Some(disk) if disk.is_full(bytes)? => self.put_away(),
+            Some(_) => Ok(()),
+            None => check_size(bytes, self.bytes_max),
+        }
+    }
+}
+
+impl Operator for Rank {
+    fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
+        self.changes.versions.clear();
+        if let Some(disk) = &mut self.disk {
+            disk.restored()?;
+        }
+        self.take_in(&batch, out)?;
+        self.disk.as_mut().map_or(Ok(()), OnDisk::work)
     }
 
     fn state_tables(&self) -> Vec<StateShape> {
@@ -250,19 +298,19 @@ impl Operator for Rank {
     }
 
     fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let change = self.take_snapshot(adds)?;
+        let changes = self.take_snapshot(adds)?;
         self.remove_dead()?;
-        Ok(vec![change])
+        Ok(changes)
     }
 
     fn restore(&mut self, _table: usize, rows: RecordBatch) -> Result<()> {
-        self.take_up(&rows)?;
-        check_size(self.size_bytes(), self.bytes_max)
+        self.take_up(rows)
     }
 
     fn goes_on(&mut self) {
         self.snapshots.go_on(self.rows.len());
         self.changes.noted = true;
+        self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
     fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {
@@ -270,9 +318,9 @@ impl Operator for Rank {
         let Ok(former) = former.downcast::<Rank>() else {
             return Err(Error::internal("a rank cannot go on with the state of another kind of operator"));
         };
-        let Rank { keys, rows, last, sizes, live, bytes, changes, snapshots, .. } = *former;
+        let Rank { keys, rows, last, sizes, live, bytes, changes, snapshots, disk, .. } = *former;
         (self.keys, self.rows, self.last, self.bytes) = (keys, rows, last, bytes);
-        (self.sizes, self.live) = (sizes, live);
+        (self.sizes, self.live, self.disk) = (sizes, live, disk);
         (self.changes, self.snapshots) = (changes, snapshots.succeed());
         Ok(())
     }

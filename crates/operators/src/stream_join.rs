@@ -5,7 +5,10 @@
 //! their matches. A batch of the other side that makes it rise from none, or fall to none, takes rows back or brings them.
 //!
 //! A batch may have any number of matches. They are emitted in pieces, between which the chain sends on what there is.
+//!
+//! With state on a local disk, the rows of a key are in memory, those of both sides, or none of them (`keyed_state::OnDisk`).
 
+mod on_disk;
 mod pairs;
 mod side;
 mod snapshot;
@@ -27,7 +30,7 @@ use self::pairs::Pending;
 use self::side::{Role, Side};
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{SPARSE_MIN, Snapshots, check_size};
+use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, check_size};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
@@ -52,9 +55,16 @@ pub(crate) struct StreamJoin {
     repeated: VecDeque<Repeated>,
     snapshots: Snapshots,
     bytes_max: usize,
+    /// Where rows are that do not fit into memory.
+    disk: Option<OnDisk>,
+    /// Parts of a batch that are still to be joined: all keys of it do not fit into memory at once.
+    divided: VecDeque<Divided>,
     hashes: Vec<u64>,
     ids: Vec<usize>,
 }
+
+/// Rows of a side, in its columns, and their weights.
+type Divided = (Of, Vec<ArrayRef>, Vec<i64>);
 
 /// Which side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +85,7 @@ impl StreamJoin {
         let joined_schema = Arc::new(spec.joined_schema());
         let key_types: Vec<DataType> =
             spec.left.schema.fields().iter().take(spec.keys).map(|field| field.data_type().clone()).collect();
-        Ok(StreamJoin {
+        let mut join = StreamJoin {
             schema: Arc::new(spec.output_schema()),
             filter: spec.filter.as_ref().map(|f| CompiledExpr::new(f, &joined_schema, functions)).transpose()?,
             joined_schema,
@@ -91,9 +101,14 @@ impl StreamJoin {
             repeated: VecDeque::new(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             bytes_max: options.state_bytes,
+            disk: None,
+            divided: VecDeque::new(),
             hashes: Vec::new(),
             ids: Vec::new(),
-        })
+        };
+        join.disk = OnDisk::new(&join.shapes(), options)?;
+        join.note_for_disk();
+        Ok(join)
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -118,6 +133,9 @@ impl StreamJoin {
     fn take_in(&mut self, of: Of, batch: &RecordBatch, out: &mut Output) -> Result<()> {
         self.left.changes.restored();
         self.right.changes.restored();
+        if let Some(disk) = &mut self.disk {
+            disk.restored()?;
+        }
         let side = self.side(of);
         let (columns, weights) = side.divide(batch)?;
         let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
@@ -144,8 +162,13 @@ impl StreamJoin {
     fn join(&mut self, of: Of, columns: Vec<ArrayRef>, weights: Vec<i64>, out: &mut Output) -> Result<()> {
         let (keys, values) = columns.split_at(self.key_types.len());
         hash_keys(keys, weights.len(), &mut self.hashes)?;
+        let known = self.keys.len();
         self.keys.intern(keys, &self.hashes, &mut self.ids)?;
-        let (key_ids, key_count) = (std::mem::take(&mut self.ids), self.keys.len());
+        let key_ids = std::mem::take(&mut self.ids);
+        if !self.load(known, &key_ids)? {
+            return self.divide((of, columns, weights));
+        }
+        let key_count = self.keys.len();
         let (own, other) = self.sides(of);
         other.make_room(key_count);
         let ids = own.add(&key_ids, key_count, values, &weights)?;
@@ -209,6 +232,15 @@ impl StreamJoin {
 
     fn size_bytes(&self) -> usize {
         self.keys.size_bytes() + self.left.size_bytes() + self.right.size_bytes()
+    }
+
+    fn keep_to_size(&mut self) -> Result<()> {
+        let bytes = self.size_bytes();
+        match &self.disk {
+            Some(disk) if disk.is_full(bytes)? => self.put_away(),
+            Some(_) => Ok(()),
+            None => check_size(bytes, self.bytes_max),
+        }
     }
 
     /// Gives back the memory of rows that do not exist any more, once they are most.
@@ -287,7 +319,12 @@ impl Operator for StreamJoin {
             return Ok(true);
         }
         self.remove_dead()?;
-        check_size(self.size_bytes(), self.bytes_max)?;
+        self.keep_to_size()?;
+        if let Some((of, columns, weights)) = self.divided.pop_front() {
+            self.join(of, columns, weights, out)?;
+            return Ok(true);
+        }
+        self.disk.as_mut().map_or(Ok(()), OnDisk::work)?;
         Ok(false)
     }
 
@@ -303,14 +340,14 @@ impl Operator for StreamJoin {
     }
 
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
-        self.take_up(table, &rows)?;
-        check_size(self.size_bytes(), self.bytes_max)
+        self.take_up(table, rows)
     }
 
     fn goes_on(&mut self) {
         self.snapshots.go_on(self.left.live + self.right.live);
         self.left.changes.note();
         self.right.changes.note();
+        self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
     fn succeed(&mut self, former: Box<dyn Operator>) -> Result<()> {

@@ -179,16 +179,8 @@ fn run(plans: &[Plan], seed: u64, kept: &Kept) -> (String, u32) {
         options.epoch_interval = Duration::from_millis(1);
         options.batch_rows = 1 + rng.below(4) as usize;
         options.channel_bytes = 300;
-        // Each backend continues with what the other has written. Static tables and updated groups must fit into memory.
-        let is_held = |o: &OperatorSpec| {
-            matches!(
-                o,
-                OperatorSpec::StaticJoin(_)
-                    | OperatorSpec::GroupAggregate(_)
-                    | OperatorSpec::StreamJoin(_)
-                    | OperatorSpec::Rank(_)
-            )
-        };
+        // Each backend continues with what the other has written. Static tables must fit into memory.
+        let is_held = |o: &OperatorSpec| matches!(o, OperatorSpec::StaticJoin(_));
         let must_fit = |stage: &Stage| stage.operators.iter().any(is_held);
         if rng.below(2) == 0 && !plan.stages.iter().any(must_fit) {
             options.state_backend = StateBackendKind::Disk;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use anabranch_connectors::MemorySink;
-use anabranch_dataflow::WEIGHT;
+use anabranch_dataflow::{StateBackendKind, WEIGHT};
 use anabranch_server::{Engine, Fate, Moves, Plan, Reconfigure};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
@@ -70,9 +70,25 @@ fn straight(text: &str) -> BTreeMap<String, i64> {
 
 #[test]
 fn groups_move_while_a_job_runs_and_each_row_is_counted_once() {
+    groups_move(None);
+}
+
+#[test]
+fn groups_on_disk_move_while_a_job_runs_and_each_row_is_counted_once() {
+    groups_move(Some(600_000));
+}
+
+/// Beyond so many bytes, state is on disk.
+fn groups_move(disk_bytes: Option<usize>) {
     let folder = tempfile::tempdir().expect("folder");
     let (engine, batches) = engine();
-    let plan = |parallelism| plan(&engine, &text("TRUE"), "streaming", Some(folder.path()), parallelism);
+    let plan = |parallelism| {
+        let mut plan = plan(&engine, &text("TRUE"), "streaming", Some(folder.path()), parallelism);
+        if let Some(bytes) = disk_bytes {
+            (plan.options.state_backend, plan.options.state_bytes) = (StateBackendKind::Disk, bytes);
+        }
+        plan
+    };
     let job = engine.start(&plan(2)).expect("a job");
     let mut copied_bytes = 0;
     for parallelism in [3, 1] {

@@ -9,6 +9,7 @@
 mod buckets;
 mod compaction;
 mod disk;
+mod keyed;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use arrow::array::RecordBatch;
 pub(crate) use buckets::detached;
 pub use buckets::{BUCKETS, Buckets};
 pub use disk::DiskBackend;
+pub use keyed::{HashKeys, KeyedRuns, KeyedTable};
 pub use run::Run;
 
 /// Merges rows of state, those of one key into one row, a part of the keys at a time.

@@ -13,7 +13,9 @@ mod request;
 mod savepoint;
 mod store;
 
-pub use backend::{BUCKETS, Buckets, DiskBackend, MemoryBackend, Merge, Run, StateBackend};
+pub use backend::{
+    BUCKETS, Buckets, DiskBackend, HashKeys, KeyedRuns, KeyedTable, MemoryBackend, Merge, Run, StateBackend,
+};
 pub use contents::{Contents, Stored};
 pub use file::{decode_rows, encode_rows, pieces, read_rows};
 pub use log::{Appended, Entry, Found, Log};

@@ -11,7 +11,7 @@ use super::accumulator::Rows;
 
 use crate::hash_keys;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, SPARSE_MIN, narrow};
+use crate::keyed_state::{Changes, Part, SPARSE_MIN, narrow};
 
 /// Pairs of group and value with their weights. Values are not NULL.
 pub(super) struct Entries {
@@ -94,22 +94,32 @@ impl Entries {
         Ok((groups, Arc::clone(values), ids.iter().map(|id| self.weights[*id]).collect()))
     }
 
+    /// The ids of a part of the values.
+    pub(super) fn take(&mut self, part: Part) -> Vec<usize> {
+        let weights = &self.weights;
+        self.changes.take(part, || (0..weights.len()).filter(|id| weights[*id] > 0).collect())
+    }
+
     /// The ids of all values that occur.
     pub(super) fn all(&self) -> Vec<usize> {
         (0..self.weights.len()).filter(|id| self.weights[*id] > 0).collect()
     }
 
-    /// Replaces weights by those of rows of a snapshot, unless later ones were restored. Returns the ids with their weights before.
+    /// Replaces weights by those of rows of a snapshot, unless the numbers of their snapshots say that later ones were restored. Returns
+    /// the ids with their weights before.
     pub(super) fn restore(
         &mut self,
         groups: &[usize],
         values: &ArrayRef,
         weights: &Int64Array,
-        versions: &Int64Array,
+        versions: Option<&Int64Array>,
     ) -> Result<Vec<(usize, i64)>> {
         let groups = groups.iter().map(|group| narrow(*group)).collect::<Result<Vec<_>>>()?;
         self.intern(groups, Arc::clone(values))?;
-        let latest = self.changes.latest(&self.ids, versions);
+        let latest = match versions {
+            Some(versions) => self.changes.latest(&self.ids, versions),
+            None => (0..self.ids.len()).collect(),
+        };
         let changed = latest.into_iter().map(|row| {
             let id = self.ids[row];
             let before = std::mem::replace(&mut self.weights[id], weights.value(row));

@@ -6,14 +6,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use anabranch_model::{Error, EventTime, Result};
+use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::take;
 use arrow::datatypes::{Field, Int64Type, Schema};
 
 use super::{GroupAggregate, Groups};
 use crate::hash_keys;
-use crate::keyed_state::{check_columns, number, numbers};
+use crate::keyed_state::{Part, check_columns, number, numbers};
 use crate::operator::{StateChange, StateShape};
 
 impl Groups {
@@ -53,71 +53,87 @@ impl GroupAggregate {
     }
 
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let complete = self.snapshots.is_complete(adds);
+        let (complete, runs) = match &mut self.disk {
+            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
+            None => (self.snapshots.is_complete(adds), Vec::new()),
+        };
+        let tables = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        self.snapshots.emitted(complete, tables.iter().map(RecordBatch::num_rows).sum());
+        Ok(StateChange::of_tables(tables, complete, runs))
+    }
+
+    /// Takes rows of each table, as those of a new snapshot.
+    pub(super) fn take_rows(&mut self, part: Part) -> Result<Vec<RecordBatch>> {
         self.snapshots.number += 1;
         let shapes = self.shapes();
-        let groups = &mut self.groups;
-        let changed = groups.changes.take();
-        let ids = match complete {
-            true => (0..groups.rows.len()).filter(|group| groups.rows[*group] > 0).collect(),
-            false => changed,
-        };
-        let mut tables = vec![groups.rows_of(&ids)?];
-        let (keys, calls) = (&groups.keys, &mut groups.calls);
+        let Groups { rows, changes, .. } = &mut self.groups;
+        let ids = changes.take(part, || (0..rows.len()).filter(|group| rows[*group] > 0).collect());
+        let mut tables = vec![self.groups.rows_of(&ids)?];
+        let (keys, calls) = (&self.groups.keys, &mut self.groups.calls);
         for entries in calls.iter_mut().filter_map(|call| call.accumulator.entries()) {
-            let changed = entries.changes.take();
-            let ids = if complete { entries.all() } else { changed };
+            let ids = entries.take(part);
             let (of, values, weights) = entries.of(&ids)?;
             let mut columns = keys.keys_of(&of)?;
             columns.extend([values, Arc::new(weights) as ArrayRef]);
             tables.push(columns);
         }
         let number = self.snapshots.number;
-        let mut emitted = 0;
-        let change = |(shape, mut columns): (&StateShape, Vec<ArrayRef>)| {
+        let rows = |(shape, mut columns): (&StateShape, Vec<ArrayRef>)| {
             let rows = columns.last().map_or(0, |column| column.len());
-            emitted += rows;
             columns.push(Arc::new(Int64Array::from(vec![number; rows])));
-            let rows = RecordBatch::try_new(Arc::clone(&shape.schema), columns)?;
-            let rows = if rows.num_rows() > 0 { vec![rows] } else { Vec::new() };
-            Ok(StateChange { rows, complete, runs: Vec::new(), first_pane: EventTime::MIN })
+            Ok(RecordBatch::try_new(Arc::clone(&shape.schema), columns)?)
         };
-        let changes = shapes.iter().zip(tables).map(change).collect::<Result<_>>();
-        self.snapshots.emitted(complete, emitted);
-        changes
+        shapes.iter().zip(tables).map(rows).collect()
     }
 
     /// Merges rows of a snapshot.
-    pub(super) fn take_up(&mut self, table: usize, rows: &RecordBatch) -> Result<()> {
+    pub(super) fn take_up(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         let shapes = self.shapes();
         let shape = shapes.get(table).ok_or_else(|| Error::internal(format!("an aggregate has no table {table}")))?;
         check_columns(&rows.schema(), &shape.schema)?;
-        let key_count = self.groups.key_types.len();
-        let (keys, columns) = rows.columns().split_at(key_count);
-        let versions = numbers(columns, columns.len() - 1)?;
+        let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
         self.snapshots.restoring(versions);
-        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
-        hash_keys(keys, rows.num_rows(), &mut hashes)?;
-        self.groups.keys.intern(keys, &hashes, &mut ids)?;
-        self.groups.resize();
-        match table.checked_sub(1) {
-            None => self.groups.restore(&ids, &columns[..columns.len() - 1], versions),
-            Some(place) => {
-                let calls = self.groups.calls.iter_mut().filter(|call| call.accumulator.value_type().is_some());
-                let call = calls.into_iter().nth(place).ok_or_else(|| Error::internal("a table of no function"))?;
-                let weights = columns[1].as_primitive::<Int64Type>();
-                let Some(entries) = call.accumulator.entries() else { return Ok(()) };
-                let changed = entries.restore(&ids, &columns[0], weights, versions)?;
-                call.accumulator.entries_restored(&changed)
-            }
+        if let Some(disk) = &mut self.disk {
+            return disk.restore(table, rows);
         }
+        let ids = self.groups.intern(&rows)?;
+        self.groups.take_in(table, &ids, &rows, Some(versions))?;
+        self.keep_to_size()
     }
 }
 
 impl Groups {
+    /// The ids of the groups of rows of state.
+    pub(super) fn intern(&mut self, rows: &RecordBatch) -> Result<Vec<usize>> {
+        let keys = &rows.columns()[..self.key_types.len()];
+        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
+        hash_keys(keys, rows.num_rows(), &mut hashes)?;
+        self.keys.intern(keys, &hashes, &mut ids)?;
+        self.resize();
+        Ok(ids)
+    }
+
+    /// Takes rows of a table into these groups: with numbers of their snapshots those that are later than what was restored.
+    pub(super) fn take_in(
+        &mut self,
+        table: usize,
+        ids: &[usize],
+        rows: &RecordBatch,
+        versions: Option<&Int64Array>,
+    ) -> Result<()> {
+        let columns = &rows.columns()[self.key_types.len()..rows.num_columns() - 1];
+        let Some(place) = table.checked_sub(1) else { return self.restore(ids, columns, versions) };
+        let calls = self.calls.iter_mut().filter(|call| call.accumulator.value_type().is_some());
+        let call = calls.into_iter().nth(place).ok_or_else(|| Error::internal("a table of no function"))?;
+        let weights = columns[1].as_primitive::<Int64Type>();
+        let Some(entries) = call.accumulator.entries() else { return Ok(()) };
+        let changed = entries.restore(ids, &columns[0], weights, versions)?;
+        call.accumulator.entries_restored(&changed)
+    }
+
     /// Replaces the states of groups by those of rows, unless later ones were restored.
-    fn restore(&mut self, ids: &[usize], columns: &[ArrayRef], versions: &Int64Array) -> Result<()> {
-        let latest = self.changes.latest(ids, versions);
+    fn restore(&mut self, ids: &[usize], columns: &[ArrayRef], versions: Option<&Int64Array>) -> Result<()> {
+        let latest = versions.map_or_else(|| (0..ids.len()).collect(), |versions| self.changes.latest(ids, versions));
         let groups: Vec<usize> = latest.iter().map(|row| ids[*row]).collect();
         let at: UInt64Array = latest.iter().map(|row| *row as u64).collect();
         let columns = columns.iter().map(|column| Ok(take(column, &at, None)?)).collect::<Result<Vec<_>>>()?;

@@ -38,9 +38,9 @@ impl GroupAggregate {
         let Ok(former) = former.downcast::<GroupAggregate>() else {
             return Err(Error::internal("an aggregate cannot go on with the state of another kind of operator"));
         };
-        let GroupAggregate { groups, snapshots, .. } = *former;
+        let GroupAggregate { groups, snapshots, disk, .. } = *former;
         let Groups { keys, rows, live, calls, changes, .. } = groups;
-        self.snapshots = snapshots.succeed();
+        (self.snapshots, self.disk) = (snapshots.succeed(), disk);
         (self.groups.keys, self.groups.rows) = (keys, rows);
         (self.groups.live, self.groups.changes) = (live, changes);
         for (own, former) in self.groups.calls.iter_mut().zip(calls) {

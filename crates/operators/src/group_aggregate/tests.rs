@@ -11,6 +11,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
 use crate::Element;
+use crate::keyed_state::files::{Files, options};
 
 /// A row: key, number, text.
 type Row = (Option<i64>, Option<i64>, Option<&'static str>);
@@ -70,10 +71,8 @@ fn spec(weighted: bool) -> GroupAggregateSpec {
     }
 }
 
-fn operator(weighted: bool) -> GroupAggregate {
-    let mut options = JobOptions::default();
-    options.thresholds.snapshot_changed_rows = 8;
-    GroupAggregate::new(&spec(weighted), &Functions::default(), &options).expect("an operator")
+fn operator(weighted: bool, disk_bytes: Option<usize>) -> GroupAggregate {
+    GroupAggregate::new(&spec(weighted), &Functions::default(), &options(disk_bytes)).expect("an operator")
 }
 
 fn batch(rows: &[(Row, i64)], weighted: bool) -> RecordBatch {
@@ -148,51 +147,22 @@ fn results(rows: &[Row]) -> BTreeMap<String, i64> {
     groups.into_iter().map(|(of, rows)| (format!("{}|{}", key(of), expected(&rows)), 1)).collect()
 }
 
-/// What snapshots have emitted, as a checkpoint keeps it: files of each table.
-#[derive(Default)]
-struct Files(Vec<Vec<RecordBatch>>);
-
-impl Files {
-    fn take(&mut self, changes: Vec<StateChange>) {
-        self.0.resize_with(changes.len(), Vec::new);
-        for (files, change) in self.0.iter_mut().zip(changes) {
-            if change.complete {
-                files.clear();
-            }
-            files.extend(change.rows);
-        }
-    }
-
-    /// An operator with this state, whose rows are read in any order.
-    fn restored(&self, weighted: bool, numbers: &mut Numbers) -> GroupAggregate {
-        let mut operator = operator(weighted);
-        let files = self.0.iter().enumerate().flat_map(|(table, files)| files.iter().map(move |file| (table, file)));
-        let mut files: Vec<_> = files.collect();
-        while !files.is_empty() {
-            let (table, rows) = files.swap_remove(numbers.below(files.len()));
-            Operator::restore(&mut operator, table, rows.clone()).expect("restored");
-        }
-        operator
-    }
-}
-
-/// Runs random rows; `weighted`: some of them take earlier ones back.
-fn run(seed: u64, weighted: bool) {
+/// Runs random rows; `weighted`: some of them take earlier ones back. Beyond so many bytes, state is on disk.
+fn run(seed: u64, weighted: bool, disk_bytes: Option<usize>) {
     let mut numbers = Numbers(Rng::new(seed));
-    let (mut now, mut rows, mut integral) = (operator(weighted), Vec::<Row>::new(), Integral::default());
+    let (mut now, mut rows, mut integral) = (operator(weighted, disk_bytes), Vec::<Row>::new(), Integral::default());
     // As of the last snapshot.
     let (mut files, mut then) = (Files::default(), (Vec::new(), BTreeMap::new()));
     for _ in 0..60 {
         match numbers.below(8) {
             0 => {
-                files.take(now.snapshot(numbers.below(4) == 0).expect("a snapshot"));
+                files.take(&mut now, numbers.below(2) == 0);
                 then = (rows.clone(), integral.0.clone());
             }
-            1 if !files.0.is_empty() => {
-                now = files.restored(weighted, &mut numbers);
-                if numbers.below(2) == 0 {
-                    now.goes_on();
-                }
+            1 if !files.is_empty() => {
+                now = operator(weighted, disk_bytes);
+                let goes_on = numbers.below(2) == 0;
+                files.restore(&mut now, goes_on, &mut |end| numbers.below(end));
                 (rows, integral.0) = then.clone();
             }
             _ => {
@@ -215,21 +185,33 @@ fn run(seed: u64, weighted: bool) {
                 integral.add(&mut out);
             }
         }
-        assert_eq!(integral.0, results(&rows), "seed {seed}, weighted {weighted}");
+        assert_eq!(integral.0, results(&rows), "seed {seed}, weighted {weighted}, {disk_bytes:?}");
     }
 }
 
 #[test]
 fn the_integral_of_the_output_is_the_result_of_the_integral_of_the_input() {
     for seed in 1..=60 {
-        run(seed, true);
-        run(seed, false);
+        run(seed, true, None);
+        run(seed, false, None);
     }
+}
+
+/// Little memory: all groups are written after each batch, and batches are divided. More: some groups stay.
+#[test]
+fn groups_on_disk_have_the_same_results() {
+    for seed in 1..=5 {
+        for bytes in [1_000, 60_000] {
+            run(seed, true, Some(bytes));
+            run(seed, false, Some(bytes));
+        }
+    }
+    run(6, true, Some(1 << 30));
 }
 
 #[test]
 fn groups_that_are_gone_take_no_memory() {
-    let mut now = operator(true);
+    let mut now = operator(true, None);
     let mut out = Output::default();
     for key in 0..6_000 {
         let row = (Some(key), Some(key), Some("a"));
@@ -249,7 +231,7 @@ fn groups_that_are_gone_take_no_memory() {
 
 #[test]
 fn a_group_that_stays_the_same_emits_nothing() {
-    let mut now = operator(true);
+    let mut now = operator(true, None);
     let mut out = Output::default();
     let row = |n: i64| (Some(1), Some(n), Some("a"));
     now.batch(batch(&[(row(1), 1), (row(5), 1)], true), &mut out).expect("a batch");

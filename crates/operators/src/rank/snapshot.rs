@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use anabranch_model::{EventTime, Result};
+use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{Field, Schema};
 
 use super::{Rank, RowOf};
 use crate::hash_keys;
-use crate::keyed_state::{check_columns, narrow, number, numbers};
+use crate::keyed_state::{Part, check_columns, narrow, number, numbers};
 use crate::operator::{StateChange, StateShape};
 
 impl Rank {
@@ -19,15 +19,26 @@ impl Rank {
         StateShape { table: String::new(), schema: Arc::new(Schema::new(fields)), keys: 0..self.spec.keys, pane: None }
     }
 
-    pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<StateChange> {
-        let complete = self.snapshots.is_complete(adds);
+    pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
+        let (complete, runs) = match &mut self.disk {
+            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
+            None => (self.snapshots.is_complete(adds), Vec::new()),
+        };
+        let rows = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        self.snapshots.emitted(complete, rows.num_rows());
+        Ok(StateChange::of_tables(vec![rows], complete, runs))
+    }
+
+    /// Takes rows, as those of a new snapshot.
+    pub(super) fn take_rows(&mut self, part: Part) -> Result<RecordBatch> {
         self.snapshots.number += 1;
         let changed = std::mem::take(&mut self.changes.rows);
         self.changes.noted = true;
         let copies = |row: &RowOf| self.rows.get(row).copied().unwrap_or(0);
-        let rows: Vec<(&RowOf, i64)> = match complete {
-            true => self.rows.iter().map(|(row, copies)| (row, *copies)).collect(),
-            false => changed.iter().map(|row| (row, copies(row))).collect(),
+        let rows: Vec<(&RowOf, i64)> = match part {
+            Part::All => self.rows.iter().map(|(row, copies)| (row, *copies)).collect(),
+            Part::Changed => changed.iter().map(|row| (row, copies(row))).collect(),
+            Part::Unwritten => self.changes.unwritten.iter().flatten().map(|row| (row, copies(row))).collect(),
         };
         let groups: Vec<usize> = rows.iter().map(|((group, _), _)| *group as usize).collect();
         let mut columns = self.columns(&groups, rows.iter().map(|((_, row), _)| &**row))?;
@@ -35,33 +46,37 @@ impl Rank {
             Arc::new(rows.iter().map(|(_, copies)| *copies).collect::<Int64Array>()) as ArrayRef,
             Arc::new(Int64Array::from(vec![self.snapshots.number; rows.len()])),
         ]);
-        let emitted = rows.len();
-        let rows = RecordBatch::try_new(self.shape().schema, columns)?;
-        self.snapshots.emitted(complete, emitted);
-        let rows = if emitted > 0 { vec![rows] } else { Vec::new() };
-        Ok(StateChange { rows, complete, runs: Vec::new(), first_pane: EventTime::MIN })
+        Ok(RecordBatch::try_new(self.shape().schema, columns)?)
     }
 
     /// Merges rows of a snapshot.
-    pub(super) fn take_up(&mut self, rows: &RecordBatch) -> Result<()> {
+    pub(super) fn take_up(&mut self, rows: RecordBatch) -> Result<()> {
         check_columns(&rows.schema(), &self.shape().schema)?;
+        let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
+        self.snapshots.restoring(versions);
+        if let Some(disk) = &mut self.disk {
+            return disk.restore(0, rows);
+        }
+        let (keys, copies) = self.rows_of(&rows)?;
+        for ((key, copies), version) in keys.into_iter().zip(copies.values()).zip(versions.values()) {
+            if self.changes.versions.get(&key).is_none_or(|earlier| earlier < version) {
+                self.changes.versions.insert(key.clone(), *version);
+                self.set(key, |_| *copies);
+            }
+        }
+        self.keep_to_size()
+    }
+
+    /// Rows of state with their partitions, and how many copies there are of each.
+    pub(super) fn rows_of<'a>(&mut self, rows: &'a RecordBatch) -> Result<(Vec<RowOf>, &'a Int64Array)> {
         let (columns, own) = rows.columns().split_at(self.spec.schema.fields().len());
         let (keys, values) = columns.split_at(self.spec.keys);
-        let (copies, versions) = (numbers(own, 0)?, numbers(own, 1)?);
-        self.snapshots.restoring(versions);
         let (mut hashes, mut ids) = (Vec::new(), Vec::new());
         hash_keys(keys, rows.num_rows(), &mut hashes)?;
         self.keys.intern(keys, &hashes, &mut ids)?;
         self.make_room();
         let encoded = self.converter.convert_columns(values)?;
-        for (row, id) in ids.into_iter().enumerate() {
-            let key: RowOf = (narrow(id)?, encoded.row(row).data().into());
-            let version = versions.value(row);
-            if self.changes.versions.get(&key).is_none_or(|earlier| *earlier < version) {
-                self.changes.versions.insert(key.clone(), version);
-                self.set(key, |_| copies.value(row));
-            }
-        }
-        Ok(())
+        let row = |(row, id): (usize, usize)| Ok((narrow(id)?, encoded.row(row).data().into()));
+        Ok((ids.into_iter().enumerate().map(row).collect::<Result<_>>()?, numbers(own, 0)?))
     }
 }

@@ -8,6 +8,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
 use crate::Element;
+use crate::keyed_state::files::{Files, options};
 
 /// A row: key, number that is ordered, text.
 type Row = (Option<i64>, Option<i64>, &'static str);
@@ -24,6 +25,11 @@ struct Way {
 }
 
 fn operator(way: Way) -> Rank {
+    on(way, None)
+}
+
+/// Beyond so many bytes, state is on disk.
+fn on(way: Way, disk_bytes: Option<usize>) -> Rank {
     let field = |name: &str, of| Field::new(name, of, true);
     let fields = vec![field("k", DataType::Int64), field("n", DataType::Int64), field("t", DataType::Utf8View)];
     let spec = RankSpec {
@@ -35,9 +41,7 @@ fn operator(way: Way) -> Rank {
         output: vec![0, 2, 1],
         number: way.numbered.then(|| "number".to_owned()),
     };
-    let mut options = JobOptions::default();
-    options.thresholds.snapshot_changed_rows = 8;
-    Rank::new(&spec, &options).expect("an operator")
+    Rank::new(&spec, &options(disk_bytes)).expect("an operator")
 }
 
 fn batch(rows: &[(Row, i64)], updating: bool) -> RecordBatch {
@@ -100,7 +104,7 @@ fn add(integral: &mut BTreeMap<String, i64>, out: &mut Output) {
     integral.retain(|_, weight| *weight != 0);
 }
 
-fn run(seed: u64) {
+fn run(seed: u64, disk_bytes: Option<usize>) {
     let mut rng = Rng::new(seed);
     let mut below = |end: usize| rng.below(end as u64) as usize;
     let way = Way {
@@ -110,30 +114,18 @@ fn run(seed: u64) {
         updating: below(2) == 0,
         numbered: below(2) == 0,
     };
-    let (mut now, mut rows, mut integral) = (operator(way), Vec::<Row>::new(), BTreeMap::new());
-    let (mut files, mut then): (Vec<RecordBatch>, _) = (Vec::new(), (rows.clone(), integral.clone()));
-    let mut taken = false;
+    let (mut now, mut rows, mut integral) = (on(way, disk_bytes), Vec::<Row>::new(), BTreeMap::new());
+    let (mut files, mut then) = (Files::default(), (rows.clone(), integral.clone()));
     for _ in 0..60 {
         match below(9) {
             0 => {
-                let changes = now.snapshot(below(4) == 0).expect("a snapshot");
-                for change in changes {
-                    if change.complete {
-                        files.clear();
-                    }
-                    files.extend(change.rows);
-                }
-                (taken, then) = (true, (rows.clone(), integral.clone()));
+                files.take(&mut now, below(2) == 0);
+                then = (rows.clone(), integral.clone());
             }
-            1 if taken => {
-                now = operator(way);
-                let mut all = files.clone();
-                while !all.is_empty() {
-                    now.restore(0, all.swap_remove(below(all.len()))).expect("restored");
-                }
-                if below(2) == 0 {
-                    now.goes_on();
-                }
+            1 if !files.is_empty() => {
+                now = on(way, disk_bytes);
+                let goes_on = below(2) == 0;
+                files.restore(&mut now, goes_on, &mut below);
                 (rows, integral) = then.clone();
             }
             _ => {
@@ -153,13 +145,19 @@ fn run(seed: u64) {
                 add(&mut integral, &mut out);
             }
         }
-        assert_eq!(integral, results(way, &rows), "seed {seed}, {way:?}");
+        assert_eq!(integral, results(way, &rows), "seed {seed}, {way:?}, {disk_bytes:?}");
     }
 }
 
 #[test]
 fn the_integral_of_the_output_is_the_first_rows_of_the_integral_of_the_input() {
-    (1..=400).for_each(run);
+    (1..=400).for_each(|seed| run(seed, None));
+}
+
+/// Little memory: all partitions are written after each batch, and batches are divided. More: some partitions stay.
+#[test]
+fn partitions_on_disk_have_the_same_first_rows() {
+    (1..=60).for_each(|seed| run(seed, Some([1_000, 8_000, 1 << 30][seed as usize % 3])));
 }
 
 #[test]

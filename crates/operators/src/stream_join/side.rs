@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Int64Type, UInt32Type};
 
 use crate::hash_keys;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, narrow};
+use crate::keyed_state::{Changes, Part, narrow};
 
 /// The end of a list.
 const END: u32 = u32::MAX;
@@ -179,6 +179,12 @@ impl Side {
         Ok((keys.values().iter().map(|key| *key as usize).collect(), values))
     }
 
+    /// A part of the rows.
+    pub(super) fn take(&mut self, part: Part) -> Vec<usize> {
+        let weights = &self.weights;
+        self.changes.take(part, || (0..weights.len()).filter(|row| weights[*row] != 0).collect())
+    }
+
     /// The rows that exist.
     pub(super) fn all(&self) -> Vec<usize> {
         (0..self.len()).filter(|row| self.weights[*row] != 0).collect()
@@ -202,16 +208,30 @@ impl Side {
         Ok(())
     }
 
-    /// Restores rows of a snapshot, unless later ones were restored.
+    /// Removes all rows, which were written to the disk.
+    pub(super) fn clear(&mut self) -> Result<()> {
+        let (_, values) = self.rows_of(&[])?;
+        self.keep(&[], &[], 0, &values)?;
+        self.live = 0;
+        self.changes.written();
+        Ok(())
+    }
+
+    /// Restores rows of a snapshot, unless the numbers of their snapshots say that later ones were restored.
     pub(super) fn restore(
         &mut self,
         (keys, key_count): (&[usize], usize),
         values: &[ArrayRef],
-        (weights, matches, versions): (&Int64Array, &Int64Array, &Int64Array),
+        (weights, matches): (&Int64Array, &Int64Array),
+        versions: Option<&Int64Array>,
     ) -> Result<()> {
         self.make_room(key_count);
         let ids = self.intern(keys, values)?;
-        for row in self.changes.latest(&ids, versions) {
+        let latest = match versions {
+            Some(versions) => self.changes.latest(&ids, versions),
+            None => (0..ids.len()).collect(),
+        };
+        for row in latest {
             let id = ids[row];
             self.set_weight(id, weights.value(row));
             if self.role.counts() {

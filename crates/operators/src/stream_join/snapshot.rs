@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use anabranch_model::{Error, EventTime, Result};
+use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 
 use super::side::Side;
 use super::{Of, StreamJoin};
 use crate::hash_keys;
-use crate::keyed_state::{check_columns, number, numbers};
+use crate::keyed_state::{Part, check_columns, number, numbers};
 use crate::operator::{StateChange, StateShape};
 
 impl StreamJoin {
@@ -26,13 +26,22 @@ impl StreamJoin {
     }
 
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        let complete = self.snapshots.is_complete(adds);
+        let (complete, runs) = match &mut self.disk {
+            Some(disk) => disk.snapshot(adds, &self.snapshots)?,
+            None => (self.snapshots.is_complete(adds), Vec::new()),
+        };
+        let tables = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
+        self.snapshots.emitted(complete, tables.iter().map(RecordBatch::num_rows).sum());
+        Ok(StateChange::of_tables(tables, complete, runs))
+    }
+
+    /// Takes rows of each side, as those of a new snapshot.
+    pub(super) fn take_rows(&mut self, part: Part) -> Result<Vec<RecordBatch>> {
         self.snapshots.number += 1;
-        let (shapes, number, mut emitted) = (self.shapes(), self.snapshots.number, 0);
-        let mut changes = Vec::new();
+        let (shapes, number) = (self.shapes(), self.snapshots.number);
+        let mut tables = Vec::new();
         for (of, shape) in [Of::Left, Of::Right].into_iter().zip(shapes) {
-            let changed = self.sides(of).0.changes.take();
-            let ids = if complete { self.side(of).all() } else { changed };
+            let ids = self.sides(of).0.take(part);
             let mut columns = self.columns_of(of, &ids)?;
             let side = self.side(of);
             let matches = |id: &usize| side.matches.get(*id).copied().unwrap_or(0);
@@ -41,31 +50,50 @@ impl StreamJoin {
                 Arc::new(ids.iter().map(matches).collect::<Int64Array>()),
                 Arc::new(Int64Array::from(vec![number; ids.len()])),
             ]);
-            emitted += ids.len();
-            let rows = RecordBatch::try_new(shape.schema, columns)?;
-            let rows = if rows.num_rows() > 0 { vec![rows] } else { Vec::new() };
-            changes.push(StateChange { rows, complete, runs: Vec::new(), first_pane: EventTime::MIN });
+            tables.push(RecordBatch::try_new(shape.schema, columns)?);
         }
-        self.snapshots.emitted(complete, emitted);
-        Ok(changes)
+        Ok(tables)
     }
 
     /// Merges rows of a snapshot.
-    pub(super) fn take_up(&mut self, table: usize, rows: &RecordBatch) -> Result<()> {
+    pub(super) fn take_up(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         let shapes = self.shapes();
         let shape = shapes.get(table).ok_or_else(|| Error::internal(format!("a join has no table {table}")))?;
         check_columns(&rows.schema(), &shape.schema)?;
-        let columns = rows.columns();
-        let (keys, rest) = columns.split_at(self.key_types.len());
-        let (values, own) = rest.split_at(rest.len() - 3);
-        let (weights, matches, versions) = (numbers(own, 0)?, numbers(own, 1)?, numbers(own, 2)?);
+        let versions = numbers(rows.columns(), rows.num_columns() - 1)?;
         self.snapshots.restoring(versions);
+        if let Some(disk) = &mut self.disk {
+            return disk.restore(table, rows);
+        }
+        let keys = self.keys_of(&rows)?;
+        self.take_rows_in(table, &keys, &rows, Some(versions))?;
+        self.keep_to_size()
+    }
+
+    /// The ids of the keys of rows of state.
+    pub(super) fn keys_of(&mut self, rows: &RecordBatch) -> Result<Vec<usize>> {
+        let keys = &rows.columns()[..self.key_types.len()];
         hash_keys(keys, rows.num_rows(), &mut self.hashes)?;
-        self.keys.intern(keys, &self.hashes, &mut self.ids)?;
-        let (ids, count) = (std::mem::take(&mut self.ids), self.keys.len());
+        let mut ids = Vec::new();
+        self.keys.intern(keys, &self.hashes, &mut ids)?;
+        Ok(ids)
+    }
+
+    /// Takes rows of a table with these keys: with numbers of their snapshots those that are later than what was restored.
+    pub(super) fn take_rows_in(
+        &mut self,
+        table: usize,
+        keys: &[usize],
+        rows: &RecordBatch,
+        versions: Option<&Int64Array>,
+    ) -> Result<()> {
+        let (values, own) =
+            rows.columns()[self.key_types.len()..].split_at(rows.num_columns() - self.key_types.len() - 3);
+        let (weights, matches) = (numbers(own, 0)?, numbers(own, 1)?);
+        let count = self.keys.len();
         let (own, other): (&mut Side, &mut Side) = self.sides(if table == 0 { Of::Left } else { Of::Right });
         other.make_room(count);
-        own.restore((&ids, count), values, (weights, matches, versions))
+        own.restore((keys, count), values, (weights, matches), versions)
     }
 }
 

@@ -29,8 +29,8 @@ impl StreamJoin {
         let Ok(former) = former.downcast::<StreamJoin>() else {
             return Err(Error::internal("a join cannot go on with the state of another kind of operator"));
         };
-        let StreamJoin { keys, left, right, snapshots, .. } = *former;
-        (self.keys, self.snapshots) = (keys, snapshots.succeed());
+        let StreamJoin { keys, left, right, snapshots, disk, .. } = *former;
+        (self.keys, self.snapshots, self.disk) = (keys, snapshots.succeed(), disk);
         let (left, right): (Side, Side) = (left, right);
         (self.left, self.right) = (left, right);
         Ok(())

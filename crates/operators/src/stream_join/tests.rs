@@ -10,6 +10,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::*;
 use crate::Element;
+use crate::keyed_state::files::{Files, options};
 
 /// A row: key, text, number.
 type Row = (Option<i64>, Option<&'static str>, Option<i64>);
@@ -55,9 +56,12 @@ fn spec(way: Way) -> StreamJoinSpec {
 }
 
 fn operator(way: Way) -> StreamJoin {
-    let mut options = JobOptions::default();
-    options.thresholds.snapshot_changed_rows = 8;
-    StreamJoin::new(&spec(way), &Functions::default(), &options).expect("an operator")
+    on(way, None)
+}
+
+/// Beyond so many bytes, state is on disk.
+fn on(way: Way, disk_bytes: Option<usize>) -> StreamJoin {
+    StreamJoin::new(&spec(way), &Functions::default(), &options(disk_bytes)).expect("an operator")
 }
 
 fn batch(rows: &[(Row, i64)], updating: bool) -> RecordBatch {
@@ -130,7 +134,7 @@ fn results(way: Way, left: &[Row], right: &[Row]) -> BTreeMap<String, i64> {
 }
 
 /// Runs random rows, of which some take earlier ones back where the side allows it.
-fn run(seed: u64) {
+fn run(seed: u64, disk_bytes: Option<usize>) {
     let mut rng = Rng::new(seed);
     let mut below = |end: usize| rng.below(end as u64) as usize;
     let way = Way {
@@ -139,35 +143,19 @@ fn run(seed: u64) {
         nulls_equal: below(4) == 0,
         updating: [below(2) == 0, below(2) == 0],
     };
-    let (mut now, mut integral) = (operator(way), BTreeMap::new());
+    let (mut now, mut integral) = (on(way, disk_bytes), BTreeMap::new());
     let mut rows: [Vec<Row>; 2] = [Vec::new(), Vec::new()];
-    let (mut files, mut then): (Vec<Vec<RecordBatch>>, _) = (Vec::new(), (rows.clone(), integral.clone()));
+    let (mut files, mut then) = (Files::default(), (rows.clone(), integral.clone()));
     for _ in 0..50 {
         match below(9) {
             0 => {
-                let changes = now.snapshot(below(4) == 0).expect("a snapshot");
-                files.resize_with(changes.len(), Vec::new);
-                for (files, change) in files.iter_mut().zip(changes) {
-                    if change.complete {
-                        files.clear();
-                    }
-                    files.extend(change.rows);
-                }
+                files.take(&mut now, below(2) == 0);
                 then = (rows.clone(), integral.clone());
             }
             1 if !files.is_empty() => {
-                now = operator(way);
-                let of_table = |(table, files): (usize, &Vec<RecordBatch>)| -> Vec<(usize, RecordBatch)> {
-                    files.iter().map(|rows| (table, rows.clone())).collect()
-                };
-                let mut all: Vec<(usize, RecordBatch)> = files.iter().enumerate().flat_map(of_table).collect();
-                while !all.is_empty() {
-                    let (table, rows) = all.swap_remove(below(all.len()));
-                    Operator::restore(&mut now, table, rows).expect("restored");
-                }
-                if below(2) == 0 {
-                    now.goes_on();
-                }
+                now = on(way, disk_bytes);
+                let goes_on = below(2) == 0;
+                files.restore(&mut now, goes_on, &mut below);
                 (rows, integral) = then.clone();
             }
             _ => {
@@ -187,13 +175,19 @@ fn run(seed: u64) {
                 add(&mut integral, &mut now, side == 0, batch(&of_batch, way.updating[side]));
             }
         }
-        assert_eq!(integral, results(way, &rows[0], &rows[1]), "seed {seed}, {way:?}");
+        assert_eq!(integral, results(way, &rows[0], &rows[1]), "seed {seed}, {way:?}, {disk_bytes:?}");
     }
 }
 
 #[test]
 fn the_integral_of_the_output_is_the_join_of_the_integrals_of_the_inputs() {
-    (1..=400).for_each(run);
+    (1..=400).for_each(|seed| run(seed, None));
+}
+
+/// Little memory: all rows are written after each batch, and batches are divided. More: some stay.
+#[test]
+fn rows_on_disk_give_the_same_join() {
+    (1..=60).for_each(|seed| run(seed, Some([1_000, 40_000, 1 << 30][seed as usize % 3])));
 }
 
 #[test]

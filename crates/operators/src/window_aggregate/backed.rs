@@ -1,7 +1,6 @@
 //! Keeps state within its memory bound: which groups go to the state backend, and when; conversion of groups to rows of
 //! state and back.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anabranch_dataflow::{AggregatePhase, JobOptions, StateBackendKind};
@@ -15,6 +14,7 @@ use super::groups::{Grouped, Groups, Input};
 use super::{PANE_TYPE, Pane, WindowAggregate};
 use crate::event_time::{event_times, time_column};
 use crate::hash_keys;
+use crate::keyed_state::directory;
 
 /// Upper estimates of the memory that a row adds before the next check of the tables' size: for states of fixed size,
 /// and for others (a sketch of a set, a list).
@@ -26,8 +26,6 @@ const VARIABLE_FACTOR: usize = 8;
 const BYTES_PER_LOOK_MAX: usize = 128 << 20;
 /// The least limit of a slice of a window, however small the limit of the state.
 const SLICE_BYTES: usize = 1 << 20;
-/// Default place of state that does not fit into memory: a folder that exists everywhere and is not itself in memory.
-const DIRECTORY: &str = "/var/tmp";
 
 /// When to check the size of the tables next: summing over all panes for every batch would cost too much.
 pub(super) struct Sizes {
@@ -57,9 +55,7 @@ pub(super) fn backend(
     let bytes_max = options.state_bytes;
     Ok(match options.state_backend {
         StateBackendKind::Disk if phase != AggregatePhase::Partial => {
-            let usual = || Some(PathBuf::from(DIRECTORY)).filter(|usual| usual.is_dir());
-            let directory = options.state_directory.clone().or_else(usual).unwrap_or_else(std::env::temp_dir);
-            let disk = DiskBackend::new(SchemaRef::clone(schema), directory, bytes_max)?;
+            let disk = DiskBackend::new(SchemaRef::clone(schema), directory(options), bytes_max)?;
             Box::new(disk.with_file_bytes(options.thresholds.run_file_bytes))
         }
         _ => Box::new(MemoryBackend { bytes_max }),

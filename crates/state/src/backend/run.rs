@@ -2,6 +2,7 @@
 //! removes such a file with its last handle, so a killed process leaves nothing. The content is a state file as in
 //! checkpoints; the offsets of the buckets are kept in memory.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::ops::Range;
@@ -11,14 +12,18 @@ use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
-use arrow_ipc::reader::StreamReader;
+use arrow_ipc::reader::{StreamReader, read_record_batch};
+use arrow_ipc::root_as_message;
 use arrow_ipc::writer::StreamWriter;
 use crc32fast::Hasher;
 
 /// Size beyond which a run continues in another file, unless the caller sets another size. Copying a file takes this
 /// much memory.
 const FILE_BYTES: u64 = 64 << 20;
+/// Bytes before the header of rows.
+const PREFIX_BYTES: usize = 8;
 
 /// Rows of one pane and a range of buckets.
 #[derive(Debug)]
@@ -76,9 +81,24 @@ impl Run {
         reader.collect::<std::result::Result<_, _>>().map_err(decoded)
     }
 
+    /// Reads the rows of a bucket that has some, without the schema that the file begins with.
+    pub(super) fn rows_of(&self, bucket: usize, schema: &SchemaRef) -> Result<RecordBatch> {
+        let content = Buffer::from(self.piece(bucket - self.first_bucket + 1)?);
+        let decoded = |error: &dyn std::fmt::Display| failed(&self.directory, "decoded", error);
+        // A mark, the length of the header, the header, the columns.
+        let header = content.get(4..8).and_then(|length| length.try_into().ok()).map(u32::from_le_bytes);
+        let columns_at = PREFIX_BYTES + header.unwrap_or(0) as usize;
+        let header = content.get(PREFIX_BYTES..columns_at).ok_or_else(|| decoded(&"its header is incomplete"))?;
+        let message = root_as_message(header).map_err(|error| decoded(&error))?;
+        let rows = message.header_as_record_batch().ok_or_else(|| decoded(&"there are no rows"))?;
+        let columns = content.slice(columns_at);
+        read_record_batch(&columns, rows, SchemaRef::clone(schema), &HashMap::new(), None, &message.version())
+            .map_err(|error| decoded(&error))
+    }
+
     /// Changes bits of a byte on the disk. Returns what it was before.
     #[cfg(test)]
-    pub(super) fn damage(&self, at: u64, bits: u8) -> [u8; 1] {
+    pub(in crate::backend) fn damage(&self, at: u64, bits: u8) -> [u8; 1] {
         let mut byte = [0];
         self.file.read_exact_at(&mut byte, at).expect("read");
         self.file.write_all_at(&[byte[0] ^ bits], at).expect("written");

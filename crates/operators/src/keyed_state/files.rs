@@ -1,0 +1,86 @@
+//! For tests: what snapshots have emitted, as a checkpoint keeps it.
+
+use std::collections::BTreeSet;
+
+use anabranch_dataflow::{JobOptions, StateBackendKind};
+use anabranch_state::decode_rows;
+use arrow::array::RecordBatch;
+
+use crate::{Operator, StateChange};
+
+/// Options of an operator whose snapshots are soon complete, with so much memory, and a disk beyond.
+pub(crate) fn options(disk_bytes: Option<usize>) -> JobOptions {
+    let mut options = JobOptions::default();
+    options.thresholds.snapshot_changed_rows = 8;
+    if let Some(bytes) = disk_bytes {
+        options.state_backend = StateBackendKind::Disk;
+        options.state_bytes = bytes;
+        options.thresholds.run_file_bytes = 1 << 13;
+    }
+    options
+}
+
+/// The files of each table.
+#[derive(Clone, Default)]
+pub(crate) struct Files {
+    tables: Vec<Table>,
+    /// The last snapshot was one of those that only add.
+    adds: bool,
+}
+
+#[derive(Clone, Default)]
+struct Table {
+    runs: Vec<(u64, Vec<RecordBatch>)>,
+    changes: Vec<RecordBatch>,
+}
+
+impl Files {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Takes a snapshot.
+    pub(crate) fn take(&mut self, operator: &mut dyn Operator, adds: bool) {
+        let changes = operator.snapshot(adds).expect("a snapshot");
+        self.tables.resize_with(changes.len(), Table::default);
+        for (table, StateChange { rows, complete, runs, .. }) in self.tables.iter_mut().zip(changes) {
+            let ids = |runs: &[(u64, Vec<RecordBatch>)]| runs.iter().map(|(id, _)| *id).collect::<BTreeSet<u64>>();
+            let run = |id: u64, content: Vec<u8>| (id, decode_rows(content.into()).expect("rows"));
+            let runs: Vec<_> = runs.iter().map(|of| run(of.id, of.content().expect("content"))).collect();
+            if adds && self.adds {
+                assert!(!complete && ids(&table.runs).is_subset(&ids(&runs)), "a snapshot that should only add");
+            }
+            table.runs = runs;
+            if complete {
+                table.changes.clear();
+            }
+            table.changes.extend(rows);
+        }
+        self.adds = adds;
+    }
+
+    /// Gives another operator the rows of all files, in any order.
+    pub(crate) fn restore(
+        &mut self,
+        operator: &mut dyn Operator,
+        goes_on: bool,
+        below: &mut dyn FnMut(usize) -> usize,
+    ) {
+        self.adds = false;
+        // Runs have no numbers any more.
+        for table in &mut self.tables {
+            table.changes.extend(std::mem::take(&mut table.runs).into_iter().flat_map(|(_, rows)| rows));
+        }
+        let of_table = |(number, table): (usize, &Table)| -> Vec<(usize, RecordBatch)> {
+            table.changes.iter().map(|rows| (number, rows.clone())).collect()
+        };
+        let mut all: Vec<(usize, RecordBatch)> = self.tables.iter().enumerate().flat_map(of_table).collect();
+        while !all.is_empty() {
+            let (table, rows) = all.swap_remove(below(all.len()));
+            operator.restore(table, rows).expect("restored");
+        }
+        if goes_on {
+            operator.goes_on();
+        }
+    }
+}

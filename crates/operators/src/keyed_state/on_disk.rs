@@ -1,0 +1,187 @@
+//! State that does not fit into memory: rows of snapshots, on a local disk.
+//!
+//! A key is in memory with all that there is of it, in all tables of the operator, or it is not there at all. So an operator looks up the
+//! keys of a batch that it does not know, and has then the same as if everything were in memory. When its tables are full it writes what has
+//! changed in them as rows of a snapshot, and starts again with empty ones: keys that return soon are looked up again, all of a batch at
+//! once.
+//!
+//! Snapshots contain all runs, and what has changed since the tables were written. Snapshots that only add contain the runs of the
+//! first of them, and those that were written since as they were, before they were merged: so no row that says that a key is gone is missing.
+//!
+//! What is restored goes to the disk as it is, because the operator may have read an earlier or later row of the key.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anabranch_dataflow::{JobOptions, StateBackendKind};
+use anabranch_model::{Error, Result, batch_bytes};
+use anabranch_state::{KeyedRuns, KeyedTable, Merge, Run};
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::datatypes::{Field, Schema};
+
+use super::latest::Latest;
+use super::{Snapshots, check_size, numbers};
+use crate::hash_keys;
+use crate::operator::StateShape;
+
+/// Tables are full at this share of the limit. A table that grows holds its old slots beside twice as many new ones.
+const FULL_SHARE: usize = 4;
+/// Filters take at most this share of the limit.
+const FILTERS_SHARE: usize = 4;
+/// The least limit of what is in memory at once, however small the limit of the state.
+const LEAST_BYTES: usize = 1 << 20;
+/// Default place of state that does not fit into memory: a folder that exists everywhere and is not itself in memory.
+const DIRECTORY: &str = "/var/tmp";
+
+/// Where state is kept that does not fit into memory.
+pub(crate) fn directory(options: &JobOptions) -> PathBuf {
+    let usual = || Some(PathBuf::from(DIRECTORY)).filter(|usual| usual.is_dir());
+    options.state_directory.clone().or_else(usual).unwrap_or_else(std::env::temp_dir)
+}
+
+/// The state of one operator in one task that is not in memory.
+pub(crate) struct OnDisk {
+    tables: Vec<Table>,
+    bytes_max: usize,
+    /// Rows were written that earlier snapshots have as changes.
+    has_written: bool,
+    /// The next snapshot follows those that were restored.
+    follows: bool,
+}
+
+struct Table {
+    runs: KeyedRuns,
+    /// Rows of snapshots that are still to be written, in any order.
+    restored: Vec<RecordBatch>,
+    restored_bytes: usize,
+    /// Files of snapshots that only add.
+    adding: Option<Vec<Arc<Run>>>,
+}
+
+impl OnDisk {
+    /// For tables of these shapes, if state is to be on disk.
+    pub(crate) fn new(shapes: &[StateShape], options: &JobOptions) -> Result<Option<OnDisk>> {
+        if options.state_backend != StateBackendKind::Disk {
+            return Ok(None);
+        }
+        let filters = options.state_bytes / FILTERS_SHARE / shapes.len().max(1);
+        let table = |shape: &StateShape| {
+            let runs = KeyedRuns::new(table_of(shape)?, directory(options), filters)?;
+            let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
+            Ok(Table { runs, restored: Vec::new(), restored_bytes: 0, adding: None })
+        };
+        let tables = shapes.iter().map(table).collect::<Result<_>>()?;
+        Ok(Some(OnDisk { tables, bytes_max: options.state_bytes, has_written: false, follows: false }))
+    }
+
+    /// Whether nothing was written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.iter().all(|table| table.runs.is_empty())
+    }
+
+    /// Whether tables of so many bytes must be written. An error if what one batch needs does not fit into memory.
+    pub(crate) fn is_full(&self, bytes: usize) -> Result<bool> {
+        check_size(bytes, self.bytes_max.max(LEAST_BYTES))?;
+        Ok(bytes > self.bytes_max / FULL_SHARE)
+    }
+
+    /// The rows that count of the keys with these hashes, each table's. `None` if these are more than fit into memory, and of several keys.
+    pub(crate) fn look_up(&self, mut hashes: Vec<u64>) -> Result<Option<Vec<RecordBatch>>> {
+        hashes.sort_unstable();
+        hashes.dedup();
+        let bytes_max = if hashes.len() > 1 { self.bytes_max / FULL_SHARE } else { usize::MAX };
+        let mut found = Vec::with_capacity(self.tables.len());
+        for Table { runs, .. } in &self.tables {
+            let mut latest = Latest::new(runs.table())?;
+            if !runs.look_up(&hashes, bytes_max, &mut latest)? {
+                return Ok(None);
+            }
+            let rows = latest.take()?;
+            let counts = numbers(rows.columns(), runs.table().count)?;
+            let is_there: BooleanArray = counts.values().iter().map(|count| Some(*count != 0)).collect();
+            found.push(filter_record_batch(&rows, &is_there)?);
+        }
+        Ok(Some(found))
+    }
+
+    /// Writes rows of each table, which have the number of a new snapshot.
+    pub(crate) fn put(&mut self, tables: &[RecordBatch]) -> Result<()> {
+        for (table, rows) in self.tables.iter_mut().zip(tables) {
+            if rows.num_rows() > 0 {
+                let files = table.runs.put(rows, false)?;
+                table.adding.iter_mut().for_each(|adding| adding.extend(files.iter().cloned()));
+            }
+        }
+        self.has_written = true;
+        Ok(())
+    }
+
+    /// Called after each batch.
+    pub(crate) fn work(&mut self) -> Result<()> {
+        self.tables.iter_mut().try_for_each(|Table { runs, .. }| {
+            let table = runs.table().clone();
+            runs.work(&|| Ok(Box::new(Latest::new(&table)?)))
+        })
+    }
+
+    /// Takes rows of a snapshot.
+    pub(crate) fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
+        let bytes_max = self.bytes_max / FULL_SHARE / self.tables.len();
+        let table = self.tables.get_mut(table).ok_or_else(|| Error::internal(format!("there is no table {table}")))?;
+        table.restored_bytes += batch_bytes(&rows);
+        table.restored.push(rows);
+        if table.restored_bytes > bytes_max { table.write_restored() } else { Ok(()) }
+    }
+
+    /// Nothing else is restored.
+    pub(crate) fn restored(&mut self) -> Result<()> {
+        self.tables.iter_mut().try_for_each(Table::write_restored)
+    }
+
+    /// Everything was restored, and the next snapshot need not be complete: it adds to what was restored.
+    pub(crate) fn goes_on(&mut self) {
+        self.tables.iter_mut().for_each(|table| table.adding = Some(Vec::new()));
+        self.follows = true;
+    }
+
+    /// Begins a snapshot: returns whether it is complete, and the files of each table.
+    pub(crate) fn snapshot(&mut self, adds: bool, snapshots: &Snapshots) -> Result<(bool, Vec<Vec<Arc<Run>>>)> {
+        self.restored()?;
+        let continues = (adds || self.follows) && self.tables.iter().all(|table| table.adding.is_some());
+        let complete = !continues && (self.has_written || self.follows || snapshots.is_complete(adds));
+        let files = |table: &mut Table| match table.adding.take() {
+            Some(adding) if continues => adding,
+            _ => table.runs.files(),
+        };
+        let files: Vec<Vec<Arc<Run>>> = self.tables.iter_mut().map(files).collect();
+        if adds {
+            self.tables.iter_mut().zip(&files).for_each(|(table, files)| table.adding = Some(files.clone()));
+        }
+        // What such a snapshot lacks is in the next complete one.
+        self.has_written = continues;
+        self.follows = false;
+        Ok((complete, files))
+    }
+}
+
+impl Table {
+    fn write_restored(&mut self) -> Result<()> {
+        if let Some(first) = self.restored.first() {
+            let rows = concat_batches(first.schema_ref(), &self.restored)?;
+            (self.restored, self.restored_bytes) = (Vec::new(), 0);
+            self.runs.put(&rows, true)?;
+        }
+        Ok(())
+    }
+}
+
+/// The table of rows of this shape. Any column may be NULL there: a former plan version may have had it so.
+fn table_of(shape: &StateShape) -> Result<KeyedTable> {
+    let fields = shape.schema.fields();
+    let is_count = |field: &Arc<Field>| ["$rows", "$weight"].contains(&field.name().as_str());
+    let count =
+        fields.iter().rposition(is_count).ok_or_else(|| Error::internal("rows of state without their number"))?;
+    let fields: Vec<Field> = fields.iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    Ok(KeyedTable { schema: Arc::new(Schema::new(fields)), keys: shape.keys.clone(), count, hash: hash_keys })
+}

@@ -1,0 +1,217 @@
+//! Rows of state that replace each other, in runs on a local disk, found by the hashes of their keys.
+//!
+//! An operator that must know the state of a key before it answers looks up the keys of a batch that it does not have in memory, all at
+//! once: so each block of a run is read once for a batch. A filter for each run tells which keys it does not have. A row has the number
+//! of its snapshot, and of the rows with the same identity the one with the highest number counts, so rows are written without reading
+//! any, and runs are merged in any order. A row that says that its identity is gone vanishes when no earlier row is left.
+//!
+//! Runs are in levels: a new one has level 0, and [`FAN_IN`] runs of a level are merged into one of the next. Each level has a merge
+//! of its own, which keeps pace with the level below: so the runs that a lookup asks are few, and no batch waits for a merge.
+//! As elsewhere, nothing here must survive the process.
+
+mod filter;
+mod merging;
+mod sorted;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anabranch_model::{Error, Result};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt64Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::{Int64Type, SchemaRef};
+
+use self::filter::Filter;
+use self::merging::Merging;
+use self::sorted::{SortedRun, SortedWriter};
+use super::Merge;
+use super::run::{Run, Runs};
+
+/// Number of runs of one level that are merged into one of the next.
+const FAN_IN: usize = 4;
+/// A restore writes many runs at once: so many are merged together.
+const FAN_IN_MAX: usize = 16;
+
+/// Writes the hash of each row's key.
+pub type HashKeys = fn(&[ArrayRef], usize, &mut Vec<u64>) -> Result<()>;
+
+/// A table of rows that replace each other.
+#[derive(Clone, Debug)]
+pub struct KeyedTable {
+    /// Columns of the rows.
+    pub schema: SchemaRef,
+    /// Which of them are the key: rows are looked up by it.
+    pub keys: Range<usize>,
+    /// The columns before this one are the identity of a row. It has how often the row counts; 0: it is gone.
+    pub count: usize,
+    /// The hash of keys.
+    pub hash: HashKeys,
+}
+
+/// Rows of one table of one operator in one task.
+pub struct KeyedRuns {
+    table: KeyedTable,
+    runs: Runs,
+    /// Filters take no more. Runs without one are read for each key.
+    filter_bytes_max: usize,
+    /// Each level's oldest first. Higher levels are older.
+    levels: Vec<Vec<Arc<SortedRun>>>,
+    /// Of each level.
+    merging: Vec<Option<Merging>>,
+    /// Batches since the last put, and between the two before it.
+    batches: usize,
+    batches_per_put: usize,
+}
+
+impl KeyedTable {
+    fn hashes(&self, rows: &RecordBatch, hashes: &mut Vec<u64>) -> Result<()> {
+        (self.hash)(&rows.columns()[self.keys.clone()], rows.num_rows(), hashes)
+    }
+
+    fn counts<'a>(&self, rows: &'a RecordBatch) -> Result<&'a Int64Array> {
+        let counts = rows.column(self.count).as_primitive_opt::<Int64Type>();
+        counts.ok_or_else(|| Error::internal("a row of state does not say how often it counts"))
+    }
+
+    /// The rows in order of their keys' hashes, and these.
+    fn in_order(&self, rows: &RecordBatch) -> Result<(RecordBatch, Vec<u64>)> {
+        let mut hashes = Vec::new();
+        self.hashes(rows, &mut hashes)?;
+        let mut order: Vec<(u64, u64)> = hashes.iter().copied().zip(0..).collect();
+        order.sort_unstable();
+        let places: UInt64Array = order.iter().map(|(_, row)| *row).collect();
+        Ok((take_record_batch(rows, &places)?, order.into_iter().map(|(hash, _)| hash).collect()))
+    }
+}
+
+impl KeyedRuns {
+    /// Rows of a table, in files in `directory`, with filters of so many bytes at most.
+    pub fn new(table: KeyedTable, directory: impl Into<PathBuf>, filter_bytes_max: usize) -> Result<KeyedRuns> {
+        let runs = Runs::new(SchemaRef::clone(&table.schema), directory.into())?;
+        let (levels, merging) = (Vec::new(), Vec::new());
+        Ok(KeyedRuns { table, runs, filter_bytes_max, levels, merging, batches: 0, batches_per_put: 1 })
+    }
+
+    /// Lets a run continue in another file beyond this size.
+    #[must_use]
+    pub fn with_file_bytes(mut self, bytes: u64) -> KeyedRuns {
+        self.runs.file_bytes = bytes;
+        self
+    }
+
+    /// The table.
+    #[must_use]
+    pub fn table(&self) -> &KeyedTable {
+        &self.table
+    }
+
+    /// Whether it has no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.levels.iter().all(Vec::is_empty)
+    }
+
+    /// Stores rows, which are later than all that are here; `restored`: earlier or later, before any [`KeyedRuns::work`]. Returns the
+    /// files.
+    pub fn put(&mut self, rows: &RecordBatch, restored: bool) -> Result<Vec<Arc<Run>>> {
+        let (rows, hashes) = self.table.in_order(rows)?;
+        let keys = hashes.chunk_by(|a, b| a == b).count();
+        let mut writer = SortedWriter::new(self.new_filter(keys));
+        writer.add(&rows, &hashes, &mut self.runs)?;
+        let run = writer.finish(restored, &mut self.runs)?;
+        let files = run.as_ref().map(|run| run.files().to_vec()).unwrap_or_default();
+        self.add(0, run);
+        if self.batches > 0 {
+            self.batches_per_put = std::mem::take(&mut self.batches);
+        }
+        Ok(files)
+    }
+
+    /// Adds all rows whose keys have one of these hashes, which are in order, each once. `merge` gets several of an identity. Returns
+    /// false early if there are more than so many bytes of them.
+    pub fn look_up(&self, hashes: &[u64], bytes_max: usize, merge: &mut dyn Merge) -> Result<bool> {
+        let mut bytes_left = bytes_max;
+        for run in self.levels.iter().rev().flatten() {
+            if !run.look_up(hashes, (&self.table, &mut bytes_left), merge)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does a small step of the work that keeps lookups and the disk small. Called after every batch. `merge` creates merges, which
+    /// keep the latest row of each identity.
+    pub fn work<'a>(&mut self, merge: &dyn Fn() -> Result<Box<dyn Merge + 'a>>) -> Result<()> {
+        self.batches += 1;
+        (0..self.levels.len()).for_each(|level| self.begin(level));
+        if self.merging.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let mut merge = merge()?;
+        for level in 0..self.merging.len() {
+            let Some(merging) = &mut self.merging[level] else { continue };
+            let steps = merging.steps_per_put.div_ceil(self.batches_per_put).min(merging.steps_left);
+            (0..steps).try_for_each(|_| merging.step(&self.table, merge.as_mut(), &mut self.runs))?;
+            if merging.steps_left == 0 {
+                self.finish(level)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The files of all runs.
+    #[must_use]
+    pub fn files(&self) -> Vec<Arc<Run>> {
+        self.levels.iter().rev().flatten().flat_map(|run| run.files()).cloned().collect()
+    }
+
+    fn finish(&mut self, level: usize) -> Result<()> {
+        let Some(merging) = self.merging[level].take() else { return Ok(()) };
+        let inputs = merging.inputs.len();
+        let output = merging.finish(&mut self.runs)?;
+        self.levels[level].drain(..inputs);
+        self.add(level + 1, output);
+        Ok(())
+    }
+
+    fn add(&mut self, level: usize, run: Option<SortedRun>) {
+        if self.levels.len() <= level {
+            self.levels.resize_with(level + 1, Vec::new);
+            self.merging.resize_with(level + 1, || None);
+        }
+        self.levels[level].extend(run.map(Arc::new));
+    }
+
+    /// Begins to merge the oldest runs of a level, if it has enough. Not before everything is restored.
+    fn begin(&mut self, level: usize) {
+        if self.merging[level].is_some() || self.levels[level].len() < FAN_IN {
+            return;
+        }
+        let (inputs, rest) = self.levels[level].split_at(self.levels[level].len().min(FAN_IN_MAX));
+        let others = self.levels.iter().enumerate().filter(|(of, _)| *of != level).flat_map(|(_, runs)| runs);
+        let other_is_restored = others.chain(rest).any(|run| run.is_restored);
+        let is_oldest = self.levels[level + 1..].iter().all(Vec::is_empty);
+        let is_restored = other_is_restored && inputs.iter().any(|run| run.is_restored);
+        let filter = self.new_filter(inputs.iter().map(|run| run.keys).sum());
+        // A level is filled by so many puts. The merge is done in half of the time.
+        let puts = FAN_IN.saturating_pow(level as u32 + 1) / 2;
+        let kinds = (is_oldest && !other_is_restored, is_restored);
+        self.merging[level] = Some(Merging::new(inputs.to_vec(), kinds, filter, puts));
+    }
+
+    /// A filter for so many keys, unless filters take too much memory.
+    fn new_filter(&self, keys: usize) -> Option<Filter> {
+        let present: usize = self.levels.iter().flatten().map(|run| run.filter_bytes()).sum();
+        let coming: usize = self.merging.iter().flatten().map(Merging::filter_bytes).sum();
+        (present + coming + Filter::bytes_for(keys) <= self.filter_bytes_max).then(|| Filter::new(keys))
+    }
+
+    /// The most runs that a level has.
+    #[cfg(test)]
+    fn most_runs(&self) -> usize {
+        self.levels.iter().map(Vec::len).max().unwrap_or(0)
+    }
+}

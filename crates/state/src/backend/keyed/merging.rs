@@ -1,0 +1,80 @@
+//! Merges runs into one, a range of hashes at a time, in small steps between the batches of the task.
+
+use std::sync::Arc;
+
+use anabranch_model::Result;
+use arrow::array::BooleanArray;
+use arrow::compute::filter_record_batch;
+
+use super::KeyedTable;
+use super::filter::Filter;
+use super::sorted::{SortedRun, SortedWriter};
+use crate::Merge;
+use crate::backend::run::Runs;
+
+/// Blocks that a step reads, about.
+const STEP_BLOCKS: usize = 64;
+
+/// A merge in progress.
+pub(super) struct Merging {
+    pub(super) inputs: Vec<Arc<SortedRun>>,
+    /// No other run has an earlier row of any key: rows that say that theirs is gone have done their work.
+    removes_gone: bool,
+    /// The output has rows of which other runs have earlier or later ones.
+    is_restored: bool,
+    /// The next step begins with this hash; each has as many.
+    next: u64,
+    width: u64,
+    pub(super) steps_left: usize,
+    /// Steps until the next run comes.
+    pub(super) steps_per_put: usize,
+    writer: SortedWriter,
+}
+
+impl Merging {
+    /// To be done within so many puts.
+    pub(super) fn new(
+        inputs: Vec<Arc<SortedRun>>,
+        (removes_gone, is_restored): (bool, bool),
+        filter: Option<Filter>,
+        puts: usize,
+    ) -> Merging {
+        let first = inputs.iter().map(|run| run.range().0).min().unwrap_or(0);
+        let last = inputs.iter().map(|run| run.range().1).max().unwrap_or(0);
+        let blocks: usize = inputs.iter().map(|run| run.blocks()).sum();
+        let width = ((last - first) / (blocks / STEP_BLOCKS).max(1) as u64).saturating_add(1);
+        let steps_left = ((last - first) / width) as usize + 1;
+        let steps_per_put = steps_left.div_ceil(puts.max(1));
+        let writer = SortedWriter::new(filter);
+        Merging { inputs, removes_gone, is_restored, next: first, width, steps_left, steps_per_put, writer }
+    }
+
+    pub(super) fn filter_bytes(&self) -> usize {
+        self.writer.filter_bytes()
+    }
+
+    pub(super) fn step(&mut self, table: &KeyedTable, merge: &mut dyn Merge, runs: &mut Runs) -> Result<()> {
+        let range = self.next..=self.next.saturating_add(self.width - 1);
+        for run in &self.inputs {
+            run.read(&range, table, merge)?;
+        }
+        let mut rows = merge.take()?;
+        if self.removes_gone {
+            let counts = table.counts(&rows)?;
+            let is_there: BooleanArray = counts.values().iter().map(|count| Some(*count != 0)).collect();
+            if is_there.false_count() > 0 {
+                rows = filter_record_batch(&rows, &is_there)?;
+            }
+        }
+        if rows.num_rows() > 0 {
+            let (rows, hashes) = table.in_order(&rows)?;
+            self.writer.add(&rows, &hashes, runs)?;
+        }
+        (self.next, self.steps_left) = (range.end().saturating_add(1), self.steps_left - 1);
+        Ok(())
+    }
+
+    pub(super) fn finish(self, runs: &mut Runs) -> Result<Option<SortedRun>> {
+        self.writer.finish(self.is_restored, runs)
+    }
+}

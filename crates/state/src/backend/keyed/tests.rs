@@ -1,0 +1,236 @@
+//! Rows that are looked up against a map, whatever was written, restored and merged in between.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use anabranch_model::{HASH_SEED, Rng, hash_u64};
+use arrow::array::StringViewArray;
+use arrow::datatypes::{DataType, Field, Schema};
+
+use super::*;
+
+/// Weight and version of each key and value.
+type Rows = BTreeMap<(i64, i64), (i64, i64)>;
+
+fn hash(columns: &[ArrayRef], _rows: usize, hashes: &mut Vec<u64>) -> Result<()> {
+    let keys = columns[0].as_primitive::<Int64Type>().values();
+    hashes.clear();
+    hashes.extend(keys.iter().map(|key| hash_of(*key)));
+    Ok(())
+}
+
+/// Some keys have the same hash.
+fn hash_of(key: i64) -> u64 {
+    hash_u64(HASH_SEED, (key / 2) as u64)
+}
+
+fn text(key: i64) -> String {
+    format!("a text that is longer than a view, of {key}")
+}
+
+fn table() -> KeyedTable {
+    let number = |name| Field::new(name, DataType::Int64, false);
+    let text = Field::new("text", DataType::Utf8View, false);
+    let schema = Arc::new(Schema::new(vec![number("k"), number("v"), text, number("$weight"), number("$snapshot")]));
+    KeyedTable { schema, keys: 0..1, count: 3, hash }
+}
+
+fn batch(rows: &Rows) -> RecordBatch {
+    let rows: Vec<[i64; 4]> =
+        rows.iter().map(|((key, value), (weight, version))| [*key, *value, *weight, *version]).collect();
+    let column = |at: usize| Arc::new(rows.iter().map(|row| row[at]).collect::<Int64Array>());
+    let texts: StringViewArray = rows.iter().map(|row| Some(text(row[0]))).collect();
+    let columns: Vec<ArrayRef> = vec![column(0), column(1), Arc::new(texts), column(2), column(3)];
+    RecordBatch::try_new(table().schema, columns).expect("rows")
+}
+
+/// Keeps the latest.
+#[derive(Default)]
+struct Newest {
+    rows: Rows,
+    /// How often it was merged.
+    steps: Rc<Cell<usize>>,
+}
+
+impl Merge for Newest {
+    fn add(&mut self, rows: &RecordBatch) -> Result<()> {
+        let column = |at: usize| rows.column(at).as_primitive::<Int64Type>().values();
+        for row in 0..rows.num_rows() {
+            let key = (column(0)[row], column(1)[row]);
+            assert_eq!(rows.column(2).as_string_view().value(row), text(key.0));
+            let (weight, version) = (column(3)[row], column(4)[row]);
+            if self.rows.get(&key).is_none_or(|(_, before)| *before < version) {
+                self.rows.insert(key, (weight, version));
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self) -> Result<RecordBatch> {
+        self.steps.set(self.steps.get() + 1);
+        Ok(batch(&std::mem::take(&mut self.rows)))
+    }
+}
+
+/// Returns the number of merge steps.
+fn work(runs: &mut KeyedRuns) -> usize {
+    let steps = Rc::new(Cell::new(0));
+    let merge = || Ok(Box::new(Newest { steps: Rc::clone(&steps), ..Newest::default() }) as Box<dyn Merge>);
+    runs.work(&merge).expect("work");
+    steps.get()
+}
+
+/// The rows of these keys that are there.
+fn found(runs: &KeyedRuns, keys: &BTreeSet<i64>) -> Rows {
+    let hashes: BTreeSet<u64> = keys.iter().map(|key| hash_of(*key)).collect();
+    let mut merge = Newest::default();
+    assert!(runs.look_up(&hashes.into_iter().collect::<Vec<_>>(), usize::MAX, &mut merge).expect("looked up"));
+    there(merge.rows, keys)
+}
+
+fn there(rows: Rows, keys: &BTreeSet<i64>) -> Rows {
+    rows.into_iter().filter(|((key, _), (weight, _))| *weight != 0 && keys.contains(key)).collect()
+}
+
+/// Rows as a checkpoint copies them.
+fn copied(runs: &KeyedRuns) -> Rows {
+    let mut merge = Newest::default();
+    for file in runs.files() {
+        let rows = crate::decode_rows(file.content().expect("content").into()).expect("rows");
+        assert_eq!(rows.iter().map(|rows| rows.num_rows() as u64).sum::<u64>(), file.rows);
+        rows.iter().try_for_each(|rows| merge.add(rows)).expect("added");
+    }
+    merge.rows
+}
+
+fn check(seed: u64) {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut rng = Rng::new(seed);
+    let mut below = |end: usize| rng.below(end as u64) as usize;
+    let filter_bytes = [0, 5_000, 1 << 20][below(3)];
+    let runs = KeyedRuns::new(table(), folder.path().join("made"), filter_bytes).expect("runs");
+    let mut runs = runs.with_file_bytes([1, 20_000, 1 << 30][below(3)]);
+    let (mut expected, mut keys_of, mut version) = (Rows::new(), [100, 1000][below(2)], 0);
+    // Rows that were restored have no order.
+    let mut restored: Vec<Rows> = Vec::new();
+    for _ in 0..below(12) {
+        let mut rows = Rows::new();
+        for _ in 0..below(200) {
+            version += 1;
+            rows.insert((below(keys_of) as i64, below(3) as i64), (below(3) as i64, version));
+        }
+        expected.extend(rows.clone());
+        restored.push(rows);
+    }
+    while !restored.is_empty() {
+        let rows = restored.swap_remove(below(restored.len()));
+        runs.put(&batch(&rows), true).expect("put");
+    }
+    for _ in 0..30 {
+        version += 1;
+        let rows = (0..below(300)).map(|_| ((below(keys_of) as i64, below(3) as i64), (below(3) as i64, version)));
+        let rows: Rows = rows.collect();
+        let files = runs.put(&batch(&rows), false).expect("put");
+        assert_eq!(files.iter().map(|file| file.rows).sum::<u64>(), rows.len() as u64);
+        expected.extend(rows);
+        (0..below(20)).for_each(|_| _ = work(&mut runs));
+        let wanted: BTreeSet<i64> = (0..below(50)).map(|_| below(keys_of * 2) as i64).collect();
+        assert_eq!(found(&runs, &wanted), there(expected.clone(), &wanted), "seed {seed}");
+        keys_of += below(10);
+    }
+    let everything: BTreeSet<i64> = (0..keys_of as i64).collect();
+    assert!(there(copied(&runs), &everything) == there(expected, &everything), "seed {seed}");
+}
+
+#[test]
+fn rows_are_found_whatever_was_merged_meanwhile() {
+    (0..8).for_each(check);
+}
+
+#[test]
+fn rows_that_are_gone_vanish_and_their_files_with_them() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
+    for version in 0..80 {
+        let rows = (0..500).map(|key| ((key, 0), ((version + 1) % 2, version)));
+        runs.put(&batch(&rows.collect()), false).expect("put");
+        (0..4).for_each(|_| _ = work(&mut runs));
+    }
+    let rows: u64 = runs.files().iter().map(|file| file.rows).sum();
+    assert!(rows < 500 * 2 * FAN_IN as u64 * 3, "{rows} rows are kept of 500 keys, of which none is there");
+    let more: Rows = (1..4).map(|version| ((0, 0), (0, 1000 + version))).collect();
+    runs.put(&batch(&more), false).expect("put");
+    (0..2000).for_each(|_| _ = work(&mut runs));
+    assert!(runs.most_runs() < FAN_IN);
+}
+
+/// A merge of all runs leaves nothing of keys that are gone, unless rows that were restored are elsewhere.
+#[test]
+fn a_row_that_is_gone_stays_while_an_earlier_one_may_be_elsewhere() {
+    let gone: Rows = (0..100).map(|key| ((key, 0), (0, 7))).collect();
+    let there: Rows = (0..100).map(|key| ((key, 0), (1, 5))).collect();
+    let none = Rows::new();
+    for then in [&gone, &there] {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
+        for rows in [&gone, &none, &gone, &gone, &gone, then] {
+            runs.put(&batch(rows), true).expect("put");
+        }
+        (0..1000).for_each(|_| _ = work(&mut runs));
+        assert!(found(&runs, &(0..100).collect()).is_empty());
+        (0..3).for_each(|_| _ = runs.put(&batch(&gone), false).expect("put"));
+        (0..1000).for_each(|_| _ = work(&mut runs));
+        assert!(found(&runs, &(0..100).collect()).is_empty());
+    }
+}
+
+#[test]
+fn merging_keeps_pace() {
+    for batches_per_put in [1, 10] {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
+        let (mut most, mut steps) = (0, 0);
+        for version in 0..80 {
+            let rows = (0..500).map(|key| ((version * 500 + key, 0), (1, version)));
+            runs.put(&batch(&rows.collect()), false).expect("put");
+            for _ in 0..batches_per_put {
+                steps = steps.max(work(&mut runs));
+            }
+            most = most.max(runs.most_runs());
+        }
+        assert!(most < 2 * FAN_IN && steps < 30, "{batches_per_put}: {most} runs, {steps} steps at once");
+        assert_eq!(found(&runs, &[3, 17_000, 39_999, 40_000].into()).len(), 3);
+    }
+}
+
+#[test]
+fn more_than_may_be_loaded_is_left() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
+    let rows = (0..5000).map(|value| ((2, value), (1, 1))).chain([((4, 0), (1, 1))]);
+    runs.put(&batch(&rows.collect()), false).expect("put");
+    let look_up = |key, bytes| runs.look_up(&[hash_of(key)], bytes, &mut Newest::default()).expect("looked up");
+    assert!(!look_up(2, 50_000) && look_up(4, 50_000) && look_up(2, 1 << 20) && look_up(9, 0));
+    assert_eq!(found(&runs, &[2].into()).len(), 5000, "one key has many blocks");
+}
+
+/// The disk returns other bytes than were written: that is an error, and never becomes a result or a checkpoint.
+#[test]
+fn damage_of_a_block_is_detected() {
+    let folder = tempfile::tempdir().expect("folder");
+    let mut runs = KeyedRuns::new(table(), folder.path(), 1 << 20).expect("runs");
+    let rows: Rows = (0..1000).map(|key| ((key, 0), (1, 1))).collect();
+    runs.put(&batch(&rows), false).expect("put");
+    let all: BTreeSet<u64> = (0..1000).map(hash_of).collect();
+    let all: Vec<u64> = all.into_iter().collect();
+    let [file] = runs.files().try_into().expect("one file");
+    for at in (0..file.bytes).step_by(4999) {
+        file.damage(at, 0x10);
+        let read = runs.look_up(&all, usize::MAX, &mut Newest::default());
+        let errors: Vec<String> = read.err().into_iter().chain(file.content().err()).map(|e| e.to_string()).collect();
+        assert!(!errors.is_empty() && errors.iter().all(|error| error.contains("is damaged")), "byte {at}: {errors:?}");
+        file.damage(at, 0x10);
+    }
+    assert_eq!(found(&runs, &(0..1000).collect()).len(), 1000);
+}
