@@ -25,5 +25,5 @@ pub use spec::{
     StateSpec, StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
 };
 pub use sql_name::{fraction_digits, sql_name};
-pub use stream_join::{StreamJoinKind, StreamJoinSpec, StreamSideSpec};
+pub use stream_join::{ExpirySpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 pub use table::{ConnectorSpec, ONE_ROW, TableTraits, Updates};

@@ -12,7 +12,7 @@ use crate::{Expr, weight_field};
 ///
 /// Input: rows of two ports, the keys first, with a weight if they are updating.
 /// Output: the columns `output` of the left columns followed by the right ones, without weights; then the weight, unless rows stay: those
-/// of an inner or semi join of append-only streams do.
+/// of an inner or semi join of append-only streams do, and rows without a match that wait for the end of their time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamJoinSpec {
     /// Kind.
@@ -29,6 +29,14 @@ pub struct StreamJoinSpec {
     pub right: StreamSideSpec,
     /// Output columns as indexes into the left columns followed by the right ones, without weights.
     pub output: Vec<usize>,
+    /// How far the watermark that leaves the join is behind the one that enters it, in milliseconds: an event time of the output is that of
+    /// a row that may have waited so long for its match.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delay_ms: i64,
+}
+
+fn is_zero(ms: &i64) -> bool {
+    *ms == 0
 }
 
 /// One side of a join of streams.
@@ -38,6 +46,19 @@ pub struct StreamSideSpec {
     pub schema: SchemaRef,
     /// The rows have a weight, as the last column.
     pub updating: bool,
+    /// From when on its rows match none that follows. `None`: never. Only if neither side is updating.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expiry: Option<ExpirySpec>,
+}
+
+/// The end of a row's time in a join: when the watermark has reached the row's event time plus a length. No row of the other side that
+/// follows can match it, and the join forgets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpirySpec {
+    /// Column of the side, of a timestamp type. A row with NULL matches none.
+    pub time: usize,
+    /// The length in milliseconds; may be negative.
+    pub after_ms: i64,
 }
 
 /// Kinds of joins of streams.
@@ -76,9 +97,13 @@ impl StreamJoinSpec {
     /// Whether the output has weights.
     #[must_use]
     pub fn is_updating(&self) -> bool {
+        let (pads_left, pads_right) = self.kind.pads();
+        let left_waits = pads_left || self.kind == StreamJoinKind::LeftAnti;
+        let appears_early = |waits: bool, side: &StreamSideSpec| waits && side.expiry.is_none();
         self.left.updating
             || self.right.updating
-            || !matches!(self.kind, StreamJoinKind::Inner | StreamJoinKind::LeftSemi)
+            || appears_early(left_waits, &self.left)
+            || appears_early(pads_right, &self.right)
     }
 
     /// Columns of the left side followed by those of the right one, which may be NULL where their side is missing.
@@ -113,6 +138,14 @@ impl fmt::Display for StreamJoinSpec {
         }
         if let Some(filter) = &self.filter {
             write!(f, " where {filter}")?;
+        }
+        for (name, side) in [("left", &self.left), ("right", &self.right)] {
+            if let Some(ExpirySpec { time, after_ms }) = side.expiry {
+                write!(f, ", {name} until #{time} {after_ms:+} ms")?;
+            }
+        }
+        if self.delay_ms != 0 {
+            write!(f, ", watermark {:+} ms", -self.delay_ms)?;
         }
         f.write_str(": [")?;
         let (left, right) = (self.left.schema.fields(), self.right.schema.fields());

@@ -10,6 +10,7 @@ use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
+pub(crate) use latest::FirstTime;
 pub(crate) use on_disk::{OnDisk, directory};
 
 /// Ids, each once.
@@ -32,6 +33,14 @@ impl Ids {
     fn take(&mut self) -> Vec<usize> {
         self.flags.clear();
         std::mem::take(&mut self.ids)
+    }
+
+    fn has(&self, id: usize) -> bool {
+        self.flags.get(id).copied().unwrap_or(false)
+    }
+
+    fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
+        self.take().into_iter().filter_map(number).for_each(|id| self.add(id));
     }
 
     fn size_bytes(&self) -> usize {
@@ -90,6 +99,22 @@ impl Changes {
     /// Whether no change must be kept: for the next snapshot, or to be written.
     pub(crate) fn is_empty(&self) -> bool {
         self.changed.ids.is_empty() && self.unwritten.as_ref().is_none_or(|unwritten| unwritten.ids.is_empty())
+    }
+
+    /// How many changes are kept, at most.
+    pub(crate) fn len(&self) -> usize {
+        self.changed.ids.len() + self.unwritten.as_ref().map_or(0, |unwritten| unwritten.ids.len())
+    }
+
+    /// Whether a change of an id is kept.
+    pub(crate) fn has(&self, id: usize) -> bool {
+        self.changed.has(id) || self.unwritten.as_ref().is_some_and(|unwritten| unwritten.has(id))
+    }
+
+    /// Ids have new numbers, or none.
+    pub(crate) fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
+        self.changed.renumber(&number);
+        self.unwritten.iter_mut().for_each(|unwritten| unwritten.renumber(&number));
     }
 
     /// Notes changes from now on.

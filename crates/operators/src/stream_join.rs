@@ -4,10 +4,14 @@
 //! Rows that appear without a match (outer and anti joins), or once however many matches they have (semi joins), carry the number of
 //! their matches. A batch of the other side that makes it rise from none, or fall to none, takes rows back or brings them.
 //!
+//! Where the condition bounds how far the event times of a pair are apart, a row is forgotten when the watermark says that nothing which
+//! matches it follows. Rows without a match then appear at that time, once and for all.
+//!
 //! A batch may have any number of matches. They are emitted in pieces, between which the chain sends on what there is.
 //!
 //! With state on a local disk, the rows of a key are in memory, those of both sides, or none of them (`keyed_state::OnDisk`).
 
+mod expiry;
 mod on_disk;
 mod pairs;
 mod side;
@@ -21,7 +25,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, StreamJoinKind, StreamJoinSpec};
-use anabranch_model::Result;
+use anabranch_model::{EventTime, Result};
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -53,6 +57,11 @@ pub(crate) struct StreamJoin {
     pending: Option<Pending>,
     /// Rows that are still to be emitted.
     repeated: VecDeque<Repeated>,
+    /// Rows that appear because their time has ended, with their weights, and the watermark that follows them.
+    leaving: Vec<(Of, Vec<(usize, i64)>)>,
+    passing: Option<EventTime>,
+    watermark: EventTime,
+    delay_ms: i64,
     snapshots: Snapshots,
     bytes_max: usize,
     /// Where rows are that do not fit into memory.
@@ -76,9 +85,15 @@ enum Of {
 impl StreamJoin {
     pub(crate) fn new(spec: &StreamJoinSpec, functions: &Functions, options: &JobOptions) -> Result<Self> {
         let (pads_left, pads_right) = spec.kind.pads();
-        let padded = |pads: bool| if pads { Role::Padded } else { Role::Plain };
+        let waits = !spec.is_updating();
+        let padded = |pads: bool| match pads {
+            true if waits => Role::UnmatchedAtEnd,
+            true => Role::Padded,
+            false => Role::Plain,
+        };
         let left = match spec.kind {
             StreamJoinKind::LeftSemi => Role::Matched,
+            StreamJoinKind::LeftAnti if waits => Role::UnmatchedAtEnd,
             StreamJoinKind::LeftAnti => Role::Unmatched,
             _ => padded(pads_left),
         };
@@ -99,6 +114,10 @@ impl StreamJoin {
             right: Side::new(&spec.right, spec.keys, padded(pads_right))?,
             pending: None,
             repeated: VecDeque::new(),
+            leaving: Vec::new(),
+            passing: None,
+            watermark: EventTime::MIN,
+            delay_ms: spec.delay_ms,
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
             bytes_max: options.state_bytes,
             disk: None,
@@ -106,7 +125,10 @@ impl StreamJoin {
             hashes: Vec::new(),
             ids: Vec::new(),
         };
-        join.disk = OnDisk::new(&join.shapes(), options)?;
+        // Rows that appear at the end of their time are in memory: nothing else brings them there.
+        if join.left.role != Role::UnmatchedAtEnd && join.right.role != Role::UnmatchedAtEnd {
+            join.disk = OnDisk::new(&join.shapes(), options)?;
+        }
         join.note_for_disk();
         Ok(join)
     }
@@ -160,7 +182,8 @@ impl StreamJoin {
     /// Joins rows whose keys are not NULL. What is taken back comes before what takes its place: so the last row of a key is the one that
     /// is there.
     fn join(&mut self, of: Of, columns: Vec<ArrayRef>, weights: Vec<i64>, out: &mut Output) -> Result<()> {
-        let (keys, values) = columns.split_at(self.key_types.len());
+        let key_columns = self.key_types.len();
+        let keys = &columns[..key_columns];
         hash_keys(keys, weights.len(), &mut self.hashes)?;
         let known = self.keys.len();
         self.keys.intern(keys, &self.hashes, &mut self.ids)?;
@@ -171,7 +194,7 @@ impl StreamJoin {
         let key_count = self.keys.len();
         let (own, other) = self.sides(of);
         other.make_room(key_count);
-        let ids = own.add(&key_ids, key_count, values, &weights)?;
+        let ids = own.add((&key_ids, key_count), (&columns, key_columns), &weights)?;
         let mut pending = Pending::new(of, columns, weights, key_ids, ids);
         if pending.takes_back() {
             pending.put_in_order()?;
@@ -243,22 +266,61 @@ impl StreamJoin {
         }
     }
 
+    /// Forgets the rows of a side whose time has ended, and lets those appear that have waited for it.
+    fn expire(&mut self, of: Of) {
+        let watermark = self.watermark;
+        let appear = self.sides(of).0.expire(watermark);
+        if let (Some(disk), Some(expiry)) = (
+            &mut self.disk,
+            match of {
+                Of::Left => &self.left.expiry,
+                Of::Right => &self.right.expiry,
+            },
+        ) {
+            disk.forget_before(of as usize, expiry.first_row(watermark));
+        }
+        if !appear.is_empty() {
+            self.leaving.push((of, appear));
+        }
+    }
+
+    /// Emits a piece of the rows that appear because their time has ended, then the watermark. Returns false if there was nothing.
+    fn leave(&mut self, out: &mut Output) -> Result<bool> {
+        let Some((of, rows)) = self.leaving.last_mut() else {
+            let Some(watermark) = self.passing.take() else { return Ok(false) };
+            out.watermark(match watermark {
+                // The end of the input.
+                EventTime::MAX => watermark,
+                EventTime(ms) => EventTime(ms.saturating_sub(self.delay_ms)),
+            });
+            return Ok(true);
+        };
+        let of = *of;
+        let (ids, weights): (Vec<usize>, Vec<i64>) =
+            rows.split_off(rows.len().saturating_sub(RESULT_ROWS)).into_iter().unzip();
+        if rows.is_empty() {
+            self.leaving.pop();
+        }
+        let columns = self.columns_of(of, &ids)?;
+        self.emit_alone(of, &columns, weights, out)?;
+        Ok(true)
+    }
+
     /// Gives back the memory of rows that do not exist any more, once they are most.
     fn remove_dead(&mut self) -> Result<()> {
-        let (rows, live) = (self.left.len() + self.right.len(), self.left.live + self.right.live);
-        let awaited = !self.left.changes.is_empty() || !self.right.changes.is_empty();
-        if awaited || self.pending.is_some() || rows <= 2 * live + SPARSE_MIN {
+        let (rows, dead) = (self.left.len() + self.right.len(), self.left.dead() + self.right.dead());
+        if self.pending.is_some() || !self.leaving.is_empty() || dead <= rows / 2 + SPARSE_MIN {
             return Ok(());
         }
         let mut keys = KeyTable::by_id(self.key_types.clone())?;
         for of in [Of::Left, Of::Right] {
-            let live = self.side(of).all();
-            let (old, values) = self.side(of).rows_of(&live)?;
+            let kept = self.side(of).kept();
+            let (old, values) = self.side(of).rows_of(&kept)?;
             let columns = self.keys.keys_of(&old)?;
-            hash_keys(&columns, live.len(), &mut self.hashes)?;
+            hash_keys(&columns, kept.len(), &mut self.hashes)?;
             keys.intern(&columns, &self.hashes, &mut self.ids)?;
             let (ids, count) = (std::mem::take(&mut self.ids), keys.len());
-            self.sides(of).0.keep(&live, &ids, count, &values)?;
+            self.sides(of).0.keep(&kept, &ids, count, &values)?;
         }
         let count = keys.len();
         self.keys = keys;
@@ -314,8 +376,17 @@ impl Operator for StreamJoin {
         self.take_in(Of::Right, &batch, out)
     }
 
+    /// Rows whose time has ended appear before the watermark passes on.
+    fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        self.watermark = self.watermark.max(watermark);
+        self.expire(Of::Left);
+        self.expire(Of::Right);
+        self.passing = Some(watermark);
+        if self.leaving.is_empty() { self.leave(out).map(|_| ()) } else { Ok(()) }
+    }
+
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        if self.repeat(out)? || self.go_on(out)? {
+        if self.repeat(out)? || self.go_on(out)? || self.leave(out)? {
             return Ok(true);
         }
         self.remove_dead()?;
@@ -341,6 +412,15 @@ impl Operator for StreamJoin {
 
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         self.take_up(table, rows)
+    }
+
+    /// Rows whose time had ended have appeared before the snapshot.
+    fn restored(&mut self, watermark: EventTime) -> Result<()> {
+        self.watermark = self.watermark.max(watermark);
+        self.expire(Of::Left);
+        self.expire(Of::Right);
+        self.leaving.clear();
+        Ok(())
     }
 
     fn goes_on(&mut self) {

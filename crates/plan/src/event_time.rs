@@ -67,12 +67,14 @@ fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<EventTime> {
     of_column(key, &aggregate.input).filter(|time| *time == EventTime::Window)
 }
 
-/// Only the rows of the side that is not read first keep their order.
+/// The rows of a side that is read first do not keep their order. Those of a join of two streams do where its condition bounds how far event
+/// times are apart, which is known when the plan is lowered.
 fn of_join(join: &Join, index: usize) -> Option<EventTime> {
     let left = join.left.schema().fields().len();
     let (left_static, right_static) = static_sides(&join.left, &join.right);
-    let keeps_left = right_static && join.join_type != JoinType::Right;
-    let keeps_right = left_static && !keeps_left;
+    let of_streams = !left_static && !right_static;
+    let keeps_left = of_streams || right_static && join.join_type != JoinType::Right;
+    let keeps_right = of_streams || left_static && !keeps_left;
     match join.join_type {
         JoinType::RightSemi | JoinType::RightAnti => event_time_of(&join.right, index),
         _ if index < left && keeps_left => event_time_of(&join.left, index),

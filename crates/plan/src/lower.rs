@@ -14,6 +14,7 @@ mod column_index;
 mod expr;
 mod group_aggregate;
 mod join;
+mod join_times;
 mod literal;
 mod rank;
 mod row_fields;
@@ -35,6 +36,7 @@ use datafusion_expr::utils::expr_to_columns;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use self::column_index::ColumnIndex;
+use self::join_times::{Times, plain_time};
 pub(crate) use self::scan::dead_letters;
 use self::stream::{LogicalColumn, Stream, Windowed};
 use crate::PlanOptions;
@@ -44,7 +46,7 @@ use crate::place::planning_error;
 use crate::settings::RuntimeMode;
 use crate::sql_function::CalledFunction;
 use crate::table::Table;
-use crate::window_assign::WindowAssign;
+use crate::window_assign::{EVENT_TIME, WindowAssign};
 
 /// A query with the destination of its rows.
 pub(crate) struct Output {
@@ -228,6 +230,7 @@ impl Lowering<'_> {
             }
             columns.push(column);
         }
+        stream.times = times_of(exprs, plan, &below, &stream);
         stream.unique = stream.unique.as_ref().and_then(|unique| {
             let kept = |column: &usize| exprs.iter().position(|expr| same_values(expr, &below) == Some(*column));
             unique.iter().map(kept).collect()
@@ -274,6 +277,13 @@ impl Lowering<'_> {
         }
         if !stream.has_event_time {
             return Err(Error::user("a window needs a table with a watermark").remedy("declare WATERMARK FOR"));
+        }
+        let column = plain_time(&assign.time, &index);
+        if column.and_then(|column| stream.times.get(&column)).is_none_or(|ms| *ms > 0) {
+            return Err(Error::user(format!("'{}' is no event-time column any more", shown(&assign.time))).remedy(
+                "after a join of two streams it is one if the condition bounds how far it may be from an event time of the other \
+                 side: a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts",
+            ));
         }
         // An earlier window's columns are ordinary columns from here on.
         stream.settle_window()?;
@@ -362,6 +372,20 @@ fn same_values(expr: &Expr, below: &ColumnIndex) -> Option<usize> {
         }
         _ => None,
     }
+}
+
+/// What is known of the times of projected columns.
+fn times_of(exprs: &[Expr], plan: &LogicalPlan, below: &ColumnIndex, stream: &Stream) -> Times {
+    // The projection of a declared table computes its event time.
+    let computes = |index: usize, expr: &Expr| {
+        let is_marked = matches!(expr, Expr::Alias(alias) if alias.metadata.as_ref().is_some_and(|m| m.inner().contains_key(EVENT_TIME)));
+        is_marked && stream.has_event_time && plan.schema().field(index).metadata().contains_key(EVENT_TIME)
+    };
+    let times = exprs.iter().enumerate().filter_map(|(index, expr)| match plain_time(expr, below) {
+        Some(column) => Some((index, *stream.times.get(&column)?)),
+        None => computes(index, expr).then_some((index, 0)),
+    });
+    times.collect()
 }
 
 /// Indexes of the columns of `input` that the expressions read.

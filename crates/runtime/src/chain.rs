@@ -55,9 +55,9 @@ struct Link {
     waiting: VecDeque<Moving>,
     /// The operator may have more to emit for a batch or watermark of this birth.
     emits: Option<Nanos>,
-    /// Event time from the checkpoint. The chain may be behind it: a partition that was idle then holds event time back
-    /// until it is idle again.
-    restored: EventTime,
+    /// Event time that has reached the operator, here or in the checkpoint. The chain may be behind the checkpoint: a
+    /// partition that was idle then holds event time back until it is idle again.
+    reached: EventTime,
 }
 
 /// An element on its way, and the birth of its oldest cause.
@@ -251,7 +251,10 @@ impl Chain {
             match next.element {
                 Element::Batch(batch) if next.second => link.operator.second_batch(batch, &mut output)?,
                 Element::Batch(batch) => link.operator.batch(batch, &mut output)?,
-                Element::Watermark(watermark) => link.operator.watermark(watermark, &mut output)?,
+                Element::Watermark(watermark) => {
+                    link.reached = link.reached.max(watermark);
+                    link.operator.watermark(watermark, &mut output)?;
+                }
             }
         }
         self.pass_on(at, output, born)
@@ -369,13 +372,12 @@ impl Chain {
     fn snapshot_operators(&mut self) -> Result<Vec<OperatorSnapshot>> {
         let mut operators = Vec::new();
         self.put_off = true;
-        let watermark = EventTime(self.counters.watermark_ms.load(Relaxed));
         let adds = self.control.adds();
         for (place, link) in self.links.iter_mut().enumerate() {
             let shapes = link.operator.state_tables();
             if !shapes.is_empty() {
                 let tables = shapes.into_iter().zip(link.operator.snapshot(adds)?).collect();
-                operators.push(OperatorSnapshot { place, tables, watermark: watermark.max(link.restored) });
+                operators.push(OperatorSnapshot { place, tables, watermark: link.reached });
             }
         }
         Ok(operators)
@@ -469,8 +471,8 @@ impl Chain {
 
 impl Link {
     fn new(operator: Box<dyn Operator>, schema: SchemaRef) -> Link {
-        let (output, waiting, emits, restored) = (Output::default(), VecDeque::new(), None, EventTime::MIN);
-        Link { operator, schema, output, waiting, emits, restored }
+        let (output, waiting, emits, reached) = (Output::default(), VecDeque::new(), None, EventTime::MIN);
+        Link { operator, schema, output, waiting, emits, reached }
     }
 
     fn has_work(&self) -> bool {

@@ -6,6 +6,7 @@ use anabranch_dataflow::{JobOptions, StateBackendKind};
 use anabranch_state::decode_rows;
 use arrow::array::RecordBatch;
 
+use crate::event_time::event_times;
 use crate::{Operator, StateChange};
 
 /// Options of an operator whose snapshots are soon complete, with so much memory, and a disk beyond.
@@ -39,11 +40,18 @@ impl Files {
         self.tables.is_empty()
     }
 
+    /// Files of changes that a checkpoint keeps, of the table with most.
+    pub(crate) fn most_changes(&self) -> usize {
+        self.tables.iter().map(|table| table.changes.len()).max().unwrap_or(0)
+    }
+
     /// Takes a snapshot.
     pub(crate) fn take(&mut self, operator: &mut dyn Operator, adds: bool) {
+        let panes: Vec<Option<usize>> = operator.state_tables().iter().map(|shape| shape.pane).collect();
         let changes = operator.snapshot(adds).expect("a snapshot");
         self.tables.resize_with(changes.len(), Table::default);
-        for (table, StateChange { rows, complete, runs, .. }) in self.tables.iter_mut().zip(changes) {
+        for ((table, pane), change) in self.tables.iter_mut().zip(panes).zip(changes) {
+            let StateChange { rows, complete, runs, first_pane } = change;
             let ids = |runs: &[(u64, Vec<RecordBatch>)]| runs.iter().map(|(id, _)| *id).collect::<BTreeSet<u64>>();
             let run = |id: u64, content: Vec<u8>| (id, decode_rows(content.into()).expect("rows"));
             let runs: Vec<_> = runs.iter().map(|of| run(of.id, of.content().expect("content"))).collect();
@@ -53,6 +61,10 @@ impl Files {
             table.runs = runs;
             if complete {
                 table.changes.clear();
+            }
+            if let Some(pane) = pane {
+                let latest = |rows: &RecordBatch| event_times(rows.column(pane)).expect("times").iter().max().copied();
+                table.changes.retain(|rows| latest(rows) >= Some(first_pane.0));
             }
             table.changes.extend(rows);
         }

@@ -2,10 +2,11 @@
 
 use anabranch_model::Result;
 use anabranch_state::{KeyedTable, Merge};
-use arrow::array::{Int64Array, RecordBatch};
-use arrow::compute::interleave_record_batch;
+use arrow::array::{Array, BooleanArray, Int64Array, RecordBatch};
+use arrow::compute::{filter_record_batch, interleave_record_batch};
 
 use super::numbers;
+use crate::event_time::event_times;
 use crate::hash_keys;
 use crate::key_table::KeyTable;
 
@@ -19,10 +20,18 @@ pub(crate) struct Latest {
     versions: Vec<i64>,
     hashes: Vec<u64>,
     ids: Vec<usize>,
+    first_time: Option<FirstTime>,
+}
+
+/// Rows with an event time before this one, in milliseconds, or none, are not needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FirstTime {
+    pub(crate) column: usize,
+    pub(crate) ms: i64,
 }
 
 impl Latest {
-    pub(crate) fn new(table: &KeyedTable) -> Result<Latest> {
+    pub(crate) fn new(table: &KeyedTable, first_time: Option<FirstTime>) -> Result<Latest> {
         let identity = table.schema.fields().iter().take(table.count).map(|field| field.data_type().clone());
         Ok(Latest {
             table: table.clone(),
@@ -32,6 +41,7 @@ impl Latest {
             versions: Vec::new(),
             hashes: Vec::new(),
             ids: Vec::new(),
+            first_time,
         })
     }
 }
@@ -65,6 +75,10 @@ impl Merge for Latest {
         self.places.clear();
         self.versions.clear();
         self.identities.clear();
-        Ok(rows)
+        let Some(FirstTime { column, ms }) = self.first_time else { return Ok(rows) };
+        let column = rows.column(column);
+        let is_needed = |(row, time): (usize, &i64)| Some(column.is_valid(row) && *time >= ms);
+        let needed: BooleanArray = event_times(column)?.iter().enumerate().map(is_needed).collect();
+        Ok(filter_record_batch(&rows, &needed)?)
     }
 }

@@ -20,7 +20,7 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::{Field, Schema};
 
-use super::latest::Latest;
+use super::latest::{FirstTime, Latest};
 use super::{Snapshots, check_size, numbers};
 use crate::hash_keys;
 use crate::operator::StateShape;
@@ -57,6 +57,7 @@ struct Table {
     restored_bytes: usize,
     /// Files of snapshots that only add.
     adding: Option<Vec<Arc<Run>>>,
+    first_time: Option<FirstTime>,
 }
 
 impl OnDisk {
@@ -69,7 +70,7 @@ impl OnDisk {
         let table = |shape: &StateShape| {
             let runs = KeyedRuns::new(table_of(shape)?, directory(options), filters)?;
             let runs = runs.with_file_bytes(options.thresholds.run_file_bytes);
-            Ok(Table { runs, restored: Vec::new(), restored_bytes: 0, adding: None })
+            Ok(Table { runs, restored: Vec::new(), restored_bytes: 0, adding: None, first_time: None })
         };
         let tables = shapes.iter().map(table).collect::<Result<_>>()?;
         Ok(Some(OnDisk { tables, bytes_max: options.state_bytes, has_written: false, follows: false }))
@@ -92,8 +93,8 @@ impl OnDisk {
         hashes.dedup();
         let bytes_max = if hashes.len() > 1 { self.bytes_max / FULL_SHARE } else { usize::MAX };
         let mut found = Vec::with_capacity(self.tables.len());
-        for Table { runs, .. } in &self.tables {
-            let mut latest = Latest::new(runs.table())?;
+        for Table { runs, first_time, .. } in &self.tables {
+            let mut latest = Latest::new(runs.table(), *first_time)?;
             if !runs.look_up(&hashes, bytes_max, &mut latest)? {
                 return Ok(None);
             }
@@ -117,11 +118,16 @@ impl OnDisk {
         Ok(())
     }
 
+    /// Rows of a table with earlier times are not needed: they are found no more, and vanish when runs are merged.
+    pub(crate) fn forget_before(&mut self, table: usize, first_time: FirstTime) {
+        self.tables.iter_mut().skip(table).take(1).for_each(|table| table.first_time = Some(first_time));
+    }
+
     /// Called after each batch.
     pub(crate) fn work(&mut self) -> Result<()> {
-        self.tables.iter_mut().try_for_each(|Table { runs, .. }| {
+        self.tables.iter_mut().try_for_each(|Table { runs, first_time, .. }| {
             let table = runs.table().clone();
-            runs.work(&|| Ok(Box::new(Latest::new(&table)?)))
+            runs.work(&|| Ok(Box::new(Latest::new(&table, *first_time)?)))
         })
     }
 

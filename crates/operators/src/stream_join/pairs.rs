@@ -213,6 +213,9 @@ impl StreamJoin {
         }
         self.ids = keys;
         let columns = self.columns_of(opposite(of), &rows)?;
-        self.emit_alone(opposite(of), &columns, changed, out)
+        self.emit_alone(opposite(of), &columns, changed, out)?;
+        // The time of some may have been over when they came.
+        self.expire(of);
+        Ok(())
     }
 }

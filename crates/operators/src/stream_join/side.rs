@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::StreamSideSpec;
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, UInt32Array};
 use arrow::datatypes::{DataType, Int64Type, UInt32Type};
 
+use super::expiry::Expiry;
 use crate::hash_keys;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{Changes, Part, narrow};
@@ -25,6 +26,8 @@ pub(super) enum Role {
     Matched,
     /// As they are, if they have none.
     Unmatched,
+    /// Like [`Role::Padded`] or [`Role::Unmatched`], but at the end of their time.
+    UnmatchedAtEnd,
 }
 
 impl Role {
@@ -35,13 +38,13 @@ impl Role {
 
     /// Whether rows without a match appear.
     pub(super) fn shows_unmatched(self) -> bool {
-        matches!(self, Role::Padded | Role::Unmatched)
+        matches!(self, Role::Padded | Role::Unmatched | Role::UnmatchedAtEnd)
     }
 
-    /// Whether a row with so many matches appears.
+    /// Whether a row with so many matches appears, before the end of its time.
     pub(super) fn shows(self, matches: i64) -> bool {
         match self {
-            Role::Plain => false,
+            Role::Plain | Role::UnmatchedAtEnd => false,
             Role::Padded | Role::Unmatched => matches <= 0,
             Role::Matched => matches > 0,
         }
@@ -66,6 +69,8 @@ pub(super) struct Side {
     heads: Vec<u32>,
     /// Number of rows that exist.
     pub(super) live: usize,
+    /// Until when rows are needed.
+    pub(super) expiry: Option<Expiry>,
     pub(super) changes: Changes,
     hashes: Vec<u64>,
 }
@@ -85,6 +90,7 @@ impl Side {
             next: Vec::new(),
             heads: Vec::new(),
             live: 0,
+            expiry: spec.expiry.map(Expiry::new),
             changes: Changes::default(),
             hashes: Vec::new(),
         })
@@ -109,21 +115,47 @@ impl Side {
         self.heads.resize(keys, END);
     }
 
-    /// Adds rows of these keys; returns their ids.
+    /// Adds rows with these columns, of these keys; returns their ids.
     pub(super) fn add(
         &mut self,
-        keys: &[usize],
-        key_count: usize,
-        values: &[ArrayRef],
+        (keys, key_count): (&[usize], usize),
+        (columns, key_columns): (&[ArrayRef], usize),
         weights: &[i64],
     ) -> Result<Vec<usize>> {
         self.make_room(key_count);
-        let ids = self.intern(keys, values)?;
+        let ids = self.intern(keys, &columns[key_columns..])?;
+        self.note_ends(&ids, columns)?;
         for (id, weight) in ids.iter().zip(weights) {
             self.set_weight(*id, self.weights[*id] + weight);
             self.changes.add(*id);
         }
         Ok(ids)
+    }
+
+    /// Notes until when rows are needed that are not there yet.
+    fn note_ends(&mut self, ids: &[usize], columns: &[ArrayRef]) -> Result<()> {
+        let Some(expiry) = &mut self.expiry else { return Ok(()) };
+        for (id, end) in ids.iter().zip(expiry.ends_of(columns)?) {
+            if self.weights[*id] == 0 {
+                expiry.add(*id, end)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets rows whose time has ended. Returns those that appear now, with their weights.
+    pub(super) fn expire(&mut self, watermark: EventTime) -> Vec<(usize, i64)> {
+        let waits = self.role == Role::UnmatchedAtEnd;
+        let Some(expiry) = &mut self.expiry else { return Vec::new() };
+        let mut appear = Vec::new();
+        for row in expiry.take(watermark, waits) {
+            let (row, weight) = (row as usize, self.weights[row as usize]);
+            if waits && weight != 0 && self.matches[row] == 0 {
+                appear.push((row, weight));
+            }
+            self.set_weight(row, 0);
+        }
+        appear
     }
 
     /// The ids of rows. Those that are new come first in the list of their key.
@@ -179,21 +211,38 @@ impl Side {
         Ok((keys.values().iter().map(|key| *key as usize).collect(), values))
     }
 
-    /// A part of the rows.
+    /// A part of the rows. Those whose time has ended are needed nowhere.
     pub(super) fn take(&mut self, part: Part) -> Vec<usize> {
         let weights = &self.weights;
-        self.changes.take(part, || (0..weights.len()).filter(|row| weights[*row] != 0).collect())
+        let mut taken = self.changes.take(part, || (0..weights.len()).filter(|row| weights[*row] != 0).collect());
+        if self.expiry.is_some() {
+            taken.retain(|row| weights[*row] != 0);
+        }
+        taken
     }
 
-    /// The rows that exist.
-    pub(super) fn all(&self) -> Vec<usize> {
-        (0..self.len()).filter(|row| self.weights[*row] != 0).collect()
+    /// How many rows do not exist, and need not be in the next snapshot. At most.
+    pub(super) fn dead(&self) -> usize {
+        let awaited = if self.expiry.is_some() { 0 } else { self.changes.len() };
+        self.len().saturating_sub(self.live + awaited)
     }
 
-    /// Keeps these rows only, whose keys have new ids.
-    pub(super) fn keep(&mut self, live: &[usize], keys: &[usize], key_count: usize, values: &[ArrayRef]) -> Result<()> {
-        let weights: Vec<i64> = live.iter().map(|row| self.weights[*row]).collect();
-        let matches: Vec<i64> = live.iter().filter_map(|row| self.matches.get(*row).copied()).collect();
+    /// The rows that exist, and those of which the next snapshot must say that they do not.
+    pub(super) fn kept(&self) -> Vec<usize> {
+        let awaited = |row: usize| self.expiry.is_none() && self.changes.has(row);
+        (0..self.len()).filter(|row| self.weights[*row] != 0 || awaited(*row)).collect()
+    }
+
+    /// Keeps these rows only, in the order of their ids, whose keys have new ids.
+    pub(super) fn keep(&mut self, kept: &[usize], keys: &[usize], key_count: usize, values: &[ArrayRef]) -> Result<()> {
+        let weights: Vec<i64> = kept.iter().map(|row| self.weights[*row]).collect();
+        let matches: Vec<i64> = kept.iter().filter_map(|row| self.matches.get(*row).copied()).collect();
+        self.changes.renumber(|row| kept.binary_search(&row).ok());
+        if let Some(expiry) = &mut self.expiry {
+            let ends: Vec<i64> = kept.iter().map(|row| expiry.end(*row)).collect();
+            expiry.clear();
+            ends.into_iter().enumerate().try_for_each(|(row, end)| expiry.add(row, end))?;
+        }
         self.rows = KeyTable::by_id(self.row_types.clone())?;
         (self.weights, self.matches, self.next) = (Vec::new(), Vec::new(), Vec::new());
         self.heads = vec![END; key_count];
@@ -221,12 +270,13 @@ impl Side {
     pub(super) fn restore(
         &mut self,
         (keys, key_count): (&[usize], usize),
-        values: &[ArrayRef],
+        (columns, key_columns): (&[ArrayRef], usize),
         (weights, matches): (&Int64Array, &Int64Array),
         versions: Option<&Int64Array>,
     ) -> Result<()> {
         self.make_room(key_count);
-        let ids = self.intern(keys, values)?;
+        let ids = self.intern(keys, &columns[key_columns..])?;
+        self.note_ends(&ids, columns)?;
         let latest = match versions {
             Some(versions) => self.changes.latest(&ids, versions),
             None => (0..ids.len()).collect(),
@@ -244,6 +294,11 @@ impl Side {
     pub(super) fn size_bytes(&self) -> usize {
         let numbers = self.weights.capacity() + self.matches.capacity();
         let links = self.next.capacity() + self.heads.capacity();
-        self.rows.size_bytes() + numbers * size_of::<i64>() + links * size_of::<u32>() + self.changes.size_bytes()
+        let ends = self.expiry.as_ref().map_or(0, Expiry::size_bytes);
+        self.rows.size_bytes()
+            + numbers * size_of::<i64>()
+            + links * size_of::<u32>()
+            + self.changes.size_bytes()
+            + ends
     }
 }

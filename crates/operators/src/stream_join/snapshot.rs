@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 
+use super::expiry::Expiry;
 use super::side::Side;
 use super::{Of, StreamJoin};
 use crate::hash_keys;
@@ -15,14 +16,16 @@ use crate::operator::{StateChange, StateShape};
 impl StreamJoin {
     pub(super) fn shapes(&self) -> Vec<StateShape> {
         let fields = self.joined_schema.fields();
-        let shape = |table: &str, fields: &[Arc<Field>]| {
+        let shape = |table: &str, fields: &[Arc<Field>], side: &Side| {
             let numbers = ["$weight", "$matches", "$snapshot"].map(number);
             let fields: Vec<Field> = fields.iter().map(|field| field.as_ref().clone()).chain(numbers).collect();
             let (schema, keys) = (Arc::new(Schema::new(fields)), 0..self.key_types.len());
-            StateShape { table: table.to_owned(), schema, keys, pane: None }
+            // A run on the disk has rows of any time.
+            let pane = side.expiry.as_ref().filter(|_| self.disk.is_none()).map(Expiry::time_column);
+            StateShape { table: table.to_owned(), schema, keys, pane }
         };
         let (left, right) = fields.split_at(self.left.types.len());
-        vec![shape("", left), shape("right", right)]
+        vec![shape("", left, &self.left), shape("right", right, &self.right)]
     }
 
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
@@ -32,7 +35,12 @@ impl StreamJoin {
         };
         let tables = self.take_rows(Part::of_snapshot(complete, self.disk.is_some()))?;
         self.snapshots.emitted(complete, tables.iter().map(RecordBatch::num_rows).sum());
-        Ok(StateChange::of_tables(tables, complete, runs))
+        let mut changes = StateChange::of_tables(tables, complete, runs);
+        for (change, side) in changes.iter_mut().zip([&self.left, &self.right]) {
+            let first_time = |expiry: &Expiry| expiry.first_time(self.watermark);
+            change.first_pane = side.expiry.as_ref().map_or(EventTime::MIN, first_time);
+        }
+        Ok(changes)
     }
 
     /// Takes rows of each side, as those of a new snapshot.
@@ -87,13 +95,13 @@ impl StreamJoin {
         rows: &RecordBatch,
         versions: Option<&Int64Array>,
     ) -> Result<()> {
-        let (values, own) =
-            rows.columns()[self.key_types.len()..].split_at(rows.num_columns() - self.key_types.len() - 3);
+        let (values, own) = rows.columns().split_at(rows.num_columns() - 3);
+        let key_columns = self.key_types.len();
         let (weights, matches) = (numbers(own, 0)?, numbers(own, 1)?);
         let count = self.keys.len();
         let (own, other): (&mut Side, &mut Side) = self.sides(if table == 0 { Of::Left } else { Of::Right });
         other.make_room(count);
-        own.restore((keys, count), values, (weights, matches), versions)
+        own.restore((keys, count), (values, key_columns), (weights, matches), versions)
     }
 }
 

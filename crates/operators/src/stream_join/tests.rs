@@ -1,5 +1,7 @@
 //! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and restored operators.
 
+mod expiry;
+
 use std::collections::BTreeMap;
 
 use anabranch_dataflow::{BinaryOp, Expr, StreamSideSpec, WEIGHT, weight_field};
@@ -40,7 +42,7 @@ fn fields() -> Vec<Field> {
 }
 
 fn spec(way: Way) -> StreamJoinSpec {
-    let side = |updating| StreamSideSpec { schema: Arc::new(Schema::new(fields())), updating };
+    let side = |updating| StreamSideSpec { schema: Arc::new(Schema::new(fields())), updating, expiry: None };
     let column = |index| Box::new(Expr::Column(index));
     // The left number is less than the right one.
     let filter = Expr::Binary { op: BinaryOp::Lt, left: column(2), right: column(5) };
@@ -52,6 +54,7 @@ fn spec(way: Way) -> StreamJoinSpec {
         left: side(way.updating[0]),
         right: side(way.updating[1]),
         output: if way.kind.gives_pairs() { vec![1, 0, 2, 4, 5] } else { vec![1, 0, 2] },
+        delay_ms: 0,
     }
 }
 

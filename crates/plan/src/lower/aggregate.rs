@@ -378,4 +378,12 @@ pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggre
         settled
     });
     stream.has_event_time &= grouping.windowed.is_some();
+    stream.times = BTreeMap::new();
+    if let Some(windowed) = grouping.windowed.as_ref().filter(|_| stream.has_event_time) {
+        let is_window = |(index, output): (usize, &Output)| match output {
+            Output::Window(column) => Some((index, windowed.lag_ms(*column)?)),
+            _ => None,
+        };
+        stream.times = grouping.outputs.iter().enumerate().filter_map(is_window).collect();
+    }
 }

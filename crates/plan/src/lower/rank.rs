@@ -13,6 +13,7 @@ use datafusion_expr::{
 };
 
 use super::column_index::ColumnIndex;
+use super::join_times::Times;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::functions::ROW_NUMBER;
@@ -166,7 +167,7 @@ impl Lowering<'_> {
         let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
         let mut next = self.exchange_as_is(stream, kind, target, RANK);
         (next.label, next.tasks_max) = (label, tasks_max);
-        next.has_event_time = false;
+        (next.has_event_time, next.times) = (false, Times::new());
         next.physical = spec.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();
         next.weight = Some(next.physical.len() - 1);
         (next.columns, next.unique) = (outputs, unique);

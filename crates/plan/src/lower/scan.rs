@@ -70,6 +70,10 @@ impl Lowering<'_> {
             on_malformed: self.on_malformed(table)?,
         };
         let mut stream = Stream::of_source(source, physical, columns);
+        if let Some(watermark) = &table.watermark {
+            let place = scan.projected_schema.fields().iter().position(|field| *field.name() == watermark.column);
+            stream.times.extend(place.map(|column| (column, 0)));
+        }
         stream.bounded = table.traits.bounded;
         stream.row_fields = table.traits.row_fields;
         let (label, own) = self.own_parallelism(&format!("source {}", table.name));

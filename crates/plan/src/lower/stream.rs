@@ -14,6 +14,7 @@ use datafusion_expr as logical;
 
 use super::column_index::ColumnIndex;
 use super::expr::convert;
+use super::join_times::Times;
 use crate::window_assign::{WINDOW_COLUMNS, WindowAssign};
 
 /// See the module of [`super`].
@@ -43,6 +44,8 @@ pub(super) struct Stream {
     pub(super) bounded: bool,
     /// Whether every source below has a watermark.
     pub(super) has_event_time: bool,
+    /// Logical columns of which is known how far rows that follow may be behind the watermark.
+    pub(super) times: Times,
     /// Whether rows wait for watermarks somewhere below.
     pub(super) waits: bool,
 }
@@ -97,6 +100,20 @@ impl Windowed {
             other => (other, 0),
         };
         Windowed { window, time: window_time, time_type, earlier_ms, settled: true }
+    }
+
+    /// How far the window columns of rows that follow may be behind the watermark, in milliseconds. `None`: nothing is known.
+    pub(super) fn lag_ms(&self, column: WindowColumn) -> Option<i64> {
+        let size_ms = match self.window {
+            Window::Tumble { size_ms, .. } | Window::Hop { size_ms, .. } => size_ms + self.earlier_ms,
+            Window::Global => return None,
+        };
+        // The end of a window that has not fired is at least two milliseconds later than the watermark.
+        Some(match column {
+            WindowColumn::Start => size_ms - 1,
+            WindowColumn::End => -1,
+            WindowColumn::Time => 0,
+        })
     }
 }
 
@@ -168,6 +185,7 @@ impl Stream {
             weight: None,
             unique: None,
             bounded: false,
+            times: Times::new(),
             waits: false,
         }
     }
@@ -190,6 +208,7 @@ impl Stream {
             unique: self.unique.clone(),
             bounded: self.bounded,
             has_event_time: self.has_event_time,
+            times: self.times.clone(),
             waits: self.waits,
         }
     }
@@ -304,6 +323,9 @@ impl Stream {
     pub(super) fn set_window(&mut self, windowed: Windowed, assign: &WindowAssign) {
         let fields = logical::UserDefinedLogicalNodeCore::schema(assign).fields();
         let names = &fields[fields.len() - WINDOW_COLUMNS.len()..];
+        let first = self.columns.len();
+        let lags = WindowColumn::ALL.map(|column| windowed.lag_ms(column));
+        self.times.extend((first..).zip(lags).filter_map(|(column, ms)| Some((column, ms?))));
         self.columns.extend(
             names
                 .iter()

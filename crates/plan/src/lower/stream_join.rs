@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anabranch_dataflow::{
-    ExchangeKind, Expr, NamedExpr, OperatorSpec, Port, StreamJoinKind, StreamJoinSpec, StreamSideSpec,
+    ExchangeKind, ExpirySpec, Expr, NamedExpr, OperatorSpec, Port, StreamJoinKind, StreamJoinSpec, StreamSideSpec,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema};
@@ -12,11 +12,13 @@ use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
 
 use super::column_index::ColumnIndex;
 use super::expr::convert;
+use super::join_times::{Bounds, TimedSide, Times, plain_time};
 use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::window_assign::EVENT_TIME;
 
 /// Short name of the stages of joins.
 const JOIN: &str = "join";
@@ -32,6 +34,7 @@ struct Side {
     /// Logical columns that are keys.
     keys: Vec<usize>,
     unique: Option<Vec<usize>>,
+    times: Times,
 }
 
 impl Lowering<'_> {
@@ -40,7 +43,7 @@ impl Lowering<'_> {
         let (left, right) = (join.left.as_ref(), join.right.as_ref());
         let (left, right) = if swapped { (right, left) } else { (left, right) };
         let left_len = left.schema().fields().len();
-        let (left_index, right_index) = (ColumnIndex::of(left.schema()), ColumnIndex::of(right.schema()));
+        let indexes = [ColumnIndex::of(left.schema()), ColumnIndex::of(right.schema())];
         let pairs = join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
         let (left_keys, right_keys): (Vec<&Logical>, Vec<&Logical>) = pairs.unzip();
         let mut wanted = [Needed::new(), Needed::new()];
@@ -51,9 +54,9 @@ impl Lowering<'_> {
             };
         }
         for column in join.filter.iter().flat_map(|filter| filter.column_refs()) {
-            match left_index.find(column) {
+            match indexes[0].find(column) {
                 Some(index) => wanted[0].insert(index),
-                None => wanted[1].insert(right_index.place(column)?),
+                None => wanted[1].insert(indexes[1].place(column)?),
             };
         }
         let left_side = self.side_of_join(left, &left_keys, &wanted[0])?;
@@ -73,8 +76,9 @@ impl Lowering<'_> {
         let spec = |side: &Side| StreamSideSpec {
             schema: Schema::new(side.fields.clone()).into(),
             updating: side.stream.weight.is_some(),
+            expiry: None,
         };
-        let spec = StreamJoinSpec {
+        let mut spec = StreamJoinSpec {
             kind,
             keys: left_keys.len(),
             nulls_equal: join.null_equality == NullEquality::NullEqualsNull,
@@ -82,8 +86,18 @@ impl Lowering<'_> {
             left: spec(&left_side),
             right: spec(&right_side),
             output: Vec::new(),
+            delay_ms: 0,
         };
-        Ok(self.joined(spec, left_side, right_side, needed))
+        let keys: Vec<(&Logical, &Logical)> = left_keys.into_iter().zip(right_keys).collect();
+        let mut times = bound(&mut spec, join, &keys, [(&left_side, &indexes[0]), (&right_side, &indexes[1])]);
+        let marks = join.schema.fields().iter().map(|field| field.metadata().contains_key(EVENT_TIME));
+        let marked: Vec<bool> = marks.collect();
+        let late = times.iter().filter(|(column, _)| needed.contains(column) && marked[**column]);
+        spec.delay_ms = late.map(|(_, ms)| *ms).max().unwrap_or(0).max(0);
+        times.values_mut().for_each(|ms| *ms -= spec.delay_ms);
+        let mut next = self.joined(spec, left_side, right_side, needed);
+        (next.has_event_time, next.times) = (!times.is_empty(), times);
+        Ok(next)
     }
 
     /// Lowers one side of a join.
@@ -122,13 +136,13 @@ impl Lowering<'_> {
             }
         }
         let columns = stream.columns.clone();
-        let unique = stream.unique.take();
+        let (unique, times) = (stream.unique.take(), std::mem::take(&mut stream.times));
         let key_columns = keys.iter().filter_map(|key| same_values(key, &index)).collect();
         let fields = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
         exprs.extend(stream.carried_weight(exprs.len()));
         stream.columns.clear();
         stream.project(exprs, false);
-        Ok(Side { stream, fields, places, columns, keys: key_columns, unique })
+        Ok(Side { stream, fields, places, columns, keys: key_columns, unique, times })
     }
 
     /// The chain that begins with the join.
@@ -159,7 +173,6 @@ impl Lowering<'_> {
         let unique = unique_of_pairs(&spec, &left, &right);
         let mut next = left.stream.continued(JOIN.into(), target);
         next.bounded = left.stream.bounded && right.stream.bounded;
-        next.has_event_time = false;
         next.waits = left.stream.waits || right.stream.waits;
         (next.label, next.tasks_max) = (label, tasks_max);
         let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
@@ -171,6 +184,49 @@ impl Lowering<'_> {
         next.operators.push(OperatorSpec::StreamJoin(spec));
         next
     }
+}
+
+/// Bounds how long the rows of both sides are needed, where the condition does. Returns what is known of the output's times, by logical
+/// columns.
+fn bound(
+    spec: &mut StreamJoinSpec,
+    join: &Join,
+    keys: &[(&Logical, &Logical)],
+    [(left, left_index), (right, right_index)]: [(&Side, &ColumnIndex); 2],
+) -> Times {
+    // What is taken back comes at any time.
+    if spec.left.updating || spec.right.updating {
+        return Times::new();
+    }
+    let of_left = TimedSide { index: left_index, columns: &left.columns, times: &left.times };
+    let of_right = TimedSide { index: right_index, columns: &right.columns, times: &right.times };
+    let mut bounds = Bounds::default();
+    if !spec.nulls_equal {
+        bounds.add_keys(keys, &of_left, &of_right);
+    }
+    if let Some(filter) = &join.filter {
+        bounds.add_condition(filter, &of_left, &of_right);
+    }
+    let key = |side: usize, column: usize| {
+        let index = [left_index, right_index][side];
+        let is_key = |(l, r): &(&Logical, &Logical)| plain_time([*l, *r][side], index) == Some(column);
+        keys.iter().position(is_key)
+    };
+    let place = |side: usize, expiry: Option<ExpirySpec>| {
+        let ExpirySpec { time, after_ms } = expiry?;
+        let place = [left, right][side].places.get(&time).copied().or_else(|| key(side, time))?;
+        Some(ExpirySpec { time: place, after_ms })
+    };
+    let [left_expiry, right_expiry] = bounds.expiries(&left.times, &right.times);
+    (spec.left.expiry, spec.right.expiry) = (place(0, left_expiry), place(1, right_expiry));
+    if spec.is_updating() {
+        return Times::new();
+    }
+    let [mut times, of_right] = bounds.times(&of_left, &of_right);
+    if spec.kind.gives_pairs() {
+        times.extend(of_right.into_iter().map(|(column, ms)| (column + left.columns.len(), ms)));
+    }
+    times
 }
 
 /// Logical columns of the joined rows that identify one. The keys of the join are among them: so all versions of a row are in one task.

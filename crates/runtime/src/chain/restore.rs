@@ -42,7 +42,7 @@ impl Chain {
             if go_on.contains(&place) {
                 link.operator.goes_on();
             }
-            link.restored = state.watermark;
+            link.reached = state.watermark;
         }
         Ok(())
     }

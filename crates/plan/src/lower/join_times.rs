@@ -1,0 +1,187 @@
+//! How long the rows of a join of two streams are needed.
+//!
+//! A stream knows of some columns how far the rows that follow may be behind the watermark ([`Stream::times`]). Where the condition of a
+//! join bounds how far such columns of a pair are apart, a row is not needed once all rows that follow on the other side are beyond its
+//! bound. The same bounds say how old the columns of a pair may be.
+//!
+//! [`Stream::times`]: super::stream::Stream::times
+
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::ExpirySpec;
+use arrow::datatypes::DataType;
+use datafusion_expr::utils::split_conjunction;
+use datafusion_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operator};
+
+use super::column_index::ColumnIndex;
+use super::stream::{LogicalColumn, WindowColumn};
+use crate::window_table::literal_interval_ms;
+
+/// Columns of a stream by their indexes: the rows that follow have later values than the watermark less so many milliseconds.
+pub(super) type Times = BTreeMap<usize, i64>;
+
+/// How far two columns of a pair are apart: the right one is the left one plus a length in these bounds, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Apart {
+    least: Option<i64>,
+    most: Option<i64>,
+}
+
+/// The bounds of a join, by its left and its right column.
+#[derive(Default)]
+pub(super) struct Bounds(BTreeMap<(usize, usize), Apart>);
+
+/// A side of a join, as far as times are concerned.
+pub(super) struct TimedSide<'a> {
+    pub(super) index: &'a ColumnIndex<'a>,
+    pub(super) columns: &'a [LogicalColumn],
+    pub(super) times: &'a Times,
+}
+
+/// A column of one side plus a length in milliseconds.
+struct Shifted {
+    of_left: bool,
+    column: usize,
+    ms: i64,
+}
+
+impl Bounds {
+    /// Keys of a pair are equal.
+    pub(super) fn add_keys(&mut self, keys: &[(&Expr, &Expr)], left: &TimedSide, right: &TimedSide) {
+        for (left_key, right_key) in keys {
+            if let (Some(l), Some(r)) = (plain_time(left_key, left.index), plain_time(right_key, right.index)) {
+                self.add(l, r, Apart { least: Some(0), most: Some(0) });
+            }
+        }
+    }
+
+    /// A pair satisfies the condition.
+    pub(super) fn add_condition(&mut self, condition: &Expr, left: &TimedSide, right: &TimedSide) {
+        for part in split_conjunction(condition) {
+            match part {
+                Expr::BinaryExpr(BinaryExpr { left: a, op, right: b }) => self.compare(a, *op, b, left, right),
+                Expr::Between(Between { expr, negated: false, low, high }) => {
+                    self.compare(expr, Operator::GtEq, low, left, right);
+                    self.compare(expr, Operator::LtEq, high, left, right);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn compare(&mut self, a: &Expr, op: Operator, b: &Expr, left: &TimedSide, right: &TimedSide) {
+        let (Some(a), Some(b)) = (shifted(a, left, right), shifted(b, left, right)) else { return };
+        let (l, r, op) = match (a.of_left, b.of_left) {
+            (true, false) => (a, b, op),
+            (false, true) => match op.swap() {
+                Some(op) => (b, a, op),
+                None => return,
+            },
+            _ => return,
+        };
+        // `l + l.ms op r + r.ms`. Fractions of a millisecond are rounded to the far side.
+        let apart = l.ms - r.ms;
+        let (least, most) = match op {
+            Operator::Lt | Operator::LtEq => (Some(apart), None),
+            Operator::Gt | Operator::GtEq => (None, Some(apart)),
+            Operator::Eq => (Some(apart), Some(apart)),
+            _ => return,
+        };
+        self.add(l.column, r.column, Apart { least, most });
+    }
+
+    fn add(&mut self, left: usize, right: usize, apart: Apart) {
+        let bound = self.0.entry((left, right)).or_default();
+        bound.least = bound.least.max(apart.least);
+        bound.most = [bound.most, apart.most].into_iter().flatten().min();
+    }
+
+    /// Until when the rows of both sides are needed, with logical columns.
+    pub(super) fn expiries(&self, left: &Times, right: &Times) -> [Option<ExpirySpec>; 2] {
+        let (mut of_left, mut of_right) = (Vec::new(), Vec::new());
+        for ((l, r), apart) in &self.0 {
+            let (Some(left_lag), Some(right_lag)) = (left.get(l), right.get(r)) else { continue };
+            if let Some(most) = apart.most {
+                of_left.push((most + right_lag + left_lag, ExpirySpec { time: *l, after_ms: most + right_lag }));
+            }
+            if let Some(least) = apart.least {
+                of_right.push((left_lag - least + right_lag, ExpirySpec { time: *r, after_ms: left_lag - least }));
+            }
+        }
+        let shortest = |of: Vec<(i64, ExpirySpec)>| of.into_iter().min_by_key(|(ms, _)| *ms).map(|(_, spec)| spec);
+        [shortest(of_left), shortest(of_right)]
+    }
+
+    /// The times of the joined rows: of the left columns, and of the right ones.
+    pub(super) fn times(&self, left: &TimedSide, right: &TimedSide) -> [Times; 2] {
+        let mut found = [Times::new(), Times::new()];
+        let mut add = |side: usize, column: usize, ms: i64| {
+            let known = found[side].entry(column).or_insert(ms);
+            *known = ms.min(*known);
+        };
+        for ((l, r), apart) in &self.0 {
+            let (Some(left_lag), Some(right_lag)) = (left.times.get(l), right.times.get(r)) else { continue };
+            if let Some(most) = apart.most {
+                add(0, *l, *left_lag.max(&(right_lag + most)));
+            }
+            if let Some(least) = apart.least {
+                add(1, *r, *right_lag.max(&(left_lag - least)));
+            }
+        }
+        for (times, side) in found.iter_mut().zip([left, right]) {
+            add_window_columns(times, side);
+        }
+        found
+    }
+}
+
+/// The end of a window, or its last millisecond, bounds its other columns.
+fn add_window_columns(times: &mut Times, side: &TimedSide) {
+    let role = |column: usize| side.columns.get(column).and_then(|column| column.window);
+    let bounds =
+        times.iter().find(|(column, _)| matches!(role(**column), Some(WindowColumn::End | WindowColumn::Time)));
+    let Some((known, ms)) = bounds.map(|(column, ms)| (*column, *ms)) else { return };
+    for (column, lag) in side.times {
+        if role(*column).is_some() && !times.contains_key(column) {
+            times.insert(*column, ms + lag - side.times[&known]);
+        }
+    }
+}
+
+/// The column of one side that an expression shifts.
+fn shifted(expr: &Expr, left: &TimedSide, right: &TimedSide) -> Option<Shifted> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left: a, op: op @ (Operator::Plus | Operator::Minus), right: b }) => {
+            let (of, ms) = match (literal_interval_ms(a), literal_interval_ms(b)) {
+                (None, Some(ms)) => (a, if *op == Operator::Plus { ms } else { -ms }),
+                (Some(ms), None) if *op == Operator::Plus => (b, ms),
+                _ => return None,
+            };
+            let of = shifted(of, left, right)?;
+            Some(Shifted { ms: of.ms + ms, ..of })
+        }
+        _ => {
+            let column = |side: &TimedSide| plain_time(expr, side.index);
+            match (column(left), column(right)) {
+                (Some(column), None) => Some(Shifted { of_left: true, column, ms: 0 }),
+                (None, Some(column)) => Some(Shifted { of_left: false, column, ms: 0 }),
+                _ => None,
+            }
+        }
+    }
+}
+
+/// The column of timestamps that an expression names, perhaps with finer units.
+pub(super) fn plain_time(expr: &Expr, index: &ColumnIndex) -> Option<usize> {
+    match expr {
+        Expr::Alias(alias) => plain_time(&alias.expr, index),
+        Expr::Column(column) => index.find(column),
+        Expr::Cast(cast) => match (cast.expr.get_type(index).ok()?, cast.field.data_type()) {
+            (DataType::Timestamp(from, zone), DataType::Timestamp(to, to_zone)) if from <= *to && zone == *to_zone => {
+                plain_time(&cast.expr, index)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
