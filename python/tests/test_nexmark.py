@@ -112,3 +112,23 @@ def test_query(events: tuple[int, duckdb.DuckDBPyConnection], query: int, way: i
     wanted = expected(database, query)
     assert wanted, "a query without rows shows nothing"
     check(query, printed(run(EXAMPLES / f"q{query}.sql", *arguments), query), wanted)
+
+
+@pytest.mark.parametrize("way", range(len(WAYS)))
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_query_10(events: tuple[int, duckdb.DuckDBPyConnection], way: int, exactly_once: bool, tmp_path: Path) -> None:
+    """Files in folders of their minutes, all of which are complete at the end."""
+    seed, database = events
+    arguments = ["--option", f"nexmark_q10.path={tmp_path / 'bid'}", *options(seed), *WAYS[way]]
+    if exactly_once:
+        arguments += ["--set", f"checkpoint-directory={tmp_path / 'checkpoints'}", "--set", "checkpoint-interval=200 ms"]
+    run(EXAMPLES / "q10.sql", *arguments)
+    rows: Rows = Counter()
+    folders = list((tmp_path / "bid").glob("dt=*/hm=*"))
+    for folder in folders:
+        assert (folder / "_SUCCESS").exists(), folder
+        values = tuple(part.partition("=")[2].replace("%3A", ":") for part in folder.parts[-2:])
+        for file in folder.glob("part-*.csv"):
+            rows.update((*record, *values) for record in csv.reader(file.read_text().splitlines()))
+    assert len(folders) == 1, "25 s of one minute"
+    check(10, rows, expected(database, 10))

@@ -18,6 +18,7 @@ mod lines;
 mod listing;
 mod options;
 mod parquet;
+mod partitions;
 mod position;
 mod sink;
 mod source;
@@ -29,6 +30,7 @@ use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use options::{FileFormat, FileOptions};
+use partitions::Partitions;
 
 /// Tables of files.
 #[derive(Debug, Default)]
@@ -40,6 +42,9 @@ impl Connector for FilesystemConnector {
         if columns.fields().is_empty() {
             return Err(Error::user("a table of files needs its columns declared")
                 .remedy("write CREATE TABLE name (column TYPE, ...) WITH (...)"));
+        }
+        if let Some(partitions) = &options.partitions {
+            return describe_partitioned(partitions, &options, columns);
         }
         if let FileFormat::Text(format) = &options.format {
             let all: Vec<_> = (0..columns.fields().len()).collect();
@@ -60,6 +65,11 @@ impl Connector for FilesystemConnector {
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let options = FileOptions::read(&spec.connector)?;
+        if options.partitions.is_some() {
+            return Err(Error::user(format!("table '{}' is partitioned, and cannot be read yet", spec.table)).remedy(
+                "declare another table for the same folder, without PARTITIONED BY and without the columns that it names",
+            ));
+        }
         Ok(Box::new(source::FileSource::open(spec, options, context, from)?))
     }
 
@@ -67,6 +77,20 @@ impl Connector for FilesystemConnector {
         let options = FileOptions::read(&spec.connector)?;
         sink::open(spec, options, context)
     }
+}
+
+/// A table that is divided into partitions can be written.
+fn describe_partitioned(partitions: &Partitions, options: &FileOptions, columns: &SchemaRef) -> Result<TableTraits> {
+    let others = (0..columns.fields().len()).filter(|index| !partitions.keys.contains(columns.field(*index).name()));
+    let own = columns.project(&others.collect::<Vec<_>>()).map_err(|e| Error::internal(format!("columns: {e}")))?;
+    if own.fields().is_empty() {
+        return Err(Error::user("all columns of the table are named by PARTITIONED BY, so its files have none")
+            .remedy("leave out a column there"));
+    }
+    if let FileFormat::Text(format) = &options.format {
+        format.encoder(&std::sync::Arc::new(own))?;
+    }
+    Ok(TableTraits { bounded: true, readable: true, writable: true, ..TableTraits::default() })
 }
 
 /// An error of the operating system about a file.

@@ -95,6 +95,12 @@ impl<'a> Options<'a> {
     pub fn finish(self) -> Result<()> {
         let is_known = |name: &str| self.known.contains(name) || self.prefixes.iter().any(|p| name.starts_with(p));
         let Some(unknown) = self.spec.options.keys().find(|name| !is_known(name)) else { return Ok(()) };
+        if unknown == "partition-keys" {
+            let what = format!("connector '{}' does not divide a table into partitions", self.spec.connector);
+            return Err(
+                Error::user(what).remedy("leave out PARTITIONED BY, or write to a table of connector 'filesystem'")
+            );
+        }
         let mut known: Vec<String> = self.known.iter().map(|name| (*name).to_owned()).collect();
         known.extend(self.prefixes.iter().map(|prefix| format!("{prefix}*")));
         known.sort();

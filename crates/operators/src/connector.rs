@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, ONE_ROW, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Clock, Epoch, Error, Incarnation, Nanos, PartitionId, Result};
+use anabranch_model::{Clock, Epoch, Error, EventTime, Incarnation, Nanos, PartitionId, Result};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
@@ -258,6 +258,11 @@ pub struct Malformed {
 pub trait Sink: Send {
     /// Writes rows. May buffer.
     fn write(&mut self, batch: &RecordBatch) -> Result<()>;
+
+    /// No row at or below this event time follows, but late ones.
+    fn watermark(&mut self, watermark: EventTime) {
+        let _ = watermark;
+    }
 
     /// Sends buffered rows without waiting: called when the input pauses.
     fn flush(&mut self) -> Result<()> {

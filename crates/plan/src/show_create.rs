@@ -32,10 +32,15 @@ pub(crate) fn create_table_text(table: &CreateTable) -> String {
     });
     let options: Vec<String> = options.collect();
     let mut lines = format!("CREATE TABLE {}", name(&table.name.value));
-    for (before, list) in [(" (", elements), (" WITH (", options)] {
-        if !list.is_empty() {
-            lines.push_str(&format!("{before}\n  {}\n)", list.join(",\n  ")));
-        }
+    let list = |before: &str, list: Vec<String>| match list.is_empty() {
+        true => String::new(),
+        false => format!("{before}\n  {}\n)", list.join(",\n  ")),
+    };
+    lines.push_str(&list(" (", elements));
+    if !table.partitioned_by.is_empty() {
+        let keys: Vec<String> = table.partitioned_by.iter().map(|key| name(&key.value)).collect();
+        lines.push_str(&format!(" PARTITIONED BY ({})", keys.join(", ")));
     }
+    lines.push_str(&list(" WITH (", options));
     lines
 }

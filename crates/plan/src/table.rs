@@ -99,8 +99,11 @@ impl Table {
         let here = |error: Error| error.at(format!("table {name}")).at(place.clone());
         let mut options = statement.options;
         options.extend(planning.table_options.get(&name).cloned().unwrap_or_default());
-        let (spec, options) = split_options(options, planning.key_groups).map_err(here)?;
+        let (mut spec, options) = split_options(options, planning.key_groups).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
+        if let Some(keys) = partition_keys(&statement.partitioned_by, &declared)? {
+            spec.options.insert(PARTITION_KEYS.to_owned(), keys);
+        }
         let traits = resolver.describe(&spec, &declared).map_err(here)?;
         if traits.updates == Updates::Upserted && statement.primary_key.is_empty() {
             return Err(here(
@@ -165,6 +168,31 @@ pub(crate) fn static_sides(left: &LogicalPlan, right: &LogicalPlan) -> (bool, bo
     let bounded = (is_bounded(left), is_bounded(right));
     let plain = (bounded.0 && !waits(left), bounded.1 && !waits(right));
     if plain == (false, false) { bounded } else { plain }
+}
+
+/// The option by which a connector learns which columns divide the table into partitions.
+const PARTITION_KEYS: &str = "partition-keys";
+
+/// The names of the columns, separated by commas.
+fn partition_keys(keys: &[ast::Ident], declared: &SchemaRef) -> Result<Option<String>> {
+    for key in keys {
+        let error = |what: String| Error::user(what).at(at(key.span.start));
+        let Ok(field) = declared.field_with_name(&key.value) else {
+            return Err(error(format!("there is no column '{}' in the records", key.value))
+                .remedy("PARTITIONED BY names columns that are not computed"));
+        };
+        let is_plain = field.data_type().is_integer() || field.data_type().is_string();
+        if !is_plain && !matches!(field.data_type(), DataType::Boolean | DataType::Date32) {
+            let found = sql_name(field.data_type());
+            return Err(error(format!("column '{}' is {found}, which cannot divide a table into folders", key.value))
+                .remedy("use a column of text, a whole number, a DATE or a BOOLEAN"));
+        }
+        if key.value.contains(',') {
+            return Err(error(format!("the name '{}' has a comma", key.value)).remedy("rename the column"));
+        }
+    }
+    let names: Vec<&str> = keys.iter().map(|key| key.value.as_str()).collect();
+    Ok((!names.is_empty()).then(|| names.join(",")))
 }
 
 fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> Result<SchemaRef> {

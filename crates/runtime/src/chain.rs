@@ -340,7 +340,7 @@ impl Chain {
                     Tail::Exchanges(writers) => {
                         writers.iter_mut().try_for_each(|w| w.watermark(Stamped { value, born }))
                     }
-                    Tail::Sink(_) => Ok(()),
+                    Tail::Sink(tail) => tail.watermark(value),
                 }
             }
         }

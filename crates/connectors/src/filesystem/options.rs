@@ -7,6 +7,7 @@ use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Error, Result};
 
 use super::input::Compression;
+use super::partitions::Partitions;
 use crate::Options;
 use crate::format::Format;
 
@@ -39,6 +40,8 @@ pub(super) struct FileOptions {
     pub(super) monitor_interval: Option<Duration>,
     pub(super) rolling_bytes: u64,
     pub(super) rolling_interval: Duration,
+    /// Given: the table is written as a folder for each value of some columns.
+    pub(super) partitions: Option<Partitions>,
 }
 
 impl FileOptions {
@@ -61,13 +64,24 @@ impl FileOptions {
             )
             .remedy("leave the option out"));
         }
+        // Flink's names. Its tasks look at this interval whether a file is old enough; ours do at each end of an epoch.
+        options.duration("sink.rolling-policy.check-interval")?;
+        let rolling_bytes = match options.bytes("sink.rolling-policy.file-size")? {
+            None => options.bytes("sink.rolling-size")?,
+            size => size,
+        };
+        let rolling_interval = match options.duration("sink.rolling-policy.rollover-interval")? {
+            None => options.duration("sink.rolling-interval")?,
+            interval => interval,
+        };
         let read = FileOptions {
             path: local_path(path)?,
             compression,
             format,
             monitor_interval: options.duration("source.monitor-interval")?.map(|d| d.max(Duration::from_millis(1))),
-            rolling_bytes: options.bytes("sink.rolling-size")?.unwrap_or(128 << 20),
-            rolling_interval: options.duration("sink.rolling-interval")?.unwrap_or(Duration::from_secs(60)),
+            rolling_bytes: rolling_bytes.unwrap_or(128 << 20),
+            rolling_interval: rolling_interval.unwrap_or(Duration::from_secs(60)),
+            partitions: Partitions::read(&mut options)?,
         };
         options.finish()?;
         Ok(read)

@@ -13,7 +13,9 @@ mod disk;
 mod exact;
 mod file;
 mod folder;
+mod partitioned;
 mod staged;
+mod success;
 
 use std::sync::Arc;
 
@@ -30,6 +32,7 @@ use disk::Disk;
 use exact::ExactFileSink;
 use file::PartFile;
 use folder::PartFolder;
+use partitioned::PartitionedSink;
 
 /// The writer of one task, at least once.
 struct FileSink {
@@ -54,6 +57,9 @@ pub(super) fn open(spec: &SinkSpec, options: FileOptions, context: &TaskContext)
     if options.compression.is_some_and(|compression| compression != Compression::None) {
         return Err(Error::user("option 'compression' applies to reading only: text is written uncompressed")
             .remedy("leave the option out, or write Parquet, which is compressed"));
+    }
+    if let Some(partitions) = options.partitions.clone() {
+        return Ok(Box::new(PartitionedSink::open(Disk::default(), spec, options, partitions, context)?));
     }
     // An unsuitable schema is refused before the first row.
     if let FileFormat::Text(format) = &options.format {

@@ -23,6 +23,8 @@ pub(crate) struct CreateTable {
     pub(crate) columns: Vec<ColumnDefinition>,
     pub(crate) watermark: Option<WatermarkDefinition>,
     pub(crate) primary_key: Vec<Ident>,
+    /// The columns whose values divide the table into folders.
+    pub(crate) partitioned_by: Vec<Ident>,
     pub(crate) options: BTreeMap<String, String>,
     /// Where the statement begins.
     pub(crate) start: Location,
@@ -61,6 +63,7 @@ pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: boo
         columns: Vec::new(),
         watermark: None,
         primary_key: Vec::new(),
+        partitioned_by: Vec::new(),
         options: BTreeMap::new(),
         start,
     };
@@ -75,6 +78,11 @@ pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: boo
         parsed(parser.expect_token(&Token::RParen))?;
     }
     comment(parser)?;
+    if parser.parse_keywords(&[Keyword::PARTITIONED, Keyword::BY]) {
+        parsed(parser.expect_token(&Token::LParen))?;
+        table.partitioned_by = parsed(parser.parse_comma_separated(Parser::parse_identifier))?;
+        parsed(parser.expect_token(&Token::RParen))?;
+    }
     if parser.parse_keyword(Keyword::WITH) {
         table.options = options(parser)?;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_model::{Epoch, Marker, Result};
+use anabranch_model::{Epoch, EventTime, Marker, Result};
 use anabranch_operators::{Committable, Sink};
 
 /// A sink, and what it has prepared that is not visible yet.
@@ -16,6 +16,12 @@ pub(crate) struct SinkTail {
 impl SinkTail {
     pub(crate) fn new(sink: Box<dyn Sink>, by_checkpoint: bool) -> SinkTail {
         SinkTail { sink, by_checkpoint, prepared: VecDeque::new() }
+    }
+
+    /// Event time has come so far.
+    pub(crate) fn watermark(&mut self, watermark: EventTime) -> Result<()> {
+        self.sink.watermark(watermark);
+        Ok(())
     }
 
     /// The epoch ends: the sink writes its rows, or prepares what a checkpoint will make visible.

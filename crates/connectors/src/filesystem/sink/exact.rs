@@ -73,6 +73,16 @@ impl ExactFileSink {
         })
     }
 
+    /// Whether all that it was given is visible.
+    pub(super) fn is_idle(&self) -> bool {
+        self.current.is_none() && self.complete.is_empty() && self.prepared.is_empty()
+    }
+
+    /// The folder to which a committable belongs.
+    pub(super) fn folder_of(content: &[u8]) -> Result<PathBuf> {
+        Ok(Content::read(content)?.folder)
+    }
+
     /// Completes the file in progress.
     fn complete(&mut self) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };

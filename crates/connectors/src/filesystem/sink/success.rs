@@ -1,0 +1,165 @@
+//! Declares the folders of partitions complete: by an empty file in the folder, when all rows are visible that belong there.
+//!
+//! By process time a task decides alone, as in Flink: so long after it first wrote into the folder. By event time all tasks must
+//! have passed the folder's time. Each task says how far it has come by the name of an empty hidden file in the table's folder,
+//! `.watermark-TASK-of-TASKS-MILLISECONDS`, once the rows before that are visible. The task that sees the last of them come
+//! declares the folder complete. A file that is there already stays, so late rows change nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anabranch_model::{Error, EventTime, Result};
+use anabranch_operators::TaskContext;
+
+use super::disk::Disk;
+use crate::filesystem::io_error;
+use crate::filesystem::partitions::{Partitions, Trigger};
+
+const WATERMARK: &str = ".watermark-";
+
+/// What one task knows of the folders' completion.
+pub(super) struct Completion {
+    disk: Disk,
+    base: PathBuf,
+    partitions: Partitions,
+    task: u32,
+    tasks: u32,
+    /// Folders that may become complete, and when they were first seen.
+    pending: BTreeMap<PathBuf, i64>,
+    /// The file that says how far the task has come.
+    said: Option<PathBuf>,
+}
+
+impl Completion {
+    pub(super) fn open(disk: Disk, base: &Path, partitions: &Partitions, context: &TaskContext) -> Result<Completion> {
+        let (task, tasks) = (context.index, context.parallelism.max(1));
+        let mut completion = Completion {
+            disk,
+            base: base.to_owned(),
+            partitions: partitions.clone(),
+            task,
+            tasks,
+            pending: BTreeMap::new(),
+            said: None,
+        };
+        for (name, said) in completion.said()? {
+            // What a former run has said, with any number of tasks.
+            if said.task == task || said.tasks != tasks {
+                completion.disk.remove(&base.join(name))?;
+            }
+        }
+        if partitions.success.is_some() {
+            let now_ms = context.clock.wall_ms();
+            partitions.existing(base)?.into_iter().for_each(|folder| completion.wrote(&folder, now_ms));
+        }
+        Ok(completion)
+    }
+
+    /// Rows are written into a folder.
+    pub(super) fn wrote(&mut self, folder: &Path, now_ms: i64) {
+        if self.partitions.success.is_some() && !self.pending.contains_key(folder) {
+            self.pending.insert(folder.to_owned(), now_ms);
+        }
+    }
+
+    /// The folders whose time has come for this task.
+    pub(super) fn due(&self, watermark: EventTime, now_ms: i64) -> Result<Vec<PathBuf>> {
+        let is_due = |folder: &Path, since_ms: i64| {
+            Ok::<bool, Error>(match self.partitions.trigger {
+                Trigger::ProcessTime => now_ms >= since_ms.saturating_add(self.delay_ms()),
+                Trigger::PartitionTime => {
+                    watermark.0 > self.partitions.time_ms(folder)?.saturating_add(self.delay_ms())
+                }
+            })
+        };
+        let mut due = Vec::new();
+        for (folder, since_ms) in &self.pending {
+            if is_due(folder, *since_ms)? {
+                due.push(folder.clone());
+            }
+        }
+        Ok(due)
+    }
+
+    fn delay_ms(&self) -> i64 {
+        i64::try_from(self.partitions.delay.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// All rows of this task before `watermark` are visible; of its folders, those in `open` have others that are not.
+    pub(super) fn visible(&mut self, watermark: EventTime, now_ms: i64, open: &dyn Fn(&Path) -> bool) -> Result<()> {
+        let Some(success) = self.partitions.success.clone() else { return Ok(()) };
+        let mut reached = watermark;
+        if self.partitions.trigger == Trigger::PartitionTime {
+            self.say(watermark)?;
+            reached = self.reached()?;
+            if reached == EventTime::MAX {
+                // The last task is responsible for the folders of the others, too.
+                for folder in self.partitions.existing(&self.base)? {
+                    self.wrote(&folder, now_ms);
+                }
+            }
+        }
+        for folder in self.due(reached, now_ms)?.into_iter().filter(|folder| !open(folder)) {
+            if self.disk.create(&folder.join(&success))?.is_some() {
+                self.disk.sync_folder(&folder)?;
+            }
+            self.pending.remove(&folder);
+        }
+        Ok(())
+    }
+
+    /// Says how far this task has come.
+    fn say(&mut self, watermark: EventTime) -> Result<()> {
+        let (task, tasks) = (self.task, self.tasks);
+        let path = self.base.join(format!("{WATERMARK}{task}-of-{tasks}-{}", watermark.0));
+        if self.said.as_ref() == Some(&path) || watermark == EventTime::MIN {
+            return Ok(());
+        }
+        self.disk.create(&path)?;
+        match self.said.replace(path) {
+            Some(before) => self.disk.remove(&before),
+            None => Ok(()),
+        }
+    }
+
+    /// How far all tasks have come.
+    fn reached(&self) -> Result<EventTime> {
+        let mut of_tasks: BTreeMap<u32, EventTime> = BTreeMap::new();
+        for (_, said) in self.said()?.into_iter().filter(|(_, said)| said.tasks == self.tasks && said.task < self.tasks)
+        {
+            let task = of_tasks.entry(said.task).or_insert(said.watermark);
+            *task = (*task).max(said.watermark);
+        }
+        let all = of_tasks.len() == self.tasks as usize;
+        Ok(of_tasks.into_values().min().filter(|_| all).unwrap_or(EventTime::MIN))
+    }
+
+    /// What tasks have said.
+    fn said(&self) -> Result<Vec<(String, Said)>> {
+        let failed = |e: std::io::Error| io_error(&self.base, "list", &e);
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.base).map_err(failed)? {
+            let name = entry.map_err(failed)?.file_name();
+            let said = name.to_str().and_then(|name| Some((name.to_owned(), Said::parse(name)?)));
+            found.extend(said);
+        }
+        Ok(found)
+    }
+}
+
+/// How far a task has come.
+struct Said {
+    task: u32,
+    tasks: u32,
+    watermark: EventTime,
+}
+
+impl Said {
+    fn parse(name: &str) -> Option<Said> {
+        let (task, rest) = name.strip_prefix(WATERMARK)?.split_once("-of-")?;
+        let (tasks, watermark) = rest.split_once('-')?;
+        let watermark = EventTime(watermark.parse().ok()?);
+        Some(Said { task: task.parse().ok()?, tasks: tasks.parse().ok()?, watermark })
+    }
+}
