@@ -8,10 +8,11 @@ from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
-import anabranch
 import duckdb
 import pytest
 from nexmark_oracle import QUERIES
+
+import anabranch
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "nexmark"
 #: 25 s of event time. No two events have the same time.
