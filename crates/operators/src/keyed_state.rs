@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
 pub(crate) use latest::FirstTime;
-pub(crate) use on_disk::{OnDisk, directory};
+pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory};
 
 /// Ids, each once.
 #[derive(Default)]

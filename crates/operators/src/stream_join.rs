@@ -24,7 +24,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, StreamJoinKind, StreamJoinSpec};
+use anabranch_dataflow::{JobOptions, StateBackendKind, StreamJoinKind, StreamJoinSpec};
 use anabranch_model::{EventTime, Result};
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
 use arrow::compute::take;
@@ -34,7 +34,7 @@ use self::pairs::Pending;
 use self::side::{Role, Side};
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, check_size};
+use crate::keyed_state::{LEAST_BYTES, OnDisk, SPARSE_MIN, Snapshots, check_size};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
@@ -128,6 +128,8 @@ impl StreamJoin {
         // Rows that appear at the end of their time are in memory: nothing else brings them there.
         if join.left.role != Role::UnmatchedAtEnd && join.right.role != Role::UnmatchedAtEnd {
             join.disk = OnDisk::new(&join.shapes(), options)?;
+        } else if options.state_backend == StateBackendKind::Disk {
+            join.bytes_max = join.bytes_max.max(LEAST_BYTES);
         }
         join.note_for_disk();
         Ok(join)

@@ -30,7 +30,7 @@ const FULL_SHARE: usize = 4;
 /// Filters take at most this share of the limit.
 const FILTERS_SHARE: usize = 4;
 /// The least limit of what is in memory at once, however small the limit of the state.
-const LEAST_BYTES: usize = 1 << 20;
+pub(crate) const LEAST_BYTES: usize = 1 << 20;
 /// Default place of state that does not fit into memory: a folder that exists everywhere and is not itself in memory.
 const DIRECTORY: &str = "/var/tmp";
 
