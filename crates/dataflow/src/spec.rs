@@ -215,6 +215,10 @@ pub enum Window {
     Tumble { size_ms: i64, offset_ms: i64 },
     /// `size / slide` windows per row.
     Hop { size_ms: i64, slide_ms: i64, offset_ms: i64 },
+    /// Windows that begin every `max`, each with one of length `step`, of `2 * step`, and so on up to `max`, a multiple of `step`.
+    Cumulate { step_ms: i64, max_ms: i64, offset_ms: i64 },
+    /// For each value of the keys, rows that follow each other by `gap` at most. A window ends `gap` after its last row.
+    Session { gap_ms: i64 },
     /// One window over everything, which ends with the stream.
     Global,
 }
@@ -222,7 +226,7 @@ pub enum Window {
 /// Window columns for rows that are not aggregated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WindowAssignSpec {
-    /// Windows: tumbling or hopping.
+    /// Windows: any but sessions and the global one.
     pub window: Window,
     /// Index of the event-time column.
     pub time: usize,
@@ -396,6 +400,11 @@ impl fmt::Display for Window {
                 write!(f, "hop {size_ms} ms every {slide_ms} ms")?;
                 offset(f, offset_ms)
             }
+            Window::Cumulate { step_ms, max_ms, offset_ms } => {
+                write!(f, "cumulate {step_ms} ms up to {max_ms} ms")?;
+                offset(f, offset_ms)
+            }
+            Window::Session { gap_ms } => write!(f, "session with gap {gap_ms} ms"),
             Window::Global => f.write_str("global"),
         }
     }

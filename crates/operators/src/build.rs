@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{JobOptions, OperatorSpec, StateSpec};
+use anabranch_dataflow::{JobOptions, OperatorSpec, StateSpec, Window};
 use anabranch_model::Result;
 use arrow::datatypes::SchemaRef;
 
@@ -11,6 +11,7 @@ use crate::group_aggregate::{self, GroupAggregate};
 use crate::not_null::NotNull;
 use crate::project::Project;
 use crate::rank::{self, Rank};
+use crate::session_aggregate::SessionAggregate;
 use crate::static_join::StaticJoin;
 use crate::stream_join::{self, StreamJoin};
 use crate::values::Values;
@@ -54,6 +55,11 @@ pub fn build_operator(
             let assign = WindowAssign::new(spec, input)?;
             let schema = Arc::clone(assign.schema());
             (Box::new(assign), schema)
+        }
+        OperatorSpec::WindowAggregate(spec) if matches!(spec.window, Window::Session { .. }) => {
+            let aggregate = SessionAggregate::new(spec, functions, options)?;
+            let schema = Arc::clone(aggregate.schema());
+            (Box::new(aggregate), schema)
         }
         OperatorSpec::WindowAggregate(spec) => {
             let aggregate = WindowAggregate::new(spec, functions, options)?;

@@ -5,6 +5,7 @@ use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, Int64Array, make_array};
 use arrow::datatypes::{DataType, TimeUnit};
 use std::borrow::Cow;
+use std::ops::Range;
 
 use crate::key_hash::timestamp_values;
 
@@ -88,27 +89,35 @@ pub(crate) fn time_column(mut millis: Vec<i64>, data_type: &DataType) -> Result<
 
 /// Windows as starts, ends and panes, in milliseconds. A pane is the longest span of time that belongs to the same
 /// windows throughout; hopping windows share their panes (Li et al., "No pane, no gain", 2005).
+///
+/// A window is named by its start. A cumulating window is named by its end minus the greatest size instead: then ends grow with
+/// the names in steps of the slide, as those of hopping windows do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WindowTimes {
     pub(crate) size: i64,
     pub(crate) slide: i64,
     pub(crate) pane: i64,
     offset: i64,
+    /// A window begins where the one of this length begins that holds its last instant, and not `size` before its end.
+    cumulates: Option<i64>,
 }
 
 impl WindowTimes {
     /// `None` for the global window, which has no times.
     pub(crate) fn new(window: Window) -> Result<Option<Self>> {
-        let (size, slide, offset) = match window {
+        let (size, slide, offset, cumulates) = match window {
+            Window::Session { .. } => return Err(Error::internal("sessions have no fixed times")),
             Window::Global => return Ok(None),
-            Window::Tumble { size_ms, offset_ms } => (size_ms, size_ms, offset_ms),
-            Window::Hop { size_ms, slide_ms, offset_ms } => (size_ms, slide_ms, offset_ms),
+            Window::Tumble { size_ms, offset_ms } => (size_ms, size_ms, offset_ms, None),
+            Window::Hop { size_ms, slide_ms, offset_ms } => (size_ms, slide_ms, offset_ms, None),
+            Window::Cumulate { step_ms, max_ms, offset_ms } => (max_ms, step_ms, offset_ms, Some(max_ms)),
         };
         if size <= 0 || slide <= 0 {
             return Err(Error::user(format!("a window of {size} ms every {slide} ms")).remedy("use positive intervals"));
         }
         let pane = gcd(size, slide);
-        Ok(Some(WindowTimes { size, slide, pane, offset: offset.rem_euclid(slide) }))
+        let offset = offset.rem_euclid(cumulates.unwrap_or(slide));
+        Ok(Some(WindowTimes { size, slide, pane, offset, cumulates }))
     }
 
     /// Refuses a pane so far from 1970 that the bounds of its windows cannot be computed.
@@ -133,14 +142,36 @@ impl WindowTimes {
     /// Start of the last window that holds a time.
     #[inline]
     pub(crate) fn last_start(&self, time: i64) -> i64 {
-        time.saturating_sub(time.saturating_sub(self.offset).rem_euclid(self.slide))
+        time.saturating_sub(time.saturating_sub(self.offset).rem_euclid(self.cumulates.unwrap_or(self.slide)))
     }
 
     /// Start of the first window that holds a time.
     pub(crate) fn first_start(&self, time: i64) -> i64 {
+        if self.cumulates.is_some() {
+            return self.pane_of(time).saturating_add(self.slide - self.size);
+        }
         let last = self.last_start(time);
         let before = last.saturating_add(self.size - 1).saturating_sub(time).div_euclid(self.slide);
         last.saturating_sub(before * self.slide)
+    }
+
+    /// The first window that holds a pane and does not start before `from`.
+    pub(crate) fn next_start(&self, pane: i64, from: i64) -> Option<i64> {
+        Some(self.first_start(pane).max(from)).filter(|start| *start <= self.last_start(pane))
+    }
+
+    /// What a window that is named by `start` spans: its panes start within.
+    pub(crate) fn span(&self, start: i64) -> Range<i64> {
+        let end = start.saturating_add(self.size);
+        match self.cumulates {
+            Some(_) => self.last_start(end.saturating_sub(1))..end,
+            None => start..end,
+        }
+    }
+
+    /// Where all windows of a pane begin, if they do so at the same time.
+    pub(crate) fn common_start(&self, pane: i64) -> Option<i64> {
+        self.cumulates.map(|_| self.last_start(pane))
     }
 
     /// The last instant of the last window that holds the pane: once the watermark is there, the pane is late.
@@ -152,7 +183,7 @@ impl WindowTimes {
     pub(crate) fn late_below(&self, watermark: i64) -> i64 {
         // A row is late when last_start(time) + size - 1 <= watermark, that is last_start(time) <= watermark + 1 - size.
         match watermark.checked_add(1).and_then(|w| w.checked_sub(self.size)) {
-            Some(limit) => self.last_start(limit).saturating_add(self.slide),
+            Some(limit) => self.last_start(limit).saturating_add(self.cumulates.unwrap_or(self.slide)),
             None if watermark > 0 => i64::MAX,
             None => i64::MIN,
         }
@@ -186,6 +217,36 @@ mod tests {
                     let late = all.iter().all(|start| start + size - 1 <= watermark);
                     if !all.is_empty() {
                         assert_eq!(time < times.late_below(watermark), late, "{window:?} {time} at {watermark}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cumulating_windows_agree_with_the_definition() {
+        for (step, max, offset) in [(5, 15, 0), (3, 3, 1), (1, 4, -5), (2, 12, 15)] {
+            let window = Window::Cumulate { step_ms: step, max_ms: max, offset_ms: offset };
+            let times = WindowTimes::new(window).expect("valid").expect("not global");
+            let starts = (-100..100).map(|n| offset + n * max);
+            let windows: Vec<(i64, i64)> =
+                starts.flat_map(|start| (1..=max / step).map(move |n| (start, start + n * step))).collect();
+            for time in -40..40_i64 {
+                let all: Vec<(i64, i64)> = windows.iter().filter(|(s, e)| (*s..*e).contains(&time)).copied().collect();
+                let named = (times.first_start(time)..=times.last_start(time)).step_by(times.slide as usize);
+                let spans: Vec<(i64, i64)> =
+                    named.map(|start| times.span(start)).map(|of| (of.start, of.end)).collect();
+                assert_eq!(spans, all, "{window:?} {time}");
+                let pane = times.pane_of(time);
+                assert_eq!((times.expiry(pane), times.common_start(pane)), (all[0].0 + max - 1, Some(all[0].0)));
+                for watermark in -40..40 {
+                    let late = all.iter().all(|(_, end)| end - 1 <= watermark);
+                    assert_eq!(time < times.late_below(watermark), late, "{window:?} {time} at {watermark}");
+                }
+                for from in -40..40 {
+                    let next = all.iter().find(|(_, end)| end - max >= from && (from - end).rem_euclid(step) == 0);
+                    if (from - offset).rem_euclid(step) == 0 {
+                        assert_eq!(times.next_start(pane, from), next.map(|(_, end)| end - max), "{window:?} {time}");
                     }
                 }
             }

@@ -14,6 +14,7 @@ mod one_row;
 mod operator;
 mod project;
 mod rank;
+mod session_aggregate;
 mod static_join;
 mod stream_join;
 mod values;

@@ -30,7 +30,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use self::backed::{Sizes, states_of};
 use self::firing::Firing;
-use self::function::AggregateFunctions;
+pub(crate) use self::function::AggregateFunctions;
 use self::groups::{Grouped, Groups, Input};
 use self::partial::PassOn;
 use self::put_off::PutOff;
@@ -292,7 +292,7 @@ fn state_schema(spec: &WindowAggregateSpec, windowed: bool, functions: &Aggregat
     Arc::new(Schema::new(pane.into_iter().chain(keys).chain(functions.state_fields()).collect::<Vec<_>>()))
 }
 
-fn result_schema(spec: &WindowAggregateSpec, windowed: bool) -> SchemaRef {
+pub(crate) fn result_schema(spec: &WindowAggregateSpec, windowed: bool) -> SchemaRef {
     let keys = spec.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable));
     let window = window_fields(&spec.time_type).into_iter().filter(|_| windowed);
     let aggregates = spec.aggregates.iter().map(|a| Field::new(&a.name, a.data_type.clone(), a.nullable));

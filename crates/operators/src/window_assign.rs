@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::WindowAssignSpec;
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, RecordBatch, UInt32Array};
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
@@ -46,7 +46,7 @@ impl WindowAssign {
             false => Ok(take(batch.column(*i), &rows, None)?),
         });
         let mut columns = kept.collect::<Result<Vec<_>>>()?;
-        columns.extend(window_columns(starts, self.times.size, &self.time_type)?);
+        columns.extend(window_columns(&starts, &self.times, &self.time_type)?);
         out.batch(RecordBatch::try_new(Arc::clone(&self.schema), columns)?);
         Ok(())
     }
@@ -57,10 +57,15 @@ pub(crate) fn window_fields(time_type: &DataType) -> [Field; 3] {
     ["window_start", "window_end", "window_time"].map(|name| Field::new(name, time_type.clone(), false))
 }
 
-/// The three columns for windows that start at `starts`. `window_time` is the last instant of the window.
-pub(crate) fn window_columns(starts: Vec<i64>, size: i64, time_type: &DataType) -> Result<[arrow::array::ArrayRef; 3]> {
-    let ends = starts.iter().map(|start| start.saturating_add(size)).collect();
-    let lasts = starts.iter().map(|start| start.saturating_add(size - 1)).collect();
+/// The three columns for the windows that are named by `starts`.
+pub(crate) fn window_columns(starts: &[i64], times: &WindowTimes, time_type: &DataType) -> Result<[ArrayRef; 3]> {
+    let spans = starts.iter().map(|start| times.span(*start));
+    bound_columns(spans.map(|span| (span.start, span.end)).unzip(), time_type)
+}
+
+/// The three columns for windows with these starts and ends. `window_time` is the last instant of the window.
+pub(crate) fn bound_columns((starts, ends): (Vec<i64>, Vec<i64>), time_type: &DataType) -> Result<[ArrayRef; 3]> {
+    let lasts = ends.iter().map(|end| end.saturating_sub(1)).collect();
     Ok([time_column(starts, time_type)?, time_column(ends, time_type)?, time_column(lasts, time_type)?])
 }
 

@@ -7,7 +7,9 @@ pub(crate) use self::nested::plain_map;
 
 use std::any::TypeId;
 
-use datafusion_sql::sqlparser::ast::Expr;
+use datafusion_sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+};
 use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
@@ -76,13 +78,61 @@ fn table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {
     while parser.consume_token(&Token::Period) {
         parts.push(parser.parse_identifier()?);
     }
-    if parser.peek_keyword(Keyword::PARTITION) || parser.peek_keyword(Keyword::ORDER) {
-        return Err(refused(parser, "PARTITION BY and ORDER BY of a table in a call are not supported yet"));
-    }
-    Ok(match <[_; 1]>::try_from(parts) {
+    let table = match <[_; 1]>::try_from(parts) {
         Ok([only]) => Expr::Identifier(only),
         Err(parts) => Expr::CompoundIdentifier(parts),
+    };
+    let table = match parser.parse_keywords(&[Keyword::PARTITION, Keyword::BY]) {
+        true if parser.consume_token(&Token::LParen) => {
+            let keys = parser.parse_comma_separated(Parser::parse_expr)?;
+            parser.expect_token(&Token::RParen)?;
+            partitioned(table, keys)
+        }
+        true => partitioned(table, vec![parser.parse_expr()?]),
+        false => table,
+    };
+    if parser.peek_keyword(Keyword::ORDER) {
+        return Err(refused(parser, "ORDER BY of a table in a call is not supported"));
+    }
+    Ok(table)
+}
+
+/// Name of the call that stands for a table with PARTITION BY. A function's name does not begin like this.
+const PARTITIONED: &str = "$partitioned";
+
+/// `TABLE t PARTITION BY (a, b)` as an expression.
+pub(crate) fn partitioned(table: Expr, keys: Vec<Expr>) -> Expr {
+    let mut all = vec![Ident::new(PARTITIONED)];
+    all[0].quote_style = Some('`');
+    let args = std::iter::once(table).chain(keys);
+    let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
+    Expr::Function(Function {
+        name: ObjectName::from(all),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
     })
+}
+
+/// The table and the keys of an expression that [`partitioned`] has made.
+pub(crate) fn parts_of_partitioned(expr: Expr) -> (Expr, Vec<Expr>) {
+    match expr {
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. })
+            if name.0.first().and_then(|part| part.as_ident()).is_some_and(|part| part.value == PARTITIONED) =>
+        {
+            let mut args = list.args.into_iter().filter_map(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+                _ => None,
+            });
+            let table = args.next().unwrap_or_else(|| Expr::Identifier(Ident::new(PARTITIONED)));
+            (table, args.collect())
+        }
+        other => (other, Vec::new()),
+    }
 }
 
 /// An error at the next token.

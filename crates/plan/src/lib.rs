@@ -19,6 +19,7 @@ mod event_time;
 mod exact;
 mod function_changes;
 mod functions;
+mod group_window;
 mod insert;
 mod lower;
 mod maps;

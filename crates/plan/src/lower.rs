@@ -28,7 +28,7 @@ mod values;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{Exchange, ExchangeKind, Plan, Port, SinkSpec, Stage, Updates};
+use anabranch_dataflow::{Exchange, ExchangeKind, NamedExpr, Plan, Port, SinkSpec, Stage, Updates};
 use anabranch_model::{Error, KeyGroups, Result, StageId};
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::TreeNodeRecursion;
@@ -255,6 +255,7 @@ impl Lowering<'_> {
         let own = below.clone();
         below.extend(needed);
         let mut stream = self.plan(input, &below)?;
+        stream.check_complete_sessions("a condition")?;
         // A costly column that the predicate reads and that is needed above is computed once, unless something may fail
         // on a row that the predicate drops.
         if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) && !stream.may_fail() {
@@ -268,7 +269,7 @@ impl Lowering<'_> {
     fn assign(&mut self, assign: &WindowAssign, needed: &Needed) -> Result<Stream> {
         let inputs = assign.input.schema().fields().len();
         let index = ColumnIndex::of(assign.input.schema());
-        let mut below = columns_of([&assign.time], &index)?;
+        let mut below = columns_of(std::iter::once(&assign.time).chain(&assign.partition), &index)?;
         below.extend(needed.iter().filter(|index| **index < inputs));
         let mut stream = self.plan(&assign.input, &below)?;
         if stream.weight.is_some() {
@@ -289,7 +290,13 @@ impl Lowering<'_> {
         stream.settle_window()?;
         let time = stream.expr(&assign.time, &index)?;
         let time_type = assign.time.get_type(&index).map_err(planning_error)?;
-        stream.set_window(Windowed::lazily(assign.window, time, time_type), assign);
+        let mut partition = Vec::new();
+        for (number, key) in assign.partition.iter().enumerate() {
+            let data_type = key.get_type(&index).map_err(planning_error)?;
+            let name = format!("$session_key_{number}");
+            partition.push(NamedExpr { name, expr: stream.expr(key, &index)?, data_type, nullable: true });
+        }
+        stream.set_window(Windowed::lazily(assign.window, time, time_type, partition), assign);
         Ok(stream)
     }
 

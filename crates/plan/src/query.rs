@@ -21,6 +21,7 @@ use datafusion_sql::sqlparser::ast::{self, Query, VisitMut, visit_expressions_mu
 use crate::approximate::approximate_decimals;
 use crate::catalog::{Catalog, Relation};
 use crate::exact::settle_constants;
+use crate::group_window;
 use crate::maps::compare_maps;
 use crate::naming::name_fields;
 use crate::place::{nearest, planning_error, through, unknown_column, unknown_function};
@@ -91,6 +92,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn query(&self, mut query: Box<Query>) -> Result<LogicalPlan> {
         set_operations::check(&query)?;
         name_fields(&mut query);
+        group_window::rewrite(&mut query)?;
         spelling::rewrite(&mut *query)?;
         approximate_exponents(&mut *query);
         unify(&mut query, &|value| {

@@ -106,9 +106,9 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     }
     check_over(&name, function).map_err(|e| e.at(place.clone()))?;
     if is_group_window(&name, plain_args(function).as_deref()) {
-        return Err(Error::user(format!("{name} in GROUP BY and SELECT is not supported")).at(place).remedy(
-            "use the table function: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY \
-             window_start, window_end",
+        return Err(Error::user(format!("{name} is the window of no GROUP BY")).at(place).remedy(
+            "group by TUMBLE, HOP or SESSION of a column, with the same arguments here; or use the table function: FROM \
+             TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end",
         ));
     }
     check_pattern(&name, function).map_err(|e| e.at(place.clone()))?;

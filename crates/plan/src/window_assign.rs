@@ -23,12 +23,14 @@ pub(crate) struct WindowAssign {
     pub(crate) window: Window,
     /// The event-time column, over the input.
     pub(crate) time: Expr,
+    /// What divides the rows, over the input: each value has sessions of its own.
+    pub(crate) partition: Vec<Expr>,
     pub(crate) input: Arc<LogicalPlan>,
     schema: DFSchemaRef,
 }
 
 impl WindowAssign {
-    pub(crate) fn new(window: Window, time: Expr, input: LogicalPlan) -> Result<Self> {
+    pub(crate) fn new(window: Window, time: Expr, partition: Vec<Expr>, input: LogicalPlan) -> Result<Self> {
         use datafusion_expr::ExprSchemable;
         let data_type: DataType = time.get_type(input.schema())?;
         let mut fields: Vec<_> =
@@ -41,17 +43,21 @@ impl WindowAssign {
             fields.push((None, Arc::new(field)));
         }
         let schema = Arc::new(DFSchema::new_with_metadata(fields, input.schema().metadata().clone())?);
-        Ok(WindowAssign { window, time, input: Arc::new(input), schema })
+        Ok(WindowAssign { window, time, partition, input: Arc::new(input), schema })
     }
 
     fn rank(&self) -> String {
-        format!("{} {}", self.window, self.time)
+        let mut text = format!("{} over {}", self.window, self.time);
+        for (place, key) in self.partition.iter().enumerate() {
+            text.push_str(&format!("{}{key}", if place == 0 { " by " } else { ", " }));
+        }
+        text
     }
 }
 
 impl PartialEq for WindowAssign {
     fn eq(&self, other: &Self) -> bool {
-        self.window == other.window && self.time == other.time && self.input == other.input
+        self.rank() == other.rank() && self.input == other.input
     }
 }
 
@@ -87,26 +93,34 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        vec![self.time.clone()]
+        std::iter::once(&self.time).chain(&self.partition).cloned().collect()
     }
 
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        WINDOW_COLUMNS.iter().map(ToString::to_string).collect()
+        let mut prevented: HashSet<String> = WINDOW_COLUMNS.iter().map(ToString::to_string).collect();
+        if matches!(self.window, Window::Session { .. }) {
+            // Fewer rows make other sessions, unless all rows of a key are dropped.
+            let columns = self.input.schema().fields().iter().map(|field| field.name());
+            let is_key = |name: &str| self.partition.iter().any(|key| matches!(key, Expr::Column(c) if c.name == name));
+            prevented.extend(columns.filter(|name| !is_key(name)).cloned());
+        }
+        prevented
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "WindowAssign: {} over {}", self.window, self.time)
+        write!(f, "WindowAssign: {}", self.rank())
     }
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
-        match (<[Expr; 1]>::try_from(exprs), <[LogicalPlan; 1]>::try_from(inputs)) {
-            (Ok([time]), Ok([input])) => WindowAssign::new(self.window, time, input),
-            _ => internal_err!("WindowAssign has one expression and one input"),
+        let mut exprs = exprs.into_iter();
+        match (exprs.next(), <[LogicalPlan; 1]>::try_from(inputs)) {
+            (Some(time), Ok([input])) => WindowAssign::new(self.window, time, exprs.collect(), input),
+            _ => internal_err!("WindowAssign has a time and one input"),
         }
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        // The time column is one of `expressions`.
+        // The time column and the keys are among `expressions`.
         let inputs = self.input.schema().fields().len();
         Some(vec![output_columns.iter().copied().filter(|index| *index < inputs).collect()])
     }

@@ -14,6 +14,7 @@ use datafusion_sql::sqlparser::ast::{
     TableFactor,
 };
 
+use crate::dialect::parts_of_partitioned;
 use crate::event_time::event_time_of;
 use crate::place::{at, planning_error, through};
 use crate::query::Inlined;
@@ -74,13 +75,11 @@ fn plan_call(name: &ObjectName, args: &[FunctionArg], context: &mut dyn Relation
     let parameters: &[&str] = match function.as_str() {
         "TUMBLE" => &["DATA", "TIMECOL", "SIZE", "OFFSET"],
         "HOP" => &["DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"],
-        "SESSION" | "CUMULATE" => {
-            return Err(Error::user(format!("{function} windows are not supported yet")).remedy("use TUMBLE or HOP"));
-        }
+        "CUMULATE" => &["DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"],
+        "SESSION" => &["DATA", "TIMECOL", "GAP"],
         _ => {
-            return Err(
-                Error::user(format!("unknown table function {name}")).remedy("the table functions are TUMBLE and HOP")
-            );
+            return Err(Error::user(format!("unknown table function {name}"))
+                .remedy("the table functions are TUMBLE, HOP, CUMULATE and SESSION"));
         }
     };
     let mut bound = bind(&function, parameters, args)?;
@@ -89,38 +88,60 @@ fn plan_call(name: &ObjectName, args: &[FunctionArg], context: &mut dyn Relation
         |parameter: &str| Error::user(format!("{function} needs the argument {parameter}")).remedy(usage(&function));
     let data = take("DATA").ok_or_else(|| missing("DATA"))?;
     let column = take("TIMECOL").ok_or_else(|| missing("TIMECOL"))?;
-    let size = take("SIZE").ok_or_else(|| missing("SIZE"))?;
-    let slide = take("SLIDE");
+    let gap = take("GAP");
+    if gap.is_none() && function == "SESSION" {
+        return Err(missing("GAP"));
+    }
+    let size = take("SIZE").or_else(|| gap.clone()).ok_or_else(|| missing("SIZE"))?;
+    let slide = take("SLIDE").map(|slide| ("slide", slide)).or_else(|| Some(("step", take("STEP")?)));
     let offset = take("OFFSET");
 
+    let (data, keys) = parts_of_partitioned(data);
+    if gap.is_none() && !keys.is_empty() {
+        return Err(Error::user(format!("{function} does not take PARTITION BY"))
+            .remedy("omit it: rows are divided by the columns of GROUP BY"));
+    }
     let input = context.plan(table_factor(data, &function)?).map_err(planning_error)?;
-    let size_ms = positive(&function, "size", interval_ms(size, context)?)?;
+    let size_ms = positive(&function, if gap.is_some() { "gap" } else { "size" }, interval_ms(size, context)?)?;
     let offset_ms = offset.map_or(Ok(0), |offset| interval_ms(offset, context))?;
     let window = match slide {
+        None if gap.is_some() => Window::Session { gap_ms: size_ms },
         None => Window::Tumble { size_ms, offset_ms },
-        Some(slide) => {
-            let slide_ms = positive(&function, "slide", interval_ms(slide, context)?)?;
-            if size_ms % slide_ms != 0 {
-                return Err(Error::user(format!(
-                    "the size of HOP ({size_ms} ms) is not a multiple of its slide ({slide_ms} ms)"
-                ))
-                .remedy("the slide comes before the size: HOP(TABLE t, DESCRIPTOR(ts), slide, size)"));
+        Some((word, slide)) => {
+            let slide_ms = positive(&function, word, interval_ms(slide, context)?)?;
+            check_divides(&function, word, slide_ms, size_ms)?;
+            match word {
+                "slide" => Window::Hop { size_ms, slide_ms, offset_ms },
+                _ => Window::Cumulate { step_ms: slide_ms, max_ms: size_ms, offset_ms },
             }
-            let windows = size_ms / slide_ms;
-            if windows > WINDOWS_PER_ROW_MAX {
-                return Err(Error::user(format!("with this slide and size of HOP a row is in {windows} windows"))
-                    .remedy(format!("at most {WINDOWS_PER_ROW_MAX} are possible: lengthen the slide")));
-            }
-            Window::Hop { size_ms, slide_ms, offset_ms }
         }
     };
     let time = event_time(&column, &function, &input, context)?;
-    let node = WindowAssign::new(window, time, input).map_err(planning_error)?;
+    let partition = keys.into_iter().map(|key| context.sql_to_expr(key, input.schema()).map_err(planning_error));
+    let partition = partition.collect::<Result<Vec<_>>>()?;
+    let node = WindowAssign::new(window, time, partition, input).map_err(planning_error)?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}
+
+fn check_divides(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> Result<()> {
+    if size_ms % slide_ms != 0 {
+        return Err(Error::user(format!(
+            "the size of {function} ({size_ms} ms) is not a multiple of its {word} ({slide_ms} ms)"
+        ))
+        .remedy(format!("the {word} comes before the size: {function}(TABLE t, DESCRIPTOR(ts), {word}, size)")));
+    }
+    let windows = size_ms / slide_ms;
+    if windows > WINDOWS_PER_ROW_MAX {
+        return Err(Error::user(format!("with this {word} and size of {function} a row is in {windows} windows"))
+            .remedy(format!("at most {WINDOWS_PER_ROW_MAX} are possible: lengthen the {word}")));
+    }
+    Ok(())
 }
 
 fn usage(function: &str) -> String {
     match function {
+        "SESSION" => "write SESSION(TABLE t PARTITION BY (a, b), DESCRIPTOR(ts), INTERVAL '10' SECOND)".into(),
+        "CUMULATE" => "write CUMULATE(TABLE t, DESCRIPTOR(ts), step, size), the lengths as INTERVAL '10' SECOND".into(),
         "HOP" => "write HOP(TABLE t, DESCRIPTOR(ts), slide, size), the lengths as INTERVAL '10' SECOND".into(),
         _ => "write TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)".into(),
     }

@@ -86,7 +86,7 @@ impl WindowAggregate {
         let first = match self.firing.from {
             None => self.panes.keys().next().map(|pane| times.first_start(*pane)),
             // Windows without any pane are skipped.
-            Some(from) => self.panes.range(from..).next().map(|(pane, _)| times.first_start(*pane).max(from)),
+            Some(from) => self.panes.range(from..).find_map(|(pane, _)| times.next_start(*pane, from)),
         };
         let Some(start) = first.filter(|start| start.saturating_add(times.size - 1) <= to) else { return Ok(false) };
         self.firing.from = Some(start.saturating_add(times.slide));
@@ -97,7 +97,7 @@ impl WindowAggregate {
     }
 
     fn fire_window(&mut self, start: i64, times: WindowTimes, out: &mut Output) -> Result<()> {
-        let panes = start..start.saturating_add(times.size);
+        let panes = times.span(start);
         if self.backend.holds(panes.clone()) {
             return self.begin_slices(panes, Some((start, times)));
         }
@@ -110,17 +110,34 @@ impl WindowAggregate {
             }
             return Ok(());
         }
+        let common_start = times.common_start(panes.start);
         let mut merged = Groups::new(self.key_types.clone(), &self.functions)?;
-        for (at, pane) in self.panes.range_mut(panes) {
+        for (at, pane) in self.panes.range_mut(panes.clone()) {
             if let Pane::Open(open) = pane {
-                self.snapshots.keep(*at, open)?;
+                self.snapshots.keep(common_start.unwrap_or(*at), open)?;
                 *pane = Pane::Sealed(open.groups.states()?);
             }
             if let Pane::Sealed(sealed) = pane {
                 merged.merge(sealed)?;
             }
         }
+        if let Some(first) = common_start {
+            merged = self.fold(panes, first, merged)?;
+        }
         self.emit(merged.results()?, Some((start, times)), out)
+    }
+
+    /// All later windows of these panes have all of them: their states together become the first pane.
+    fn fold(&mut self, panes: Range<i64>, first: i64, mut merged: Groups) -> Result<Groups> {
+        let states = merged.states()?;
+        merged.clear();
+        merged.merge(&states)?;
+        let folded: Vec<i64> = self.panes.range(panes).map(|(start, _)| *start).collect();
+        for start in folded {
+            self.panes.remove(&start);
+        }
+        self.panes.insert(first, Pane::Sealed(states));
+        Ok(merged)
     }
 
     /// The one window of a bounded stream. Without keys it has a result even if there was no row.
@@ -178,7 +195,7 @@ impl WindowAggregate {
         }
         let mut columns = results.keys;
         if let Some((start, times)) = window {
-            columns.extend(window_columns(vec![start; rows], times.size, &self.time_type)?);
+            columns.extend(window_columns(&vec![start; rows], &times, &self.time_type)?);
         }
         columns.extend(results.values.into_iter().flatten());
         let options = RecordBatchOptions::new().with_row_count(Some(rows));

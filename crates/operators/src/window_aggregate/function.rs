@@ -16,7 +16,7 @@ use crate::expression::runtime_error;
 use crate::key_hash::canonical;
 use crate::{CompiledExpr, Functions};
 
-pub(super) struct AggregateFunctions {
+pub(crate) struct AggregateFunctions {
     functions: Vec<AggregateFunction>,
     /// One accumulator of each function, without groups, to convert single rows to states; `None` if a function cannot.
     converters: Option<Vec<Box<dyn GroupsAccumulator>>>,
@@ -32,7 +32,7 @@ struct AggregateFunction {
 }
 
 impl AggregateFunctions {
-    pub(super) fn new(specs: &[AggregateSpec], input: &SchemaRef, functions: &Functions) -> Result<Self> {
+    pub(crate) fn new(specs: &[AggregateSpec], input: &SchemaRef, functions: &Functions) -> Result<Self> {
         let functions: Vec<_> =
             specs.iter().map(|s| AggregateFunction::new(s, input, functions)).collect::<Result<_>>()?;
         let native = functions.iter().all(|f| f.function.groups_accumulator_supported());
@@ -44,7 +44,7 @@ impl AggregateFunctions {
     }
 
     /// New accumulators, one per function.
-    pub(super) fn accumulators(&self) -> Result<Vec<Box<dyn GroupsAccumulator>>> {
+    pub(crate) fn accumulators(&self) -> Result<Vec<Box<dyn GroupsAccumulator>>> {
         self.functions.iter().map(AggregateFunction::accumulator).collect()
     }
 
@@ -54,7 +54,7 @@ impl AggregateFunctions {
         self.functions.iter().map(of).collect()
     }
 
-    pub(super) fn state_fields(&self) -> impl Iterator<Item = Field> {
+    pub(crate) fn state_fields(&self) -> impl Iterator<Item = Field> {
         self.functions.iter().flat_map(|f| f.state_fields.clone())
     }
 
@@ -63,7 +63,7 @@ impl AggregateFunctions {
         self.functions.iter().map(|f| (f.function.fun().name(), &*f.state_fields))
     }
 
-    pub(super) fn state_columns(&self) -> usize {
+    pub(crate) fn state_columns(&self) -> usize {
         self.functions.iter().map(|f| f.state_fields.len()).sum()
     }
 
@@ -75,7 +75,7 @@ impl AggregateFunctions {
 
     /// Arguments and filters of each function over the rows of a batch.
     #[expect(clippy::type_complexity, reason = "two lists in step with the functions")]
-    pub(super) fn arguments(&mut self, batch: &RecordBatch) -> Result<(Vec<Vec<ArrayRef>>, Vec<Option<BooleanArray>>)> {
+    pub(crate) fn arguments(&mut self, batch: &RecordBatch) -> Result<(Vec<Vec<ArrayRef>>, Vec<Option<BooleanArray>>)> {
         let mut values = Vec::with_capacity(self.functions.len());
         let mut filters = Vec::with_capacity(self.functions.len());
         for function in &mut self.functions {
@@ -87,7 +87,7 @@ impl AggregateFunctions {
     }
 
     /// Divides the state columns of all functions by function.
-    pub(super) fn split_states(&self, columns: &[ArrayRef]) -> Result<Vec<Vec<ArrayRef>>> {
+    pub(crate) fn split_states(&self, columns: &[ArrayRef]) -> Result<Vec<Vec<ArrayRef>>> {
         let mut rest = columns;
         let mut states = Vec::with_capacity(self.functions.len());
         for function in &self.functions {

@@ -67,7 +67,7 @@ fn cast_to_float(expr: Expr) -> Expr {
 }
 
 type Row = (Option<String>, i64, Option<i64>);
-/// Results by window start and key: n, positive, total, least, mean as text.
+/// Results by window end and key: n, positive, total, least, mean as text.
 type Results = BTreeMap<(i64, Option<String>), String>;
 
 fn batch(rows: &[Row]) -> RecordBatch {
@@ -87,15 +87,21 @@ fn summary(values: &[Option<i64>]) -> String {
     format!("{} {positive} {total:?} {:?} {mean:?}", values.len(), present.iter().min())
 }
 
-/// Windows by definition: every start that is a multiple of the slide and holds the time.
+/// End and last instant of the windows by definition: every start that is a multiple of the slide and holds the time.
 fn windows_of(window: Window, time: i64) -> Vec<(i64, i64)> {
     let (size, slide, offset) = match window {
         Window::Global => return vec![(0, i64::MAX)],
+        Window::Session { .. } => unreachable!("another operator has sessions"),
         Window::Tumble { size_ms, offset_ms } => (size_ms, size_ms, offset_ms),
         Window::Hop { size_ms, slide_ms, offset_ms } => (size_ms, slide_ms, offset_ms),
+        Window::Cumulate { step_ms, max_ms, offset_ms } => {
+            let starts = (-60..400).map(|n| offset_ms + n * max_ms);
+            let windows = starts.flat_map(|start| (1..=max_ms / step_ms).map(move |n| start..start + n * step_ms));
+            return windows.filter(|w| w.contains(&time)).map(|w| (w.end, w.end - 1)).collect();
+        }
     };
     let starts = (-60..400).map(|n| offset + n * slide);
-    starts.filter(|s| (*s..s + size).contains(&time)).map(|s| (s, s + size - 1)).collect()
+    starts.filter(|s| (*s..s + size).contains(&time)).map(|s| (s + size, s + size - 1)).collect()
 }
 
 fn collect(out: &mut Output, windowed: bool, results: &mut Results) {
@@ -106,8 +112,8 @@ fn collect(out: &mut Output, windowed: bool, results: &mut Results) {
         for row in 0..batch.num_rows() {
             let keys = batch.column(0).as_string_view();
             let key = keys.is_valid(row).then(|| keys.value(row).to_owned());
-            let start = match windowed {
-                true => batch.column(1).as_primitive::<TimestampMillisecondType>().value(row),
+            let end = match windowed {
+                true => batch.column(2).as_primitive::<TimestampMillisecondType>().value(row),
                 false => 0,
             };
             let option = |i: usize| ints(i).is_valid(row).then(|| ints(i).value(row));
@@ -120,8 +126,8 @@ fn collect(out: &mut Output, windowed: bool, results: &mut Results) {
                 option(2),
                 option(3).as_ref()
             );
-            let twice = results.insert((start, key.clone()), text);
-            assert!(twice.is_none(), "window {start} of {key:?} fired twice");
+            let twice = results.insert((end, key.clone()), text);
+            assert!(twice.is_none(), "the window of {key:?} that ends at {end} fired twice");
         }
     }
 }
@@ -256,8 +262,8 @@ fn check_on(options: &JobOptions, seed: u64, window: Window, two_phases: bool, m
         for (key, time, value) in &rows {
             let windows = windows_of(window, *time);
             late += u64::from(windows.iter().all(|(_, last)| *last <= watermark));
-            for (start, _) in windows.iter().filter(|(_, last)| *last > watermark) {
-                expected.entry((*start, key.clone())).or_default().push(*value);
+            for (end, _) in windows.iter().filter(|(_, last)| *last > watermark) {
+                expected.entry((*end, key.clone())).or_default().push(*value);
             }
         }
         // Between batches a task does some of what snapshots have put off.
@@ -308,6 +314,8 @@ fn equals_naive_recomputation_for_every_window_and_phase() {
         Window::Tumble { size_ms: 7, offset_ms: 3 },
         Window::Hop { size_ms: 30, slide_ms: 10, offset_ms: 0 },
         Window::Hop { size_ms: 25, slide_ms: 10, offset_ms: 4 },
+        Window::Cumulate { step_ms: 5, max_ms: 40, offset_ms: 0 },
+        Window::Cumulate { step_ms: 3, max_ms: 21, offset_ms: 8 },
         Window::Global,
     ];
     for seed in 0..4 {
@@ -325,6 +333,8 @@ fn resumes_from_its_snapshots_with_the_same_results() {
         Window::Tumble { size_ms: 5000, offset_ms: 0 },
         Window::Hop { size_ms: 30, slide_ms: 10, offset_ms: 0 },
         Window::Hop { size_ms: 400, slide_ms: 10, offset_ms: 4 },
+        Window::Cumulate { step_ms: 10, max_ms: 400, offset_ms: 4 },
+        Window::Cumulate { step_ms: 5, max_ms: 20, offset_ms: 0 },
         Window::Global,
     ];
     for seed in 0..8 {
@@ -440,9 +450,11 @@ const CHANGES_UNTIL_COMPLETE: usize = 10;
 #[test]
 fn two_phases_equal_one_and_count_the_same_late_rows() {
     for seed in 0..4 {
-        for window in
-            [Window::Tumble { size_ms: 1000, offset_ms: 0 }, Window::Hop { size_ms: 2000, slide_ms: 500, offset_ms: 0 }]
-        {
+        for window in [
+            Window::Tumble { size_ms: 1000, offset_ms: 0 },
+            Window::Hop { size_ms: 2000, slide_ms: 500, offset_ms: 0 },
+            Window::Cumulate { step_ms: 100, max_ms: 400, offset_ms: 0 },
+        ] {
             check(seed, window, true, false);
             check(seed, window, true, true);
         }

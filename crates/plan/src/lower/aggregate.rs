@@ -55,6 +55,8 @@ impl Lowering<'_> {
         let mut stream = self.plan(&aggregate.input, &columns_of(wanted.iter().copied(), &below)?)?;
         stream.share(&wanted, &below)?;
         let mut grouping = grouping(aggregate, needed, &below, &mut stream)?;
+        grouping.check_window(aggregate)?;
+        let is_session = grouping.windowed.as_ref().is_some_and(|w| matches!(w.window, Window::Session { .. }));
         if !self.ends(&grouping, &stream) {
             return self.group_aggregate(aggregate, needed, stream, grouping);
         }
@@ -76,7 +78,7 @@ impl Lowering<'_> {
             stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Complete, &grouping)));
             // At another parallelism the aggregate would be a stage of its own.
             stream.tasks_max = stream.tasks_max.filter(|_| tasks_max.is_some());
-        } else if grouping.aggregates.iter().all(is_mergeable) {
+        } else if !is_session && grouping.aggregates.iter().all(is_mergeable) {
             let mut fields: Vec<Field> = windowed.iter().map(|_| pane_start()).collect();
             let first_key = fields.len();
             fields.extend(grouping.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable)));
@@ -164,6 +166,43 @@ impl Lowering<'_> {
         let from = self.close(stream);
         next.fed_by(from, anabranch_dataflow::Port::Main, kind)
     }
+}
+
+impl Grouping<'_> {
+    /// Refuses keys that do not belong to the windows.
+    fn check_window(&self, aggregate: &Aggregate) -> Result<()> {
+        let has = |wanted: &[WindowColumn]| {
+            self.outputs.iter().any(|output| matches!(output, Output::Window(column) if wanted.contains(column)))
+        };
+        match self.windowed.as_ref().map(|windowed| (windowed.window, &windowed.partition)) {
+            Some((Window::Cumulate { .. }, _)) if !has(&[WindowColumn::End, WindowColumn::Time]) => {
+                Err(Error::user("several windows of CUMULATE have the same window_start")
+                    .remedy("group by window_start, window_end"))
+            }
+            Some((Window::Session { .. }, partition)) => {
+                let is_key = |key: &NamedExpr| self.keys.iter().any(|own| own.expr == key.expr);
+                let is_partition = |key: &NamedExpr| partition.iter().any(|own| own.expr == key.expr);
+                if partition.iter().all(is_key) && self.keys.iter().all(is_partition) {
+                    return Ok(());
+                }
+                let keys: Vec<String> = aggregate.group_expr.iter().zip(&self.outputs).filter_map(key_text).collect();
+                Err(Error::user(format!(
+                    "the sessions are not those of the keys of GROUP BY ({})",
+                    if keys.is_empty() { "none but the window".to_owned() } else { keys.join(", ") }
+                ))
+                .remedy(
+                    "name the same columns in PARTITION BY and in GROUP BY: SESSION(TABLE t PARTITION BY (a, b), ...) and \
+                     GROUP BY a, b, window_start, window_end; and aggregate the results again for fewer keys",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The text of a key that is no column of the window.
+fn key_text((key, output): (&Logical, &Output)) -> Option<String> {
+    matches!(output, Output::Key(_)).then(|| shown(key).to_string())
 }
 
 /// The columns of a shuffled row, collected one by one.
@@ -364,7 +403,7 @@ pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggre
         .map(|(index, (output, field))| LogicalColumn {
             value: needed.contains(&index).then(|| value(*output)),
             window: match output {
-                Output::Window(column) => Some(*column),
+                Output::Window(column) => grouping.windowed.as_ref().and_then(|w| column.settled(w.window)),
                 _ => None,
             },
             ..LogicalColumn::absent(field)

@@ -94,6 +94,7 @@ impl Lowering<'_> {
         build: Stream,
         output_needed: &[Needed; 2],
     ) -> Result<Stream> {
+        probe.check_complete_sessions("a join")?;
         // Before any key is used: settling a window moves the columns.
         let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(&join.filter).collect();
         let probe_index = ColumnIndex::of(sides.probe.schema());

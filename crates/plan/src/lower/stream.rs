@@ -79,6 +79,8 @@ pub(super) struct Windowed {
     pub(super) time: Expr,
     /// Type of `time` and of the window columns.
     pub(super) time_type: DataType,
+    /// What divides the rows into sessions, over the physical columns.
+    pub(super) partition: Vec<NamedExpr>,
     /// How much earlier than in `window` the rows' window begins.
     pub(super) earlier_ms: i64,
     /// Whether the window columns have values: the rows are already results of a window.
@@ -87,8 +89,8 @@ pub(super) struct Windowed {
 
 impl Windowed {
     /// Rows that are assigned to windows when needed.
-    pub(super) fn lazily(window: Window, time: Expr, time_type: DataType) -> Self {
-        Windowed { window, time, time_type, earlier_ms: 0, settled: false }
+    pub(super) fn lazily(window: Window, time: Expr, time_type: DataType, partition: Vec<NamedExpr>) -> Self {
+        Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false }
     }
 
     /// Rows that contain their window's columns. `window_time`, in steps of the slide, distinguishes the windows.
@@ -97,9 +99,11 @@ impl Windowed {
             Window::Hop { size_ms, slide_ms, offset_ms } => {
                 (Window::Tumble { size_ms: slide_ms, offset_ms }, size_ms - slide_ms)
             }
+            Window::Cumulate { step_ms, offset_ms, .. } => (Window::Tumble { size_ms: step_ms, offset_ms }, 0),
+            Window::Session { .. } => (Window::Tumble { size_ms: 1, offset_ms: 0 }, 0),
             other => (other, 0),
         };
-        Windowed { window, time: window_time, time_type, earlier_ms, settled: true }
+        Windowed { window, time: window_time, time_type, partition: Vec::new(), earlier_ms, settled: true }
     }
 
     /// How far the window columns of rows that follow may be behind the watermark, in milliseconds. `None`: nothing is known.
@@ -119,6 +123,13 @@ impl Windowed {
 
 impl WindowColumn {
     pub(super) const ALL: [WindowColumn; 3] = [WindowColumn::Start, WindowColumn::End, WindowColumn::Time];
+
+    /// The same column once it has values. The start of a cumulating window and of a session is then an ordinary column: it does not
+    /// follow from the window's end.
+    pub(super) fn settled(self, window: Window) -> Option<WindowColumn> {
+        let is_fixed = !matches!(window, Window::Cumulate { .. } | Window::Session { .. });
+        Some(self).filter(|column| is_fixed || *column != WindowColumn::Start)
+    }
 }
 
 impl LogicalColumn {
@@ -336,9 +347,22 @@ impl Stream {
         self.waits = true;
     }
 
+    /// Refuses to use single rows of sessions, whose bounds are only known when they end.
+    pub(super) fn check_complete_sessions(&self, what: &str) -> Result<()> {
+        let session = |w: &Windowed| !w.settled && matches!(w.window, Window::Session { .. });
+        if !self.window.as_ref().is_some_and(session) {
+            return Ok(());
+        }
+        Err(Error::user(format!("between SESSION and its GROUP BY, {what} is not supported")).remedy(
+            "group directly by window_start, window_end and the columns of PARTITION BY; filter and join before: \
+             SESSION(TABLE v PARTITION BY a, ...) over a view v, and aggregates with FILTER (WHERE ...)",
+        ))
+    }
+
     /// Computes the window columns: adds an operator to the chain if they have no values.
     pub(super) fn settle_window(&mut self) -> Result<()> {
         let Some(windowed) = self.window.clone().filter(|w| !w.settled) else { return Ok(()) };
+        self.check_complete_sessions("this use of its rows")?;
         self.materialize();
         let time = match self.window.as_ref().map(|w| w.time.clone()) {
             Some(Expr::Column(index)) => index,
@@ -366,6 +390,7 @@ impl Stream {
                 (_, Some(window)) => Some(Expr::Column(keep.len() + window as usize)),
                 _ => None,
             };
+            column.window = column.window.and_then(|column| column.settled(windowed.window));
         }
         physical.extend(WINDOW_COLUMNS.map(|name| Field::new(name, time_type.clone(), false)));
         self.physical = physical;
@@ -400,6 +425,13 @@ impl Stream {
                 });
             }
             windowed.time = Expr::Column(position);
+            for key in &mut windowed.partition {
+                let position = exprs.iter().position(|e| e.expr == key.expr).unwrap_or(exprs.len());
+                if position == exprs.len() {
+                    exprs.push(key.clone());
+                }
+                key.expr = Expr::Column(position);
+            }
         }
         exprs.extend(self.carried_weight(exprs.len()));
         self.project(exprs, exactly);

@@ -10,4 +10,4 @@ CREATE TABLE campaigns WITH ('connector' = 'ad_campaigns');
 CREATE TABLE rates (currency STRING, rate DECIMAL(10, 4), valid DATE) WITH ('connector' = 'filesystem');
 CREATE TABLE out (n BIGINT) WITH ('connector' = 'print');
 INSERT INTO out
-SELECT COUNT(*) FROM clicks GROUP BY TUMBLE(ts, INTERVAL '10' SECOND);
+SELECT COUNT(*) FROM clicks GROUP BY TUMBLE(ts, INTERVAL '10' SECOND) HAVING TUMBLE_START(ts, INTERVAL '5' SECOND) IS NOT NULL;

@@ -1,0 +1,273 @@
+//! Sessions against those of all rows, sorted anew: with rows out of order, snapshots, and restored operators.
+
+use anabranch_dataflow::{AggregatePhase, AggregateSpec, Expr, Literal, NamedExpr};
+use anabranch_model::Rng;
+use arrow::array::{AsArray, Int64Array, StringViewArray, TimestampMillisecondArray};
+use arrow::datatypes::{Field, Int64Type, Schema, TimeUnit, TimestampMillisecondType};
+
+use super::*;
+use crate::Element;
+
+const GAP: i64 = 10;
+const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+
+/// A row: key, time, value.
+type Row = (Option<&'static str>, Option<i64>, Option<i64>);
+/// A session: key, start, end, number of rows, sum, least value, distinct values.
+type Result4 = (Option<String>, i64, i64, i64, Option<i64>, Option<i64>, i64);
+
+const KEYS: [Option<&str>; 5] = [Some("a"), Some("b"), None, Some("a key of more than twelve bytes"), Some("d")];
+
+fn operator(keys: usize) -> SessionAggregate {
+    let int = |text: &str| Expr::Literal(Literal { data_type: DataType::Int64, text: Some(text.into()) });
+    let call = |name: &str, function: &str, arg: Expr, distinct: bool| AggregateSpec {
+        name: name.into(),
+        function: function.into(),
+        args: vec![arg],
+        distinct,
+        filter: None,
+        data_type: DataType::Int64,
+        nullable: true,
+    };
+    let key = NamedExpr { name: "key".into(), expr: Expr::Column(0), data_type: DataType::Utf8View, nullable: true };
+    let spec = WindowAggregateSpec {
+        phase: AggregatePhase::Complete,
+        window: Window::Session { gap_ms: GAP },
+        time: Some(Expr::Column(1)),
+        time_type: TIME,
+        keys: vec![key; keys],
+        aggregates: vec![
+            call("n", "count", int("1"), false),
+            call("total", "sum", Expr::Column(2), false),
+            call("least", "min", Expr::Column(2), false),
+            call("different", "count", Expr::Column(2), true),
+        ],
+        input_schema: schema(),
+    };
+    let mut options = JobOptions::default();
+    options.thresholds.snapshot_changed_rows = 8;
+    SessionAggregate::new(&spec, &Functions::default(), &options).expect("valid")
+}
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("key", DataType::Utf8View, true),
+        Field::new("ts", TIME, true),
+        Field::new("value", DataType::Int64, true),
+    ]))
+}
+
+fn batch(rows: &[Row]) -> RecordBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| row.0).collect::<StringViewArray>()),
+        Arc::new(rows.iter().map(|row| row.1).collect::<TimestampMillisecondArray>()),
+        Arc::new(rows.iter().map(|row| row.2).collect::<Int64Array>()),
+    ];
+    RecordBatch::try_new(schema(), columns).expect("a batch")
+}
+
+fn feed(operator: &mut SessionAggregate, rows: &[Row]) {
+    operator.batch(batch(rows), &mut Output::default()).expect("rows");
+}
+
+/// The sessions that end at the watermark.
+fn fire(operator: &mut SessionAggregate, watermark: i64) -> Vec<Result4> {
+    let (mut out, mut found) = (Output::default(), Vec::new());
+    operator.watermark(EventTime(watermark), &mut out).expect("a watermark");
+    while operator.more(&mut out).expect("more") {}
+    let mut passed = None;
+    for element in out.drain() {
+        match element {
+            Element::Batch(rows) => {
+                assert!(passed.is_none(), "a watermark overtook a row");
+                found.extend(results(&rows));
+            }
+            Element::Watermark(time) => passed = Some(time.0),
+        }
+    }
+    let expected = if watermark == i64::MAX { watermark } else { watermark - 1 };
+    assert_eq!(passed, Some(expected));
+    found.sort();
+    found
+}
+
+fn results(rows: &RecordBatch) -> Vec<Result4> {
+    let keys = rows.columns().len() - 7;
+    let time =
+        |column: usize, row: usize| rows.column(keys + column).as_primitive::<TimestampMillisecondType>().value(row);
+    let number = |column: usize, row: usize| {
+        let numbers = rows.column(keys + column).as_primitive::<Int64Type>();
+        numbers.is_valid(row).then(|| numbers.value(row))
+    };
+    let key = |row: usize| {
+        let texts = (keys > 0).then(|| rows.column(0).as_string_view());
+        texts.filter(|texts| texts.is_valid(row)).map(|texts| texts.value(row).to_owned())
+    };
+    let of = |row: usize| {
+        assert_eq!(time(2, row), time(1, row) - 1, "window_time is the last moment");
+        let counts = (number(3, row).expect("a count"), number(6, row).expect("a count"));
+        (key(row), time(0, row), time(1, row), counts.0, number(4, row), number(5, row), counts.1)
+    };
+    (0..rows.num_rows()).map(of).collect()
+}
+
+/// The sessions of all of these rows.
+fn expected(rows: &[Row], keyed: bool) -> Vec<Result4> {
+    let mut of_keys: BTreeMap<Option<&str>, Vec<(i64, Option<i64>)>> = BTreeMap::new();
+    for (key, time, value) in rows {
+        let key = key.filter(|_| keyed);
+        of_keys.entry(key).or_default().extend(time.map(|time| (time, *value)));
+    }
+    let mut sessions = Vec::new();
+    for (key, mut rows) in of_keys {
+        rows.sort_unstable();
+        let mut rest = &rows[..];
+        while !rest.is_empty() {
+            let len = rest.windows(2).position(|two| two[1].0 - two[0].0 > GAP).map_or(rest.len(), |place| place + 1);
+            let (own, others) = rest.split_at(len);
+            let values: Vec<i64> = own.iter().filter_map(|row| row.1).collect();
+            let total = (!values.is_empty()).then(|| values.iter().sum());
+            let different = values.iter().collect::<BTreeSet<_>>().len() as i64;
+            let (start, end) = (own[0].0, own[len - 1].0 + GAP);
+            let key = key.map(str::to_owned);
+            sessions.push((key, start, end, len as i64, total, values.iter().min().copied(), different));
+            rest = others;
+        }
+    }
+    sessions.sort();
+    sessions
+}
+
+/// The files of a job: the changes since the last complete snapshot.
+#[derive(Default)]
+struct Saved(Vec<RecordBatch>);
+
+impl Saved {
+    fn add(&mut self, change: StateChange) {
+        if change.complete {
+            self.0.clear();
+        }
+        self.0.extend(change.rows);
+    }
+
+    /// A new operator, which gets the files in any order.
+    fn restore(&self, keys: usize, watermark: i64, rng: &mut Rng) -> SessionAggregate {
+        let (mut restored, mut rows) = (operator(keys), self.0.clone());
+        while !rows.is_empty() {
+            let next = rows.swap_remove(rng.below(rows.len() as u64) as usize);
+            restored.restore(0, next).expect("restored");
+        }
+        restored.restored(EventTime(watermark)).expect("restored");
+        restored
+    }
+}
+
+fn check(seed: u64, keys: usize) {
+    let mut rng = Rng::new(seed);
+    let (mut sessions, mut saved) = (operator(keys), Saved::default());
+    let (mut all, mut found, mut watermark) = (Vec::new(), Vec::new(), i64::MIN);
+    for step in 0..120_i64 {
+        let now = step * 6;
+        let rows: Vec<Row> = (0..rng.below(12))
+            .map(|_| {
+                // Some keys have long sessions, others short ones. No row is behind the watermark.
+                let key = KEYS[(rng.below(5) * rng.below(5) / 4) as usize];
+                let time = (now + rng.below(30) as i64).max(watermark.saturating_add(1));
+                let value = (rng.below(5) > 0).then(|| rng.below(9) as i64);
+                (key, Some(time).filter(|_| rng.below(20) > 0), value)
+            })
+            .collect();
+        feed(&mut sessions, &rows);
+        all.extend(rows);
+        if rng.below(2) == 0 {
+            watermark = watermark.max(now - rng.below(15) as i64);
+            found.extend(fire(&mut sessions, watermark));
+        }
+        match rng.below(6) {
+            0 | 1 => saved.add(sessions.take_snapshot(false).expect("a snapshot")),
+            2 => {
+                saved.add(sessions.take_snapshot(false).expect("a snapshot"));
+                sessions = saved.restore(keys, watermark, &mut rng);
+                if rng.below(2) == 0 {
+                    sessions.goes_on();
+                }
+            }
+            3 => {
+                let former = std::mem::replace(&mut sessions, operator(keys));
+                sessions.succeed(Box::new(former)).expect("of the same kind");
+            }
+            _ => {}
+        }
+    }
+    found.extend(fire(&mut sessions, i64::MAX));
+    found.sort();
+    assert_eq!(found, expected(&all, keys > 0), "seed {seed}, {keys} keys");
+    assert!(sessions.sessions.is_empty() && sessions.ends.is_empty(), "state is left over");
+    assert_eq!((sessions.pieces.size_bytes(), sessions.live_keys), (0, 0), "state is left over");
+}
+
+#[test]
+fn sessions_are_those_of_all_rows_whatever_comes_first() {
+    for seed in 0..30 {
+        check(seed, 1);
+        check(seed, 0);
+    }
+}
+
+#[test]
+fn a_row_between_two_sessions_makes_one_of_them() {
+    let mut sessions = operator(1);
+    feed(&mut sessions, &[(Some("a"), Some(0), Some(1)), (Some("a"), Some(20), Some(2)), (Some("b"), Some(9), None)]);
+    feed(&mut sessions, &[(Some("a"), Some(10), Some(4))]);
+    assert_eq!(fire(&mut sessions, 29), [(Some("b".to_owned()), 9, 19, 1, None, None, 0)]);
+    assert_eq!(fire(&mut sessions, 30), [(Some("a".to_owned()), 0, 30, 3, Some(7), Some(1), 3)]);
+}
+
+#[test]
+fn a_row_is_late_if_its_session_has_ended_with_all_that_it_meets() {
+    let mut sessions = operator(1);
+    feed(&mut sessions, &[(Some("a"), Some(0), Some(1)), (Some("b"), Some(8), Some(1))]);
+    assert_eq!(fire(&mut sessions, 15).len(), 1);
+    // Alone it would have ended at 12. It meets a session that has not.
+    feed(&mut sessions, &[(Some("b"), Some(2), Some(2))]);
+    assert_eq!(sessions.take_dropped(), Dropped::default());
+    feed(&mut sessions, &[(Some("a"), Some(2), Some(2)), (Some("a"), Some(3), Some(2)), (Some("a"), None, None)]);
+    let dropped = Dropped { late_rows: 2, rows_without_event_time: 1, rows_with_null: 0 };
+    assert_eq!(sessions.take_dropped(), dropped);
+    // The session before has gone: this one is another.
+    feed(&mut sessions, &[(Some("a"), Some(9), Some(3))]);
+    assert_eq!(
+        fire(&mut sessions, i64::MAX),
+        [(Some("a".to_owned()), 9, 19, 1, Some(3), Some(3), 1), (Some("b".to_owned()), 2, 18, 2, Some(3), Some(1), 2)]
+    );
+    assert_eq!(sessions.take_dropped(), Dropped::default());
+}
+
+#[test]
+fn a_session_that_has_fired_does_not_come_back_with_a_restore() {
+    let (mut sessions, mut saved, mut rng) = (operator(1), Saved::default(), Rng::new(1));
+    feed(&mut sessions, &[(Some("a"), Some(0), Some(1)), (Some("b"), Some(100), Some(1))]);
+    saved.add(sessions.take_snapshot(false).expect("a snapshot"));
+    assert_eq!(fire(&mut sessions, 12).len(), 1);
+    feed(&mut sessions, &[(Some("a"), Some(9), Some(5))]);
+    saved.add(sessions.take_snapshot(false).expect("a snapshot"));
+    let mut restored = saved.restore(1, 12, &mut rng);
+    let fired = fire(&mut restored, 50);
+    assert_eq!(fired, [(Some("a".to_owned()), 9, 19, 1, Some(5), Some(5), 1)]);
+}
+
+#[test]
+fn state_beyond_its_bound_stops_the_job_with_a_remedy() {
+    let mut sessions = operator(1);
+    sessions.bytes_max = 1 << 14;
+    let rows: Vec<Row> = (0..1000).map(|n| (Some("a"), Some(n * 20), Some(n))).collect();
+    let error = sessions.batch(batch(&rows), &mut Output::default()).expect_err("too much");
+    assert!(error.to_string().contains("state-bytes"), "{error}");
+}
+
+#[test]
+fn a_time_without_a_session_is_refused_and_not_wrapped() {
+    let row: Row = (Some("a"), Some(i64::MAX - 5), Some(1));
+    let error = operator(1).batch(batch(&[row]), &mut Output::default()).expect_err("out of range");
+    assert!(error.to_string().contains("out of range"), "{error}");
+}
