@@ -121,6 +121,7 @@ fn read(servers: &str, topic: &str, format: &str, columns: &[(&str, DataType)]) 
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,
+        reads_clock: false,
     };
     let mut source = KafkaConnector.source(&spec, &context(), None)?;
     let mut count = 0;

@@ -40,6 +40,7 @@ fn read(name: &str, spec: ConnectorSpec, columns: Option<&SchemaRef>, wanted: &[
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,
+        reads_clock: false,
     };
     let context = context();
     let mut source = connector.source(&reader, &context, None).unwrap();

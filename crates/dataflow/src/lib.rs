@@ -21,8 +21,9 @@ pub use options::{AutoscaleOptions, CheckpointOptions, GroupOptions, JobOptions,
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
 pub use rank::{Ordering, RankSpec};
 pub use spec::{
-    AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, SinkSpec, SourceSpec,
-    StateSpec, StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec, WindowAssignSpec,
+    AggregatePhase, AggregateSpec, JoinKind, Lateness, NotNullSpec, OnMalformed, OperatorSpec, PROCESSING_TIME,
+    SinkSpec, SourceSpec, StateSpec, StaticJoinSpec, ValuesSpec, WatermarkSpec, Window, WindowAggregateSpec,
+    WindowAssignSpec, processing_time_field,
 };
 pub use sql_name::{fraction_digits, sql_name};
 pub use stream_join::{ExpirySpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec};

@@ -10,6 +10,7 @@ use crate::weight_field;
 /// The first rows of each partition, in an order, of all rows so far.
 ///
 /// Input: the keys of the partition, then the columns of the order, then others; a weight if it is updating.
+/// With windows, rows of a partition are of one window, and its first rows are emitted when that ends. They stay, without a weight.
 /// Output: the columns `output` of the input, the number of the row in its partition from 1 on if asked for, and the weight. Rows that
 /// are equal in the order are in the order of their other columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +29,9 @@ pub struct RankSpec {
     pub output: Vec<usize>,
     /// Name of the column with the number of the row.
     pub number: Option<String>,
+    /// Which of the keys is the last instant of the row's window, if rows wait for the end of their windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<usize>,
 }
 
 /// The order of a column.
@@ -45,7 +49,8 @@ impl RankSpec {
     pub fn output_schema(&self) -> Schema {
         let columns = self.output.iter().map(|column| self.schema.field(*column).clone());
         let number = self.number.iter().map(|name| Field::new(name, DataType::Int64, false));
-        Schema::new(columns.chain(number).chain([weight_field()]).collect::<Vec<_>>())
+        let weight = self.window.is_none().then(weight_field);
+        Schema::new(columns.chain(number).chain(weight).collect::<Vec<_>>())
     }
 }
 
@@ -53,7 +58,9 @@ impl fmt::Display for RankSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "first {} by [", self.limit)?;
         (0..self.keys).try_for_each(|key| write!(f, "{}#{key}", if key == 0 { "" } else { ", " }))?;
-        f.write_str("], in the order of [")?;
+        f.write_str("]")?;
+        self.window.map_or(Ok(()), |window| write!(f, " when their window #{window} ends"))?;
+        f.write_str(", in the order of [")?;
         for (i, Ordering { descending, nulls_first }) in self.order.iter().enumerate() {
             let direction = if *descending { " DESC" } else { "" };
             let nulls = if *nulls_first == *descending { "" } else { ", NULL last" };

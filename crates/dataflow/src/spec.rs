@@ -1,8 +1,9 @@
 //! Specifications of sources, operators and sinks.
 
 use std::fmt;
+use std::sync::Arc;
 
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::{ConnectorSpec, Expr, GroupAggregateSpec, NamedExpr, RankSpec, StreamJoinSpec};
@@ -25,6 +26,27 @@ pub struct SourceSpec {
     pub watermark: Option<WatermarkSpec>,
     /// Fate of a record that cannot be decoded.
     pub on_malformed: OnMalformed,
+    /// After the decoded columns, rows have the time at which they were read: [`PROCESSING_TIME`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reads_clock: bool,
+}
+
+/// Column with the time at which a row was read, TIMESTAMP_LTZ(3) NOT NULL.
+pub const PROCESSING_TIME: &str = "$processing_time";
+
+impl SourceSpec {
+    /// Columns over which the others are computed.
+    pub fn decoded(&self) -> Result<Schema, ArrowError> {
+        let decoded = self.declared.project(&self.projection)?;
+        let clock = self.reads_clock.then(processing_time_field);
+        Ok(Schema::new(decoded.fields().iter().cloned().chain(clock.map(Arc::new)).collect::<Vec<_>>()))
+    }
+}
+
+/// The column [`PROCESSING_TIME`].
+#[must_use]
+pub fn processing_time_field() -> Field {
+    Field::new(PROCESSING_TIME, DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), false)
 }
 
 /// Watermark of a partition: 1 ms before the largest `time` so far minus `delay_ms`, since a row exactly at that bound
@@ -40,6 +62,9 @@ pub struct WatermarkSpec {
     /// What decides whether a row is late.
     #[serde(default)]
     pub lateness: Lateness,
+    /// `time` is the time at which rows are read: it also goes on without rows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_clock: bool,
 }
 
 /// What decides whether a row is late.
@@ -300,8 +325,14 @@ impl fmt::Display for SourceSpec {
             f.write_str(" as ")?;
             named(f, &self.columns)?;
         }
+        if self.reads_clock {
+            write!(f, " with {PROCESSING_TIME}")?;
+        }
         if let Some(watermark) = &self.watermark {
-            write!(f, " watermark max({}) - {} ms", watermark.time, watermark.delay_ms)?;
+            match watermark.by_clock {
+                true => f.write_str(" watermark by the clock")?,
+                false => write!(f, " watermark max({}) - {} ms", watermark.time, watermark.delay_ms)?,
+            }
             if watermark.lateness == Lateness::Partition {
                 f.write_str(", lateness by partition")?;
             }

@@ -1,4 +1,4 @@
-//! The first rows of each partition, in an order, as an updating stream.
+//! The first rows of each partition, in an order: as an updating stream, or once, when the window of the partition ends.
 //!
 //! A row is kept as bytes that compare as the rows do (Arrow's row format): the columns of the order, then the others. So the order is one
 //! of whole rows, whichever came first, and the same after a restore. Of rows that stay, only the first ones of a partition can ever
@@ -7,6 +7,7 @@
 
 mod on_disk;
 mod snapshot;
+mod windows;
 
 #[cfg(test)]
 mod tests;
@@ -15,17 +16,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{JobOptions, RankSpec};
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, EventTime, Result};
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 
+use self::windows::Windows;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, check_size, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
-use crate::{Operator, Output, hash_keys};
+use crate::{Dropped, Operator, Output, hash_keys};
 
 /// A row of a partition.
 type RowOf = (u32, Box<[u8]>);
@@ -47,6 +49,7 @@ pub(crate) struct Rank {
     bytes: usize,
     changes: Changes,
     snapshots: Snapshots,
+    windows: Windows,
     bytes_max: usize,
     /// Where partitions are that do not fit into memory.
     disk: Option<OnDisk>,
@@ -105,10 +108,13 @@ impl Rank {
             bytes: 0,
             changes: Changes::default(),
             snapshots: Snapshots::new(options.thresholds.snapshot_changed_rows),
+            windows: Windows::default(),
             bytes_max: options.state_bytes,
             disk: None,
         };
-        rank.disk = OnDisk::new(&[rank.shape()], options)?;
+        if spec.window.is_none() {
+            rank.disk = OnDisk::new(&[rank.shape()], options)?;
+        }
         rank.note_for_disk();
         Ok(rank)
     }
@@ -205,6 +211,7 @@ impl Rank {
         self.rows = rows.filter_map(|((group, row), copies)| Some(((*places.get(&group)?, row), copies))).collect();
         self.last = live.iter().map(|group| self.last[*group].take()).collect();
         self.sizes = live.iter().map(|group| self.sizes[*group]).collect();
+        self.windows.rename(&places);
         self.keys = keys;
         Ok(())
     }
@@ -242,7 +249,8 @@ impl Rank {
             false => None,
         };
         let mut touched: BTreeMap<u32, First> = BTreeMap::new();
-        for (row, id) in ids.into_iter().enumerate() {
+        let on_time = self.on_time(keys, &ids)?;
+        for (row, id) in ids.into_iter().enumerate().filter(|(row, _)| on_time.as_ref().is_none_or(|rows| rows[*row])) {
             let data = encoded.row(row).data();
             if self.last[id].as_ref().is_some_and(|last| data >= &**last) {
                 continue;
@@ -250,8 +258,10 @@ impl Rank {
             let group = narrow(id)?;
             if let std::collections::btree_map::Entry::Vacant(entry) = touched.entry(group) {
                 entry.insert(First::new());
-                let before = self.first(group);
-                touched.insert(group, before);
+                if self.spec.window.is_none() {
+                    let before = self.first(group);
+                    touched.insert(group, before);
+                }
             }
             self.add((group, data.into()), weights.map_or(1, |weights| weights[row]));
         }
@@ -262,6 +272,7 @@ impl Rank {
                 self.prune(group, &after);
             }
             match self.spec.number {
+                _ if self.spec.window.is_some() => {}
                 Some(_) => changed.add_numbered(group, before, after),
                 None => changed.add(group, &before, &after),
             }
@@ -293,6 +304,19 @@ impl Operator for Rank {
         self.disk.as_mut().map_or(Ok(()), OnDisk::work)
     }
 
+    fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
+        if self.spec.window.is_none() {
+            out.watermark(watermark);
+            return Ok(());
+        }
+        self.windows.begin_firing(watermark);
+        self.more(out).map(|_| ())
+    }
+
+    fn more(&mut self, out: &mut Output) -> Result<bool> {
+        self.go_on_firing(out)
+    }
+
     fn state_tables(&self) -> Vec<StateShape> {
         vec![self.shape()]
     }
@@ -307,6 +331,11 @@ impl Operator for Rank {
         self.take_up(rows)
     }
 
+    fn restored(&mut self, watermark: EventTime) -> Result<()> {
+        self.windows.reached(watermark);
+        Ok(())
+    }
+
     fn goes_on(&mut self) {
         self.snapshots.go_on(self.rows.len());
         self.changes.noted = true;
@@ -318,11 +347,15 @@ impl Operator for Rank {
         let Ok(former) = former.downcast::<Rank>() else {
             return Err(Error::internal("a rank cannot go on with the state of another kind of operator"));
         };
-        let Rank { keys, rows, last, sizes, live, bytes, changes, snapshots, disk, .. } = *former;
+        let Rank { keys, rows, last, sizes, live, bytes, changes, snapshots, disk, windows, .. } = *former;
         (self.keys, self.rows, self.last, self.bytes) = (keys, rows, last, bytes);
-        (self.sizes, self.live, self.disk) = (sizes, live, disk);
+        (self.sizes, self.live, self.disk, self.windows) = (sizes, live, disk, windows);
         (self.changes, self.snapshots) = (changes, snapshots.succeed());
         Ok(())
+    }
+
+    fn take_dropped(&mut self) -> Dropped {
+        self.windows.take_dropped()
     }
 }
 
@@ -395,7 +428,9 @@ impl Rank {
             if self.spec.number.is_some() {
                 columns.push(Arc::new(Int64Array::from(numbers[piece.clone()].to_vec())));
             }
-            columns.push(Arc::new(Int64Array::from(weights[piece.clone()].to_vec())));
+            if self.spec.window.is_none() {
+                columns.push(Arc::new(Int64Array::from(weights[piece.clone()].to_vec())));
+            }
             let options = RecordBatchOptions::new().with_row_count(Some(piece.len()));
             out.batch(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
         }
@@ -406,6 +441,6 @@ impl Rank {
 /// Whether a rank can go on with the state of another one: the rows of a smaller limit are not enough for a larger one.
 pub(crate) fn goes_on(former: &RankSpec, next: &RankSpec) -> bool {
     let columns = |spec: &RankSpec| spec.schema.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
-    let kinds = |spec: &RankSpec| (spec.keys, spec.order.clone(), spec.limit, spec.updating);
+    let kinds = |spec: &RankSpec| (spec.keys, spec.order.clone(), spec.limit, spec.updating, spec.window);
     kinds(former) == kinds(next) && columns(former) == columns(next)
 }

@@ -38,7 +38,7 @@ impl WindowAssign {
 
 impl WindowAssign {
     /// Emits these rows of a batch, each in the window with the given start.
-    fn give(&self, batch: &RecordBatch, rows: Vec<u32>, starts: Vec<i64>, out: &mut Output) -> Result<()> {
+    fn give(&self, batch: &RecordBatch, rows: Vec<u32>, starts: &[i64], out: &mut Output) -> Result<()> {
         let identity = rows.len() == batch.num_rows() && self.times.size == self.times.slide;
         let rows = UInt32Array::from(rows);
         let kept = self.keep.iter().map(|i| match identity {
@@ -46,7 +46,7 @@ impl WindowAssign {
             false => Ok(take(batch.column(*i), &rows, None)?),
         });
         let mut columns = kept.collect::<Result<Vec<_>>>()?;
-        columns.extend(window_columns(&starts, &self.times, &self.time_type)?);
+        columns.extend(window_columns(starts, &self.times, &self.time_type)?);
         out.batch(RecordBatch::try_new(Arc::clone(&self.schema), columns)?);
         Ok(())
     }
@@ -92,10 +92,11 @@ impl Operator for WindowAssign {
             }
             // A row may be in thousands of windows: emit what has been gathered before it is too much.
             if rows.len() >= RESULT_ROWS.max(times.len()) {
-                self.give(&batch, std::mem::take(&mut rows), std::mem::take(&mut starts), out)?;
+                self.give(&batch, std::mem::take(&mut rows), &starts, out)?;
+                starts.clear();
             }
         }
-        self.give(&batch, rows, starts, out)
+        self.give(&batch, rows, &starts, out)
     }
 
     fn take_dropped(&mut self) -> Dropped {

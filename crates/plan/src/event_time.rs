@@ -6,6 +6,7 @@
 
 use datafusion_expr::{Aggregate, Expr, Join, JoinType, LogicalPlan, Projection};
 
+use crate::processing_time::is_call;
 use crate::table::static_sides;
 use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS, WindowAssign};
 
@@ -16,6 +17,26 @@ pub(crate) enum EventTime {
     Record,
     /// `window_time` of the rows' windows: it stays an event time when they are aggregated.
     Window,
+    /// `PROCTIME()` of the records.
+    Processing,
+    /// `window_time` of windows of processing time.
+    ProcessingWindow,
+}
+
+impl EventTime {
+    /// Whether it stays an event time where rows are emitted when their windows end.
+    fn is_of_window(self) -> bool {
+        matches!(self, EventTime::Window | EventTime::ProcessingWindow)
+    }
+
+    /// Whether it is processing time.
+    pub(crate) fn by_clock(self) -> bool {
+        matches!(self, EventTime::Processing | EventTime::ProcessingWindow)
+    }
+
+    fn of_records(self) -> EventTime {
+        if self.by_clock() { EventTime::Processing } else { EventTime::Record }
+    }
 }
 
 /// The kind of event time of a column; `None` if it is not one.
@@ -33,18 +54,27 @@ pub(crate) fn event_time_of(plan: &LogicalPlan, index: usize) -> Option<EventTim
             let assign = extension.node.as_any().downcast_ref::<WindowAssign>()?;
             let inputs = assign.input.schema().fields().len();
             match index.checked_sub(inputs) {
-                None => event_time_of(&assign.input, index).map(|_| EventTime::Record),
-                Some(column) => (WINDOW_COLUMNS.get(column) == Some(&"window_time")).then_some(EventTime::Window),
+                None => event_time_of(&assign.input, index).map(EventTime::of_records),
+                Some(column) => {
+                    let kind = if assign.by_clock { EventTime::ProcessingWindow } else { EventTime::Window };
+                    (WINDOW_COLUMNS.get(column) == Some(&"window_time")).then_some(kind)
+                }
             }
         }
         LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate, index),
-        LogicalPlan::Distinct(distinct) => {
-            event_time_of(distinct.input(), index).filter(|time| *time == EventTime::Window)
+        LogicalPlan::Distinct(distinct) => event_time_of(distinct.input(), index).filter(|time| time.is_of_window()),
+        LogicalPlan::Window(window) if index < window.input.schema().fields().len() => {
+            event_time_of(&window.input, index).filter(|time| time.is_of_window())
         }
         LogicalPlan::Join(join) => of_join(join, index),
         LogicalPlan::Union(union) => {
-            let all = union.inputs.iter().all(|input| event_time_of(input, index).is_some());
-            all.then_some(EventTime::Record)
+            let all = union.inputs.iter().map(|input| event_time_of(input, index)).collect::<Option<Vec<_>>>()?;
+            let by_clock = all.iter().filter(|time| time.by_clock()).count();
+            match by_clock {
+                0 => Some(EventTime::Record),
+                inputs if inputs == all.len() => Some(EventTime::Processing),
+                _ => None,
+            }
         }
         _ => None,
     }
@@ -59,12 +89,15 @@ fn of_projection(projection: &Projection, index: usize) -> Option<EventTime> {
         }
         expr = &alias.expr;
     }
+    if is_call(expr) {
+        return Some(EventTime::Processing);
+    }
     of_column(expr, &projection.input)
 }
 
 fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<EventTime> {
     let key = aggregate.group_expr.get(index)?;
-    of_column(key, &aggregate.input).filter(|time| *time == EventTime::Window)
+    of_column(key, &aggregate.input).filter(|time| time.is_of_window())
 }
 
 /// The rows of a side that is read first do not keep their order. Those of a join of two streams do where its condition bounds how far event

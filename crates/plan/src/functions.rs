@@ -12,6 +12,7 @@ use datafusion_expr::{AggregateUDF, PartitionEvaluator, ScalarUDF, Signature, Vo
 
 use crate::element::ElementPlanner;
 use crate::exact::{ExactAggregate, ExactPlanner};
+use crate::processing_time;
 
 /// Name of the function that numbers the rows of a partition.
 pub(crate) const ROW_NUMBER: &str = "row_number";
@@ -77,6 +78,9 @@ impl Functions {
     }
 
     pub(crate) fn scalar(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        if name.eq_ignore_ascii_case(processing_time::PROCTIME) {
+            return Some(processing_time::function());
+        }
         self.scalar.get(name).or_else(|| self.scalar.get(&name.to_lowercase())).cloned()
     }
 
@@ -93,7 +97,7 @@ impl Functions {
     }
 
     pub(crate) fn scalar_names(&self) -> Vec<String> {
-        self.scalar.keys().cloned().collect()
+        self.scalar.keys().cloned().chain([processing_time::PROCTIME.to_owned()]).collect()
     }
 
     pub(crate) fn aggregate_names(&self) -> Vec<String> {

@@ -14,7 +14,8 @@ use crate::dialect::{AnabranchDialect, partitioned};
 use crate::place::at;
 
 /// The columns that auxiliary functions name, and GROUP BY in place of the window.
-const AUXILIARY: [(&str, &str); 3] = [("_START", "window_start"), ("_END", "window_end"), ("_ROWTIME", "window_time")];
+const AUXILIARY: [(&str, &str); 4] =
+    [("_START", "window_start"), ("_END", "window_end"), ("_ROWTIME", "window_time"), ("_PROCTIME", "window_time")];
 
 /// A call `TUMBLE(ts, size)` as a key: the function's name and its arguments.
 #[derive(Clone)]
@@ -57,7 +58,7 @@ fn rewrite_select(select: &mut Select) -> Result<()> {
                 .remedy("group by one window, and its results by another"));
         }
     };
-    let columns = AUXILIARY.map(|(_, column)| Expr::Identifier(Ident::new(column)));
+    let columns = AUXILIARY.iter().take(3).map(|(_, column)| Expr::Identifier(Ident::new(*column)));
     keys.splice(place..=place, columns);
     let partition: Vec<Expr> = match window.name.as_str() {
         "SESSION" => keys.iter().filter(|key| !is_window_column(key)).cloned().collect(),
@@ -87,7 +88,10 @@ fn table_function(
     let template = |text: &str| -> std::result::Result<(Box<Query>, Box<Select>), ParserError> {
         let query = Parser::new(&AnabranchDialect).try_with_sql(text)?.parse_query()?;
         match query.body.as_ref() {
-            SetExpr::Select(select) => Ok((query.clone(), select.clone())),
+            SetExpr::Select(select) => {
+                let select = select.clone();
+                Ok((query, select))
+            }
             _ => Err(ParserError::ParserError("a template is no SELECT".into())),
         }
     };

@@ -25,6 +25,7 @@ mod lower;
 mod maps;
 mod naming;
 mod place;
+mod processing_time;
 mod query;
 mod rewrite;
 mod script;

@@ -6,7 +6,7 @@
 //! shape (an exchange, a sink). So filters run before casts that they do not need, and a join copies only the columns
 //! that are read above it. Every step receives the set of its columns that are needed.
 //!
-//! Windows are lazy in the same way. `TUMBLE` and `HOP` first only record how rows belong to windows. An aggregation
+//! Windows are lazy in the same way. A window table function first only records how rows belong to windows. An aggregation
 //! that groups by the window uses the record, and only other uses of the window columns add an operator to the chain.
 
 mod aggregate;
@@ -24,6 +24,7 @@ mod stream;
 mod stream_join;
 mod union;
 mod values;
+mod windowed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,11 +39,13 @@ use datafusion_expr::{Expr, ExprSchemable, LogicalPlan};
 use self::column_index::ColumnIndex;
 use self::join_times::{Times, plain_time};
 pub(crate) use self::scan::dead_letters;
-use self::stream::{LogicalColumn, Stream, Windowed};
+use self::stream::{LogicalColumn, Stream};
+use self::windowed::Windowed;
 use crate::PlanOptions;
 use crate::catalog::Catalog;
 use crate::maps::shown;
 use crate::place::planning_error;
+use crate::processing_time;
 use crate::settings::RuntimeMode;
 use crate::sql_function::CalledFunction;
 use crate::table::Table;
@@ -103,8 +106,20 @@ fn lower_labelled(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) 
     for output in outputs {
         let (drop_nulls, mode) = (catalog.settings.drop_nulls, catalog.settings.runtime_mode);
         let dead_letters = &output.dead_letters;
-        let mut lowering =
-            Lowering { dead_letters, parallelism, own, labels, drop_nulls, mode, limit: None, stages, exchanges };
+        let (reads_clock, by_clock) = (processing_time::is_read(&output.plan), None);
+        let mut lowering = Lowering {
+            dead_letters,
+            parallelism,
+            own,
+            labels,
+            drop_nulls,
+            mode,
+            limit: None,
+            reads_clock,
+            by_clock,
+            stages,
+            exchanges,
+        };
         lowering.output(output)?;
         (stages, exchanges, labels) = (lowering.stages, lowering.exchanges, lowering.labels);
     }
@@ -129,6 +144,10 @@ struct Lowering<'a> {
     mode: RuntimeMode,
     /// How many rows of each partition the rank needs that is lowered next.
     limit: Option<u64>,
+    /// The query calls `PROCTIME()`.
+    reads_clock: bool,
+    /// Windows above follow processing time.
+    by_clock: Option<bool>,
     stages: Vec<Stage>,
     exchanges: Vec<Exchange>,
 }
@@ -230,7 +249,7 @@ impl Lowering<'_> {
             }
             columns.push(column);
         }
-        stream.times = times_of(exprs, plan, &below, &stream);
+        stream.times = times_of(exprs, plan, &below, &stream, self.by_clock == Some(true));
         stream.unique = stream.unique.as_ref().and_then(|unique| {
             let kept = |column: &usize| exprs.iter().position(|expr| same_values(expr, &below) == Some(*column));
             unique.iter().map(kept).collect()
@@ -271,7 +290,14 @@ impl Lowering<'_> {
         let index = ColumnIndex::of(assign.input.schema());
         let mut below = columns_of(std::iter::once(&assign.time).chain(&assign.partition), &index)?;
         below.extend(needed.iter().filter(|index| **index < inputs));
-        let mut stream = self.plan(&assign.input, &below)?;
+        let outer = self.by_clock.replace(assign.by_clock);
+        if outer.is_some_and(|outer| outer != assign.by_clock) {
+            return Err(Error::user("windows of event time and of processing time follow each other")
+                .remedy("use one of them for both, or write the results of the first windows to a table"));
+        }
+        let stream = self.plan(&assign.input, &below);
+        self.by_clock = outer;
+        let mut stream = stream?;
         if stream.weight.is_some() {
             return Err(Error::user("a window needs rows that stay, but these are results that are updated")
                 .remedy("aggregate in the window first, or read a table that only grows"));
@@ -382,9 +408,12 @@ fn same_values(expr: &Expr, below: &ColumnIndex) -> Option<usize> {
 }
 
 /// What is known of the times of projected columns.
-fn times_of(exprs: &[Expr], plan: &LogicalPlan, below: &ColumnIndex, stream: &Stream) -> Times {
+fn times_of(exprs: &[Expr], plan: &LogicalPlan, below: &ColumnIndex, stream: &Stream, by_clock: bool) -> Times {
     // The projection of a declared table computes its event time.
     let computes = |index: usize, expr: &Expr| {
+        if by_clock {
+            return processing_time::is_call(&expr.clone().unalias());
+        }
         let is_marked = matches!(expr, Expr::Alias(alias) if alias.metadata.as_ref().is_some_and(|m| m.inner().contains_key(EVENT_TIME)));
         is_marked && stream.has_event_time && plan.schema().field(index).metadata().contains_key(EVENT_TIME)
     };

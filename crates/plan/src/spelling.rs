@@ -20,14 +20,13 @@ pub(crate) use self::similar::similar_regex;
 use crate::place::at;
 
 /// Functions whose value would be fixed at planning time.
-const CLOCKS: [&str; 11] = [
+const CLOCKS: [&str; 10] = [
     "CURRENT_TIMESTAMP",
     "NOW",
     "CURRENT_DATE",
     "CURRENT_TIME",
     "LOCALTIME",
     "LOCALTIMESTAMP",
-    "PROCTIME",
     "TODAY",
     "CURRENT_ROW_TIMESTAMP",
     "CURRENT_WATERMARK",

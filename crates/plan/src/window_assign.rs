@@ -25,12 +25,20 @@ pub(crate) struct WindowAssign {
     pub(crate) time: Expr,
     /// What divides the rows, over the input: each value has sessions of its own.
     pub(crate) partition: Vec<Expr>,
+    /// The time is processing time.
+    pub(crate) by_clock: bool,
     pub(crate) input: Arc<LogicalPlan>,
     schema: DFSchemaRef,
 }
 
 impl WindowAssign {
-    pub(crate) fn new(window: Window, time: Expr, partition: Vec<Expr>, input: LogicalPlan) -> Result<Self> {
+    pub(crate) fn new(
+        window: Window,
+        time: Expr,
+        partition: Vec<Expr>,
+        by_clock: bool,
+        input: LogicalPlan,
+    ) -> Result<Self> {
         use datafusion_expr::ExprSchemable;
         let data_type: DataType = time.get_type(input.schema())?;
         let mut fields: Vec<_> =
@@ -43,7 +51,7 @@ impl WindowAssign {
             fields.push((None, Arc::new(field)));
         }
         let schema = Arc::new(DFSchema::new_with_metadata(fields, input.schema().metadata().clone())?);
-        Ok(WindowAssign { window, time, partition, input: Arc::new(input), schema })
+        Ok(WindowAssign { window, time, partition, by_clock, input: Arc::new(input), schema })
     }
 
     fn rank(&self) -> String {
@@ -114,7 +122,7 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         let mut exprs = exprs.into_iter();
         match (exprs.next(), <[LogicalPlan; 1]>::try_from(inputs)) {
-            (Some(time), Ok([input])) => WindowAssign::new(self.window, time, exprs.collect(), input),
+            (Some(time), Ok([input])) => WindowAssign::new(self.window, time, exprs.collect(), self.by_clock, input),
             _ => internal_err!("WindowAssign has a time and one input"),
         }
     }

@@ -15,7 +15,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 use crate::dialect::parts_of_partitioned;
-use crate::event_time::event_time_of;
+use crate::event_time::{EventTime, event_time_of};
 use crate::place::{at, planning_error, through};
 use crate::query::Inlined;
 use crate::window_assign::{EVENT_TIME, WindowAssign};
@@ -116,10 +116,10 @@ fn plan_call(name: &ObjectName, args: &[FunctionArg], context: &mut dyn Relation
             }
         }
     };
-    let time = event_time(&column, &function, &input, context)?;
+    let (time, by_clock) = event_time(&column, &function, &input, context)?;
     let partition = keys.into_iter().map(|key| context.sql_to_expr(key, input.schema()).map_err(planning_error));
     let partition = partition.collect::<Result<Vec<_>>>()?;
-    let node = WindowAssign::new(window, time, partition, input).map_err(planning_error)?;
+    let node = WindowAssign::new(window, time, partition, by_clock, input).map_err(planning_error)?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
 
@@ -193,13 +193,13 @@ fn table_factor(data: ast::Expr, function: &str) -> Result<TableFactor> {
     }
 }
 
-/// The column that `DESCRIPTOR(ts)` names, which must be an event-time attribute.
+/// The column that `DESCRIPTOR(ts)` names, which must be an event-time attribute or a processing time. Returns whether it is the latter.
 fn event_time(
     descriptor: &ast::Expr,
     function: &str,
     input: &LogicalPlan,
     context: &mut dyn RelationPlannerContext,
-) -> Result<Expr> {
+) -> Result<(Expr, bool)> {
     let not_a_column =
         |what: &str| Error::user(format!("{function} needs DESCRIPTOR(column), not {what}")).remedy(usage(function));
     let ast::Expr::Function(call) = descriptor else { return Err(not_a_column(&descriptor.to_string())) };
@@ -221,6 +221,12 @@ fn event_time(
     let time = context.sql_to_expr(column, input.schema()).map_err(planning_error)?;
     let Expr::Column(column) = &time else { return Err(not_a_column(&shown)) };
     let field = input.schema().field_from_column(column).map_err(|e| planning_error(e).at(place.clone()))?;
+    #[expect(clippy::disallowed_methods, reason = "one column")]
+    let index = input.schema().index_of_column(column).map_err(planning_error)?;
+    let kind = event_time_of(input, index);
+    if kind.is_some_and(EventTime::by_clock) {
+        return Ok((time, true));
+    }
     if !field.metadata().contains_key(EVENT_TIME) || !matches!(field.data_type(), DataType::Timestamp(..)) {
         return Err(Error::user(format!(
             "{function} needs an event-time column, but '{shown}' ({}) has no watermark",
@@ -232,15 +238,13 @@ fn event_time(
              TIMESTAMP or TIMESTAMP_LTZ); after a first window, use window_time"
         )));
     }
-    #[expect(clippy::disallowed_methods, reason = "one column")]
-    let index = input.schema().index_of_column(column).map_err(planning_error)?;
-    if event_time_of(input, index).is_none() {
+    if kind.is_none() {
         return Err(Error::user(format!("'{shown}' is no event-time column any more")).at(place).remedy(
             "after a join only the event time of the stream's side is one, and after an aggregation only \
                  window_time, which must be in GROUP BY",
         ));
     }
-    Ok(time)
+    Ok((time, false))
 }
 
 fn positive(function: &str, what: &str, ms: i64) -> Result<i64> {

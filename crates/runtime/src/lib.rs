@@ -36,6 +36,7 @@ pub mod network;
 mod origin;
 mod outline;
 mod preparation;
+mod processing_time;
 mod reconfiguration;
 mod recorder;
 mod remote;

@@ -108,7 +108,8 @@ fn describe(spec: StateSpec<'_>) -> String {
             });
             let order = order.collect::<Vec<_>>().join("; ");
             let kind = if spec.updating { "updating " } else { "" };
-            format!("first {} of {kind}[{columns}], {} keys, {order}", spec.limit, spec.keys)
+            let window = spec.window.map_or_else(String::new, |key| format!(", windows by key {key}"));
+            format!("first {} of {kind}[{columns}], {} keys, {order}{window}", spec.limit, spec.keys)
         }
         StateSpec::GroupAggregate(spec) => {
             // Values that may be taken back are kept.

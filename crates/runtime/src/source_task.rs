@@ -17,6 +17,7 @@ use arrow::compute::filter_record_batch;
 use crate::chain::{ChainSnapshot, Progress};
 use crate::cut_times::CutTimes;
 use crate::hold_back::HoldBack;
+use crate::processing_time::ProcessingTime;
 use crate::snapshot::SourceSnapshot;
 use crate::source_time::Observed;
 use crate::task::{Advance, Input, SideEnd, TaskParts};
@@ -168,7 +169,7 @@ impl SourceTask {
             self.cut(MarkerKind::End)?;
             return Ok(true);
         }
-        if !sides_were_cut && self.progress()? {
+        if !sides_were_cut && self.progress(now)? {
             return Ok(true);
         }
         // All sources end at the end of the same epoch.
@@ -188,7 +189,13 @@ impl SourceTask {
     }
 
     /// Passes on the progress of the partitions' watermarks, if there is any.
-    fn progress(&mut self) -> Result<bool> {
+    fn progress(&mut self, now: Nanos) -> Result<bool> {
+        if let Some(processing) = &mut self.parts.processing
+            && let Some(watermark) = processing.progress(now, self.task.clock.wall_ms())
+        {
+            self.parts.watermarks.advance(watermark, now);
+            self.born = now;
+        }
         match self.parts.watermarks.progress() {
             // A table without event time has no watermark; only its idleness matters.
             Some(TimeProgress::Watermark(value)) => {
@@ -259,7 +266,8 @@ impl SourceTask {
         let asks = self.active == self.epoch && self.ungranted_since.is_none();
         let cut = (self.epoch <= self.task.control.granted() || asks).then_some(self.next_cut);
         let publication = self.has_unpublished.then_some(self.next_publication);
-        let next = [cut, self.task.chain.next_deadline(), publication].into_iter().flatten().min();
+        let clock = self.parts.processing.as_ref().and_then(ProcessingTime::next_progress);
+        let next = [cut, self.task.chain.next_deadline(), publication, clock].into_iter().flatten().min();
         let look = self.parts.look(self.task.chain.waits_for_checkpoint());
         next.map_or(look, |deadline| deadline.after(now)).min(look)
     }
@@ -300,6 +308,10 @@ impl SourceTask {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        let batch = match &mut self.parts.processing {
+            Some(processing) => processing.stamp(&batch, self.task.clock.wall_ms())?,
+            None => batch,
+        };
         let Observed { watermark, on_time } = self.parts.observe(partition, &batch)?;
         let batch = match on_time {
             Some(on_time) => {

@@ -180,6 +180,7 @@ mod tests {
             columns: Vec::new(),
             watermark: None,
             on_malformed: OnMalformed::Fail,
+            reads_clock: false,
         };
         let stage = |id, parallelism, source, operators| Stage {
             id: StageId(id),

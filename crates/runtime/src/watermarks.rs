@@ -99,6 +99,13 @@ impl Watermarks {
         }
     }
 
+    /// The time of all partitions goes on without rows.
+    pub(crate) fn advance(&mut self, watermark: EventTime, now: Nanos) {
+        for state in self.partitions.values_mut().filter(|state| state.watermark < watermark) {
+            (state.watermark, state.advanced_at) = (watermark, now);
+        }
+    }
+
     /// The watermark of a partition.
     pub(crate) fn of(&self, partition: PartitionId) -> EventTime {
         self.partitions.get(&partition).map_or(EventTime::MIN, |partition| partition.watermark)

@@ -96,6 +96,7 @@ pub(crate) fn source_spec(spec: &ConnectorSpec, columns: &SchemaRef, projection:
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Skip,
+        reads_clock: false,
     }
 }
 

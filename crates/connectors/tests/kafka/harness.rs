@@ -80,6 +80,7 @@ fn source_spec(connector: ConnectorSpec) -> SourceSpec {
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,
+        reads_clock: false,
     }
 }
 

@@ -75,6 +75,7 @@ impl Rank {
         hash_keys(keys, rows.num_rows(), &mut hashes)?;
         self.keys.intern(keys, &hashes, &mut ids)?;
         self.make_room();
+        self.opened(keys, &ids)?;
         let encoded = self.converter.convert_columns(values)?;
         let row = |(row, id): (usize, usize)| Ok((narrow(id)?, encoded.row(row).data().into()));
         Ok((ids.into_iter().enumerate().map(row).collect::<Result<_>>()?, numbers(own, 0)?))

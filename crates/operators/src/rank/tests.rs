@@ -1,5 +1,7 @@
 //! First rows against those of all rows so far, sorted anew: with rows that are taken back, snapshots, and restored operators.
 
+mod windows;
+
 use anabranch_dataflow::{Ordering, WEIGHT, weight_field};
 use anabranch_model::Rng;
 use arrow::array::StringViewArray;
@@ -40,6 +42,7 @@ fn on(way: Way, disk_bytes: Option<usize>) -> Rank {
         updating: way.updating,
         output: vec![0, 2, 1],
         number: way.numbered.then(|| "number".to_owned()),
+        window: None,
     };
     Rank::new(&spec, &options(disk_bytes)).expect("an operator")
 }

@@ -13,7 +13,8 @@ use datafusion_expr::{Aggregate, Expr as Logical, ExprSchemable};
 use super::AGGREGATE;
 use super::column_index::ColumnIndex;
 use super::states::{is_mergeable, pane_start, state_fields};
-use super::stream::{LogicalColumn, Stream, WindowColumn, Windowed, minus_ms};
+use super::stream::{LogicalColumn, Stream, minus_ms};
+use super::windowed::{WindowColumn, Windowed};
 use super::{Lowering, Needed, columns_of};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
@@ -202,7 +203,7 @@ impl Grouping<'_> {
 
 /// The text of a key that is no column of the window.
 fn key_text((key, output): (&Logical, &Output)) -> Option<String> {
-    matches!(output, Output::Key(_)).then(|| shown(key).to_string())
+    matches!(output, Output::Key(_)).then(|| shown(key))
 }
 
 /// The columns of a shuffled row, collected one by one.
@@ -409,7 +410,7 @@ pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggre
             ..LogicalColumn::absent(field)
         })
         .collect();
-    stream.physical = physical;
+    (stream.physical, stream.processing_time) = (physical, None);
     stream.window = grouping.windowed.as_ref().map(|w| {
         let window_time = Expr::Column(key_count + WindowColumn::Time as usize);
         let mut settled = Windowed::settled(w.window, window_time, w.time_type.clone());

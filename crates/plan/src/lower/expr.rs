@@ -11,7 +11,15 @@ use super::literal::constant;
 use crate::exact::{Meaning, meaning};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
+use crate::processing_time::{PROCESSING_TIME_COLUMN, is_call};
 use crate::spelling::similar_regex;
+
+/// `PROCTIME()` where rows are not those of a source.
+pub(super) fn no_processing_time() -> Error {
+    Error::user("PROCTIME() is only known of rows that are just read").remedy(
+        "give the rows the time first: a computed column p AS PROCTIME() of the table, or SELECT *, PROCTIME() AS p FROM t in a view",
+    )
+}
 
 /// Converts an expression over `schema`; `column` returns the value of each column by its index.
 pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usize) -> Result<Expr>) -> Result<Expr> {
@@ -20,6 +28,8 @@ pub(super) fn convert(expr: &Logical, schema: &ColumnIndex, column: &dyn Fn(usiz
     Ok(match expr {
         Logical::Alias(alias) => sub(&alias.expr)?,
         Logical::Column(name) => column(schema.place(name)?)?,
+        Logical::Placeholder(_) => column(PROCESSING_TIME_COLUMN)?,
+        call if is_call(call) => return Err(no_processing_time()),
         Logical::Literal(value, _) => constant(value)?,
         Logical::BinaryExpr(binary) if matches!(binary.op, Operator::And | Operator::Or | Operator::StringConcat) => {
             let op = binary_op(binary.op, expr)?;

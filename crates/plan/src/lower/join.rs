@@ -11,7 +11,8 @@ use datafusion_expr::{Expr as Logical, ExprSchemable, Join, LogicalPlan};
 
 use super::column_index::ColumnIndex;
 use super::expr::convert;
-use super::stream::{LogicalColumn, Stream, Windowed};
+use super::stream::{LogicalColumn, Stream};
+use super::windowed::Windowed;
 use super::{Lowering, Needed, columns_of};
 use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
@@ -76,7 +77,7 @@ impl Lowering<'_> {
         if build.waits {
             build.settle_window()?;
         }
-        build.window = None;
+        (build.window, build.processing_time) = (None, None);
         // One task reads it: the rows go to every task anyway.
         if let Some(label) = build.narrow() {
             self.labels.remove(&label);
@@ -143,7 +144,7 @@ impl Lowering<'_> {
         }));
         let port = Port::Side(probe.operators.len() - 1);
         // A row may match several.
-        probe.unique = None;
+        (probe.unique, probe.processing_time) = (None, None);
         let first = if sides.build_first { build_columns.len() } else { 0 };
         probe.times = std::mem::take(&mut probe.times).into_iter().map(|(column, ms)| (column + first, ms)).collect();
         probe.physical = fields;

@@ -14,7 +14,8 @@ use datafusion_expr::utils::split_conjunction;
 use datafusion_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operator};
 
 use super::column_index::ColumnIndex;
-use super::stream::{LogicalColumn, WindowColumn};
+use super::stream::LogicalColumn;
+use super::windowed::WindowColumn;
 use crate::window_table::literal_interval_ms;
 
 /// Columns of a stream by their indexes: the rows that follow have later values than the watermark less so many milliseconds.

@@ -13,7 +13,6 @@ use datafusion_expr::{
 };
 
 use super::column_index::ColumnIndex;
-use super::join_times::Times;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::functions::ROW_NUMBER;
@@ -119,8 +118,21 @@ impl Lowering<'_> {
         below.extend(needed.iter().filter(|column| **column < inputs));
         let mut stream = self.plan(&window.input, &below)?;
         stream.settle_window()?;
-        stream.window = None;
-        let (mut exprs, places) = sorted_columns(&mut stream, (partition, order), &index, needed)?;
+        let is_of_window = |key: &Logical| {
+            stream.plain_column(key, &index).is_some_and(|column| stream.columns[column].window.is_some())
+        };
+        let is_of_window = partition.iter().any(is_of_window);
+        let windowed = stream.window.take().filter(|_| is_of_window);
+        stream.processing_time = None;
+        let windowed = windowed.filter(|_| stream.weight.is_none());
+        let last = windowed.as_ref().map(|windowed| NamedExpr {
+            name: "window_time".into(),
+            expr: windowed.time.clone(),
+            data_type: windowed.time_type.clone(),
+            nullable: true,
+        });
+        let keys = partition.len() + usize::from(last.is_some());
+        let (mut exprs, places) = sorted_columns(&mut stream, (partition, last, order), &index, needed)?;
         let fields: Vec<Field> = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
         let columns = stream.columns.clone();
         exprs.extend(stream.carried_weight(exprs.len()));
@@ -129,13 +141,14 @@ impl Lowering<'_> {
         let number = needed.contains(&inputs).then(|| "number".to_owned());
         let ordering = |sort: &Sort| Ordering { descending: !sort.asc, nulls_first: sort.nulls_first };
         let mut spec = RankSpec {
-            keys: partition.len(),
+            keys,
             order: order.iter().map(ordering).collect(),
             limit,
             schema: Schema::new(fields).into(),
             updating: stream.weight.is_some(),
             output: Vec::new(),
             number,
+            window: windowed.is_some().then_some(partition.len()),
         };
         let mut outputs: Vec<LogicalColumn> = Vec::new();
         for (column, logical) in columns.into_iter().enumerate() {
@@ -143,17 +156,27 @@ impl Lowering<'_> {
                 spec.output.push(*place);
                 Expr::Column(spec.output.len() - 1)
             });
-            outputs.push(LogicalColumn { value: place, window: None, ..logical });
+            let window = logical.window.filter(|_| windowed.is_some());
+            outputs.push(LogicalColumn { value: place, window, ..logical });
         }
-        let number = LogicalColumn::absent(window.schema.field(inputs));
-        let value = spec.number.as_ref().map(|_| Expr::Column(spec.output.len()));
-        outputs.push(LogicalColumn { value, ..number });
         let keys: Option<Vec<usize>> = partition.iter().map(|key| same_values(key, &index)).collect();
         let unique = match limit {
             1 => keys,
             _ => keys.filter(|_| spec.number.is_some()).map(|keys| keys.into_iter().chain([inputs]).collect()),
         };
-        Ok(self.ranked(stream, spec, outputs, unique))
+        let windowed = windowed.map(|mut windowed| {
+            let place = spec.output.iter().position(|column| *column == partition.len());
+            windowed.time = Expr::Column(place.unwrap_or(spec.output.len()));
+            if place.is_none() {
+                spec.output.push(partition.len());
+            }
+            windowed
+        });
+        let value = spec.number.as_ref().map(|_| Expr::Column(spec.output.len()));
+        outputs.push(LogicalColumn { value, ..LogicalColumn::absent(window.schema.field(inputs)) });
+        let mut ranked = self.ranked(stream, spec, outputs, unique);
+        ranked.window = windowed;
+        Ok(ranked)
     }
 
     fn ranked(
@@ -167,9 +190,11 @@ impl Lowering<'_> {
         let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
         let mut next = self.exchange_as_is(stream, kind, target, RANK);
         (next.label, next.tasks_max) = (label, tasks_max);
-        (next.has_event_time, next.times) = (false, Times::new());
+        next.has_event_time &= spec.window.is_some();
+        let windows = outputs.iter().map(|column| column.window.is_some()).collect::<Vec<_>>();
+        next.times.retain(|column, _| windows[*column]);
         next.physical = spec.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();
-        next.weight = Some(next.physical.len() - 1);
+        next.weight = spec.window.is_none().then_some(next.physical.len() - 1);
         (next.columns, next.unique) = (outputs, unique);
         next.operators.push(OperatorSpec::Rank(spec));
         next
@@ -179,18 +204,25 @@ impl Lowering<'_> {
 /// The columns of a rank: keys, order, and others that are needed; and where the logical columns are among them.
 fn sorted_columns(
     stream: &mut Stream,
-    (partition, order): (&[Logical], &[Sort]),
+    (partition, last, order): (&[Logical], Option<NamedExpr>, &[Sort]),
     index: &ColumnIndex,
     needed: &Needed,
 ) -> Result<(Vec<NamedExpr>, BTreeMap<usize, usize>)> {
     let mut exprs: Vec<NamedExpr> = Vec::new();
-    for (expr, name) in partition.iter().map(|e| (e, "key")).chain(order.iter().map(|s| (&s.expr, "order"))) {
+    let sorted = partition.iter().map(|e| (e, "key")).chain(order.iter().map(|s| (&s.expr, "order")));
+    for (place, (expr, name)) in sorted.enumerate() {
+        if place == partition.len() {
+            exprs.extend(last.clone());
+        }
         let data_type = expr.get_type(index).map_err(planning_error)?;
         if has_map(&data_type) {
             return Err(not_comparable(&format!("{} of ROW_NUMBER()", shown(expr)), &data_type));
         }
         let name = format!("{name} {}", key_name(expr, exprs.len() + 1));
         exprs.push(NamedExpr { name, expr: stream.expr(expr, index)?, data_type, nullable: true });
+    }
+    if order.is_empty() {
+        exprs.extend(last);
     }
     let mut places = BTreeMap::new();
     for column in needed.iter().filter(|column| **column < stream.columns.len()) {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{Exchange, OnMalformed, Port, SinkSpec, SourceSpec, Stage, WatermarkSpec};
+use anabranch_dataflow::{
+    Exchange, Lateness, OnMalformed, Port, SinkSpec, SourceSpec, Stage, WatermarkSpec, processing_time_field,
+};
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field};
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -41,6 +43,13 @@ impl Lowering<'_> {
                 .map_err(|_| Error::internal(format!("column {declared} is not decoded")))
         };
         let watermark = match event_time {
+            _ if self.by_clock == Some(true) => Some(WatermarkSpec {
+                time: anabranch_dataflow::Expr::Column(projection.len()),
+                delay_ms: 0,
+                idle_timeout_ms: None,
+                lateness: Lateness::Job,
+                by_clock: true,
+            }),
             Some((expr, plan, _)) => Some(WatermarkSpec {
                 time: convert(&expr, &ColumnIndex::of(plan.schema()), &|index| {
                     Ok(anabranch_dataflow::Expr::Column(decoded_index(scan_column(plan, index))?))
@@ -48,10 +57,11 @@ impl Lowering<'_> {
                 delay_ms: table.watermark.as_ref().map_or(0, |w| w.delay_ms),
                 idle_timeout_ms: table.options.idle_timeout_ms,
                 lateness: table.options.lateness,
+                by_clock: false,
             }),
             None => None,
         };
-        let physical: Vec<Field> = projection.iter().map(|index| table.physical.field(*index).clone()).collect();
+        let mut physical: Vec<Field> = projection.iter().map(|index| table.physical.field(*index).clone()).collect();
         let mut columns = Vec::new();
         for (index, field) in scan.projected_schema.fields().iter().enumerate() {
             let mut column = LogicalColumn::absent(field);
@@ -68,13 +78,16 @@ impl Lowering<'_> {
             columns: Vec::new(),
             watermark,
             on_malformed: self.on_malformed(table)?,
+            reads_clock: self.reads_clock,
         };
+        let processing_time = self.reads_clock.then_some(physical.len());
+        physical.extend(processing_time.map(|_| processing_time_field()));
         let mut stream = Stream::of_source(source, physical, columns);
-        if let Some(watermark) = &table.watermark {
+        if let Some(watermark) = table.watermark.as_ref().filter(|_| self.by_clock != Some(true)) {
             let place = scan.projected_schema.fields().iter().position(|field| *field.name() == watermark.column);
             stream.times.extend(place.map(|column| (column, 0)));
         }
-        stream.bounded = table.traits.bounded;
+        (stream.bounded, stream.processing_time) = (table.traits.bounded, processing_time);
         stream.row_fields = table.traits.row_fields;
         let (label, own) = self.own_parallelism(&format!("source {}", table.name));
         let most = table.traits.max_readers.unwrap_or(u32::MAX);

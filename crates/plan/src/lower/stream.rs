@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{
     BinaryOp, ExchangeKind, Expr, Literal, NamedExpr, NotNullSpec, OperatorSpec, Port, SinkSpec, SourceSpec, Stage,
-    Window, WindowAssignSpec,
+    Window, WindowAssignSpec, processing_time_field,
 };
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
@@ -13,8 +13,11 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr as logical;
 
 use super::column_index::ColumnIndex;
-use super::expr::convert;
+use super::expr::{convert, no_processing_time};
 use super::join_times::Times;
+use super::windowed::{WindowColumn, Windowed};
+use crate::place::planning_error;
+use crate::processing_time::{PROCESSING_TIME_COLUMN, with_placeholders};
 use crate::window_assign::{WINDOW_COLUMNS, WindowAssign};
 
 /// See the module of [`super`].
@@ -38,6 +41,8 @@ pub(super) struct Stream {
     pub(super) window: Option<Windowed>,
     /// Which physical column is the weight of the rows, if they are updating.
     pub(super) weight: Option<usize>,
+    /// Which physical column is the processing time of the rows, if the query reads it and the rows are those of a source.
+    pub(super) processing_time: Option<usize>,
     /// Logical columns that identify a row, if some are known to.
     pub(super) unique: Option<Vec<usize>>,
     /// Whether every source below ends.
@@ -60,76 +65,6 @@ pub(super) struct LogicalColumn {
     pub(super) value: Option<Expr>,
     /// Which column of the stream's window it is, if it is one.
     pub(super) window: Option<WindowColumn>,
-}
-
-/// The columns of a window, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WindowColumn {
-    Start,
-    End,
-    Time,
-}
-
-/// How rows belong to windows.
-#[derive(Clone, Debug)]
-pub(super) struct Windowed {
-    /// Windows of `time` that distinguish the windows of the rows.
-    pub(super) window: Window,
-    /// Over the physical columns.
-    pub(super) time: Expr,
-    /// Type of `time` and of the window columns.
-    pub(super) time_type: DataType,
-    /// What divides the rows into sessions, over the physical columns.
-    pub(super) partition: Vec<NamedExpr>,
-    /// How much earlier than in `window` the rows' window begins.
-    pub(super) earlier_ms: i64,
-    /// Whether the window columns have values: the rows are already results of a window.
-    settled: bool,
-}
-
-impl Windowed {
-    /// Rows that are assigned to windows when needed.
-    pub(super) fn lazily(window: Window, time: Expr, time_type: DataType, partition: Vec<NamedExpr>) -> Self {
-        Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false }
-    }
-
-    /// Rows that contain their window's columns. `window_time`, in steps of the slide, distinguishes the windows.
-    pub(super) fn settled(window: Window, window_time: Expr, time_type: DataType) -> Self {
-        let (window, earlier_ms) = match window {
-            Window::Hop { size_ms, slide_ms, offset_ms } => {
-                (Window::Tumble { size_ms: slide_ms, offset_ms }, size_ms - slide_ms)
-            }
-            Window::Cumulate { step_ms, offset_ms, .. } => (Window::Tumble { size_ms: step_ms, offset_ms }, 0),
-            Window::Session { .. } => (Window::Tumble { size_ms: 1, offset_ms: 0 }, 0),
-            other => (other, 0),
-        };
-        Windowed { window, time: window_time, time_type, partition: Vec::new(), earlier_ms, settled: true }
-    }
-
-    /// How far the window columns of rows that follow may be behind the watermark, in milliseconds. `None`: nothing is known.
-    pub(super) fn lag_ms(&self, column: WindowColumn) -> Option<i64> {
-        let size_ms = match self.window {
-            Window::Tumble { size_ms, .. } | Window::Hop { size_ms, .. } => size_ms + self.earlier_ms,
-            Window::Global => return None,
-        };
-        // The end of a window that has not fired is at least two milliseconds later than the watermark.
-        Some(match column {
-            WindowColumn::Start => size_ms - 1,
-            WindowColumn::End => -1,
-            WindowColumn::Time => 0,
-        })
-    }
-}
-
-impl WindowColumn {
-    pub(super) const ALL: [WindowColumn; 3] = [WindowColumn::Start, WindowColumn::End, WindowColumn::Time];
-
-    /// The same column once it has values. The start of a cumulating window and of a session is then an ordinary column: it does not
-    /// follow from the window's end.
-    pub(super) fn settled(self, window: Window) -> Option<WindowColumn> {
-        let is_fixed = !matches!(window, Window::Cumulate { .. } | Window::Session { .. });
-        Some(self).filter(|column| is_fixed || *column != WindowColumn::Start)
-    }
 }
 
 impl LogicalColumn {
@@ -194,6 +129,7 @@ impl Stream {
             columns,
             window: None,
             weight: None,
+            processing_time: None,
             unique: None,
             bounded: false,
             times: Times::new(),
@@ -216,6 +152,7 @@ impl Stream {
             columns: self.columns.clone(),
             window: self.window.clone(),
             weight: self.weight,
+            processing_time: None,
             unique: self.unique.clone(),
             bounded: self.bounded,
             has_event_time: self.has_event_time,
@@ -264,7 +201,11 @@ impl Stream {
     /// expressions, first call [`Stream::settle_window_for`] with all of them.
     pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &ColumnIndex) -> Result<Expr> {
         self.settle_window_for(&[expr], schema)?;
-        convert(expr, schema, &|index| {
+        let replaced = with_placeholders(expr).map_err(planning_error)?;
+        convert(&replaced, schema, &|index| {
+            if index == PROCESSING_TIME_COLUMN {
+                return self.processing_time.map(Expr::Column).ok_or_else(no_processing_time);
+            }
             self.columns[index]
                 .value
                 .clone()
@@ -382,6 +323,7 @@ impl Stream {
             time,
             keep: keep.clone(),
         }));
+        self.processing_time = None;
         let mut physical: Vec<Field> = keep.iter().map(|index| self.physical[*index].clone()).collect();
         let places: BTreeMap<usize, usize> = keep.iter().enumerate().map(|(place, index)| (*index, place)).collect();
         for column in &mut self.columns {
@@ -434,6 +376,12 @@ impl Stream {
             }
         }
         exprs.extend(self.carried_weight(exprs.len()));
+        if let Some(column) = &mut self.processing_time {
+            let field = processing_time_field();
+            let (name, data_type) = (field.name().clone(), field.data_type().clone());
+            let expr = Expr::Column(std::mem::replace(column, exprs.len()));
+            exprs.push(NamedExpr { name, expr, data_type, nullable: false });
+        }
         self.project(exprs, exactly);
     }
 
@@ -463,7 +411,7 @@ impl Stream {
                 .ok_or_else(|| Error::internal(format!("output column {} has no value", column.name)))?;
             exprs.push(NamedExpr { name: field.name().clone(), ..column.named(value) });
         }
-        self.window = None;
+        (self.window, self.processing_time) = (None, None);
         exprs.extend(self.carried_weight(exprs.len()));
         self.project(exprs, true);
         for (index, column) in self.columns.iter_mut().enumerate() {

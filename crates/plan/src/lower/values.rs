@@ -62,6 +62,7 @@ fn one_row() -> Stream {
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,
+        reads_clock: false,
     };
     let mut stream = Stream::of_source(source, vec![row], Vec::new());
     stream.bounded = true;

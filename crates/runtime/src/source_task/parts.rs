@@ -8,10 +8,11 @@ use anabranch_model::{Error, PartitionId, Result, TaskCounters};
 use anabranch_operators::{Functions, Malformed, Projection, Source};
 use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 
 use crate::chain::SinkTail;
 use crate::job_state::RestoredSource;
+use crate::processing_time::ProcessingTime;
 use crate::source_time::{Observed, SourceTime};
 use crate::watermarks::Watermarks;
 
@@ -27,6 +28,7 @@ pub(crate) struct SourceParts {
     pub(super) columns: Option<Projection>,
     pub(super) time: Option<SourceTime>,
     pub(super) watermarks: Watermarks,
+    pub(super) processing: Option<ProcessingTime>,
     pub(super) on_malformed: Fate,
     pub(super) table: String,
 }
@@ -72,15 +74,13 @@ impl SourceParts {
             (OnMalformed::DeadLetter(sink), Some(writer)) => Fate::DeadLetter(writer, Arc::clone(&sink.schema)),
             (OnMalformed::DeadLetter(_), None) => return Err(Error::internal("the dead-letter table is not open")),
         };
+        let restored = restored.map(|state| state.watermarks.clone()).unwrap_or_default();
         Ok(SourceParts {
             source,
             columns,
             time,
-            watermarks: Watermarks::new(
-                idle,
-                wait_max,
-                restored.map(|state| state.watermarks.clone()).unwrap_or_default(),
-            ),
+            processing: ProcessingTime::of(spec, restored.values().max().copied()),
+            watermarks: Watermarks::new(idle, wait_max, restored),
             on_malformed,
             table: spec.table.clone(),
         })
@@ -90,6 +90,7 @@ impl SourceParts {
     pub(crate) fn go_on(mut self, spec: &SourceSpec, functions: &Functions) -> Result<Self> {
         let idle;
         (self.columns, self.time, idle) = derived(spec, functions)?;
+        self.processing = ProcessingTime::of(spec, self.watermarks.partitions().values().max().copied());
         self.watermarks.go_on(idle);
         Ok(self)
     }
@@ -104,7 +105,7 @@ impl SourceParts {
 
     /// Schema of the rows that leave the source.
     pub(crate) fn schema(spec: &SourceSpec, functions: &Functions) -> Result<SchemaRef> {
-        let decoded: Schema = spec.declared.project(&spec.projection)?;
+        let decoded = spec.decoded()?;
         match spec.columns.is_empty() {
             true => Ok(Arc::new(decoded)),
             false => Ok(Arc::clone(Projection::new(&spec.columns, &decoded, functions)?.schema())),
@@ -143,7 +144,7 @@ fn derived(
     spec: &SourceSpec,
     functions: &Functions,
 ) -> Result<(Option<Projection>, Option<SourceTime>, Option<Duration>)> {
-    let decoded = spec.declared.project(&spec.projection)?;
+    let decoded = spec.decoded()?;
     let columns = match spec.columns.is_empty() {
         true => None,
         false => Some(Projection::new(&spec.columns, &decoded, functions)?),

@@ -220,6 +220,7 @@ pub(crate) fn plan(
         columns: Vec::new(),
         watermark: None,
         on_malformed,
+        reads_clock: false,
     };
     let stage = |id: u32, name: &str, parallelism: u32| Stage {
         id: StageId(id),

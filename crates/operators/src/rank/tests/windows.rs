@@ -1,0 +1,144 @@
+//! First rows of windows: once, when the window ends, and then nothing of it is left.
+
+use arrow::array::TimestampMillisecondArray;
+use arrow::datatypes::{DataType, TimeUnit};
+
+use super::*;
+use crate::Dropped;
+
+/// A row: key, last instant of its window, number.
+type WindowRow = (i64, Option<i64>, i64);
+
+const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
+
+fn schema() -> SchemaRef {
+    let field = |name: &str, of| Field::new(name, of, true);
+    Arc::new(Schema::new(vec![field("k", DataType::Int64), field("w", TIME), field("n", DataType::Int64)]))
+}
+
+fn operator(limit: u64) -> Rank {
+    let spec = RankSpec {
+        keys: 2,
+        order: vec![Ordering { descending: true, nulls_first: true }],
+        limit,
+        schema: schema(),
+        updating: false,
+        output: vec![0, 2, 1],
+        number: Some("number".to_owned()),
+        window: Some(1),
+    };
+    let mut options = JobOptions::default();
+    options.thresholds.snapshot_changed_rows = 8;
+    Rank::new(&spec, &options).expect("an operator")
+}
+
+fn feed(rank: &mut Rank, rows: &[WindowRow]) {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| row.0).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.1).collect::<TimestampMillisecondArray>()),
+        Arc::new(rows.iter().map(|row| row.2).collect::<Int64Array>()),
+    ];
+    let mut out = Output::default();
+    rank.batch(RecordBatch::try_new(schema(), columns).expect("a batch"), &mut out).expect("rows");
+    assert!(out.is_empty(), "rows wait for the end of their window");
+}
+
+/// Last instant of the window, key, number of the row, value.
+fn fire(rank: &mut Rank, watermark: i64) -> Vec<[i64; 4]> {
+    let (mut out, mut found, mut passed) = (Output::default(), Vec::new(), false);
+    rank.watermark(EventTime(watermark), &mut out).expect("a watermark");
+    while rank.more(&mut out).expect("more") {}
+    for element in out.drain() {
+        let Element::Batch(rows) = element else {
+            passed = true;
+            continue;
+        };
+        assert!(!passed, "a watermark overtook a row");
+        let numbers = |column: usize| rows.column(column).as_primitive::<Int64Type>();
+        let lasts = crate::event_time::event_times(rows.column(2)).expect("times");
+        for row in 0..rows.num_rows() {
+            found.push([lasts[row], numbers(0).value(row), numbers(3).value(row), numbers(1).value(row)]);
+        }
+    }
+    assert!(passed);
+    found
+}
+
+fn expected(rows: &[WindowRow], limit: u64) -> Vec<[i64; 4]> {
+    let mut partitions: BTreeMap<(i64, i64), Vec<i64>> = BTreeMap::new();
+    for (key, last, number) in rows {
+        partitions.entry((last.expect("a time"), *key)).or_default().push(*number);
+    }
+    let mut first = Vec::new();
+    for ((last, key), mut numbers) in partitions {
+        numbers.sort_by(|a, b| b.cmp(a));
+        let kept = numbers.into_iter().take(limit as usize);
+        first.extend(kept.enumerate().map(|(place, number)| [last, key, place as i64 + 1, number]));
+    }
+    first
+}
+
+fn run(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let limit = [1, 3][rng.below(2) as usize];
+    let (mut rank, mut files) = (operator(limit), Vec::<RecordBatch>::new());
+    let (mut all, mut found, mut watermark) = (Vec::new(), Vec::new(), i64::MIN);
+    for now in 0..60_i64 {
+        let rows: Vec<WindowRow> = (0..rng.below(8))
+            .map(|_| (rng.below(4) as i64, Some((now + rng.below(20) as i64) / 10 * 10 + 9), rng.below(30) as i64))
+            .collect();
+        let on_time: Vec<WindowRow> =
+            rows.into_iter().filter(|row| row.1.is_some_and(|last| last > watermark)).collect();
+        feed(&mut rank, &on_time);
+        all.extend(on_time);
+        if rng.below(3) == 0 {
+            watermark = watermark.max(now - rng.below(5) as i64);
+            found.extend(fire(&mut rank, watermark));
+        }
+        if rng.below(3) == 0 {
+            for change in rank.snapshot(false).expect("a snapshot") {
+                if change.complete {
+                    files.clear();
+                }
+                files.extend(change.rows);
+            }
+            match rng.below(3) {
+                0 => {
+                    rank = operator(limit);
+                    let mut left = files.clone();
+                    while !left.is_empty() {
+                        rank.restore(0, left.swap_remove(rng.below(left.len() as u64) as usize)).expect("restored");
+                    }
+                    rank.restored(EventTime(watermark)).expect("restored");
+                    if rng.below(2) == 0 {
+                        rank.goes_on();
+                    }
+                }
+                1 => {
+                    let former = std::mem::replace(&mut rank, operator(limit));
+                    rank.succeed(Box::new(former)).expect("of the same kind");
+                }
+                _ => {}
+            }
+        }
+    }
+    found.extend(fire(&mut rank, i64::MAX));
+    found.sort_unstable();
+    assert_eq!(found, expected(&all, limit), "seed {seed}, the first {limit}");
+    assert!(rank.rows.is_empty() && rank.live == 0, "state is left over");
+}
+
+#[test]
+fn the_first_rows_of_a_window_are_those_of_all_its_rows() {
+    (1..=200).for_each(run);
+}
+
+#[test]
+fn rows_of_a_window_that_has_ended_are_late() {
+    let mut rank = operator(2);
+    feed(&mut rank, &[(1, Some(9), 5), (1, Some(19), 6)]);
+    assert_eq!(fire(&mut rank, 9), [[9, 1, 1, 5]]);
+    feed(&mut rank, &[(1, Some(9), 7), (2, None, 7), (2, Some(19), 7)]);
+    assert_eq!(rank.take_dropped(), Dropped { late_rows: 1, rows_without_event_time: 1, rows_with_null: 0 });
+    assert_eq!(fire(&mut rank, 100), [[19, 1, 1, 6], [19, 2, 1, 7]]);
+}
