@@ -14,6 +14,7 @@ use datafusion_expr::{
 
 use super::column_index::ColumnIndex;
 use super::stream::{LogicalColumn, Stream};
+use super::windowed::Windowed;
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::functions::ROW_NUMBER;
 use crate::maps::{has_map, not_comparable, shown};
@@ -118,13 +119,8 @@ impl Lowering<'_> {
         below.extend(needed.iter().filter(|column| **column < inputs));
         let mut stream = self.plan(&window.input, &below)?;
         stream.settle_window()?;
-        let is_of_window = |key: &Logical| {
-            stream.plain_column(key, &index).is_some_and(|column| stream.columns[column].window.is_some())
-        };
-        let is_of_window = partition.iter().any(is_of_window);
-        let windowed = stream.window.take().filter(|_| is_of_window);
         stream.processing_time = None;
-        let windowed = windowed.filter(|_| stream.weight.is_none());
+        let mut windowed = window_of(&mut stream, partition, &index);
         let last = windowed.as_ref().map(|windowed| NamedExpr {
             name: "window_time".into(),
             expr: windowed.time.clone(),
@@ -164,14 +160,10 @@ impl Lowering<'_> {
             1 => keys,
             _ => keys.filter(|_| spec.number.is_some()).map(|keys| keys.into_iter().chain([inputs]).collect()),
         };
-        let windowed = windowed.map(|mut windowed| {
-            let place = spec.output.iter().position(|column| *column == partition.len());
-            windowed.time = Expr::Column(place.unwrap_or(spec.output.len()));
-            if place.is_none() {
-                spec.output.push(partition.len());
-            }
-            windowed
-        });
+        if let Some(windowed) = &mut windowed {
+            windowed.time = Expr::Column(spec.output.len());
+            spec.output.push(partition.len());
+        }
         let value = spec.number.as_ref().map(|_| Expr::Column(spec.output.len()));
         outputs.push(LogicalColumn { value, ..LogicalColumn::absent(window.schema.field(inputs)) });
         let mut ranked = self.ranked(stream, spec, outputs, unique);
@@ -199,6 +191,14 @@ impl Lowering<'_> {
         next.operators.push(OperatorSpec::Rank(spec));
         next
     }
+}
+
+/// The windows of the rows, if each partition is of one window and rows stay.
+fn window_of(stream: &mut Stream, partition: &[Logical], index: &ColumnIndex) -> Option<Windowed> {
+    let is_of_window =
+        |key: &Logical| stream.plain_column(key, index).is_some_and(|column| stream.columns[column].window.is_some());
+    let are_of_windows = stream.weight.is_none() && partition.iter().any(is_of_window);
+    stream.window.take().filter(|_| are_of_windows)
 }
 
 /// The columns of a rank: keys, order, and others that are needed; and where the logical columns are among them.

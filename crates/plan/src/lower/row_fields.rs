@@ -21,7 +21,7 @@ struct Reads {
 /// Replaces ROW columns of the stage's source by their fields, where only fields are read.
 pub(super) fn read_fields_alone(stage: &mut Stage) {
     let Some(source) = &mut stage.source else { return };
-    let Ok(decoded) = source.declared.project(&source.projection) else { return };
+    let Ok(decoded) = source.decoded() else { return };
     let mut reads = Reads::default();
     if !each_expr(source, &mut stage.operators, &mut |expr| reads.of(expr, &decoded)) {
         return;
@@ -31,7 +31,7 @@ pub(super) fn read_fields_alone(stage: &mut Stage) {
         return;
     }
     let places = replace_columns(source, &reads.fields);
-    let schema = source.declared.project(&source.projection).map(Arc::new).unwrap_or_else(|_| source.declared.clone());
+    let schema = source.decoded().map(Arc::new).unwrap_or_else(|_| source.declared.clone());
     each_expr(source, &mut stage.operators, &mut |expr| point(expr, &decoded, &places));
     each_input_schema(&mut stage.operators, &schema);
 }
@@ -124,6 +124,9 @@ fn replace_columns(source: &mut SourceSpec, fields: &BTreeMap<usize, BTreeSet<us
             let name = format!("{}.{}", column.name(), part.name());
             declared.push(Arc::new(Field::new(name, part.data_type().clone(), true)));
         }
+    }
+    if source.reads_clock {
+        places.whole.insert(source.projection.len(), projection.len());
     }
     source.declared = Arc::new(Schema::new(declared));
     source.projection = projection;

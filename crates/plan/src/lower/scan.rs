@@ -43,13 +43,7 @@ impl Lowering<'_> {
                 .map_err(|_| Error::internal(format!("column {declared} is not decoded")))
         };
         let watermark = match event_time {
-            _ if self.by_clock == Some(true) => Some(WatermarkSpec {
-                time: anabranch_dataflow::Expr::Column(projection.len()),
-                delay_ms: 0,
-                idle_timeout_ms: None,
-                lateness: Lateness::Job,
-                by_clock: true,
-            }),
+            _ if self.by_clock == Some(true) => Some(by_clock(projection.len())),
             Some((expr, plan, _)) => Some(WatermarkSpec {
                 time: convert(&expr, &ColumnIndex::of(plan.schema()), &|index| {
                     Ok(anabranch_dataflow::Expr::Column(decoded_index(scan_column(plan, index))?))
@@ -207,6 +201,17 @@ fn event_time(table: &Table) -> Result<Option<(LogicalExpr, &LogicalPlan, Needed
         reads.insert(scan_column(input, columns.place(column)?));
     }
     Ok(Some((expr, input, reads)))
+}
+
+/// The watermark of processing time, which is in this column.
+fn by_clock(column: usize) -> WatermarkSpec {
+    WatermarkSpec {
+        time: anabranch_dataflow::Expr::Column(column),
+        delay_ms: 0,
+        idle_timeout_ms: None,
+        lateness: Lateness::Job,
+        by_clock: true,
+    }
 }
 
 /// Index in the record of a scan's column.
