@@ -1,0 +1,78 @@
+-- Nexmark, query 11: user sessions, windows that end when a bidder pauses
+
+CREATE TABLE datagen (
+  event_type INT,
+  person ROW<
+    id BIGINT,
+    name VARCHAR,
+    emailAddress VARCHAR,
+    creditCard VARCHAR,
+    city VARCHAR,
+    state VARCHAR,
+    `dateTime` TIMESTAMP(3),
+    extra VARCHAR>,
+  auction ROW<
+    id BIGINT,
+    itemName VARCHAR,
+    description VARCHAR,
+    initialBid BIGINT,
+    reserve BIGINT,
+    `dateTime` TIMESTAMP(3),
+    expires TIMESTAMP(3),
+    seller BIGINT,
+    category BIGINT,
+    extra VARCHAR>,
+  bid ROW<
+    auction BIGINT,
+    bidder BIGINT,
+    price BIGINT,
+    channel VARCHAR,
+    url VARCHAR,
+    `dateTime` TIMESTAMP(3),
+    extra VARCHAR>,
+  `dateTime` AS CASE
+    WHEN event_type = 0 THEN person.`dateTime`
+    WHEN event_type = 1 THEN auction.`dateTime`
+    ELSE bid.`dateTime`
+  END,
+  WATERMARK FOR `dateTime` AS `dateTime` - INTERVAL '4' SECOND
+) WITH (
+  'connector' = 'nexmark',
+  'first-event.rate' = '10000',
+  'next-event.rate' = '10000',
+  'events.num' = '1000000',
+  'person.proportion' = '1',
+  'auction.proportion' = '3',
+  'bid.proportion' = '46'
+);
+
+CREATE VIEW person AS
+SELECT person.id, person.name, person.emailAddress, person.creditCard, person.city, person.state, `dateTime`, person.extra
+FROM datagen WHERE event_type = 0;
+
+CREATE VIEW auction AS
+SELECT auction.id, auction.itemName, auction.description, auction.initialBid, auction.reserve, `dateTime`, auction.expires,
+  auction.seller, auction.category, auction.extra
+FROM datagen WHERE event_type = 1;
+
+CREATE VIEW bid AS
+SELECT bid.auction, bid.bidder, bid.price, bid.channel, bid.url, `dateTime`, bid.extra
+FROM datagen WHERE event_type = 2;
+
+CREATE TABLE nexmark_q11 (
+  bidder BIGINT,
+  bid_count BIGINT,
+  starttime TIMESTAMP(3),
+  endtime TIMESTAMP(3)
+) WITH (
+  'connector' = 'blackhole'
+);
+
+INSERT INTO nexmark_q11
+SELECT
+  B.bidder,
+  count(*) AS bid_count,
+  SESSION_START(B.`dateTime`, INTERVAL '10' SECOND) AS starttime,
+  SESSION_END(B.`dateTime`, INTERVAL '10' SECOND) AS endtime
+FROM bid B
+GROUP BY B.bidder, SESSION(B.`dateTime`, INTERVAL '10' SECOND);
