@@ -15,6 +15,6 @@ INSERT INTO results SELECT 'group windows', item, SUM(n), MAX(TIMESTAMPDIFF(SECO
 FROM (SELECT item, COUNT(*) AS n, TUMBLE_START(o.read_at, INTERVAL '1' HOUR) AS starts, TUMBLE_END(o.read_at, INTERVAL '1' HOUR) AS ends, TUMBLE_PROCTIME(o.read_at, INTERVAL '1' HOUR) AS last FROM orders o GROUP BY item, TUMBLE(o.read_at, INTERVAL '1' HOUR)) GROUP BY item;
 INSERT INTO results SELECT 'column', item, id, 0, read_at > TO_TIMESTAMP_LTZ(1700000000000, 3) AND PROCTIME() IS NOT NULL FROM orders WHERE id < 4;
 INSERT INTO results SELECT 'beside event time', CAST(NULL AS STRING), COUNT(*), COUNT(DISTINCT price), MAX(p_time) > MIN(p_time) - INTERVAL '1' SECOND FROM TABLE(TUMBLE(TABLE B, DESCRIPTOR(`dateTime`), INTERVAL '1' DAY)) GROUP BY window_start, window_end;
-CREATE TABLE events (event_type INT, auction ROW<id BIGINT, seller BIGINT>, bid ROW<auction BIGINT, bidder BIGINT, price BIGINT>, p AS PROCTIME())
+CREATE TABLE events (event_type INT, bid ROW<auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, `dateTime` TIMESTAMP(3), extra STRING>, p AS PROCTIME())
 WITH ('connector' = 'nexmark', 'events.num' = '3000', 'first-event.rate' = '100', 'next-event.rate' = '100', 'seed' = '3');
 INSERT INTO results SELECT 'fields', CAST(bidder % 2 AS STRING), COUNT(*), MAX(price), MIN(p) > TO_TIMESTAMP_LTZ(1700000000000, 3) FROM (SELECT bid.bidder AS bidder, bid.price AS price, p FROM events WHERE event_type = 2) GROUP BY bidder % 2;
