@@ -74,15 +74,14 @@ impl Lowering<'_> {
             on_malformed: self.on_malformed(table)?,
             reads_clock: self.reads_clock,
         };
-        let processing_time = self.reads_clock.then_some(physical.len());
-        physical.extend(processing_time.map(|_| processing_time_field()));
+        let decoded = physical.len();
+        physical.extend(self.reads_clock.then(processing_time_field));
         let mut stream = Stream::of_source(source, physical, columns);
-        if let Some(watermark) = table.watermark.as_ref().filter(|_| self.by_clock != Some(true)) {
-            let place = scan.projected_schema.fields().iter().position(|field| *field.name() == watermark.column);
-            stream.times.extend(place.map(|column| (column, 0)));
+        (stream.bounded, stream.row_fields) = (table.traits.bounded, table.traits.row_fields);
+        stream.processing_time = self.reads_clock.then_some(decoded);
+        if self.by_clock != Some(true) {
+            stream.times.extend(event_time_place(table, scan).map(|column| (column, 0)));
         }
-        (stream.bounded, stream.processing_time) = (table.traits.bounded, processing_time);
-        stream.row_fields = table.traits.row_fields;
         let (label, own) = self.own_parallelism(&format!("source {}", table.name));
         let most = table.traits.max_readers.unwrap_or(u32::MAX);
         if let Some(tasks) = own.filter(|own| *own > most) {
@@ -201,6 +200,12 @@ fn event_time(table: &Table) -> Result<Option<(LogicalExpr, &LogicalPlan, Needed
         reads.insert(scan_column(input, columns.place(column)?));
     }
     Ok(Some((expr, input, reads)))
+}
+
+/// The place of the event time among the columns of a scan.
+fn event_time_place(table: &Table, scan: &TableScan) -> Option<usize> {
+    let watermark = table.watermark.as_ref()?;
+    scan.projected_schema.fields().iter().position(|field| *field.name() == watermark.column)
 }
 
 /// The watermark of processing time, which is in this column.
