@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::MemorySink;
-use anabranch_dataflow::{OperatorSpec, WEIGHT};
+use anabranch_dataflow::{OperatorSpec, WEIGHT, Window};
 use anabranch_server::{Engine, Plan, Result, Settings};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;

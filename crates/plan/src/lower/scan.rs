@@ -29,9 +29,7 @@ impl Lowering<'_> {
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         let event_time = event_time(table)?;
         let mut projection: Needed = needed.iter().map(|index| declared_index(*index)).collect();
-        if let Some((_, _, reads)) = &event_time {
-            projection.extend(reads);
-        }
+        projection.extend(event_time.iter().flat_map(|(_, _, reads)| reads));
         if projection.is_empty() {
             // A count of rows still needs one column for the number of rows: the cheapest.
             projection.insert(narrowest(table));
