@@ -54,14 +54,11 @@ impl Lowering<'_> {
             None => None,
         };
         let mut physical: Vec<Field> = projection.iter().map(|index| table.physical.field(*index).clone()).collect();
-        let mut columns = Vec::new();
-        for (index, field) in scan.projected_schema.fields().iter().enumerate() {
-            let mut column = LogicalColumn::absent(field);
-            if needed.contains(&index) {
-                column.value = Some(anabranch_dataflow::Expr::Column(decoded_index(declared_index(index))?));
-            }
-            columns.push(column);
-        }
+        let column = |(index, field): (usize, &Arc<Field>)| {
+            let decoded = needed.contains(&index).then(|| decoded_index(declared_index(index))).transpose()?;
+            Ok(LogicalColumn { value: decoded.map(anabranch_dataflow::Expr::Column), ..LogicalColumn::absent(field) })
+        };
+        let columns = scan.projected_schema.fields().iter().enumerate().map(column).collect::<Result<Vec<_>>>()?;
         let source = SourceSpec {
             table: table.name.clone(),
             connector: table.spec.clone(),
