@@ -302,7 +302,9 @@ impl<S: Clone + PartialEq> Coordinator<S> {
     }
 
     fn ended(&mut self, task: TaskId, epoch: Epoch) {
-        if let Some(done) = self.grants.ended(task, epoch).filter(|_| !self.dropped) {
+        // With checkpoints, tasks wait for those.
+        let is_awaited = !self.dropped && self.config.checkpoint_interval.is_none();
+        if let Some(done) = self.grants.ended(task, epoch).filter(|_| is_awaited) {
             self.commands.push_back(Command::EpochDone(self.incarnation, done));
         }
     }

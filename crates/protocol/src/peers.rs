@@ -56,6 +56,19 @@ struct Peer<S> {
     once: Vec<Epoch>,
 }
 
+impl<S> Peer<S> {
+    /// Whether it was sent something that its summaries do not show.
+    fn awaits_proof(&self) -> bool {
+        let Some(Summary { taken, gone, .. }) = &self.summary else { return self.told.start };
+        let Orders { granted, epoch_done, checkpoint_done, none_done } = self.told.orders;
+        let later = granted > taken.granted
+            || epoch_done > taken.epoch_done
+            || checkpoint_done > taken.checkpoint_done
+            || (none_done && !taken.none_done);
+        !gone && (later || self.told.cancelled)
+    }
+}
+
 /// What was sent to a worker, whether or not it has arrived.
 #[derive(Clone, Copy, Debug)]
 struct Told {
@@ -200,6 +213,10 @@ impl<S: Clone> Peers<S> {
             peer.told = Told { start: true, orders: self.done, cancelled: self.cancelled };
             peer.once.clear();
         }
+        if due {
+            // What is awaited may be an answer to no order.
+            peer.sent = now;
+        }
         let received = peer.summary.as_ref().map_or(0, |summary| summary.number);
         let (fence, heard) = (self.fence, peer.heard);
         let message = |order| FromCoordinator { fence, heard, received, order };
@@ -207,6 +224,19 @@ impl<S: Clone> Peers<S> {
             true => vec![message(None)],
             false => orders.into_iter().map(|order| message(Some(order))).collect(),
         }
+    }
+
+    /// When [`Peers::to_repeat`] names a process next, if nothing arrives before.
+    #[must_use]
+    pub fn repeat_at(&self, repeat: Duration) -> Option<Nanos> {
+        self.peers.values().filter(|peer| peer.awaits_proof()).map(|peer| peer.sent.plus(repeat)).min()
+    }
+
+    /// The processes that have not shown for the time `repeat` that they have taken what they were sent.
+    #[must_use]
+    pub fn to_repeat(&self, now: Nanos, repeat: Duration) -> Vec<Process> {
+        let is_due = |(_, peer): &(&Process, &Peer<S>)| peer.awaits_proof() && now >= peer.sent.plus(repeat);
+        self.peers.iter().filter(is_due).map(|(process, _)| *process).collect()
     }
 
     /// The processes that were not sent everything that the coordinator has commanded. After an input without a command this costs
@@ -400,4 +430,29 @@ fn reports<S: Clone>(tasks: &Tasks, known: Option<&Summary<S>>, summary: &Summar
         reports.extend(of(all, Report::Gone));
     }
     reports
+}
+
+#[cfg(test)]
+mod tests {
+    use anabranch_model::StageId;
+
+    use super::*;
+    use crate::membership::WorkerId;
+
+    #[test]
+    fn a_start_that_no_summary_shows_is_repeated_after_its_time_and_not_again_before_that_has_passed_again() {
+        let (process, task) = (Process { worker: WorkerId(1), life: 1 }, TaskId { stage: StageId(0), index: 0 });
+        let all = Tasks { version: PlanVersion(1), all: [task].into(), sources: [].into(), sinks: [task].into() };
+        let mut peers = Peers::<u32>::default();
+        peers.start((Incarnation(1), Term(1)), None, &all, &[(task, process)].into());
+        let (repeat, at) = (Duration::from_secs(4), |s: u64| Nanos(s * 1_000_000_000));
+        assert_eq!((peers.with_news(), peers.repeat_at(repeat)), (vec![process], None), "nothing was sent yet");
+        assert_eq!(peers.messages(process, None, at(10), repeat).len(), 1);
+        assert_eq!((peers.with_news(), peers.repeat_at(repeat)), (vec![], Some(at(14))));
+        assert_eq!(peers.to_repeat(at(13), repeat), []);
+        assert_eq!(peers.to_repeat(at(14), repeat), [process]);
+        let repeated = peers.messages(process, None, at(14), repeat);
+        assert!(matches!(repeated[0].order, Some(Order::Start { .. })));
+        assert_eq!(peers.repeat_at(repeat), Some(at(18)));
+    }
 }

@@ -86,10 +86,16 @@ impl<S: Clone> Worker<S> {
 
     /// Handles an input. [`Worker::poll`] then returns the resulting commands.
     pub fn handle(&mut self, now: Nanos, input: Input<S>) {
+        if let Input::Heard(term, heard) = input
+            && term == self.fence.term
+        {
+            self.contact = self.contact.max(heard);
+        }
         // A lease that is over is over, even if a message that would extend it has waited.
         self.elapse(now);
         match input {
             Input::Message(message) => self.message(now, message),
+            Input::Heard(..) => {}
             Input::Task(incarnation, task, report) => self.report(now, incarnation, task, report),
             Input::Tick => {}
         }

@@ -1,7 +1,7 @@
 //! Communication between the tasks of an incarnation and its coordinator, outside of the channels.
 //!
-//! Tasks report by messages, at most a few per epoch. The coordinator's commands for all tasks are numbers that tasks
-//! read without a lock.
+//! Tasks report by messages, at most a few per epoch. The worker's [`Orders`] for all tasks are numbers that tasks
+//! read without a lock, and so is what tasks have [`Reported`].
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -12,7 +12,9 @@ use anabranch_state::TaskState;
 
 use crate::hold_back::Foremost;
 use crate::inbox::Inbox;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use crate::orders::Orders;
+use crate::reported::Reported;
+use crate::sync::atomic::Ordering::SeqCst;
 use crate::sync::{Arc, Condvar, Mutex, PoisonError};
 use crate::worker::{FromTask, Mail};
 
@@ -23,46 +25,14 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Control {
     incarnation: Incarnation,
     mail: Arc<dyn Mail>,
-    /// Tasks whose tables are not open yet.
-    unopened: AtomicUsize,
-    granted: AtomicU64,
-    /// When all sources have cut this epoch, the coordinator grants the next group.
-    turn: AtomicU64,
-    /// The newest epoch for which a source has reported that it has passed something on.
-    told_active: AtomicU64,
-    /// The last epoch whose time is over at any source.
-    foremost: AtomicU64,
-    /// When the time of the epoch after it is over.
-    next_cut: AtomicU64,
-    /// Sources cut all epochs up to this one at once.
-    at_once: AtomicU64,
-    stop_after: AtomicU64,
-    /// What the tasks have is for those of the next plan version.
-    leaves_parts: AtomicBool,
-    /// Snapshots only add to those before.
-    adds: AtomicBool,
-    /// The epoch that ends, or ended, with the last checkpoint that was granted.
-    checkpoint: AtomicU64,
-    /// The last epoch whose checkpoint was given up.
-    aborted: AtomicU64,
-    done: AtomicU64,
-    none_done: AtomicBool,
-    cancelled: AtomicBool,
-    /// Number of sinks that cannot take more rows before a checkpoint covers those that they hold.
-    full_sinks: AtomicUsize,
-    /// Sinks at other workers are full.
-    held_by_others: AtomicBool,
-    /// A sink has requested a checkpoint, and none has been granted since.
-    requested: AtomicBool,
-    /// The longest time that a source waited for a grant since the last reading.
-    grant_wait_ns: AtomicU64,
+    orders: Orders,
+    reported: Reported,
     /// Held while a value changes that a task may wait for.
     waiting: Mutex<()>,
     changed: Condvar,
     /// Sources have something else to do than to wait for rows. Few of the changes of `changed` are of that kind.
     interrupted: Condvar,
     inboxes: Vec<Arc<Inbox>>,
-    foremost_time: Foremost,
 }
 
 impl Control {
@@ -77,30 +47,12 @@ impl Control {
         Arc::new(Control {
             incarnation,
             mail,
-            unopened: AtomicUsize::new(tasks),
-            granted: AtomicU64::new(after.0),
-            turn: AtomicU64::new(after.0),
-            told_active: AtomicU64::new(after.0),
-            foremost: AtomicU64::new(after.0),
-            next_cut: AtomicU64::new(0),
-            at_once: AtomicU64::new(after.0),
-            stop_after: AtomicU64::new(u64::MAX),
-            leaves_parts: AtomicBool::new(false),
-            adds: AtomicBool::new(false),
-            checkpoint: AtomicU64::new(0),
-            aborted: AtomicU64::new(0),
-            done: AtomicU64::new(after.0),
-            none_done: AtomicBool::new(false),
-            cancelled: AtomicBool::new(false),
-            full_sinks: AtomicUsize::new(0),
-            held_by_others: AtomicBool::new(false),
-            requested: AtomicBool::new(false),
-            grant_wait_ns: AtomicU64::new(0),
+            orders: Orders::after(after),
+            reported: Reported::after(after, tasks),
             waiting: Mutex::new(()),
             changed: Condvar::new(),
             interrupted: Condvar::new(),
             inboxes,
-            foremost_time: Foremost::default(),
         })
     }
 
@@ -111,7 +63,7 @@ impl Control {
 
     /// The furthest event time of any partition.
     pub(crate) fn foremost_time(&self) -> &Foremost {
-        &self.foremost_time
+        &self.reported.foremost_time
     }
 
     /// A task has failed. One that gave its work up because it was cancelled has not.
@@ -128,7 +80,7 @@ impl Control {
 
     /// A task's tables are open. The last one of the worker reports that: no source of the worker reads before.
     pub(crate) fn opened(&self) {
-        if self.unopened.fetch_sub(1, SeqCst) == 1 {
+        if self.reported.unopened.fetch_sub(1, SeqCst) == 1 {
             self.change(|| ());
             self.mail.send(FromTask::Opened(self.incarnation));
         }
@@ -137,7 +89,7 @@ impl Control {
     /// Waits until the tables of all tasks are open, or the tasks must end.
     pub(crate) fn wait_opened(&self) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let not_open = |_: &mut ()| self.unopened.load(SeqCst) > 0 && !self.is_cancelled();
+        let not_open = |_: &mut ()| self.reported.unopened.load(SeqCst) > 0 && !self.is_cancelled();
         drop(self.changed.wait_while(waiting, not_open));
     }
 
@@ -150,26 +102,26 @@ impl Control {
 
     /// A source had to wait this long for the grant to cut an epoch.
     pub(crate) fn waited_for_grant(&self, ns: u64) {
-        self.grant_wait_ns.fetch_max(ns, SeqCst);
+        self.reported.grant_wait_ns.fetch_max(ns, SeqCst);
     }
 
     /// The longest wait for a grant since the last call.
     pub(crate) fn take_grant_wait_ns(&self) -> u64 {
-        self.grant_wait_ns.swap(0, SeqCst)
+        self.reported.grant_wait_ns.swap(0, SeqCst)
     }
 
     /// Sources may cut the epochs of this group. Whether the last one is a checkpoint is stored before that epoch can
     /// be cut.
     pub(crate) fn grant(&self, group: Group, pace: Pace, checkpoint: bool) {
         if checkpoint {
-            self.checkpoint.store(group.last.0, SeqCst);
-            self.requested.store(false, SeqCst);
+            self.orders.checkpoint.store(group.last.0, SeqCst);
+            self.reported.requested.store(false, SeqCst);
         }
-        self.turn.store(turn(group).0, SeqCst);
+        self.orders.turn.store(turn(group).0, SeqCst);
         let awaited = self.change(|| {
-            let granted = self.granted.swap(group.last.0, SeqCst);
+            let granted = self.orders.granted.swap(group.last.0, SeqCst);
             if pace == Pace::AtOnce {
-                self.at_once.store(group.last.0, SeqCst);
+                self.orders.at_once.store(group.last.0, SeqCst);
             }
             pace == Pace::AtOnce || self.foremost().0 >= granted
         });
@@ -180,31 +132,31 @@ impl Control {
 
     /// Snapshots only add to those before, or no longer: the plan is about to change, or its next version is being prepared from them.
     pub(crate) fn set_adds(&self, adds: bool) {
-        self.adds.store(adds, SeqCst);
+        self.orders.adds.store(adds, SeqCst);
     }
 
     pub(crate) fn adds(&self) -> bool {
-        self.adds.load(SeqCst)
+        self.orders.adds.load(SeqCst)
     }
 
     /// A source has passed something on in this epoch: reports that, unless another source of this worker has.
     pub(crate) fn tell_active(&self, task: TaskId, epoch: Epoch) {
-        if self.told_active.fetch_max(epoch.0, SeqCst) < epoch.0 {
+        if self.reported.told_active.fetch_max(epoch.0, SeqCst) < epoch.0 {
             self.report(task, Report::Active(epoch));
         }
     }
 
     /// Whether an epoch is granted for which sources have waited.
     fn has_awaited_grant(&self) -> bool {
-        let told = Epoch(self.told_active.load(SeqCst));
+        let told = Epoch(self.reported.told_active.load(SeqCst));
         told > self.foremost() && told <= self.granted()
     }
 
     /// A sink is full, or has room again. While a sink is full, sources are held back.
     pub(crate) fn set_full(&self, full: bool) {
         let before = self.change(|| match full {
-            true => self.full_sinks.fetch_add(1, SeqCst),
-            false => self.full_sinks.fetch_sub(1, SeqCst),
+            true => self.reported.full_sinks.fetch_add(1, SeqCst),
+            false => self.reported.full_sinks.fetch_sub(1, SeqCst),
         });
         self.interrupted.notify_all();
         if before == usize::from(!full) {
@@ -215,8 +167,8 @@ impl Control {
     /// Sinks at other workers are full and request a checkpoint, or none is full any more.
     pub(crate) fn hold(&self, held: bool) {
         self.change(|| {
-            self.requested.fetch_or(held, SeqCst);
-            self.held_by_others.store(held, SeqCst);
+            self.reported.requested.fetch_or(held, SeqCst);
+            self.orders.held_by_others.store(held, SeqCst);
         });
         self.interrupted.notify_all();
     }
@@ -236,26 +188,26 @@ impl Control {
 
     /// Whether sources are held back.
     pub(crate) fn is_held(&self) -> bool {
-        self.full_sinks.load(SeqCst) > 0 || self.held_by_others.load(SeqCst)
+        self.reported.full_sinks.load(SeqCst) > 0 || self.orders.held_by_others.load(SeqCst)
     }
 
     /// The checkpoint at the end of this epoch is given up. A sink that waits for it waits for the next one.
     pub(crate) fn checkpoint_aborted(&self, epoch: Epoch) {
         self.change(|| {
-            self.aborted.fetch_max(epoch.0, SeqCst);
-            self.requested.store(true, SeqCst);
+            self.orders.aborted.fetch_max(epoch.0, SeqCst);
+            self.reported.requested.store(true, SeqCst);
         });
     }
 
     /// A sink requests a checkpoint.
     pub(crate) fn request_checkpoint(&self) {
-        self.requested.store(true, SeqCst);
+        self.reported.requested.store(true, SeqCst);
         self.mail.send(FromTask::Checkpoint);
     }
 
     /// Sources cut all epochs up to this one at once.
     pub(crate) fn at_once(&self) -> Epoch {
-        Epoch(self.at_once.load(SeqCst))
+        Epoch(self.orders.at_once.load(SeqCst))
     }
 
     /// Whether an epoch ends before its time is over. It does if a group was granted that is to be cut at once. It does too if
@@ -265,9 +217,9 @@ impl Control {
         if epoch <= self.at_once() {
             return true;
         }
-        let checkpoint = Epoch(self.checkpoint.load(SeqCst));
-        let settled = self.done().max(Epoch(self.aborted.load(SeqCst)));
-        let leads_to_checkpoint = epoch <= checkpoint || (checkpoint <= settled && self.requested.load(SeqCst));
+        let checkpoint = Epoch(self.orders.checkpoint.load(SeqCst));
+        let settled = self.done().max(Epoch(self.orders.aborted.load(SeqCst)));
+        let leads_to_checkpoint = epoch <= checkpoint || (checkpoint <= settled && self.reported.requested.load(SeqCst));
         self.is_held() && epoch <= self.granted() && leads_to_checkpoint
     }
 
@@ -299,7 +251,7 @@ impl Control {
     /// `active` is the newest epoch up to this one in which the source has passed something on.
     pub(crate) fn cut(&self, task: TaskId, epoch: Epoch, active: Epoch) {
         let granted = self.granted();
-        if epoch == granted || epoch.0 == self.turn.load(SeqCst) {
+        if epoch == granted || epoch.0 == self.orders.turn.load(SeqCst) {
             self.tell_active(task, active);
             self.report(task, Report::EpochCut(epoch));
         }
@@ -308,39 +260,39 @@ impl Control {
     /// The time of this epoch is over at one source, and so at all of them. The time of the epoch after it is over at
     /// `next_cut`.
     pub(crate) fn lead(&self, epoch: Epoch, next_cut: Nanos) {
-        self.next_cut.fetch_max(next_cut.0, SeqCst);
-        self.foremost.fetch_max(epoch.0, SeqCst);
+        self.reported.next_cut.fetch_max(next_cut.0, SeqCst);
+        self.reported.foremost.fetch_max(epoch.0, SeqCst);
     }
 
     /// When the epoch after the foremost is over.
     pub(crate) fn next_cut(&self) -> Nanos {
-        Nanos(self.next_cut.load(SeqCst))
+        Nanos(self.reported.next_cut.load(SeqCst))
     }
 
     /// The last epoch whose time is over at any source.
     pub(crate) fn foremost(&self) -> Epoch {
-        Epoch(self.foremost.load(SeqCst))
+        Epoch(self.reported.foremost.load(SeqCst))
     }
 
     /// The next plan version follows after the last epoch: the tasks leave their parts for it.
     pub(crate) fn switch(&self) {
-        self.leaves_parts.store(true, SeqCst);
+        self.orders.leaves_parts.store(true, SeqCst);
     }
 
     /// Whether the tasks leave their parts.
     pub(crate) fn leaves_parts(&self) -> bool {
-        self.leaves_parts.load(SeqCst) && !self.is_cancelled()
+        self.orders.leaves_parts.load(SeqCst) && !self.is_cancelled()
     }
 
     /// Sources must end after this epoch.
     pub(crate) fn stop(&self, after: Epoch) {
-        self.change(|| self.stop_after.store(after.0, SeqCst));
+        self.change(|| self.orders.stop_after.store(after.0, SeqCst));
         self.interrupted.notify_all();
     }
 
     /// Everything up to the end of this epoch is done.
     pub(crate) fn set_done(&self, epoch: Epoch) {
-        self.change(|| self.done.store(epoch.0, SeqCst));
+        self.change(|| self.orders.done.store(epoch.0, SeqCst));
     }
 
     /// Wakes sinks that wait, so that they check what is done and make visible what they prepared.
@@ -350,12 +302,12 @@ impl Control {
 
     /// No further epoch will be done.
     pub(crate) fn set_none_done(&self) {
-        self.change(|| self.none_done.store(true, SeqCst));
+        self.change(|| self.orders.none_done.store(true, SeqCst));
     }
 
     /// Cancels all tasks; each ends at its next check.
     pub(crate) fn cancel(&self) {
-        self.change(|| self.cancelled.store(true, SeqCst));
+        self.change(|| self.orders.cancelled.store(true, SeqCst));
         self.interrupted.notify_all();
         self.inboxes.iter().for_each(|inbox| inbox.close());
     }
@@ -370,17 +322,17 @@ impl Control {
 
     /// Whether this epoch ends with a checkpoint.
     pub(crate) fn is_checkpoint(&self, epoch: Epoch) -> bool {
-        self.checkpoint.load(SeqCst) == epoch.0
+        self.orders.checkpoint.load(SeqCst) == epoch.0
     }
 
     /// The last epoch that sources may cut.
     pub(crate) fn granted(&self) -> Epoch {
-        Epoch(self.granted.load(SeqCst))
+        Epoch(self.orders.granted.load(SeqCst))
     }
 
     /// The epoch after which sources end, once a stop was requested.
     pub(crate) fn stop_after(&self) -> Option<Epoch> {
-        match self.stop_after.load(SeqCst) {
+        match self.orders.stop_after.load(SeqCst) {
             u64::MAX => None,
             epoch => Some(Epoch(epoch)),
         }
@@ -393,17 +345,17 @@ impl Control {
 
     /// The last epoch that every sink has written; with checkpoints, the last one that a checkpoint covers.
     pub(crate) fn done(&self) -> Epoch {
-        Epoch(self.done.load(SeqCst))
+        Epoch(self.orders.done.load(SeqCst))
     }
 
     /// Whether the tasks must end at once.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(SeqCst)
+        self.orders.cancelled.load(SeqCst)
     }
 
     /// Whether `epoch` is done, or will certainly not be done.
     pub(crate) fn is_settled(&self, epoch: Epoch) -> bool {
-        self.done() >= epoch || self.none_done.load(SeqCst) || self.is_cancelled()
+        self.done() >= epoch || self.orders.none_done.load(SeqCst) || self.is_cancelled()
     }
 
     /// Whether `epoch` is done and the tasks should still make results visible: a cancelled incarnation leaves that to the

@@ -40,10 +40,11 @@ pub const HERE: Process = Process { worker: WorkerId(0), life: 1 };
 /// How often a coordinator hears that its job still waits for workers.
 const WAITING: Duration = Duration::from_millis(100);
 /// A summary of a worker in another process is answered after this time, unless there is something else to say before: with a group
-/// there mostly is. The worker repeats its summary five times later.
-const ANSWER: Duration = Duration::from_millis(100);
-/// Orders that a worker in another process has not taken are sent again after this time.
-const REPEAT: Duration = Duration::from_secs(1);
+/// there mostly is. The worker repeats its summary later ([`REPEAT`]).
+const ANSWER: Duration = Duration::from_secs(2);
+/// What a worker in another process has not taken or answered is sent again after this time, in both directions. No connection loses a
+/// message: this is for what was refused, as a start that was too long on its way.
+pub(crate) const REPEAT: Duration = Duration::from_secs(4);
 
 /// Messages to the coordinator. Tasks send a few per granted epoch, which bounds the number of waiting messages.
 pub(crate) enum Message {
@@ -68,8 +69,6 @@ pub(crate) enum Message {
     Joined(Box<RemoteWorker>),
     /// A worker is silent, or its connection is broken: its tasks have failed.
     Lost(Process, Error),
-    /// A worker sent its newest heartbeat then, by its clock.
-    Heard(Process, Nanos),
 }
 
 /// The log of a job with checkpoints, from which it can restart.
@@ -223,7 +222,8 @@ impl Shell {
         let waits = self.unplaced.as_ref().map(|unplaced| unplaced.again);
         let answer = self.unanswered.values().min().copied();
         let (own, worker) = (self.coordinator.next_deadline(), self.worker.next_deadline());
-        let deadlines = [own, worker, self.watch.deadline(), waits, answer];
+        let repeat = self.remotes.as_ref().and_then(|_| self.peers.repeat_at(REPEAT));
+        let deadlines = [own, worker, self.watch.deadline(), waits, answer, repeat];
         deadlines.into_iter().flatten().min()
     }
 
@@ -312,10 +312,6 @@ impl Shell {
             }
             Message::Joined(worker) => self.joined(*worker),
             Message::Lost(process, why) => self.lost(process, why),
-            Message::Heard(process, sent) => {
-                self.remotes.iter_mut().for_each(|remotes| remotes.heard(process, sent));
-                self.tell(process);
-            }
             Message::Store(sequence, answer, error) => {
                 let was_slow = self.watch.done(Awaited::Log);
                 match &error {

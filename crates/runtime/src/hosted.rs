@@ -9,10 +9,12 @@ use std::time::Duration;
 use anabranch_dataflow::Plan;
 use anabranch_model::{Clock, Error, Incarnation, KeyGroupReading, Nanos, Result};
 use anabranch_operators::Connectors;
-use anabranch_protocol::worker::Config;
+use anabranch_protocol::worker::{Config, Term};
 use anabranch_state::Store;
 
 use crate::adoption::Hosted;
+use crate::contact::Contact;
+use crate::coordinator::REPEAT;
 use crate::deployment::{Checkpoints, Deployment};
 use crate::messages::{Deploy, DeployCheckpoints, FromWorker, ToWorker};
 use crate::network::Endpoint;
@@ -25,7 +27,9 @@ use crate::worker::{FromTask, Mail, WorkerShell};
 /// How often the coordinator gets a reading of the tasks.
 const METRICS: Duration = Duration::from_millis(500);
 /// The same while tasks have few rows.
-const METRICS_IDLE: Duration = Duration::from_secs(2);
+const METRICS_IDLE: Duration = Duration::from_secs(4);
+/// How long a change of the tasks may wait for the next summary. A coordinator that waits for one gets it at once.
+const LINGER: Duration = Duration::from_secs(1);
 /// Fewer rows of all tasks between two readings are few.
 const FEW_ROWS: u64 = 100;
 /// What was loaded for a plan version is dropped if no coordinator says anything for so long: the one that wanted it is gone, or a file
@@ -51,6 +55,8 @@ pub trait Premises: Send + Sync {
 pub(crate) enum Message {
     Task(FromTask),
     Coordinator(ToWorker),
+    /// No coordinator has answered the heartbeats of this process for too long.
+    Silent,
     End,
     /// The job has ended by itself.
     Over,
@@ -59,6 +65,7 @@ pub(crate) enum Message {
 /// A job at this worker. Dropping it ends its tasks.
 pub struct HostedJob {
     messages: Sender<Message>,
+    contact: Arc<Contact>,
     has_tasks: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -83,14 +90,20 @@ pub(crate) struct Host {
     premises: Arc<dyn Premises>,
     drive: Drive,
     messages: Receiver<Message>,
+    /// The newest heartbeat that was answered.
+    pub(crate) contact: Arc<Contact>,
+    /// How many messages of coordinators were taken.
+    taken: u64,
     /// `None` until the first deployment.
     pub(crate) shell: Option<WorkerShell>,
     /// Whose tasks run, as far as coordinators know.
     runs: Option<Incarnation>,
     /// Number of the last notice that was sent.
     noticed: u64,
-    /// When the tasks are read next.
+    /// When the tasks are read next, at the latest.
     read_at: Nanos,
+    /// When they were read last.
+    read_last: Nanos,
     /// When a coordinator last said something.
     heard_at: Nanos,
     /// What the tasks had done at the last reading that the coordinator has, and when that was.
@@ -113,17 +126,33 @@ impl HostedJob {
         premises: Arc<dyn Premises>,
     ) -> Result<HostedJob> {
         let clock = Arc::clone(endpoint.clock());
-        let config = Config { lease, ..Config::default() };
+        let config = Config { lease, linger: LINGER, resend: REPEAT };
         let (host, messages) = Host::new(job, config, connectors, (endpoint, clock), premises, Drive::Threads);
-        let has_tasks = Arc::clone(&host.has_tasks);
+        let (has_tasks, contact) = (Arc::clone(&host.has_tasks), Arc::clone(&host.contact));
         let thread = std::thread::Builder::new().name("worker".into()).spawn(move || host.run());
-        Ok(HostedJob { messages, has_tasks, thread: Some(thread.map_err(|error| no_thread(&error))?) })
+        let thread = Some(thread.map_err(|error| no_thread(&error))?);
+        Ok(HostedJob { messages, contact, has_tasks, thread })
     }
 
     /// A message of the job's coordinator has arrived.
     pub fn send(&self, message: ToWorker) {
+        self.give(Message::Coordinator(message));
+    }
+
+    /// The process that has the job's coordinator in this term has answered the heartbeat that this process sent then.
+    pub fn answered(&self, term: Term, sent: Nanos) {
+        self.contact.answered(term, sent);
+    }
+
+    /// That process has answered none for as long as a lease lasts: later answers are not to extend that lease.
+    pub fn silent(&self) {
+        self.give(Message::Silent);
+    }
+
+    fn give(&self, message: Message) {
+        self.contact.gives();
         // The receiver is gone only after a panic, which has ended the tasks.
-        let _ = self.messages.send(Message::Coordinator(message));
+        let _ = self.messages.send(message);
     }
 
     /// Whether tasks run here, are ending, or are being prepared.
@@ -170,10 +199,13 @@ impl Host {
             premises,
             drive,
             messages,
+            contact: Arc::default(),
+            taken: 0,
             shell,
             runs,
             noticed,
             read_at,
+            read_last: read_at,
             heard_at: read_at,
             sent: None,
             sent_rows: (None, Vec::new()),
@@ -217,15 +249,18 @@ impl Host {
 
     /// Handles a message, or the time.
     fn take(&mut self, received: Option<Message>) {
-        if matches!(received, Some(Message::Task(_))) {
-            self.read_at = self.read_at.min(self.shared.clock().now().plus(METRICS));
+        let now = self.shared.clock().now();
+        self.taken += u64::from(matches!(received, Some(Message::Coordinator(_) | Message::Silent)));
+        if let (Some((term, sent)), Some(shell)) = (self.contact.newest(self.taken), &mut self.shell) {
+            shell.answered(term, sent);
         }
+        let was_task = matches!(received, Some(Message::Task(_)));
         match (received, &mut self.shell) {
             (Some(Message::Task(message)), Some(shell)) => shell.task(message),
             (Some(Message::Coordinator(message)), _) => self.coordinator(message),
             (Some(Message::Over), _) => self.is_over = true,
-            (None, Some(shell)) => {
-                if shell.is_preparing() && self.shared.clock().now() >= self.heard_at.plus(PREPARED_MAX) {
+            (None | Some(Message::Silent), Some(shell)) => {
+                if shell.is_preparing() && now >= self.heard_at.plus(PREPARED_MAX) {
                     shell.give_up_preparing();
                 }
                 shell.tick();
@@ -238,8 +273,9 @@ impl Host {
         let is_needed = |shell: &WorkerShell| shell.has_tasks() || shell.is_preparing();
         self.has_tasks.store(self.shell.as_ref().is_some_and(is_needed), SeqCst);
         self.tell_coordinators();
-        let now = self.shared.clock().now();
-        if now >= self.read_at {
+        // Tasks with few rows are read when their thread does something anyway.
+        if now >= self.read_at || (was_task && now >= self.read_last.plus(METRICS)) {
+            self.read_last = now;
             self.read_at = now.plus(if self.read() { METRICS } else { METRICS_IDLE });
         }
     }
@@ -321,7 +357,7 @@ impl Host {
         self.shared.late_rows()
     }
 
-    /// Sends what the coordinator shows to users. Returns whether it changes.
+    /// Sends what the coordinator shows to users. Returns whether it changes much.
     fn read(&mut self) -> bool {
         let notices = self.shared.notices.after(self.noticed);
         if let Some(last) = notices.last() {
@@ -338,7 +374,7 @@ impl Host {
             self.premises.send(self.job, FromWorker::Metrics(self.shared.metrics()));
             self.send_key_groups();
         }
-        rows != Some(0)
+        rows.is_none_or(|rows| rows >= FEW_ROWS)
     }
 
     /// A job whose tasks have sent nothing to each other sends nothing here.

@@ -362,11 +362,9 @@ impl JobHandle {
         self.mailbox.send(Message::Lost(process, why));
     }
 
-    /// A worker sent its newest heartbeat then, by its clock.
+    /// A worker sent its newest heartbeat then, by its clock. The caller answers it, for all jobs of the process.
     pub fn heard(&self, process: Process, sent: Nanos) {
-        if self.shared.hearts.beat(process, sent, self.shared.clock().now()) {
-            self.mailbox.send(Message::Heard(process, sent));
-        }
+        self.shared.hearts.beat(process, sent);
     }
 
     /// A worker's message has arrived.

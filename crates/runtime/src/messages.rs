@@ -21,7 +21,7 @@ use crate::durable::FormerNames;
 use crate::network::{Peer, PublicKey};
 
 /// Version of these messages. Processes with another one refuse each other.
-pub const MESSAGES_VERSION: u32 = 5;
+pub const MESSAGES_VERSION: u32 = 6;
 
 /// What distinguishes a plan from others, wherever it was made: of the same statements, all processes of a release make the same.
 pub(crate) fn fingerprint(plan: &Plan) -> u64 {

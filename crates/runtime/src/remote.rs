@@ -107,11 +107,7 @@ impl Remotes {
         self.workers.values().for_each(|worker| worker.link.forget(term, ended));
     }
 
-    /// A worker sent its newest heartbeat then, by its clock.
-    pub(crate) fn heard(&mut self, process: Process, sent: Nanos) {
-        self.workers.get_mut(&process).into_iter().for_each(|worker| worker.heard = sent);
-    }
-
+    /// When a worker sent its newest heartbeat before it joined the job, by its clock.
     pub(crate) fn heard_at(&self, process: Process) -> Option<Nanos> {
         self.workers.get(&process).map(|worker| worker.heard)
     }

@@ -11,7 +11,7 @@ use anabranch_model::{Epoch, ErrorKind, Nanos, Result};
 use anabranch_state::{Answer, Blob, REQUEST_FORGOTTEN_MS, Request, Store, decode_manifest};
 
 /// Time between two polls, on a disk and over a network, where each request costs money.
-const PACE_LOCAL_NS: u64 = 500_000_000;
+const PACE_LOCAL_NS: u64 = 1_000_000_000;
 const PACE_REMOTE_NS: u64 = 2_000_000_000;
 
 /// The job's side of requests.

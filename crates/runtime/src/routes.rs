@@ -91,6 +91,12 @@ impl<C> Routes<C> {
         arrival
     }
 
+    /// The jobs whose coordinator has this connection, and their terms.
+    pub fn jobs_of(&self, is_it: impl Fn(&C) -> bool) -> impl Iterator<Item = (u64, Term)> {
+        let of = move |(job, route): (&u64, &Route<C>)| is_it(&route.coordinator).then_some((*job, route.term));
+        self.jobs.iter().filter_map(of)
+    }
+
     /// A coordinator has sent a message of a job. False if a later one has the job.
     #[must_use]
     pub fn accepts(&self, job: u64, term: Term) -> bool {

@@ -13,7 +13,7 @@ use anabranch_model::{Clock, Epoch, Error, ErrorKind, Incarnation, Nanos, Result
 use anabranch_operators::Connectors;
 use anabranch_protocol::Worker;
 use anabranch_protocol::coordinator::{Checkpoint, Report, Tasks, Then};
-use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase};
+use anabranch_protocol::worker::{Command, Config, FromCoordinator, Input, Order, Phase, Term};
 use anabranch_state::{Store, TaskState};
 
 use crate::adoption::Hosted;
@@ -244,6 +244,11 @@ impl WorkerShell {
     pub(crate) fn hosted(&self) -> Option<Hosted> {
         let hosting = self.protocol.hosting()?;
         Some(Hosted { hosting, plan: fingerprint(&self.deployment.plan), from: self.from })
+    }
+
+    /// The process of the coordinator in this term has answered the heartbeat that this process sent then.
+    pub(crate) fn answered(&mut self, term: Term, sent: Nanos) {
+        self.input(Input::Heard(term, sent));
     }
 
     /// Only time has passed.

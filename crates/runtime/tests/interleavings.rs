@@ -16,6 +16,12 @@ mod inbox;
 #[path = "../src/mailbox.rs"]
 mod mailbox;
 #[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
+#[path = "../src/orders.rs"]
+mod orders;
+#[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
+#[path = "../src/reported.rs"]
+mod reported;
+#[allow(dead_code, unreachable_pub, reason = "what these tests do not need")]
 #[path = "../src/network/returns.rs"]
 mod returns;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
 use anabranch_protocol::coordinator::{Answer, Entry};
 use anabranch_protocol::membership::{Member, Process};
-use anabranch_protocol::worker::{Command, FromCoordinator, Hosting, ToCoordinator};
+use anabranch_protocol::worker::{Command, FromCoordinator, Hosting, Term, ToCoordinator};
 
 use crate::store::Committable;
 use crate::task::State;
@@ -71,6 +71,13 @@ pub(crate) enum Event {
         host: usize,
         process: Process,
         message: Box<ToCoordinator<Handle>>,
+    },
+    /// A coordinator of this term has answered the heartbeat that was sent then.
+    Heard {
+        process: Process,
+        host: usize,
+        term: Term,
+        sent: Nanos,
     },
     Beat(Process),
     BeatArrives {

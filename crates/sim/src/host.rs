@@ -344,7 +344,13 @@ impl World {
         if self.hosts[host].is_active() {
             let process = member.process;
             self.member(host, membership::Input::Heartbeat { member, sent });
-            self.tell(host, process, REPEAT);
+            let Host { coordinator: Some(coordinator), membership, peers, .. } = &self.hosts[host] else { return };
+            let (term, heard) = (coordinator.term(), membership.heard(process));
+            let repeats = peers.to_repeat(self.now, REPEAT).contains(&process);
+            heard.into_iter().for_each(|sent| self.post(Event::Heard { process, host, term, sent }));
+            if repeats {
+                self.tell(host, process, REPEAT);
+            }
         }
     }
 

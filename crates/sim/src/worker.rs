@@ -108,7 +108,7 @@ impl World {
     }
 
     /// Gives an input to a worker and carries out the resulting commands.
-    fn work(&mut self, process: Process, input: Input<Handle>) {
+    pub(crate) fn work(&mut self, process: Process, input: Input<Handle>) {
         let ticks = input == Input::Tick;
         self.workers[index(process)].machine.handle(self.now, input);
         while let Some(command) = self.workers[index(process)].machine.poll() {

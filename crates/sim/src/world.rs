@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use anabranch_model::{Incarnation, Nanos, Rng, TaskId};
 use anabranch_protocol::coordinator::{Answer, Entry, Input};
 use anabranch_protocol::membership::{self, Process};
+use anabranch_protocol::worker::Input as WorkerInput;
 
 use crate::check::{Truth, Violation};
 use crate::event::{Event, Handle, Queue, index};
@@ -126,6 +127,7 @@ impl World {
                 self.note(|| format!("{process:?} hears {message:?}"));
                 self.command(process, host, message);
             }
+            Event::Heard { process, term, sent, .. } => self.work(process, WorkerInput::Heard(term, sent)),
             Event::ToHost { host, process, message } => self.reported(host, process, *message),
             Event::Beat(process) => self.beat(process),
             Event::BeatArrives { host, member, sent } => self.beat_arrives(host, member, sent),
@@ -169,7 +171,7 @@ impl World {
     /// An event for a process that is paused waits until it continues; a message may be lost.
     fn unless_paused(&mut self, event: Event) -> Option<Event> {
         let (process, host) = match &event {
-            Event::ToWorker { process, .. } => (Some(*process), None),
+            Event::ToWorker { process, .. } | Event::Heard { process, .. } => (Some(*process), None),
             Event::Source(place) | Event::Restored { place, .. } => (Some(place.process), None),
             Event::Uploaded(upload, _) => (Some(upload.place.process), None),
             Event::Published(publish) => (Some(publish.place.process), None),
@@ -208,7 +210,9 @@ impl World {
 
     fn unless_lost(&mut self, event: Event) -> Option<Event> {
         let link = match &event {
-            Event::ToWorker { process, host, .. } => (*host, index(*process), Direction::ToWorker),
+            Event::ToWorker { process, host, .. } | Event::Heard { process, host, .. } => {
+                (*host, index(*process), Direction::ToWorker)
+            }
             Event::ToHost { host, process, .. } | Event::Leaves { host, process } => {
                 (*host, index(*process), Direction::ToHost)
             }

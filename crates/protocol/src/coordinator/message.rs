@@ -272,7 +272,7 @@ pub enum Command<S> {
     Changed(PlanVersion),
     /// The job does not change to this plan version, and goes on as it was, at most after a restart.
     NotChanged(PlanVersion),
-    /// Every sink has written or prepared everything up to the end of this epoch.
+    /// Every sink has written everything up to the end of this epoch. Only without checkpoints: else tasks wait for those.
     EpochDone(Incarnation, Epoch),
     /// The checkpoint is committed: sinks make visible what they prepared, sources may release input.
     CheckpointDone(Incarnation, Epoch),

@@ -199,7 +199,7 @@ fn the_reports_of_a_worker_are_handled_together() {
         Input::Tasks(Incarnation(incarnation), reports.collect())
     };
     bench.tell(of_worker(1));
-    assert_eq!(bench.commands(), [Command::EpochDone(ONE, Epoch(1)), grant(1, 5, 8, false)]);
+    assert_eq!(bench.commands(), [grant(1, 5, 8, false)]);
     bench.tell(of_worker(0));
     assert_eq!((bench.commands(), bench.coordinator.refused()), (vec![], 9));
 }

@@ -58,6 +58,10 @@ impl Default for Config {
 pub enum Input<S> {
     /// A message of a coordinator has arrived.
     Message(FromCoordinator<S>),
+    /// The process that has the job's coordinator in this term has answered the heartbeat that this process sent then, by its own clock.
+    /// The driver need not report each answer: the newest one suffices, at [`Worker::next_deadline`](super::Worker::next_deadline). But it
+    /// reports none that has come after the lease that the answers before it extended was over, unless it has handled the time in between.
+    Heard(Term, Nanos),
     /// A task of an incarnation reports.
     Task(Incarnation, TaskId, Report<S>),
     /// Only time has passed.

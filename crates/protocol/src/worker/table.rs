@@ -35,8 +35,9 @@ A worker hosts tasks of a job. Messages between it and the coordinator may be lo
   changes wait for the next summary, but at most for a configured time.
 * **Adoption.** A message of a newer term with the same incarnation comes from a coordinator that adopts the tasks as they run. It
   has received nothing: the worker sends all that its tasks have done, and all snapshots that no committed checkpoint covers.
-* **Lease.** A message of the coordinator contains the time at which this process sent the newest heartbeat that has arrived. When the
-  newest such time is too long ago, the worker cancels its tasks. The coordinator declares a worker lost when no heartbeat has
+* **Lease.** The coordinator's process answers the heartbeats of this process, once for all jobs that it has. An answer, and each message of
+  the coordinator, contains the time at which this process sent the newest heartbeat that has arrived. When the newest such time is too long
+  ago, the worker cancels its tasks. The coordinator declares a worker lost when no heartbeat has
   arrived for at least as long. Then the tasks have ended: the lease began when the heartbeat was sent, and the silence when it
   arrived. A start whose own time is too old is refused, because the coordinator may have declared the worker lost
   since; it repeats the start if it has not. The clocks need not agree; each measures only its own times. A driver that was suspended must handle the

@@ -341,6 +341,29 @@ fn only_what_the_new_coordinator_has_heard_extends_the_lease() {
     assert!(matches!(bench.commands()[..], [Command::Tasks(_, Order::Cancel), ..]));
 }
 
+#[test]
+fn an_answer_for_all_jobs_extends_the_lease_unless_it_is_of_another_term_or_comes_too_late() {
+    let heard = |bench: &mut Bench, term: u64, ms: u64| {
+        bench.worker.handle(bench.now, Input::Heard(Term(term), Nanos(ms * MS)));
+    };
+    let mut bench = Bench::running();
+    bench.pass(99);
+    heard(&mut bench, 1, 90);
+    bench.pass(90);
+    assert_eq!(bench.commands(), []);
+    // The driver reports the newest answer only when the time comes.
+    bench.now = Nanos(190 * MS);
+    heard(&mut bench, 1, 180);
+    assert_eq!(bench.commands(), []);
+    heard(&mut bench, 2, 189);
+    bench.pass(89);
+    assert_eq!(bench.commands(), []);
+    bench.pass(1);
+    assert!(matches!(bench.commands()[..], [Command::Tasks(_, Order::Cancel), ..]));
+    heard(&mut bench, 1, 270);
+    assert_eq!(bench.worker.phase(), Phase::Ending, "tasks that were cancelled do not come back");
+}
+
 /// The tasks of incarnation 1 are still ending.
 fn ending_for(incarnation: u64) -> Bench {
     let mut bench = Bench::running();

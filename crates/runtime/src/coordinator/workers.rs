@@ -177,22 +177,25 @@ impl Shell {
         }
     }
 
-    /// Answers summaries that wait for that.
+    /// Answers summaries that wait for that, and repeats orders.
     pub(super) fn answer(&mut self) {
         let now = self.clock.now();
-        let due: Vec<Process> =
+        let mut due: Vec<Process> =
             self.unanswered.extract_if(.., |_, at| *at <= now).map(|(process, _)| process).collect();
+        if self.remotes.is_some() {
+            due.extend(self.peers.to_repeat(now, REPEAT));
+        }
         due.into_iter().for_each(|process| self.tell(process));
     }
 
     /// Sends a worker what it must hear.
     pub(super) fn tell(&mut self, process: Process) {
         // Between two values of one process no message is lost.
-        let repeat = if process == HERE { Duration::MAX } else { REPEAT };
+        let repeat = if self.remotes.is_some() { REPEAT } else { Duration::MAX };
         let now = self.clock.now();
         self.unanswered.remove(&process);
         let heard = self.remotes.as_ref().and_then(|remotes| remotes.heard_at(process));
-        let heard = heard.map(|heard| self.shared.hearts.tell(process, now).map_or(heard, |newest| newest.max(heard)));
+        let heard = heard.map(|heard| self.shared.hearts.newest(process).map_or(heard, |newest| newest.max(heard)));
         let messages = self.peers.messages(process, heard, now, repeat);
         match &mut self.remotes {
             _ if process == HERE => messages.into_iter().for_each(|message| self.worker.message(message)),

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use anabranch_model::Clock;
+use anabranch_model::{Clock, Nanos};
 use anabranch_operators::Connectors;
-use anabranch_protocol::worker::Config;
+use anabranch_protocol::worker::{Config, Term};
 
 use super::Tasks;
+use crate::contact::Contact;
 use crate::hosted::{Host, Message, Premises};
 use crate::messages::ToWorker;
 use crate::network::SteppedEndpoint;
@@ -17,6 +18,7 @@ use crate::running::Drive;
 pub struct SteppedWorker {
     host: Host,
     messages: Sender<Message>,
+    contact: Arc<Contact>,
 }
 
 impl SteppedWorker {
@@ -30,13 +32,29 @@ impl SteppedWorker {
         premises: Arc<dyn Premises>,
     ) -> SteppedWorker {
         let (host, messages) = Host::new(job, config, connectors, (endpoint, clock), premises, Drive::Steps);
-        SteppedWorker { host, messages }
+        let contact = Arc::clone(&host.contact);
+        SteppedWorker { host, messages, contact }
     }
 
     /// A message of the coordinator has arrived. [`SteppedWorker::work`] takes it.
     pub fn send(&self, message: ToWorker) {
+        self.give(Message::Coordinator(message));
+    }
+
+    /// The process that has the job's coordinator in this term has answered the heartbeat that this process sent then.
+    pub fn answered(&self, term: Term, sent: Nanos) {
+        self.contact.answered(term, sent);
+    }
+
+    /// That process has answered none for as long as a lease lasts: later answers are not to extend that lease.
+    pub fn silent(&self) {
+        self.give(Message::Silent);
+    }
+
+    fn give(&self, message: Message) {
+        self.contact.gives();
         // The receiver is the host, which lives as long as this value.
-        let _ = self.messages.send(Message::Coordinator(message));
+        let _ = self.messages.send(message);
     }
 
     /// The worker takes the next message of the coordinator or of its tasks, or handles the time. False if there was no message.

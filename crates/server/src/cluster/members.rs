@@ -402,9 +402,12 @@ impl State {
         let Some(known) = self.workers.get_mut(&process).filter(|known| known.exchange.is_some()) else { return };
         (known.heard, known.heard_ms) = (sent, wall_ms);
         known.connection.send(&FromCluster::Leads { leader: self.leader });
-        let member = known.member.clone();
+        let (member, connection) = (known.member.clone(), known.connection.clone());
         self.member(now, Input::Heartbeat { member, sent }, "was replaced");
-        self.jobs.values().for_each(|job| job.heard(process, sent));
+        if self.membership.heard(process) == Some(sent) {
+            self.jobs.values().for_each(|job| job.heard(process, sent));
+            connection.send(&FromCluster::Heard { sent, jobs: self.jobs.keys().copied().collect() });
+        }
     }
 
     /// Gives an input to the membership, and tells the jobs what follows. `why` is the reason if its worker is lost.

@@ -104,6 +104,13 @@ pub(super) enum FromCluster {
         /// This coordinator, if it leads.
         leader: Option<Leader>,
     },
+    /// The answer to a heartbeat of a worker, for all jobs whose coordinators are in this process.
+    Heard {
+        /// When it was sent, by the clock of the worker's process.
+        sent: Nanos,
+        /// The numbers of the jobs.
+        jobs: Vec<u64>,
+    },
     /// For a job's tasks.
     Job {
         /// Its number.

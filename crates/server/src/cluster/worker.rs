@@ -303,11 +303,27 @@ impl<'a> Process<'a> {
                 (self.accepted, self.refused) = (true, None);
                 self.links[place].leads = leader;
             }
+            FromCluster::Heard { sent, jobs } => self.answered(place, sent, &jobs),
             FromCluster::Job { job, term, message } => self.job(place, job, term, message)?,
             FromCluster::Forget { job, term, ended } => self.forget(job, term, ended),
             FromCluster::End => return Ok(true),
         }
         Ok(false)
+    }
+
+    /// A coordinator answers a heartbeat: the leases of its jobs begin then.
+    fn answered(&mut self, place: usize, sent: Nanos, jobs: &[u64]) {
+        let (Some(joined), now) = (&self.joined, self.clock.now()) else { return };
+        let was_silent = self.links[place].answers(sent, now, joined.silence);
+        let Some(connection) = &self.links[place].connection else { return };
+        let routes = self.here.lock();
+        for (job, term) in routes.jobs_of(|coordinator| coordinator.is(connection)) {
+            let Some(guest) = self.jobs.get(&job).filter(|_| jobs.contains(&job)) else { continue };
+            if was_silent {
+                guest.hosted.silent();
+            }
+            guest.hosted.answered(term, sent);
+        }
     }
 
     /// A coordinator has accepted the process.

@@ -138,6 +138,12 @@ impl<Out> Connection<Out> {
         self.handle.0.close();
     }
 
+    /// Whether both are the same connection.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
+    }
+
     /// The address of this end.
     pub fn local_address(&self) -> Result<SocketAddr> {
         self.handle.0.wire.local_address().map_err(|error| broken(&error))

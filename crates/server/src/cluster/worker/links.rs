@@ -31,6 +31,8 @@ pub(super) struct Link {
     pub(super) leads: Option<Leader>,
     /// When it said something last.
     pub(super) heard: Nanos,
+    /// When this process sent the newest heartbeat that was answered by this connection.
+    answered: Option<Nanos>,
     failed: bool,
 }
 
@@ -58,7 +60,7 @@ impl Link {
         let thread = std::thread::Builder::new().name("coordinator".into()).spawn(run);
         thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
         let coordinator = coordinator.to_owned();
-        Ok(Link { coordinator, connection: None, leads: None, heard: Nanos(0), failed: false })
+        Ok(Link { coordinator, connection: None, leads: None, heard: Nanos(0), answered: None, failed: false })
     }
 
     /// Where it listens.
@@ -72,7 +74,14 @@ impl Link {
     }
 
     pub(super) fn connected(&mut self, connection: Connection<FromProcess>, now: Nanos) {
-        (self.connection, self.heard) = (Some(connection), now);
+        (self.connection, self.heard, self.answered) = (Some(connection), now, None);
+    }
+
+    /// The coordinator answers the heartbeat that was sent then. Returns whether the answer before is older than a lease: the tasks of its
+    /// jobs count as lost.
+    pub(super) fn answers(&mut self, sent: Nanos, now: Nanos, lease: Duration) -> bool {
+        let before = self.answered.replace(sent);
+        before.is_some_and(|before| before.plus(lease) <= now)
     }
 
     /// The connection is over. Returns whether it was there.

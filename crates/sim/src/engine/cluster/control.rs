@@ -22,6 +22,8 @@ use crate::engine::outside::ProcessId;
 /// From the coordinator's process.
 pub(super) enum Down {
     Welcome(WorkerId),
+    /// The answer to the heartbeat that was sent then. The coordinator of the job is in this process.
+    Heard(Nanos),
     /// [`Orders`] in their written form.
     Job(String),
 }

@@ -175,7 +175,11 @@ impl Hub {
         known.heard = sent;
         let member = known.member.clone();
         self.member(now, Input::Heartbeat { member, sent }, "was replaced", controls, air);
-        self.job.iter().for_each(|job| job.heard(process, sent));
+        let is_newest = self.membership.heard(process) == Some(sent);
+        if let (Some(job), Some(control)) = (self.job.as_ref().filter(|_| is_newest), controls.get_mut(&id)) {
+            job.heard(process, sent);
+            control.tell(now, air, Down::Heard(sent));
+        }
     }
 
     /// Gives an input to the membership, and tells the job what follows.

@@ -55,6 +55,8 @@ pub(super) struct WorkerProcess {
     job: Option<SteppedWorker>,
     hand: Hand,
     routes: Heard,
+    /// When the newest heartbeat was sent that was answered on each connection.
+    answered: BTreeMap<u64, Nanos>,
     says: Addressed,
     beat_at: Nanos,
     /// The newest term whose messages it has taken.
@@ -93,6 +95,7 @@ impl Machine {
             job: None,
             hand: Hand::new(env.mutation),
             routes: Heard::default(),
+            answered: BTreeMap::new(),
             says: Addressed::default(),
             beat_at: Nanos(0),
             term: Term(0),
@@ -176,12 +179,26 @@ impl WorkerProcess {
     ) -> Checked {
         match message {
             Down::Welcome(worker) => self.listen((place, number), worker, env, wires),
+            Down::Heard(sent) => self.answered(number, sent),
             Down::Job(text) => match read(&text)? {
                 Orders::Message(term, message) => self.job((number, term), message, env, carrier)?,
                 Orders::Forget(term) => self.forget(term),
             },
         }
         Ok(())
+    }
+
+    /// A coordinator answers a heartbeat.
+    fn answered(&mut self, number: u64, sent: Nanos) {
+        let before = self.answered.insert(number, sent);
+        let was_silent = before.is_some_and(|before| before.plus(SILENCE) <= self.clock.now());
+        let of = self.lock().jobs_of(|coordinator| *coordinator == number).next();
+        if let (Some((_, term)), Some(job)) = (of, &self.job) {
+            if was_silent {
+                job.silent();
+            }
+            job.answered(term, sent);
+        }
     }
 
     /// A coordinator of the job says something to the job's worker here.
