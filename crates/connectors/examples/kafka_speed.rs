@@ -118,6 +118,7 @@ fn read(servers: &str, topic: &str, format: &str, columns: &[(&str, DataType)]) 
         connector: table(servers, topic, format),
         declared: schema(columns),
         projection: (0..columns.len()).collect(),
+        metadata: Default::default(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,

@@ -37,6 +37,7 @@ fn read(name: &str, spec: ConnectorSpec, columns: Option<&SchemaRef>, wanted: &[
         connector: spec,
         declared,
         projection,
+        metadata: Default::default(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,

@@ -43,6 +43,7 @@ mod create;
 mod exact;
 mod held;
 mod key;
+mod metadata;
 mod native;
 mod outage;
 mod partition;
@@ -66,6 +67,7 @@ use arrow::datatypes::SchemaRef;
 
 use self::exact::{Committer, ExactSink};
 use self::key::KeyEncoder;
+use self::metadata::RowReader;
 use self::records::Records;
 use self::sink::KafkaSink;
 use self::source::KafkaSource;
@@ -122,6 +124,7 @@ impl Connector for KafkaConnector {
             writable: table.single_topic().is_ok(),
             max_readers: None,
             schema: None,
+            metadata: Some(metadata::known()),
             ..TableTraits::default()
         })
     }
@@ -129,8 +132,8 @@ impl Connector for KafkaConnector {
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let open = || {
             let (table, format) = parse(&spec.connector)?;
-            let decoder = format.decoder(&spec.declared, &spec.projection)?;
-            Ok(Box::new(KafkaSource::open(table, &spec.table, decoder, context, from)?) as Box<dyn Source>)
+            let rows = RowReader::new(&format, spec)?;
+            Ok(Box::new(KafkaSource::open(table, &spec.table, rows, context, from)?) as Box<dyn Source>)
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
     }

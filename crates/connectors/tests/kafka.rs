@@ -20,6 +20,8 @@ mod failures;
 mod groups;
 #[path = "kafka/harness.rs"]
 mod harness;
+#[path = "kafka/metadata.rs"]
+mod metadata;
 #[path = "kafka/positions.rs"]
 mod positions;
 #[path = "kafka/reading.rs"]

@@ -1,5 +1,6 @@
 //! Specifications of sources, operators and sinks.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ pub struct SourceSpec {
     pub declared: SchemaRef,
     /// Indexes into `declared` of the columns to decode, ascending.
     pub projection: Vec<usize>,
+    /// The columns of `declared` that are no part of a record's content, with the connector's key of what they hold.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metadata: BTreeMap<usize, String>,
     /// Rows that leave the source, over the decoded columns. Empty: the decoded columns as they are.
     pub columns: Vec<NamedExpr>,
     /// Event-time progress; `None` if the table declares no watermark.

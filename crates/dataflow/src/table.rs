@@ -32,6 +32,8 @@ pub struct TableTraits {
     pub max_readers: Option<u32>,
     /// Columns, for connectors that know them; a declaration without columns takes these.
     pub schema: Option<SchemaRef>,
+    /// What records have beside their content, by the connector's keys. `None`: nothing that columns can hold.
+    pub metadata: Option<SchemaRef>,
     /// What its writer does with updating rows.
     pub updates: Updates,
     /// Its reader gives a field of a ROW column alone, as a column `row.field`.

@@ -32,7 +32,7 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     let fields = query.schema().fields();
     if fields.len() != targets.len() {
         let given: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();
-        let wanted: Vec<&str> = targets.iter().map(|i| table.physical.field(*i).name().as_str()).collect();
+        let wanted: Vec<&str> = targets.iter().map(|i| table.written.field(*i).name().as_str()).collect();
         return Err(here(Error::user(format!(
             "the query gives {} columns ({}), but '{}' takes {} ({})",
             given.len(),
@@ -46,8 +46,8 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
         ));
     }
     let plan = shape(query, table, &targets).map_err(here)?;
-    let sink = SinkSpec::new(table.name.clone(), table.spec.clone(), table.physical.clone());
-    let key = table.primary_key.iter().filter_map(|key| table.physical.index_of(key).ok()).collect();
+    let sink = SinkSpec::new(table.name.clone(), table.spec.clone(), table.written.clone());
+    let key = table.primary_key.iter().filter_map(|key| table.written.index_of(key).ok()).collect();
     let sink = SinkSpec { key, ..sink };
     let functions = called_functions(&plan).map_err(planning_error)?;
     let plan = planner.optimize(plan)?;
@@ -59,16 +59,16 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
 /// For each column of the query, the column of the table.
 fn targets(insert: &Insert, table: &Table) -> Result<Vec<usize>> {
     if insert.columns.is_empty() {
-        return Ok((0..table.physical.fields().len()).collect());
+        return Ok((0..table.written.fields().len()).collect());
     }
-    let fields = table.physical.fields().iter().enumerate();
+    let fields = table.written.fields().iter().enumerate();
     let places: BTreeMap<&str, usize> = fields.map(|(index, field)| (field.name().as_str(), index)).collect();
     let mut targets = Vec::new();
     let mut named = BTreeSet::new();
     for column in &insert.columns {
         let place = at(column.span.start);
         let Some(index) = places.get(column.value.as_str()).copied() else {
-            let names: Vec<&str> = table.physical.fields().iter().map(|f| f.name().as_str()).collect();
+            let names: Vec<&str> = table.written.fields().iter().map(|f| f.name().as_str()).collect();
             let near = nearest(&column.value, names.iter().copied());
             let help = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
             return Err(Error::user(format!("table '{}' has no column '{}'", table.name, column.value))
@@ -87,7 +87,7 @@ fn targets(insert: &Insert, table: &Table) -> Result<Vec<usize>> {
 fn shape(query: LogicalPlan, table: &Table, targets: &[usize]) -> Result<LogicalPlan> {
     let places: BTreeMap<usize, usize> = targets.iter().enumerate().map(|(place, target)| (*target, place)).collect();
     let mut exprs: Vec<Expr> = Vec::new();
-    for (index, field) in table.physical.fields().iter().enumerate() {
+    for (index, field) in table.written.fields().iter().enumerate() {
         let Some(position) = places.get(&index).copied() else {
             if !field.is_nullable() {
                 return Err(Error::user(format!("column '{}' of '{}' is NOT NULL", field.name(), table.name))

@@ -23,6 +23,7 @@ mod group_window;
 mod insert;
 mod lower;
 mod maps;
+mod metadata;
 mod naming;
 mod place;
 mod processing_time;

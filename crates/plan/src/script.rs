@@ -405,6 +405,10 @@ fn describe(relation: &Relation) -> String {
             if !physical.contains(field.name()) {
                 line.push_str("  computed");
             }
+            let key = table.physical.index_of(field.name()).ok().and_then(|column| table.metadata.get(&column));
+            if let Some(key) = key {
+                line.push_str(&format!("  metadata from '{key}'"));
+            }
             if table.primary_key.contains(field.name()) {
                 line.push_str("  primary key");
             }

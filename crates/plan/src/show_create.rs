@@ -16,6 +16,11 @@ pub(crate) fn create_table_text(table: &CreateTable) -> String {
             ColumnKind::Physical { data_type, nullable } => {
                 format!("{column_name} {}{}", sql_name(data_type), if *nullable { "" } else { " NOT NULL" })
             }
+            ColumnKind::Metadata { data_type, nullable, key, is_virtual } => {
+                let not_null = if *nullable { "" } else { " NOT NULL" };
+                let last = if *is_virtual { " VIRTUAL" } else { "" };
+                format!("{column_name} {}{not_null} METADATA FROM {}{last}", sql_name(data_type), text(key))
+            }
             ColumnKind::Computed(expr) => format!("{column_name} AS {expr}"),
         });
     }

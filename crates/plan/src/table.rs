@@ -13,6 +13,7 @@ use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan, TableSou
 use datafusion_sql::sqlparser::ast;
 
 use crate::catalog::Catalog;
+use crate::metadata::{check_metadata, content_of, metadata_columns};
 use crate::place::{at, nearest, or_at, planning_error};
 use crate::query::Planner;
 use crate::settings::{parse_duration, parse_parallelism};
@@ -29,8 +30,14 @@ pub(crate) struct Table {
     pub(crate) spec: ConnectorSpec,
     pub(crate) traits: TableTraits,
     pub(crate) options: TableOptions,
-    /// Columns in the records.
+    /// Columns in the records, and beside them.
     pub(crate) physical: SchemaRef,
+    /// Which of these are beside the records, and by which keys of the connector.
+    pub(crate) metadata: BTreeMap<usize, String>,
+    /// The columns that are written.
+    pub(crate) written: SchemaRef,
+    /// A column beside the records that is not virtual.
+    unwritable: Option<String>,
     pub(crate) watermark: Option<Watermark>,
     pub(crate) primary_key: Vec<String>,
     /// The statement that declares it.
@@ -104,7 +111,11 @@ impl Table {
         if let Some(keys) = partition_keys(&statement.partitioned_by, &declared)? {
             spec.options.insert(PARTITION_KEYS.to_owned(), keys);
         }
-        let traits = resolver.describe(&spec, &declared).map_err(here)?;
+        let metadata = metadata_columns(&statement.columns);
+        let traits = resolver.describe(&spec, &content_of(&declared, &metadata)).map_err(here)?;
+        for (column, key) in &metadata {
+            check_metadata(declared.field(*column), key, traits.metadata.as_ref(), &spec).map_err(here)?;
+        }
         if traits.updates == Updates::Upserted && statement.primary_key.is_empty() {
             return Err(here(
                 Error::user(format!("a table of connector '{spec}' needs a primary key"))
@@ -123,7 +134,23 @@ impl Table {
         let (columns, watermark) =
             plan_columns(&name, &physical, &statement.columns, statement.watermark, &Planner::new(catalog))?;
         let primary_key = statement.primary_key.into_iter().map(|ident| ident.value).collect();
-        let table = Arc::new(Table { name, spec, traits, options, physical, watermark, primary_key, created });
+        let written = content_of(&physical, &metadata);
+        let is_unwritable = |c: &&ColumnDefinition| matches!(c.kind, ColumnKind::Metadata { is_virtual: false, .. });
+        let unwritable = statement.columns.iter().find(is_unwritable).map(|column| column.name.value.clone());
+        let table = Table {
+            name,
+            spec,
+            traits,
+            options,
+            physical,
+            metadata,
+            written,
+            unwritable,
+            watermark,
+            primary_key,
+            created,
+        };
+        let table = Arc::new(table);
         let source: Arc<dyn TableSource> = Arc::clone(&table) as _;
         let plan = scan_of(&table.name, source)?.project(columns).and_then(LogicalPlanBuilder::build);
         Ok(Declared { table, plan: plan.map_err(planning_error)? })
@@ -145,6 +172,10 @@ impl Table {
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
+        if let Some(column) = &self.unwritable {
+            return Err(Error::user(format!("metadata cannot be written: column '{column}' of table '{}'", self.name))
+                .remedy("declare the column VIRTUAL: then it is only read"));
+        }
         if self.traits.writable {
             return Ok(());
         }
@@ -209,7 +240,7 @@ fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> 
         }
     }
     let fields = columns.iter().filter_map(|column| match &column.kind {
-        ColumnKind::Physical { data_type, nullable } => {
+        ColumnKind::Physical { data_type, nullable } | ColumnKind::Metadata { data_type, nullable, .. } => {
             let key = keys.contains(column.name.value.as_str());
             Some(Field::new(&column.name.value, data_type.clone(), *nullable && !key))
         }
@@ -290,7 +321,7 @@ fn plan_columns(
     let column = |name: &str| Expr::Column(Column::new(scan.schema().qualified_field(0).0.cloned(), name));
     for definition in columns {
         let expr = match &definition.kind {
-            ColumnKind::Physical { .. } => column(&definition.name.value),
+            ColumnKind::Physical { .. } | ColumnKind::Metadata { .. } => column(&definition.name.value),
             ColumnKind::Computed(expr) => planner.expr(expr.as_ref().clone(), scan.schema())?,
         };
         exprs.push((definition.name.value.clone(), expr));

@@ -29,7 +29,11 @@ impl TableResolver for Connectors {
                 if !spec.options.contains_key("topic") {
                     return Err(Error::user("a kafka table needs a topic").remedy("add 'topic' = '...'"));
                 }
-                traits(false, true, true, Some(3))
+                let time = DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()));
+                let metadata = [("timestamp", time), ("partition", DataType::Int32), ("offset", DataType::Int64)];
+                let metadata = metadata.map(|(key, data_type)| Field::new(key, data_type, false));
+                let metadata = Some(Arc::new(Schema::new(metadata.to_vec())));
+                TableTraits { metadata, ..traits(false, true, true, Some(3)) }
             }
             "ad_events" | "stream" => traits(false, true, false, None),
             "single" => traits(false, true, false, Some(1)),

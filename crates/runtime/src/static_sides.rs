@@ -177,6 +177,7 @@ mod tests {
             },
             declared: Arc::clone(&schema),
             projection: vec![0],
+            metadata: Default::default(),
             columns: Vec::new(),
             watermark: None,
             on_malformed: OnMalformed::Fail,

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Error, Result};
-use rdkafka::bindings::{self as sys, rd_kafka_message_t, rd_kafka_queue_t, rd_kafka_resp_err_t, rd_kafka_topic_t};
+use rdkafka::bindings::{
+    self as sys, rd_kafka_message_t, rd_kafka_queue_t, rd_kafka_resp_err_t, rd_kafka_timestamp_type_t, rd_kafka_topic_t,
+};
 use rdkafka::consumer::Consumer as _;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
@@ -131,6 +133,56 @@ pub(super) struct Received<'a> {
     pub(super) partition: i32,
     pub(super) offset: i64,
     pub(super) what: What<'a>,
+    message: &'a rd_kafka_message_t,
+}
+
+impl Received<'_> {
+    /// The record's time in milliseconds since 1970, and what kind of time it is; -1 if it has none.
+    pub(super) fn time(&self) -> (i64, &'static str) {
+        let mut kind = rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        // SAFETY: the message lives as long as this view of it, and the call writes to `kind`.
+        let ms = unsafe { sys::rd_kafka_message_timestamp(self.message, &raw mut kind) };
+        let kind = match kind {
+            rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_CREATE_TIME => "CreateTime",
+            rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME => "LogAppendTime",
+            rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE => "NoTimestampType",
+        };
+        (ms, kind)
+    }
+
+    /// Which of the partition's leaders has taken the record.
+    pub(super) fn leader_epoch(&self) -> Option<i32> {
+        // SAFETY: the message lives as long as this view of it.
+        let epoch = unsafe { sys::rd_kafka_message_leader_epoch(self.message) };
+        (epoch >= 0).then_some(epoch)
+    }
+
+    /// The record's headers in their order.
+    pub(super) fn headers(&self) -> Vec<(String, Option<Vec<u8>>)> {
+        let none = rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR;
+        let mut headers = ptr::null_mut();
+        // SAFETY: the message lives as long as this view of it, and owns the headers.
+        if unsafe { sys::rd_kafka_message_headers(self.message, &raw mut headers) } != none {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        loop {
+            let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+            // SAFETY: the headers live as long as the message; the call writes to the other three.
+            let outcome = unsafe {
+                sys::rd_kafka_header_get_all(headers, found.len(), &raw mut name, &raw mut value, &raw mut size)
+            };
+            if outcome != none {
+                return found;
+            }
+            // SAFETY: librdkafka gives names that end with a zero byte, and `size` bytes at a value that is not null.
+            let (name, value) = unsafe {
+                let bytes = || std::slice::from_raw_parts(value.cast::<u8>(), size).to_vec();
+                (CStr::from_ptr(name).to_string_lossy().into_owned(), (!value.is_null()).then(bytes))
+            };
+            found.push((name, value));
+        }
+    }
 }
 
 /// What was received.
@@ -228,7 +280,7 @@ unsafe fn received(message: &rd_kafka_message_t) -> Received<'_> {
         // SAFETY: the name belongs to the topic, which the message keeps alive.
         unsafe { CStr::from_ptr(sys::rd_kafka_topic_name(message.rkt)) }
     };
-    Received { topic, partition: message.partition, offset: message.offset, what }
+    Received { topic, partition: message.partition, offset: message.offset, what, message }
 }
 
 fn last_error() -> RDKafkaErrorCode {

@@ -3,6 +3,7 @@
 use anabranch_model::PartitionId;
 use arrow::array::{BinaryArray, BinaryBuilder};
 
+use super::metadata::Gathered;
 use super::position::Position;
 
 /// Identifiers of two topics' partitions lie this far apart. A prime: whatever the parallelism, the first partitions of
@@ -41,16 +42,17 @@ pub(super) struct Partition {
 pub(super) struct Block {
     records: BinaryBuilder,
     offsets: Vec<i64>,
+    pub(super) gathered: Gathered,
 }
 
 impl Block {
     fn with_capacity(records: usize, bytes: usize) -> Block {
-        Block { records: BinaryBuilder::with_capacity(records, bytes), offsets: Vec::with_capacity(records) }
+        Block { records: BinaryBuilder::with_capacity(records, bytes), offsets: Vec::with_capacity(records), gathered: Gathered::default() }
     }
 
     /// The raw records and their offsets.
-    pub(super) fn finish(mut self) -> (BinaryArray, Vec<i64>) {
-        (self.records.finish(), self.offsets)
+    pub(super) fn finish(mut self) -> (BinaryArray, Vec<i64>, Gathered) {
+        (self.records.finish(), self.offsets, self.gathered)
     }
 }
 
@@ -65,15 +67,16 @@ impl Partition {
         Position { next: self.position.unwrap_or(self.start), end: self.end }
     }
 
-    /// Adds a record, unless it lies beyond the end. `None` is a tombstone.
-    pub(super) fn push(&mut self, offset: i64, record: Option<&[u8]>) {
+    /// Adds a record, unless it lies beyond the end. Returns where its metadata is to be gathered. `None` is a tombstone.
+    pub(super) fn push(&mut self, offset: i64, record: Option<&[u8]>) -> Option<&mut Gathered> {
         if self.ended || self.end.is_some_and(|end| offset >= end) {
             self.ended = true;
-            return;
+            return None;
         }
         self.block.offsets.push(offset);
         self.block.records.append_option(record);
         self.nothing_before(offset + 1);
+        Some(&mut self.block.gathered)
     }
 
     /// Nothing of the partition is still to come before `offset`: a bounded table ends when that is at or beyond its end.
@@ -123,7 +126,7 @@ mod tests {
         beyond.push(0, Some(b"a"));
         beyond.push(5, Some(b"b"));
         assert!(beyond.ended);
-        let (records, offsets) = beyond.take_block().expect("one record").finish();
+        let (records, offsets, _) = beyond.take_block().expect("one record").finish();
         assert_eq!((records.len(), offsets), (1, vec![0]));
 
         let mut gap = Partition::new(0, 0, Position { next: 0, end: Some(2) });

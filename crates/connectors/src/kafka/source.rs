@@ -13,6 +13,7 @@ use rdkafka::error::RDKafkaErrorCode;
 
 use super::client::{self, Consumer, is_passing, is_permanent, outage, partition_counts, silent};
 use super::commits::{Commits, GroupOffsets};
+use super::metadata::{Records, RowReader, Wanted};
 use super::native::{Queue, Received, Topic, What};
 use super::outage::Outage;
 use super::partition::{Block, Partition, partition_id};
@@ -20,7 +21,6 @@ use super::position::{self, Position};
 use super::start::{BEGINNING, Inquiry};
 use super::table::Table;
 use super::watch::{Seen, Watch};
-use crate::format::Decode;
 
 /// Elements taken from the client's queue at a time. After each, the source checks the size of its blocks.
 const HELPING: usize = 1024;
@@ -42,7 +42,7 @@ pub(super) struct KafkaSource {
     batch_rows: usize,
     clock: Arc<dyn Clock>,
     host: Arc<dyn Host>,
-    decoder: Box<dyn Decode>,
+    rows: RowReader,
     /// What has been read but not yet returned, with the slot and position that it leads to.
     ready: VecDeque<(Polled, Option<(usize, i64)>)>,
     partitions: Vec<Partition>,
@@ -60,7 +60,7 @@ impl KafkaSource {
     pub(super) fn open(
         table: Table,
         name: &str,
-        decoder: Box<dyn Decode>,
+        rows: RowReader,
         context: &TaskContext,
         from: Option<&Positions>,
     ) -> Result<KafkaSource> {
@@ -76,7 +76,7 @@ impl KafkaSource {
             batch_rows: context.batch_rows,
             clock: context.clock.clone(),
             host: context.host.clone(),
-            decoder,
+            rows,
             ready: VecDeque::new(),
             partitions: Vec::new(),
             slots: Slots::new(&table.topics),
@@ -208,9 +208,9 @@ impl KafkaSource {
         let mut any = false;
         while room > 0 && failed.is_none() {
             let helping = room.min(HELPING);
-            let (partitions, slots) = (&mut self.partitions, &mut self.slots);
+            let (partitions, slots, wanted) = (&mut self.partitions, &mut self.slots, self.rows.wanted);
             let count = self.queue.receive(helping, wait, |received| {
-                if let Err(failure) = accept(partitions, slots, received) {
+                if let Err(failure) = accept(partitions, slots, wanted, received) {
                     failed.get_or_insert(failure);
                 }
             });
@@ -244,9 +244,8 @@ impl KafkaSource {
         let end = partition.end;
         if let Some(block) = partition.take_block() {
             let name = &self.table.topics[topic];
-            let place = format!("topic {name} partition {number}");
-            let (rows, position) =
-                decode(self.decoder.as_mut(), id, block, &place).map_err(|error| error.at(place.clone()))?;
+            let of = Place { id, topic: name, partition: number };
+            let (rows, position) = decode(&mut self.rows, &of, block).map_err(|error| error.at(of.text()))?;
             self.ready.push_back((Polled::Rows(rows), position.map(|position| (slot, position))));
         }
         if just_ended {
@@ -424,10 +423,19 @@ struct Failure {
     reason: String,
 }
 
-fn accept(partitions: &mut [Partition], slots: &mut Slots, received: Received<'_>) -> Result<(), Failure> {
+fn accept(
+    partitions: &mut [Partition],
+    slots: &mut Slots,
+    wanted: Wanted,
+    received: Received<'_>,
+) -> Result<(), Failure> {
     let slot = slots.find_named(received.topic, received.partition);
     match (received.what, slot) {
-        (What::Record(record), Some(slot)) => partitions[slot].push(received.offset, record),
+        (What::Record(record), Some(slot)) => {
+            if let Some(gathered) = partitions[slot].push(received.offset, record) {
+                gathered.push(wanted, &received);
+            }
+        }
         (What::End, Some(slot)) => partitions[slot].nothing_before(received.offset),
         (What::Error(code, reason), slot) => return Err(Failure { slot, code, reason }),
         (What::Record(_) | What::End, None) => {
@@ -438,15 +446,30 @@ fn accept(partitions: &mut [Partition], slots: &mut Slots, received: Received<'_
     Ok(())
 }
 
+/// A partition of a block.
+struct Place<'a> {
+    id: PartitionId,
+    topic: &'a str,
+    partition: i32,
+}
+
+impl Place<'_> {
+    fn text(&self) -> String {
+        format!("topic {} partition {}", self.topic, self.partition)
+    }
+}
+
 /// Decodes a block; also gives the position after it.
-fn decode(decoder: &mut dyn Decode, partition: PartitionId, block: Block, place: &str) -> Result<(Rows, Option<i64>)> {
-    let (records, offsets) = block.finish();
-    let decoded = decoder.decode(&records)?;
-    let malformed = decoded.malformed.into_iter().map(|(index, error)| Malformed {
+fn decode(reader: &mut RowReader, of: &Place<'_>, block: Block) -> Result<(Rows, Option<i64>)> {
+    let (records, offsets, gathered) = block.finish();
+    let beside = Records { topic: of.topic, partition: of.partition, offsets: &offsets, gathered: &gathered };
+    let (batch, malformed) = reader.read(&records, &beside)?;
+    let place = of.text();
+    let malformed = malformed.into_iter().map(|(index, error)| Malformed {
         place: format!("{place} offset {}", offsets[index]),
         error: if records.is_null(index) { format!("{error} (a tombstone: the record has no value)") } else { error },
         record: if records.is_null(index) { Vec::new() } else { records.value(index).to_vec() },
     });
-    let rows = Rows { partition, malformed: malformed.collect(), batch: decoded.batch };
+    let rows = Rows { partition: of.id, malformed: malformed.collect(), batch };
     Ok((rows, offsets.last().map(|offset| offset + 1)))
 }

@@ -93,6 +93,7 @@ pub(crate) fn source_spec(spec: &ConnectorSpec, columns: &SchemaRef, projection:
         connector: spec.clone(),
         declared: columns.clone(),
         projection: projection.to_vec(),
+        metadata: Default::default(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Skip,

@@ -77,6 +77,7 @@ fn source_spec(connector: ConnectorSpec) -> SourceSpec {
         connector,
         declared: schema(),
         projection: vec![0, 1],
+        metadata: Default::default(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,

@@ -64,6 +64,7 @@ impl Lowering<'_> {
             connector: table.spec.clone(),
             declared: table.physical.clone(),
             projection,
+            metadata: table.metadata.clone(),
             columns: Vec::new(),
             watermark,
             on_malformed: self.on_malformed(table)?,
@@ -100,7 +101,7 @@ impl Lowering<'_> {
         Ok(OnMalformed::DeadLetter(Box::new(SinkSpec::new(
             target.name.clone(),
             target.spec.clone(),
-            target.physical.clone(),
+            target.written.clone(),
         ))))
     }
 }
@@ -159,7 +160,7 @@ pub(crate) fn dead_letters(plan: &LogicalPlan, catalog: &Catalog) -> Result<BTre
 fn check_dead_letter(target: &Table) -> Result<()> {
     target.check_writable()?;
     let name = &target.name;
-    let types: Vec<&DataType> = target.physical.fields().iter().map(|f| f.data_type()).collect();
+    let types: Vec<&DataType> = target.written.fields().iter().map(|f| f.data_type()).collect();
     let fits = match types.as_slice() {
         [a, b, c, d] => {
             [a, b, c].iter().all(|t| **t == &DataType::Utf8View) && matches!(d, DataType::Utf8View | DataType::Binary)

@@ -59,6 +59,7 @@ fn one_row() -> Stream {
         connector: ConnectorSpec { connector: ONE_ROW.into(), options: Default::default() },
         declared: Arc::new(Schema::new(vec![row.clone()])),
         projection: vec![0],
+        metadata: Default::default(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,

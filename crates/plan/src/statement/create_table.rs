@@ -37,10 +37,12 @@ pub(crate) struct ColumnDefinition {
     pub(crate) kind: ColumnKind,
 }
 
-/// Whether a column is part of the records or computed from them.
+/// Whether a column is part of the records, beside them or computed from them.
 #[derive(Debug)]
 pub(crate) enum ColumnKind {
     Physical { data_type: DataType, nullable: bool },
+    /// Of what a record has beside its content: `METADATA FROM 'key' VIRTUAL`.
+    Metadata { data_type: DataType, nullable: bool, key: String, is_virtual: bool },
     Computed(Box<Expr>),
 }
 
@@ -153,17 +155,28 @@ fn column(parser: &mut Parser, table: &mut CreateTable, names: &mut BTreeSet<Str
             table.primary_key = vec![name.clone()];
             nullable = false;
         }
-        ColumnKind::Physical { data_type, nullable }
+        match is_word(&parser.peek_token().token, "METADATA") {
+            true => metadata(parser, &name.value, data_type, nullable)?,
+            false => ColumnKind::Physical { data_type, nullable },
+        }
     };
-    let next = parser.peek_token();
-    if is_word(&next.token, "METADATA") {
-        return Err(Error::user("METADATA columns are not supported yet")
-            .at(at(next.span.start))
-            .remedy("omit the column"));
-    }
     comment(parser)?;
     table.columns.push(ColumnDefinition { name, kind });
     Ok(())
+}
+
+/// `METADATA [FROM 'key'] [VIRTUAL]`. Without a key, the column's name is the key.
+fn metadata(parser: &mut Parser, name: &str, data_type: DataType, nullable: bool) -> Result<ColumnKind> {
+    parser.next_token();
+    let key = match parser.parse_keyword(Keyword::FROM) {
+        true => parsed(parser.parse_literal_string())?,
+        false => name.to_owned(),
+    };
+    let is_virtual = is_word(&parser.peek_token().token, "VIRTUAL");
+    if is_virtual {
+        parser.next_token();
+    }
+    Ok(ColumnKind::Metadata { data_type, nullable, key, is_virtual })
 }
 
 fn not_enforced(parser: &mut Parser) -> Result<()> {

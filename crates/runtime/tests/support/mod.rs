@@ -217,6 +217,7 @@ pub(crate) fn plan(
         connector: connector("log"),
         declared: schema(),
         projection: vec![0, 1],
+        metadata: Default::default(),
         columns: Vec::new(),
         watermark: None,
         on_malformed,

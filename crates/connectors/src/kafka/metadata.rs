@@ -1,0 +1,212 @@
+//! Columns with what a record has beside its value: `ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'`.
+
+use std::sync::Arc;
+
+use anabranch_dataflow::SourceSpec;
+use anabranch_model::{Error, Result};
+use arrow::array::{
+    Array, ArrayBuilder, ArrayRef, BinaryBuilder, Int32Array, Int64Array, MapArray, RecordBatch, StringViewArray, StringViewBuilder,
+    StructArray, TimestampMillisecondArray,
+};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+
+use super::native::Received;
+use crate::format::{Decode, Format, batch, source_schema};
+
+/// One thing that a record has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Topic,
+    Partition,
+    Headers,
+    LeaderEpoch,
+    Offset,
+    Timestamp,
+    TimestampType,
+}
+
+const KEYS: [(Key, &str); 7] = [
+    (Key::Topic, "topic"),
+    (Key::Partition, "partition"),
+    (Key::Headers, "headers"),
+    (Key::LeaderEpoch, "leader-epoch"),
+    (Key::Offset, "offset"),
+    (Key::Timestamp, "timestamp"),
+    (Key::TimestampType, "timestamp-type"),
+];
+
+/// The keys of metadata with their types.
+pub(super) fn known() -> SchemaRef {
+    let field = |(key, name): (Key, &str)| {
+        let data_type = match key {
+            Key::Topic | Key::TimestampType => DataType::Utf8View,
+            Key::Partition | Key::LeaderEpoch => DataType::Int32,
+            Key::Offset => DataType::Int64,
+            Key::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
+            Key::Headers => headers_type(),
+        };
+        Field::new(name, data_type, key == Key::LeaderEpoch)
+    };
+    Arc::new(Schema::new(KEYS.map(field).to_vec()))
+}
+
+/// `MAP<STRING, BYTES>`.
+fn headers_type() -> DataType {
+    let (key, value) =
+        (Field::new("key", DataType::Utf8View, false), Field::new("value", DataType::Binary, true));
+    let entries = Field::new("entries", DataType::Struct(Fields::from(vec![key, value])), false);
+    DataType::Map(Arc::new(entries), false)
+}
+
+/// What is gathered of the records of a block, as far as the query needs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    times: bool,
+    headers: bool,
+    leader_epochs: bool,
+}
+
+/// Of the records of a block: a value of each, if it is wanted.
+#[derive(Default)]
+pub(super) struct Gathered {
+    times: Vec<(i64, &'static str)>,
+    headers: Vec<Vec<(String, Option<Vec<u8>>)>>,
+    leader_epochs: Vec<Option<i32>>,
+}
+
+impl Gathered {
+    pub(super) fn push(&mut self, wanted: Wanted, record: &Received<'_>) {
+        if wanted.times {
+            self.times.push(record.time());
+        }
+        if wanted.headers {
+            self.headers.push(record.headers());
+        }
+        if wanted.leader_epochs {
+            self.leader_epochs.push(record.leader_epoch());
+        }
+    }
+}
+
+/// Where a column of the source's rows comes from.
+enum Place {
+    Decoded(usize),
+    Metadata(Key),
+}
+
+/// Makes rows of records: what the format decodes, and metadata.
+pub(super) struct RowReader {
+    decoder: Box<dyn Decode>,
+    schema: SchemaRef,
+    places: Vec<Place>,
+    pub(super) wanted: Wanted,
+}
+
+/// The records of a block.
+pub(super) struct Records<'a> {
+    pub(super) topic: &'a str,
+    pub(super) partition: i32,
+    pub(super) offsets: &'a [i64],
+    pub(super) gathered: &'a Gathered,
+}
+
+impl RowReader {
+    /// Of a table whose format decodes all columns but those with metadata.
+    pub(super) fn new(format: &Format, spec: &SourceSpec) -> Result<RowReader> {
+        let physical: Vec<usize> =
+            (0..spec.declared.fields().len()).filter(|column| !spec.metadata.contains_key(column)).collect();
+        let (mut projection, mut places) = (Vec::new(), Vec::new());
+        for column in &spec.projection {
+            places.push(match (spec.metadata.get(column), physical.binary_search(column)) {
+                (Some(name), _) => Place::Metadata(of_name(name)?),
+                (None, Ok(place)) => {
+                    projection.push(place);
+                    Place::Decoded(projection.len() - 1)
+                }
+                (None, Err(_)) => return Err(Error::internal("a column of no kind")),
+            });
+        }
+        let declared = Arc::new(spec.declared.project(&physical)?);
+        let decoder = format.decoder(&declared, &projection)?;
+        let has = |keys: &[Key]| places.iter().any(|place| matches!(place, Place::Metadata(key) if keys.contains(key)));
+        let wanted = Wanted {
+            times: has(&[Key::Timestamp, Key::TimestampType]),
+            headers: has(&[Key::Headers]),
+            leader_epochs: has(&[Key::LeaderEpoch]),
+        };
+        Ok(RowReader { decoder, schema: source_schema(spec)?, places, wanted })
+    }
+
+    /// Returns the rows, and the indexes and errors of records that could not be decoded.
+    pub(super) fn read(
+        &mut self,
+        values: &arrow::array::BinaryArray,
+        of: &Records<'_>,
+    ) -> Result<(RecordBatch, Vec<(usize, String)>)> {
+        let decoded = self.decoder.decode(values)?;
+        if self.places.iter().all(|place| matches!(place, Place::Decoded(_))) {
+            return Ok((decoded.batch, decoded.malformed));
+        }
+        // Rows are of the records that could be decoded.
+        let mut malformed = decoded.malformed.iter().map(|(index, _)| *index).peekable();
+        let good: Vec<usize> = (0..values.len()).filter(|index| malformed.next_if_eq(index).is_none()).collect();
+        let columns = self.places.iter().zip(self.schema.fields()).map(|(place, field)| match place {
+            Place::Decoded(column) => Ok(Arc::clone(decoded.batch.column(*column))),
+            Place::Metadata(Key::Headers) => headers(of.gathered, &good, field.data_type()),
+            Place::Metadata(key) => Ok(cast(&simple(*key, of, &good), field.data_type())?),
+        });
+        let rows = batch(&self.schema, columns.collect::<Result<_>>()?, good.len())?;
+        Ok((rows, decoded.malformed))
+    }
+}
+
+fn of_name(name: &str) -> Result<Key> {
+    let found = KEYS.into_iter().find(|(_, known)| *known == name);
+    found.map(|(key, _)| key).ok_or_else(|| Error::internal(format!("metadata '{name}' was not refused")))
+}
+
+/// A column of one value of each record.
+fn simple(key: Key, of: &Records<'_>, good: &[usize]) -> ArrayRef {
+    let times = || good.iter().map(|index| of.gathered.times[*index]);
+    match key {
+        Key::Topic => Arc::new(StringViewArray::from_iter_values(good.iter().map(|_| of.topic))),
+        Key::Partition => Arc::new(Int32Array::from_value(of.partition, good.len())),
+        Key::Offset => Arc::new(Int64Array::from_iter_values(good.iter().map(|index| of.offsets[*index]))),
+        Key::Timestamp => {
+            Arc::new(TimestampMillisecondArray::from_iter_values(times().map(|(ms, _)| ms)).with_timezone("UTC"))
+        }
+        Key::TimestampType => Arc::new(StringViewArray::from_iter_values(times().map(|(_, kind)| kind))),
+        Key::LeaderEpoch | Key::Headers => {
+            Arc::new(good.iter().map(|index| of.gathered.leader_epochs[*index]).collect::<Int32Array>())
+        }
+    }
+}
+
+/// Of two headers of one name, the later one counts.
+fn headers(gathered: &Gathered, good: &[usize], data_type: &DataType) -> Result<ArrayRef> {
+    let wrong = || Error::internal("headers that are no map");
+    let DataType::Map(entries, is_sorted) = data_type else { return Err(wrong()) };
+    let DataType::Struct(fields) = entries.data_type() else { return Err(wrong()) };
+    let [key, value] = &fields[..] else { return Err(wrong()) };
+    let (mut names, mut values) = (StringViewBuilder::new(), BinaryBuilder::new());
+    let mut lengths = Vec::with_capacity(good.len());
+    for index in good {
+        let of_record = &gathered.headers[*index];
+        let is_last =
+            |place: usize| of_record[place + 1..].iter().all(|(later, _)| *later != of_record[place].0);
+        let kept = of_record.iter().enumerate().filter(|(place, _)| is_last(*place));
+        let before = names.len();
+        for (_, (name, value)) in kept {
+            names.append_value(name);
+            values.append_option(value.as_deref());
+        }
+        lengths.push(names.len() - before);
+    }
+    let columns =
+        vec![cast(&(Arc::new(names.finish()) as ArrayRef), key.data_type())?, cast(&(Arc::new(values.finish()) as ArrayRef), value.data_type())?];
+    let rows = StructArray::try_new(fields.clone(), columns, None)?;
+    let map = MapArray::try_new(Arc::clone(entries), OffsetBuffer::from_lengths(lengths), rows, None, *is_sorted)?;
+    Ok(Arc::new(map))
+}

@@ -1,0 +1,55 @@
+//! Columns of a table that hold what its records have beside their content.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::{ConnectorSpec, sql_name};
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+
+use crate::statement::{ColumnDefinition, ColumnKind};
+
+/// Which columns, of those that are not computed, hold metadata, and by which keys.
+pub(crate) fn metadata_columns(columns: &[ColumnDefinition]) -> BTreeMap<usize, String> {
+    let stored = columns.iter().filter(|column| !matches!(column.kind, ColumnKind::Computed(_)));
+    let of = |(index, column): (usize, &ColumnDefinition)| match &column.kind {
+        ColumnKind::Metadata { key, .. } => Some((index, key.clone())),
+        ColumnKind::Physical { .. } | ColumnKind::Computed(_) => None,
+    };
+    stored.enumerate().filter_map(of).collect()
+}
+
+/// The columns that are content of records.
+pub(crate) fn content_of(columns: &SchemaRef, metadata: &BTreeMap<usize, String>) -> SchemaRef {
+    if metadata.is_empty() {
+        return Arc::clone(columns);
+    }
+    let fields = columns.fields().iter().enumerate().filter(|(index, _)| !metadata.contains_key(index));
+    Arc::new(Schema::new(fields.map(|(_, field)| Arc::clone(field)).collect::<Vec<_>>()))
+}
+
+/// Whether a column can hold the metadata of this key.
+pub(crate) fn check_metadata(column: &Field, key: &str, known: Option<&SchemaRef>, of: &ConnectorSpec) -> Result<()> {
+    let Some(known) = known else {
+        return Err(Error::user(format!("a table of connector '{of}' has no metadata: column '{}'", column.name()))
+            .remedy("omit the column"));
+    };
+    let Some((_, field)) = known.column_with_name(key) else {
+        let names: Vec<&str> = known.fields().iter().map(|field| field.name().as_str()).collect();
+        return Err(Error::user(format!("connector '{of}' has no metadata '{key}' for column '{}'", column.name()))
+            .remedy(format!("use one of: {}", names.join(", "))));
+    };
+    let (is, declared) = (field.data_type(), column.data_type());
+    let is_time = |data_type: &DataType| matches!(data_type, DataType::Timestamp(..));
+    let is_wider = is.is_integer() && declared.is_integer() && declared.primitive_width() >= is.primitive_width();
+    if is != declared && !is_wider && !(is_time(is) && is_time(declared)) {
+        let (is, declared) = (sql_name(is), sql_name(declared));
+        return Err(Error::user(format!("metadata '{key}' is {is}, but column '{}' is {declared}", column.name()))
+            .remedy(format!("declare it as {is}, and CAST it in the query")));
+    }
+    if field.is_nullable() && !column.is_nullable() {
+        return Err(Error::user(format!("metadata '{key}' can be NULL, but column '{}' is NOT NULL", column.name()))
+            .remedy("declare it without NOT NULL"));
+    }
+    Ok(())
+}
