@@ -119,6 +119,7 @@ fn read(servers: &str, topic: &str, format: &str, columns: &[(&str, DataType)]) 
         declared: schema(columns),
         projection: (0..columns.len()).collect(),
         metadata: Default::default(),
+        key: Vec::new(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,

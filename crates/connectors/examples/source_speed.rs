@@ -38,6 +38,7 @@ fn read(name: &str, spec: ConnectorSpec, columns: Option<&SchemaRef>, wanted: &[
         declared,
         projection,
         metadata: Default::default(),
+        key: Vec::new(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,

@@ -29,15 +29,7 @@ impl BlackholeConnector {
 impl Connector for BlackholeConnector {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         Options::new(spec).finish()?;
-        Ok(TableTraits {
-            bounded: false,
-            readable: false,
-            writable: true,
-            max_readers: None,
-            schema: None,
-            updates: Updates::Written,
-            ..TableTraits::default()
-        })
+        Ok(TableTraits { writable: true, updates: Updates::Written, ..TableTraits::default() })
     }
 
     fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {

@@ -57,6 +57,7 @@ mod start;
 mod table;
 mod transaction;
 mod upsert;
+mod versions;
 mod watch;
 mod window;
 
@@ -132,7 +133,7 @@ impl Connector for KafkaConnector {
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let open = || {
             let (table, format) = parse(&spec.connector)?;
-            let rows = RowReader::new(&format, spec)?;
+            let rows = RowReader::new(&format, spec, None)?;
             Ok(Box::new(KafkaSource::open(table, &spec.table, rows, context, from)?) as Box<dyn Source>)
         };
         open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))

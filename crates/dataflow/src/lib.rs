@@ -27,4 +27,4 @@ pub use spec::{
 };
 pub use sql_name::{fraction_digits, sql_name};
 pub use stream_join::{ExpirySpec, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
-pub use table::{ConnectorSpec, ONE_ROW, TableTraits, Updates};
+pub use table::{ConnectorSpec, ONE_ROW, TableTraits, Updates, Versions};

@@ -24,6 +24,9 @@ pub struct SourceSpec {
     /// The columns of `declared` that are no part of a record's content, with the connector's key of what they hold.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<usize, String>,
+    /// The columns of the key, if records are versions of rows: indexes into `declared`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<usize>,
     /// Rows that leave the source, over the decoded columns. Empty: the decoded columns as they are.
     pub columns: Vec<NamedExpr>,
     /// Event-time progress; `None` if the table declares no watermark.

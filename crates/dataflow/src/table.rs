@@ -34,10 +34,21 @@ pub struct TableTraits {
     pub schema: Option<SchemaRef>,
     /// What records have beside their content, by the connector's keys. `None`: nothing that columns can hold.
     pub metadata: Option<SchemaRef>,
+    /// Its records are versions of rows: of those with the same primary key the latest counts.
+    pub versions: Option<Versions>,
     /// What its writer does with updating rows.
     pub updates: Updates,
     /// Its reader gives a field of a ROW column alone, as a column `row.field`.
     pub row_fields: bool,
+}
+
+/// Which records of a table are later ones of the same key, and which say that there is no row any more: the keys of metadata with that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    /// A whole number that grows.
+    pub order: &'static str,
+    /// A truth value.
+    pub deleted: &'static str,
 }
 
 /// What the writer of a table does with rows that have weights.

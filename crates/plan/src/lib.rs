@@ -40,6 +40,7 @@ mod table;
 mod text;
 mod types;
 mod values;
+mod versions;
 mod window_assign;
 mod window_table;
 

@@ -19,6 +19,7 @@ use crate::query::Planner;
 use crate::settings::{parse_duration, parse_parallelism};
 use crate::show_create::create_table_text;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, WatermarkDefinition};
+use crate::versions::{all_versions, latest};
 use crate::window_assign::EVENT_TIME;
 use crate::window_table::literal_interval_ms;
 use crate::{PlanOptions, TableResolver};
@@ -111,7 +112,7 @@ impl Table {
         if let Some(keys) = partition_keys(&statement.partitioned_by, &declared)? {
             spec.options.insert(PARTITION_KEYS.to_owned(), keys);
         }
-        let metadata = metadata_columns(&statement.columns);
+        let mut metadata = metadata_columns(&statement.columns);
         let traits = resolver.describe(&spec, &content_of(&declared, &metadata)).map_err(here)?;
         for (column, key) in &metadata {
             check_metadata(declared.field(*column), key, traits.metadata.as_ref(), &spec).map_err(here)?;
@@ -131,10 +132,20 @@ impl Table {
             }
             (_, false) => declared,
         };
+        let written = content_of(&physical, &metadata);
+        let primary_key: Vec<String> = statement.primary_key.into_iter().map(|ident| ident.value).collect();
+        let physical = match traits.versions {
+            Some(versions) => all_versions(&physical, &primary_key, versions, &mut metadata),
+            None => physical,
+        };
+        if traits.versions.is_some() && statement.watermark.is_some() {
+            return Err(here(
+                Error::user(format!("a table of connector '{spec}' has no event time: its rows are updated"))
+                    .remedy("omit WATERMARK"),
+            ));
+        }
         let (columns, watermark) =
             plan_columns(&name, &physical, &statement.columns, statement.watermark, &Planner::new(catalog))?;
-        let primary_key = statement.primary_key.into_iter().map(|ident| ident.value).collect();
-        let written = content_of(&physical, &metadata);
         let is_unwritable = |c: &&ColumnDefinition| matches!(c.kind, ColumnKind::Metadata { is_virtual: false, .. });
         let unwritable = statement.columns.iter().find(is_unwritable).map(|column| column.name.value.clone());
         let table = Table {
@@ -152,7 +163,11 @@ impl Table {
         };
         let table = Arc::new(table);
         let source: Arc<dyn TableSource> = Arc::clone(&table) as _;
-        let plan = scan_of(&table.name, source)?.project(columns).and_then(LogicalPlanBuilder::build);
+        let mut scan = scan_of(&table.name, source)?;
+        if table.traits.versions.is_some() {
+            scan = latest(scan, &table.primary_key, &catalog.functions)?;
+        }
+        let plan = scan.project(columns).and_then(LogicalPlanBuilder::build);
         Ok(Declared { table, plan: plan.map_err(planning_error)? })
     }
 
@@ -161,6 +176,11 @@ impl Table {
         scan.source
             .downcast_ref::<Table>()
             .ok_or_else(|| Error::internal(format!("a scan of '{}' is not of a declared table", scan.table_name)))
+    }
+
+    /// The columns of the primary key, among those of a scan.
+    pub(crate) fn key(&self) -> Vec<usize> {
+        self.primary_key.iter().filter_map(|key| self.physical.index_of(key).ok()).collect()
     }
 
     pub(crate) fn check_readable(&self) -> Result<()> {

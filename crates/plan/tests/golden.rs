@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits, Updates};
+use anabranch_dataflow::{ConnectorSpec, Plan, TableTraits, Updates, Versions};
 use anabranch_model::{Error, Result};
 use anabranch_plan::{Catalog, PlanOptions, Planned, TableResolver, plan_script};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -38,7 +38,10 @@ impl TableResolver for Connectors {
             "ad_events" | "stream" => traits(false, true, false, None),
             "single" => traits(false, true, false, Some(1)),
             "filesystem" => traits(true, true, true, None),
-            "upsert-kafka" => TableTraits { updates: Updates::Upserted, ..traits(false, false, true, None) },
+            "upsert-kafka" => {
+                let versions = Some(Versions { order: "offset", deleted: "tombstone" });
+                TableTraits { updates: Updates::Upserted, versions, ..traits(false, true, true, None) }
+            }
             "print" | "blackhole" => TableTraits { updates: Updates::Written, ..traits(false, false, true, None) },
             "ad_campaigns" => {
                 let columns = ["ad_id", "campaign_id"].map(|name| Field::new(name, DataType::Utf8View, false));

@@ -219,7 +219,8 @@ impl Control {
         }
         let checkpoint = Epoch(self.orders.checkpoint.load(SeqCst));
         let settled = self.done().max(Epoch(self.orders.aborted.load(SeqCst)));
-        let leads_to_checkpoint = epoch <= checkpoint || (checkpoint <= settled && self.reported.requested.load(SeqCst));
+        let leads_to_checkpoint =
+            epoch <= checkpoint || (checkpoint <= settled && self.reported.requested.load(SeqCst));
         self.is_held() && epoch <= self.granted() && leads_to_checkpoint
     }
 

@@ -178,6 +178,7 @@ mod tests {
             declared: Arc::clone(&schema),
             projection: vec![0],
             metadata: Default::default(),
+            key: Vec::new(),
             columns: Vec::new(),
             watermark: None,
             on_malformed: OnMalformed::Fail,

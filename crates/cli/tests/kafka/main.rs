@@ -9,6 +9,7 @@ mod outages;
 #[path = "../chaos/topics.rs"]
 #[allow(dead_code, reason = "this test uses a part of the helper")]
 mod topics;
+mod versions;
 mod workers;
 
 use std::collections::BTreeMap;

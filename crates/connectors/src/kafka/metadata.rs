@@ -5,15 +5,16 @@ use std::sync::Arc;
 use anabranch_dataflow::SourceSpec;
 use anabranch_model::{Error, Result};
 use arrow::array::{
-    Array, ArrayBuilder, ArrayRef, BinaryBuilder, Int32Array, Int64Array, MapArray, RecordBatch, StringViewArray, StringViewBuilder,
-    StructArray, TimestampMillisecondArray,
+    Array, ArrayBuilder, ArrayRef, BinaryArray, BinaryBuilder, BooleanArray, Int32Array, Int64Array, MapArray,
+    RecordBatch, StringViewArray, StringViewBuilder, StructArray, TimestampMillisecondArray,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use super::native::Received;
-use crate::format::{Decode, Format, batch, source_schema};
+use super::versions::{self, Versions};
+use crate::format::{Decode, Decoded, Format, batch, source_schema};
 
 /// One thing that a record has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +26,16 @@ enum Key {
     Offset,
     Timestamp,
     TimestampType,
+    /// Whether it has no value. Only for tables of versions.
+    Deleted,
 }
 
-const KEYS: [(Key, &str); 7] = [
+/// Says which of two versions is later.
+pub(super) const ORDER: &str = "offset";
+/// Says that a version deletes its row.
+pub(super) const DELETED: &str = "tombstone";
+
+const KEYS: [(Key, &str); 8] = [
     (Key::Topic, "topic"),
     (Key::Partition, "partition"),
     (Key::Headers, "headers"),
@@ -35,6 +43,7 @@ const KEYS: [(Key, &str); 7] = [
     (Key::Offset, "offset"),
     (Key::Timestamp, "timestamp"),
     (Key::TimestampType, "timestamp-type"),
+    (Key::Deleted, DELETED),
 ];
 
 /// The keys of metadata with their types.
@@ -46,16 +55,17 @@ pub(super) fn known() -> SchemaRef {
             Key::Offset => DataType::Int64,
             Key::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
             Key::Headers => headers_type(),
+            Key::Deleted => DataType::Boolean,
         };
         Field::new(name, data_type, key == Key::LeaderEpoch)
     };
-    Arc::new(Schema::new(KEYS.map(field).to_vec()))
+    let known = KEYS.into_iter().filter(|(key, _)| *key != Key::Deleted);
+    Arc::new(Schema::new(known.map(field).collect::<Vec<_>>()))
 }
 
 /// `MAP<STRING, BYTES>`.
 fn headers_type() -> DataType {
-    let (key, value) =
-        (Field::new("key", DataType::Utf8View, false), Field::new("value", DataType::Binary, true));
+    let (key, value) = (Field::new("key", DataType::Utf8View, false), Field::new("value", DataType::Binary, true));
     let entries = Field::new("entries", DataType::Struct(Fields::from(vec![key, value])), false);
     DataType::Map(Arc::new(entries), false)
 }
@@ -66,6 +76,7 @@ pub(super) struct Wanted {
     times: bool,
     headers: bool,
     leader_epochs: bool,
+    keys: bool,
 }
 
 /// Of the records of a block: a value of each, if it is wanted.
@@ -74,6 +85,7 @@ pub(super) struct Gathered {
     times: Vec<(i64, &'static str)>,
     headers: Vec<Vec<(String, Option<Vec<u8>>)>>,
     leader_epochs: Vec<Option<i32>>,
+    keys: BinaryBuilder,
 }
 
 impl Gathered {
@@ -87,18 +99,25 @@ impl Gathered {
         if wanted.leader_epochs {
             self.leader_epochs.push(record.leader_epoch());
         }
+        if wanted.keys {
+            self.keys.append_option(record.key());
+        }
     }
 }
 
 /// Where a column of the source's rows comes from.
 enum Place {
     Decoded(usize),
+    /// Of the record's key.
+    Key(usize),
     Metadata(Key),
 }
 
 /// Makes rows of records: what the format decodes, and metadata.
 pub(super) struct RowReader {
     decoder: Box<dyn Decode>,
+    /// Of keys, if records are versions of rows.
+    keys: Option<Box<dyn Decode>>,
     schema: SchemaRef,
     places: Vec<Place>,
     pub(super) wanted: Wanted,
@@ -113,12 +132,21 @@ pub(super) struct Records<'a> {
 }
 
 impl RowReader {
-    /// Of a table whose format decodes all columns but those with metadata.
-    pub(super) fn new(format: &Format, spec: &SourceSpec) -> Result<RowReader> {
-        let physical: Vec<usize> =
-            (0..spec.declared.fields().len()).filter(|column| !spec.metadata.contains_key(column)).collect();
+    /// Of a table whose format decodes all columns but those with metadata. `key`: the format of keys, if records are versions of rows, and
+    /// whether values are without the columns of the key.
+    pub(super) fn new(format: &Format, spec: &SourceSpec, key: Option<(&Format, bool)>) -> Result<RowReader> {
+        let of_value = |column: &usize| {
+            let is_left_out = key.is_some_and(|(_, without_key)| without_key) && spec.key.contains(column);
+            !spec.metadata.contains_key(column) && !is_left_out
+        };
+        let physical: Vec<usize> = (0..spec.declared.fields().len()).filter(of_value).collect();
+        let of_key = |column: &usize| spec.key.iter().position(|key| key == column).filter(|_| key.is_some());
         let (mut projection, mut places) = (Vec::new(), Vec::new());
         for column in &spec.projection {
+            if let Some(place) = of_key(column) {
+                places.push(Place::Key(place));
+                continue;
+            }
             places.push(match (spec.metadata.get(column), physical.binary_search(column)) {
                 (Some(name), _) => Place::Metadata(of_name(name)?),
                 (None, Ok(place)) => {
@@ -128,6 +156,13 @@ impl RowReader {
                 (None, Err(_)) => return Err(Error::internal("a column of no kind")),
             });
         }
+        let keys = match key {
+            Some((format, _)) => {
+                let schema = Arc::new(spec.declared.project(&spec.key)?);
+                Some(format.decoder(&schema, &(0..spec.key.len()).collect::<Vec<_>>())?)
+            }
+            None => None,
+        };
         let declared = Arc::new(spec.declared.project(&physical)?);
         let decoder = format.decoder(&declared, &projection)?;
         let has = |keys: &[Key]| places.iter().any(|place| matches!(place, Place::Metadata(key) if keys.contains(key)));
@@ -135,30 +170,44 @@ impl RowReader {
             times: has(&[Key::Timestamp, Key::TimestampType]),
             headers: has(&[Key::Headers]),
             leader_epochs: has(&[Key::LeaderEpoch]),
+            keys: keys.is_some(),
         };
-        Ok(RowReader { decoder, schema: source_schema(spec)?, places, wanted })
+        Ok(RowReader { decoder, keys, schema: source_schema(spec)?, places, wanted })
     }
 
     /// Returns the rows, and the indexes and errors of records that could not be decoded.
     pub(super) fn read(
         &mut self,
-        values: &arrow::array::BinaryArray,
+        values: &BinaryArray,
         of: &Records<'_>,
     ) -> Result<(RecordBatch, Vec<(usize, String)>)> {
-        let decoded = self.decoder.decode(values)?;
-        if self.places.iter().all(|place| matches!(place, Place::Decoded(_))) {
-            return Ok((decoded.batch, decoded.malformed));
-        }
-        // Rows are of the records that could be decoded.
-        let mut malformed = decoded.malformed.iter().map(|(index, _)| *index).peekable();
-        let good: Vec<usize> = (0..values.len()).filter(|index| malformed.next_if_eq(index).is_none()).collect();
+        let decoded = match &mut self.keys {
+            Some(keys) => {
+                versions::decode(self.decoder.as_mut(), keys.as_mut(), values, &of.gathered.keys.finish_cloned())?
+            }
+            None => {
+                let Decoded { batch, malformed } = self.decoder.decode(values)?;
+                if self.places.iter().all(|place| matches!(place, Place::Decoded(_))) {
+                    return Ok((batch, malformed));
+                }
+                // Rows are of the records that could be decoded.
+                let mut bad = malformed.iter().map(|(index, _)| *index).peekable();
+                let good = (0..values.len()).filter(|index| bad.next_if_eq(index).is_none()).collect();
+                Versions { values: batch.columns().to_vec(), keys: Vec::new(), good, malformed }
+            }
+        };
+        let Versions { values: content, keys, good, malformed } = decoded;
         let columns = self.places.iter().zip(self.schema.fields()).map(|(place, field)| match place {
-            Place::Decoded(column) => Ok(Arc::clone(decoded.batch.column(*column))),
+            Place::Decoded(column) => Ok(Arc::clone(&content[*column])),
+            Place::Key(column) => Ok(Arc::clone(&keys[*column])),
             Place::Metadata(Key::Headers) => headers(of.gathered, &good, field.data_type()),
+            Place::Metadata(Key::Deleted) => {
+                Ok(Arc::new(good.iter().map(|index| Some(values.is_null(*index))).collect::<BooleanArray>())
+                    as ArrayRef)
+            }
             Place::Metadata(key) => Ok(cast(&simple(*key, of, &good), field.data_type())?),
         });
-        let rows = batch(&self.schema, columns.collect::<Result<_>>()?, good.len())?;
-        Ok((rows, decoded.malformed))
+        Ok((batch(&self.schema, columns.collect::<Result<_>>()?, good.len())?, malformed))
     }
 }
 
@@ -178,7 +227,7 @@ fn simple(key: Key, of: &Records<'_>, good: &[usize]) -> ArrayRef {
             Arc::new(TimestampMillisecondArray::from_iter_values(times().map(|(ms, _)| ms)).with_timezone("UTC"))
         }
         Key::TimestampType => Arc::new(StringViewArray::from_iter_values(times().map(|(_, kind)| kind))),
-        Key::LeaderEpoch | Key::Headers => {
+        Key::LeaderEpoch | Key::Headers | Key::Deleted => {
             Arc::new(good.iter().map(|index| of.gathered.leader_epochs[*index]).collect::<Int32Array>())
         }
     }
@@ -194,8 +243,7 @@ fn headers(gathered: &Gathered, good: &[usize], data_type: &DataType) -> Result<
     let mut lengths = Vec::with_capacity(good.len());
     for index in good {
         let of_record = &gathered.headers[*index];
-        let is_last =
-            |place: usize| of_record[place + 1..].iter().all(|(later, _)| *later != of_record[place].0);
+        let is_last = |place: usize| of_record[place + 1..].iter().all(|(later, _)| *later != of_record[place].0);
         let kept = of_record.iter().enumerate().filter(|(place, _)| is_last(*place));
         let before = names.len();
         for (_, (name, value)) in kept {
@@ -204,8 +252,10 @@ fn headers(gathered: &Gathered, good: &[usize], data_type: &DataType) -> Result<
         }
         lengths.push(names.len() - before);
     }
-    let columns =
-        vec![cast(&(Arc::new(names.finish()) as ArrayRef), key.data_type())?, cast(&(Arc::new(values.finish()) as ArrayRef), value.data_type())?];
+    let columns = vec![
+        cast(&(Arc::new(names.finish()) as ArrayRef), key.data_type())?,
+        cast(&(Arc::new(values.finish()) as ArrayRef), value.data_type())?,
+    ];
     let rows = StructArray::try_new(fields.clone(), columns, None)?;
     let map = MapArray::try_new(Arc::clone(entries), OffsetBuffer::from_lengths(lengths), rows, None, *is_sorted)?;
     Ok(Arc::new(map))

@@ -150,6 +150,13 @@ impl Received<'_> {
         (ms, kind)
     }
 
+    /// The record's key, if it has one.
+    pub(super) fn key(&self) -> Option<&[u8]> {
+        let (key, length) = (self.message.key.cast::<u8>().cast_const(), self.message.key_len);
+        // SAFETY: librdkafka says that so many bytes lie there, for as long as the message lives.
+        (!key.is_null()).then(|| unsafe { std::slice::from_raw_parts(key, length) })
+    }
+
     /// Which of the partition's leaders has taken the record.
     pub(super) fn leader_epoch(&self) -> Option<i32> {
         // SAFETY: the message lives as long as this view of it.

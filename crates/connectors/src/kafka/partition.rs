@@ -47,7 +47,11 @@ pub(super) struct Block {
 
 impl Block {
     fn with_capacity(records: usize, bytes: usize) -> Block {
-        Block { records: BinaryBuilder::with_capacity(records, bytes), offsets: Vec::with_capacity(records), gathered: Gathered::default() }
+        Block {
+            records: BinaryBuilder::with_capacity(records, bytes),
+            offsets: Vec::with_capacity(records),
+            gathered: Gathered::default(),
+        }
     }
 
     /// The raw records and their offsets.

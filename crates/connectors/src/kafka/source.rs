@@ -430,14 +430,14 @@ fn accept(
     received: Received<'_>,
 ) -> Result<(), Failure> {
     let slot = slots.find_named(received.topic, received.partition);
-    match (received.what, slot) {
+    match (&received.what, slot) {
         (What::Record(record), Some(slot)) => {
-            if let Some(gathered) = partitions[slot].push(received.offset, record) {
+            if let Some(gathered) = partitions[slot].push(received.offset, *record) {
                 gathered.push(wanted, &received);
             }
         }
         (What::End, Some(slot)) => partitions[slot].nothing_before(received.offset),
-        (What::Error(code, reason), slot) => return Err(Failure { slot, code, reason }),
+        (What::Error(code, reason), slot) => return Err(Failure { slot, code: *code, reason: reason.clone() }),
         (What::Record(_) | What::End, None) => {
             let (code, reason) = (RDKafkaErrorCode::UnknownPartition, "a record of a partition that was not asked for");
             return Err(Failure { slot: None, code, reason: reason.into() });

@@ -3,23 +3,24 @@
 //!
 //! | option | meaning |
 //! |---|---|
-//! | `topic`, `properties.*`, `sink.*`, `connection.timeout` | as for `kafka` |
+//! | `topic`, `properties.*`, `scan.bounded.mode`, `sink.*`, `connection.timeout` | as for `kafka` |
 //! | `key.format`, `value.format` | formats of key and value, with their options |
 //! | `value.fields-include` | `ALL` (default), or `EXCEPT_KEY`: the value does not repeat the columns of the key |
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
-use anabranch_model::Result;
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates, Versions};
+use anabranch_model::{Error, Result};
 use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
+use super::metadata::{self, DELETED, ORDER, RowReader};
 use super::open_sink;
 use super::records::Records;
-use super::table::Table;
+use super::source::KafkaSource;
+use super::table::{Startup, Table};
 use crate::Options;
 use crate::format::Format;
-use crate::ownership::not_readable;
 
-/// Writes the latest rows of a query to a topic.
+/// Reads and writes the latest versions of rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UpsertKafkaConnector;
 
@@ -30,20 +31,38 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Format, bool)> {
     let format = Format::required(&mut options, "value.format")?;
     let without_key = options.choice("value.fields-include", &[("ALL", false), ("EXCEPT_KEY", true)])?;
     options.finish()?;
+    if table.startup != Startup::Earliest {
+        return Err(Error::user("option 'scan.startup.mode': a table of versions is read from its beginning")
+            .remedy("omit the option"));
+    }
     Ok((table, format, without_key.unwrap_or(false)))
 }
 
 impl Connector for UpsertKafkaConnector {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
-        let (_, format, without_key) = parse(spec)?;
+        let (table, format, without_key) = parse(spec)?;
         if !columns.fields().is_empty() && !without_key {
             format.encoder(columns)?;
         }
-        Ok(TableTraits { writable: true, updates: Updates::Upserted, ..TableTraits::default() })
+        Ok(TableTraits {
+            bounded: table.bounded,
+            readable: true,
+            writable: table.single_topic().is_ok(),
+            metadata: Some(metadata::known()),
+            versions: Some(Versions { order: ORDER, deleted: DELETED }),
+            updates: Updates::Upserted,
+            ..TableTraits::default()
+        })
     }
 
-    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        not_readable(&spec.table, "upsert-kafka")
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
+        let open = || {
+            let (table, format, without_key) = parse(&spec.connector)?;
+            let key = table.key_format.as_ref().map(|key| (key, without_key));
+            let rows = RowReader::new(&format, spec, key)?;
+            Ok(Box::new(KafkaSource::open(table, &spec.table, rows, context, from)?) as Box<dyn Source>)
+        };
+        open().map_err(|error: Error| error.at(format!("table {}", spec.table)))
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {

@@ -51,15 +51,7 @@ impl Connector for MemorySink {
 
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         Options::new(spec).finish()?;
-        Ok(TableTraits {
-            bounded: false,
-            readable: false,
-            writable: true,
-            max_readers: None,
-            schema: None,
-            updates: Updates::Written,
-            ..TableTraits::default()
-        })
+        Ok(TableTraits { writable: true, updates: Updates::Written, ..TableTraits::default() })
     }
 
     fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {

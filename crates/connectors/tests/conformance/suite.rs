@@ -94,6 +94,7 @@ pub(crate) fn source_spec(spec: &ConnectorSpec, columns: &SchemaRef, projection:
         declared: columns.clone(),
         projection: projection.to_vec(),
         metadata: Default::default(),
+        key: Vec::new(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Skip,

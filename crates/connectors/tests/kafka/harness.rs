@@ -78,6 +78,7 @@ fn source_spec(connector: ConnectorSpec) -> SourceSpec {
         declared: schema(),
         projection: vec![0, 1],
         metadata: Default::default(),
+        key: Vec::new(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,

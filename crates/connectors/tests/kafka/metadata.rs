@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_connectors::KafkaConnector;
+use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{OnMalformed, SourceSpec};
 use anabranch_model::{Clock as _, SystemClock};
 use anabranch_operators::{Connector as _, Polled};
@@ -33,6 +33,7 @@ fn read(topic: &str, columns: &[(Field, Option<&str>)], projection: &[usize]) ->
         declared: Arc::new(Schema::new(fields)),
         projection: projection.to_vec(),
         metadata: keys.collect::<BTreeMap<_, _>>(),
+        key: Vec::new(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Skip,

@@ -65,6 +65,7 @@ impl Lowering<'_> {
             declared: table.physical.clone(),
             projection,
             metadata: table.metadata.clone(),
+            key: if table.traits.versions.is_some() { table.key() } else { Vec::new() },
             columns: Vec::new(),
             watermark,
             on_malformed: self.on_malformed(table)?,

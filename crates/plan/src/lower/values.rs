@@ -60,6 +60,7 @@ fn one_row() -> Stream {
         declared: Arc::new(Schema::new(vec![row.clone()])),
         projection: vec![0],
         metadata: Default::default(),
+        key: Vec::new(),
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Fail,

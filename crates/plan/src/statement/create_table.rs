@@ -40,9 +40,17 @@ pub(crate) struct ColumnDefinition {
 /// Whether a column is part of the records, beside them or computed from them.
 #[derive(Debug)]
 pub(crate) enum ColumnKind {
-    Physical { data_type: DataType, nullable: bool },
+    Physical {
+        data_type: DataType,
+        nullable: bool,
+    },
     /// Of what a record has beside its content: `METADATA FROM 'key' VIRTUAL`.
-    Metadata { data_type: DataType, nullable: bool, key: String, is_virtual: bool },
+    Metadata {
+        data_type: DataType,
+        nullable: bool,
+        key: String,
+        is_virtual: bool,
+    },
     Computed(Box<Expr>),
 }
 

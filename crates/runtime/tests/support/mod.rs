@@ -218,6 +218,7 @@ pub(crate) fn plan(
         declared: schema(),
         projection: vec![0, 1],
         metadata: Default::default(),
+        key: Vec::new(),
         columns: Vec::new(),
         watermark: None,
         on_malformed,

@@ -1,0 +1,59 @@
+//! Tables whose records are versions of rows. They are read as rows that are updated: of all records, the latest of each key, unless it
+//! says that there is no row any more.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anabranch_dataflow::Versions;
+use anabranch_model::{Error, Result};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion_expr::expr::WindowFunction;
+use datafusion_expr::{Expr, ExprFunctionExt as _, LogicalPlan, LogicalPlanBuilder, WindowFunctionDefinition, lit};
+
+use crate::functions::{Functions, ROW_NUMBER};
+use crate::place::planning_error;
+
+/// Columns of the scan after those that are declared.
+const HIDDEN: [&str; 2] = ["$order", "$deleted"];
+
+/// The columns of a scan of all versions. A version that deletes has no value but the key's, so other columns can be NULL.
+pub(crate) fn all_versions(
+    declared: &SchemaRef,
+    key: &[String],
+    versions: Versions,
+    metadata: &mut BTreeMap<usize, String>,
+) -> SchemaRef {
+    let mut fields: Vec<Field> = Vec::new();
+    for (column, field) in declared.fields().iter().enumerate() {
+        let is_known = key.contains(field.name()) || metadata.contains_key(&column);
+        fields.push(field.as_ref().clone().with_nullable(field.is_nullable() || !is_known));
+    }
+    let types = [DataType::Int64, DataType::Boolean];
+    for ((name, key), data_type) in HIDDEN.into_iter().zip([versions.order, versions.deleted]).zip(types) {
+        metadata.insert(fields.len(), key.to_owned());
+        fields.push(Field::new(name, data_type, false));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+/// Of a scan of all versions, the rows that there are.
+pub(crate) fn latest(scan: LogicalPlanBuilder, key: &[String], functions: &Functions) -> Result<LogicalPlanBuilder> {
+    let Some(row_number) = functions.window(ROW_NUMBER) else {
+        return Err(Error::internal("no function numbers rows"));
+    };
+    let column = |plan: &LogicalPlan, name: &str| {
+        let place = plan.schema().fields().iter().position(|field| field.name() == name);
+        let place = place.ok_or_else(|| Error::internal(format!("a scan of versions without column '{name}'")))?;
+        Ok(Expr::from(plan.schema().qualified_field(place)))
+    };
+    let all = scan.build().map_err(planning_error)?;
+    let keys = key.iter().map(|name| column(&all, name)).collect::<Result<Vec<Expr>>>()?;
+    let order = column(&all, HIDDEN[0])?.sort(false, false);
+    let call = WindowFunction::new(WindowFunctionDefinition::WindowUDF(row_number), Vec::new());
+    let call = Expr::from(call).partition_by(keys).order_by(vec![order]).build().map_err(planning_error)?;
+    let ranked = LogicalPlanBuilder::from(all).window([call]).and_then(LogicalPlanBuilder::build);
+    let ranked = ranked.map_err(planning_error)?;
+    let number = Expr::from(ranked.schema().qualified_field(ranked.schema().fields().len() - 1));
+    let is_there = number.eq(lit(1_i64)).and(Expr::Not(Box::new(column(&ranked, HIDDEN[1])?)));
+    LogicalPlanBuilder::from(ranked).filter(is_there).map_err(planning_error)
+}
