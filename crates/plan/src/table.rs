@@ -109,20 +109,16 @@ impl Table {
         options.extend(planning.table_options.get(&name).cloned().unwrap_or_default());
         let (mut spec, options) = split_options(options, planning.key_groups).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
-        if let Some(keys) = partition_keys(&statement.partitioned_by, &declared)? {
+        let mut metadata = metadata_columns(&statement.columns);
+        let content = content_of(&declared, &metadata);
+        if let Some(keys) = partition_keys(&statement.partitioned_by, &content)? {
             spec.options.insert(PARTITION_KEYS.to_owned(), keys);
         }
-        let mut metadata = metadata_columns(&statement.columns);
-        let traits = resolver.describe(&spec, &content_of(&declared, &metadata)).map_err(here)?;
+        let traits = resolver.describe(&spec, &content).map_err(here)?;
         for (column, key) in &metadata {
             check_metadata(declared.field(*column), key, traits.metadata.as_ref(), &spec).map_err(here)?;
         }
-        if traits.updates == Updates::Upserted && statement.primary_key.is_empty() {
-            return Err(here(
-                Error::user(format!("a table of connector '{spec}' needs a primary key"))
-                    .remedy("declare the columns that identify a row: PRIMARY KEY (id) NOT ENFORCED"),
-            ));
-        }
+        check_updates(&traits, &spec, statement.primary_key.is_empty(), statement.watermark.is_some()).map_err(here)?;
         let physical = match (&traits.schema, declared.fields().is_empty()) {
             (Some(schema), true) => Arc::clone(schema),
             (None, true) => {
@@ -138,12 +134,6 @@ impl Table {
             Some(versions) => all_versions(&physical, &primary_key, versions, &mut metadata),
             None => physical,
         };
-        if traits.versions.is_some() && statement.watermark.is_some() {
-            return Err(here(
-                Error::user(format!("a table of connector '{spec}' has no event time: its rows are updated"))
-                    .remedy("omit WATERMARK"),
-            ));
-        }
         let (columns, watermark) =
             plan_columns(&name, &physical, &statement.columns, statement.watermark, &Planner::new(catalog))?;
         let is_unwritable = |c: &&ColumnDefinition| matches!(c.kind, ColumnKind::Metadata { is_virtual: false, .. });
@@ -244,6 +234,19 @@ fn partition_keys(keys: &[ast::Ident], declared: &SchemaRef) -> Result<Option<St
     }
     let names: Vec<&str> = keys.iter().map(|key| key.value.as_str()).collect();
     Ok((!names.is_empty()).then(|| names.join(",")))
+}
+
+/// Whether a table whose rows are updated is declared with what it needs, and without what it cannot have.
+fn check_updates(traits: &TableTraits, spec: &ConnectorSpec, no_key: bool, has_event_time: bool) -> Result<()> {
+    if traits.updates == Updates::Upserted && no_key {
+        return Err(Error::user(format!("a table of connector '{spec}' needs a primary key"))
+            .remedy("declare the columns that identify a row: PRIMARY KEY (id) NOT ENFORCED"));
+    }
+    if traits.versions.is_some() && has_event_time {
+        return Err(Error::user(format!("a table of connector '{spec}' has no event time: its rows are updated"))
+            .remedy("omit WATERMARK"));
+    }
+    Ok(())
 }
 
 fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> Result<SchemaRef> {

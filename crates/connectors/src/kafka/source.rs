@@ -210,7 +210,7 @@ impl KafkaSource {
             let helping = room.min(HELPING);
             let (partitions, slots, wanted) = (&mut self.partitions, &mut self.slots, self.rows.wanted);
             let count = self.queue.receive(helping, wait, |received| {
-                if let Err(failure) = accept(partitions, slots, wanted, received) {
+                if let Err(failure) = accept(partitions, slots, wanted, &received) {
                     failed.get_or_insert(failure);
                 }
             });
@@ -427,13 +427,13 @@ fn accept(
     partitions: &mut [Partition],
     slots: &mut Slots,
     wanted: Wanted,
-    received: Received<'_>,
+    received: &Received<'_>,
 ) -> Result<(), Failure> {
     let slot = slots.find_named(received.topic, received.partition);
     match (&received.what, slot) {
         (What::Record(record), Some(slot)) => {
             if let Some(gathered) = partitions[slot].push(received.offset, *record) {
-                gathered.push(wanted, &received);
+                gathered.push(wanted, received);
             }
         }
         (What::End, Some(slot)) => partitions[slot].nothing_before(received.offset),
