@@ -88,7 +88,7 @@ impl Connector for Outside {
             max_readers: None,
             schema: None,
             updates: Updates::Written,
-            row_fields: false,
+            ..TableTraits::default()
         })
     }
 

@@ -155,7 +155,7 @@ fn planted_bugs_are_found() {
         (Mutation::OlderReportTaken, &["prefix", "commit"]),
         (Mutation::SummaryLost, &["progress"]),
         (Mutation::ClaimedTwice, &["error"]),
-        (Mutation::AdoptionUnreported, &["adoption", "prefix", "commit"]),
+        (Mutation::AdoptionUnreported, &["adoption", "prefix", "commit", "error"]),
         (Mutation::StateBeforeLastRows, &["prefix"]),
         (Mutation::KeyGroupsTwice, &["prefix", "error"]),
         (Mutation::ChannelLeft, &["exchange"]),
