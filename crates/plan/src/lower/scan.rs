@@ -81,10 +81,7 @@ impl Lowering<'_> {
         }
         let (label, own) = self.own_parallelism(&format!("source {}", table.name));
         let most = table.traits.max_readers.unwrap_or(u32::MAX);
-        if let Some(tasks) = own.filter(|own| *own > most) {
-            let what = format!("stage '{label}' cannot have {tasks} tasks: its table has {most} partitions");
-            return Err(Error::user(what).at("option 'stage-parallelism'").remedy(format!("use at most {most}")));
-        }
+        check_own(&label, own, most)?;
         stream.label = Some(label);
         let of_table = own.or(table.options.scan_parallelism);
         stream.tasks_max = of_table.or(table.traits.max_readers).map(|tasks| tasks.min(most));
@@ -105,6 +102,13 @@ impl Lowering<'_> {
             target.written.clone(),
         ))))
     }
+}
+
+/// Whether a stage of a table with so many partitions can have the tasks that an option gives it.
+fn check_own(label: &str, own: Option<u32>, most: u32) -> Result<()> {
+    let Some(tasks) = own.filter(|own| *own > most) else { return Ok(()) };
+    let what = format!("stage '{label}' cannot have {tasks} tasks: its table has {most} partitions");
+    Err(Error::user(what).at("option 'stage-parallelism'").remedy(format!("use at most {most}")))
 }
 
 /// Of several readers of one table, lets the one write and count malformed records that decodes all columns which the others
