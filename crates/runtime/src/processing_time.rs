@@ -77,6 +77,8 @@ mod tests {
             connector: ConnectorSpec { connector: "x".into(), options: Default::default() },
             declared: Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)])),
             projection: vec![0],
+            metadata: Default::default(),
+            key: Vec::new(),
             columns: Vec::new(),
             watermark: Some(watermark),
             on_malformed: OnMalformed::Fail,

@@ -37,6 +37,7 @@ fn read(topic: &str, columns: &[(Field, Option<&str>)], projection: &[usize]) ->
         columns: Vec::new(),
         watermark: None,
         on_malformed: OnMalformed::Skip,
+        reads_clock: false,
     };
     let mut source = KafkaConnector.source(&spec, &context(0, 1), None).unwrap();
     let (clock, mut batches, mut malformed) = (SystemClock::new(), Vec::new(), 0);
