@@ -250,10 +250,11 @@ impl Host {
     /// Handles a message, or the time.
     fn take(&mut self, received: Option<Message>) {
         let now = self.shared.clock().now();
-        self.taken += u64::from(matches!(received, Some(Message::Coordinator(_) | Message::Silent)));
+        // An answer that came after this message does not count before it.
         if let (Some((term, sent)), Some(shell)) = (self.contact.newest(self.taken), &mut self.shell) {
             shell.answered(term, sent);
         }
+        self.taken += u64::from(matches!(received, Some(Message::Coordinator(_) | Message::Silent)));
         let was_task = matches!(received, Some(Message::Task(_)));
         match (received, &mut self.shell) {
             (Some(Message::Task(message)), Some(shell)) => shell.task(message),

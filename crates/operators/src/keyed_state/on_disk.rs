@@ -91,7 +91,8 @@ impl OnDisk {
     pub(crate) fn look_up(&self, mut hashes: Vec<u64>) -> Result<Option<Vec<RecordBatch>>> {
         hashes.sort_unstable();
         hashes.dedup();
-        let bytes_max = if hashes.len() > 1 { self.bytes_max / FULL_SHARE } else { usize::MAX };
+        // Of all tables. In memory, rows take more than in a batch.
+        let mut bytes_max = if hashes.len() > 1 { self.bytes_max / FULL_SHARE / 2 } else { usize::MAX };
         let mut found = Vec::with_capacity(self.tables.len());
         for Table { runs, first_time, .. } in &self.tables {
             let mut latest = Latest::new(runs.table(), *first_time)?;
@@ -99,6 +100,7 @@ impl OnDisk {
                 return Ok(None);
             }
             let rows = latest.take()?;
+            bytes_max = bytes_max.saturating_sub(batch_bytes(&rows));
             let counts = numbers(rows.columns(), runs.table().count)?;
             let is_there: BooleanArray = counts.values().iter().map(|count| Some(*count != 0)).collect();
             found.push(filter_record_batch(&rows, &is_there)?);
@@ -125,6 +127,8 @@ impl OnDisk {
 
     /// Called after each batch.
     pub(crate) fn work(&mut self) -> Result<()> {
+        // No merge begins before everything that was restored is there.
+        self.restored()?;
         self.tables.iter_mut().try_for_each(|Table { runs, first_time, .. }| {
             let table = runs.table().clone();
             runs.work(&|| Ok(Box::new(Latest::new(&table, *first_time)?)))
@@ -173,8 +177,12 @@ impl OnDisk {
 
 impl Table {
     fn write_restored(&mut self) -> Result<()> {
-        if let Some(first) = self.restored.first() {
-            let rows = concat_batches(first.schema_ref(), &self.restored)?;
+        if !self.restored.is_empty() {
+            // Files of a former plan version may have columns that were NOT NULL.
+            let schema = &self.runs.table().schema;
+            let with_schema = |rows: &RecordBatch| RecordBatch::try_new(Arc::clone(schema), rows.columns().to_vec());
+            let rows = self.restored.iter().map(with_schema).collect::<std::result::Result<Vec<_>, _>>()?;
+            let rows = concat_batches(schema, &rows)?;
             (self.restored, self.restored_bytes) = (Vec::new(), 0);
             self.runs.put(&rows, true)?;
         }

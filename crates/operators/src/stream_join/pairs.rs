@@ -189,7 +189,9 @@ impl StreamJoin {
         let own = self.sides(of).0;
         if own.role.counts() {
             for (id, found) in ids.iter().zip(&found) {
-                own.matches[*id] = *found;
+                // An equal row may have met some that are forgotten.
+                let before = if own.expiry.is_some() { own.matches[*id] } else { 0 };
+                own.matches[*id] = before.max(*found);
             }
             let role = own.role;
             let appears = |row: &usize| !emitted[*row] && role.shows(found[*row]);

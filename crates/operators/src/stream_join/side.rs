@@ -150,9 +150,14 @@ impl Side {
         let mut appear = Vec::new();
         for row in expiry.take(watermark, waits) {
             let (row, weight) = (row as usize, self.weights[row as usize]);
-            if waits && weight != 0 && self.matches[row] == 0 {
-                appear.push((row, weight));
+            if waits && weight != 0 {
+                // No restore brings it back: it would appear again.
+                self.changes.add(row);
+                if self.matches[row] == 0 {
+                    appear.push((row, weight));
+                }
             }
+            self.matches.get_mut(row).into_iter().for_each(|matches| *matches = 0);
             self.set_weight(row, 0);
         }
         appear
@@ -211,25 +216,30 @@ impl Side {
         Ok((keys.values().iter().map(|key| *key as usize).collect(), values))
     }
 
-    /// A part of the rows. Those whose time has ended are needed nowhere.
+    /// A part of the rows.
     pub(super) fn take(&mut self, part: Part) -> Vec<usize> {
-        let weights = &self.weights;
+        let (weights, forgets) = (&self.weights, self.forgets());
         let mut taken = self.changes.take(part, || (0..weights.len()).filter(|row| weights[*row] != 0).collect());
-        if self.expiry.is_some() {
+        if forgets {
             taken.retain(|row| weights[*row] != 0);
         }
         taken
     }
 
+    /// Whether snapshots need not say that rows do not exist any more.
+    fn forgets(&self) -> bool {
+        self.expiry.is_some() && self.role != Role::UnmatchedAtEnd
+    }
+
     /// How many rows do not exist, and need not be in the next snapshot. At most.
     pub(super) fn dead(&self) -> usize {
-        let awaited = if self.expiry.is_some() { 0 } else { self.changes.len() };
+        let awaited = if self.forgets() { 0 } else { self.changes.len() };
         self.len().saturating_sub(self.live + awaited)
     }
 
     /// The rows that exist, and those of which the next snapshot must say that they do not.
     pub(super) fn kept(&self) -> Vec<usize> {
-        let awaited = |row: usize| self.expiry.is_none() && self.changes.has(row);
+        let awaited = |row: usize| !self.forgets() && self.changes.has(row);
         (0..self.len()).filter(|row| self.weights[*row] != 0 || awaited(*row)).collect()
     }
 

@@ -37,8 +37,9 @@ impl StreamJoin {
         self.snapshots.emitted(complete, tables.iter().map(RecordBatch::num_rows).sum());
         let mut changes = StateChange::of_tables(tables, complete, runs);
         for (change, side) in changes.iter_mut().zip([&self.left, &self.right]) {
-            let first_time = |expiry: &Expiry| expiry.first_time(self.watermark);
-            change.first_pane = side.expiry.as_ref().map_or(EventTime::MIN, first_time);
+            // A snapshot that only adds keeps all files.
+            let expiry = side.expiry.as_ref().filter(|_| !adds);
+            change.first_pane = expiry.map_or(EventTime::MIN, |expiry| expiry.first_time(self.watermark));
         }
         Ok(changes)
     }

@@ -159,6 +159,11 @@ fn run(seed: u64, disk_bytes: Option<usize>) {
                 now = on(way, disk_bytes);
                 let goes_on = below(2) == 0;
                 files.restore(&mut now, goes_on, &mut below);
+                for time in 0..below(6) as i64 {
+                    let mut out = Output::default();
+                    Operator::watermark(&mut now, EventTime(time), &mut out).expect("a watermark");
+                    while now.more(&mut out).expect("more") {}
+                }
                 (rows, integral) = then.clone();
             }
             _ => {

@@ -145,7 +145,7 @@ impl Lowering<'_> {
         let port = Port::Side(probe.operators.len() - 1);
         // A row may match several.
         (probe.unique, probe.processing_time) = (None, None);
-        let first = if sides.build_first { build_columns.len() } else { 0 };
+        let first = if sides.build_first && sides.with_build { build_columns.len() } else { 0 };
         probe.times = std::mem::take(&mut probe.times).into_iter().map(|(column, ms)| (column + first, ms)).collect();
         probe.physical = fields;
         probe.columns = match (sides.with_build, sides.build_first) {

@@ -113,10 +113,14 @@ impl Bounds {
         [shortest(of_left), shortest(of_right)]
     }
 
-    /// The times of the joined rows: of the left columns, and of the right ones.
-    pub(super) fn times(&self, left: &TimedSide, right: &TimedSide) -> [Times; 2] {
+    /// The times of the joined rows: of the left columns, and of the right ones. A side may have one column at whose end its rows appear
+    /// without a match: they are as old in other columns as they like.
+    pub(super) fn times(&self, left: &TimedSide, right: &TimedSide, waits_by: [Option<usize>; 2]) -> [Times; 2] {
         let mut found = [Times::new(), Times::new()];
         let mut add = |side: usize, column: usize, ms: i64| {
+            if waits_by[side].is_some_and(|only| only != column) {
+                return;
+            }
             let known = found[side].entry(column).or_insert(ms);
             *known = ms.min(*known);
         };
@@ -184,5 +188,31 @@ pub(super) fn plain_time(expr: &Expr, index: &ColumnIndex) -> Option<usize> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion_common::DFSchema;
+
+    use super::*;
+
+    /// Rows that appear at the end of their window may be of any time in it, though a pair is bounded more closely.
+    #[test]
+    fn rows_without_a_match_are_bounded_by_the_column_that_they_wait_by_alone() {
+        let schema = DFSchema::empty();
+        let index = ColumnIndex::of(&schema);
+        let times = Times::from([(0, 0), (1, -1)]);
+        let side = TimedSide { index: &index, columns: &[], times: &times };
+        let mut bounds = Bounds::default();
+        bounds.add(0, 0, Apart { least: Some(-60_000), most: Some(60_000) });
+        bounds.add(1, 1, Apart { least: Some(0), most: Some(0) });
+        let [left, _] = bounds.expiries(&times, &times);
+        assert_eq!(left, Some(ExpirySpec { time: 1, after_ms: -1 }));
+        let [of_pairs, _] = bounds.times(&side, &side, [None, None]);
+        assert_eq!(of_pairs, Times::from([(0, 60_000), (1, -1)]));
+        let [of_all, of_right] = bounds.times(&side, &side, [Some(1), None]);
+        assert_eq!(of_all, Times::from([(1, -1)]));
+        assert_eq!(of_right, of_pairs);
     }
 }

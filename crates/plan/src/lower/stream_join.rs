@@ -218,11 +218,15 @@ fn bound(
         Some(ExpirySpec { time: place, after_ms })
     };
     let [left_expiry, right_expiry] = bounds.expiries(&left.times, &right.times);
+    let (pads_left, pads_right) = spec.kind.pads();
+    let waits = |waits: bool, expiry: Option<ExpirySpec>| expiry.filter(|_| waits).map(|expiry| expiry.time);
+    let left_waits = waits(pads_left || spec.kind == StreamJoinKind::LeftAnti, left_expiry);
+    let waits_by = [left_waits, waits(pads_right, right_expiry)];
     (spec.left.expiry, spec.right.expiry) = (place(0, left_expiry), place(1, right_expiry));
     if spec.is_updating() {
         return Times::new();
     }
-    let [mut times, of_right] = bounds.times(&of_left, &of_right);
+    let [mut times, of_right] = bounds.times(&of_left, &of_right, waits_by);
     if spec.kind.gives_pairs() {
         times.extend(of_right.into_iter().map(|(column, ms)| (column + left.columns.len(), ms)));
     }

@@ -56,9 +56,11 @@ impl Completion {
         Ok(completion)
     }
 
-    /// Rows are written into a folder.
+    /// Rows are written into a folder. One whose time cannot be read, such as that of NULL, is never declared complete by it.
     pub(super) fn wrote(&mut self, folder: &Path, now_ms: i64) {
-        if self.partitions.success.is_some() && !self.pending.contains_key(folder) {
+        let by_time = self.partitions.trigger == Trigger::PartitionTime;
+        let may_be_complete = || !by_time || self.partitions.time_ms(folder).is_ok();
+        if self.partitions.success.is_some() && !self.pending.contains_key(folder) && may_be_complete() {
             self.pending.insert(folder.to_owned(), now_ms);
         }
     }

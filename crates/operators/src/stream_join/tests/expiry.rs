@@ -221,11 +221,12 @@ fn state_stays_flat_over_a_long_stream() {
         drain(&mut found, &mut join, out);
         found.clear();
         if second % 10 == 0 {
-            files.take(&mut join, true);
+            files.take(&mut join, false);
         }
         most = most.max(join.left.len() + join.right.len());
     }
-    assert!(most < 1000, "{most} rows");
+    // Those of ten seconds wait for the next snapshot.
+    assert!(most < 2500, "{most} rows");
     assert!(files.most_changes() <= 2, "files of rows that are over stay");
 }
 
