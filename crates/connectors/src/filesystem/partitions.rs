@@ -93,6 +93,12 @@ impl Partitions {
         Ok(found)
     }
 
+    /// Whether a value of a folder was NULL or empty.
+    pub(super) fn has_default(&self, folder: &Path) -> bool {
+        let names = folder.iter().rev().take(self.keys.len()).filter_map(|name| name.to_str()?.split_once('='));
+        names.map(|(_, value)| unescaped(value)).any(|value| value == self.default_name)
+    }
+
     /// The time of a folder, in milliseconds since 1970.
     pub(super) fn time_ms(&self, folder: &Path) -> Result<i64> {
         let names = folder.iter().rev().take(self.keys.len()).filter_map(|name| name.to_str()?.split_once('='));

@@ -56,10 +56,11 @@ impl Completion {
         Ok(completion)
     }
 
-    /// Rows are written into a folder. One whose time cannot be read, such as that of NULL, is never declared complete by it.
+    /// Rows are written into a folder. One without a time, because a value is NULL, is never declared complete by it.
     pub(super) fn wrote(&mut self, folder: &Path, now_ms: i64) {
         let by_time = self.partitions.trigger == Trigger::PartitionTime;
-        let may_be_complete = || !by_time || self.partitions.time_ms(folder).is_ok();
+        let has_time = || self.partitions.time_ms(folder).is_ok() || !self.partitions.has_default(folder);
+        let may_be_complete = || !by_time || has_time();
         if self.partitions.success.is_some() && !self.pending.contains_key(folder) && may_be_complete() {
             self.pending.insert(folder.to_owned(), now_ms);
         }
