@@ -33,7 +33,7 @@ use self::accumulator::Call;
 use self::entries::Entries;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, check_size};
+use crate::keyed_state::{Changes, OnDisk, SPARSE_MIN, Snapshots, is_full};
 use crate::operator::{StateChange, StateShape};
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
@@ -137,12 +137,8 @@ impl GroupAggregate {
     }
 
     fn keep_to_size(&mut self) -> Result<()> {
-        let bytes = self.size_bytes();
-        match &self.disk {
-            Some(disk) if disk.is_full(bytes)? => self.put_away(),
-            Some(_) => Ok(()),
-            None => check_size(bytes, self.bytes_max),
-        }
+        let is_full = is_full(self.disk.as_ref(), self.size_bytes(), self.bytes_max)?;
+        if is_full { self.put_away() } else { Ok(()) }
     }
 
     /// Adds the rows of a batch, and emits what differs.

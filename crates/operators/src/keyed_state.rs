@@ -239,6 +239,14 @@ pub(crate) fn check_size(bytes: usize, max: usize) -> Result<()> {
         ))
 }
 
+/// Whether tables of so many bytes must be written to the disk. Without one, an error if they are too many.
+pub(crate) fn is_full(disk: Option<&OnDisk>, bytes: usize, max: usize) -> Result<bool> {
+    match disk {
+        Some(disk) => disk.is_full(bytes),
+        None => check_size(bytes, max).map(|()| false),
+    }
+}
+
 /// A column of numbers of a state.
 pub(crate) fn number(name: &str) -> Field {
     Field::new(name, DataType::Int64, false)

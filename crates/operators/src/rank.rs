@@ -25,7 +25,7 @@ use arrow::row::{RowConverter, SortField};
 use self::windows::Windows;
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, check_size, narrow};
+use crate::keyed_state::{OnDisk, SPARSE_MIN, Snapshots, is_full, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{Dropped, Operator, Output, hash_keys};
 
@@ -285,12 +285,8 @@ impl Rank {
     }
 
     fn keep_to_size(&mut self) -> Result<()> {
-        let bytes = self.size_bytes();
-        match &self.disk {
-            Some(disk) if disk.is_full(bytes)? => self.put_away(),
-            Some(_) => Ok(()),
-            None => check_size(bytes, self.bytes_max),
-        }
+        let is_full = is_full(self.disk.as_ref(), self.size_bytes(), self.bytes_max)?;
+        if is_full { self.put_away() } else { Ok(()) }
     }
 }
 

@@ -34,7 +34,7 @@ use self::pairs::Pending;
 use self::side::{Role, Side};
 use crate::key_hash::canonical;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{LEAST_BYTES, OnDisk, SPARSE_MIN, Snapshots, check_size};
+use crate::keyed_state::{LEAST_BYTES, OnDisk, SPARSE_MIN, Snapshots, is_full};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape};
 use crate::{CompiledExpr, Functions, Operator, Output, hash_keys};
 
@@ -260,26 +260,18 @@ impl StreamJoin {
     }
 
     fn keep_to_size(&mut self) -> Result<()> {
-        let bytes = self.size_bytes();
-        match &self.disk {
-            Some(disk) if disk.is_full(bytes)? => self.put_away(),
-            Some(_) => Ok(()),
-            None => check_size(bytes, self.bytes_max),
-        }
+        let is_full = is_full(self.disk.as_ref(), self.size_bytes(), self.bytes_max)?;
+        if is_full { self.put_away() } else { Ok(()) }
     }
 
     /// Forgets the rows of a side whose time has ended, and lets those appear that have waited for it.
     fn expire(&mut self, of: Of) {
         let watermark = self.watermark;
-        let appear = self.sides(of).0.expire(watermark);
-        if let (Some(disk), Some(expiry)) = (
-            &mut self.disk,
-            match of {
-                Of::Left => &self.left.expiry,
-                Of::Right => &self.right.expiry,
-            },
-        ) {
-            disk.forget_before(of as usize, expiry.first_row(watermark));
+        let side = self.sides(of).0;
+        let appear = side.expire(watermark);
+        let first_row = side.expiry.as_ref().map(|expiry| expiry.first_row(watermark));
+        if let (Some(disk), Some(first_row)) = (&mut self.disk, first_row) {
+            disk.forget_before(of as usize, first_row);
         }
         if !appear.is_empty() {
             self.leaving.push((of, appear));
