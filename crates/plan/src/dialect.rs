@@ -7,13 +7,13 @@ pub(crate) use self::nested::plain_map;
 
 use std::any::TypeId;
 
-use datafusion_sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
-};
+use datafusion_sql::sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident};
 use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::Token;
+
+use crate::spelling::plain_function;
 
 /// The dialect; see the module.
 #[derive(Debug)]
@@ -102,20 +102,7 @@ const PARTITIONED: &str = "$partitioned";
 
 /// `TABLE t PARTITION BY (a, b)` as an expression.
 pub(crate) fn partitioned(table: Expr, keys: Vec<Expr>) -> Expr {
-    let mut all = vec![Ident::new(PARTITIONED)];
-    all[0].quote_style = Some('`');
-    let args = std::iter::once(table).chain(keys);
-    let args = args.map(|arg| FunctionArg::Unnamed(FunctionArgExpr::Expr(arg))).collect();
-    Expr::Function(Function {
-        name: ObjectName::from(all),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
+    plain_function(Ident::with_quote('`', PARTITIONED), std::iter::once(table).chain(keys).collect())
 }
 
 /// The table and the keys of an expression that [`partitioned`] has made.
