@@ -36,6 +36,7 @@ mod show_create;
 mod spelling;
 mod sql_function;
 mod statement;
+mod subqueries;
 mod table;
 mod text;
 mod types;

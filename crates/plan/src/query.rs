@@ -28,6 +28,7 @@ use crate::place::{nearest, planning_error, through, unknown_column, unknown_fun
 use crate::set_operations;
 use crate::spelling;
 use crate::sql_function::expand_calls;
+use crate::subqueries::join_subqueries;
 use crate::table::is_bounded;
 use crate::types::FlinkTypes;
 use crate::values::unify;
@@ -136,7 +137,8 @@ impl<'a> Planner<'a> {
 
     /// Coerces types, replaces calls of declared functions, and pushes filters and projections down.
     pub(crate) fn optimize(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
-        let plan = expand_calls(self.analyze(plan)?).and_then(settle_constants).map_err(planning_error)?;
+        let plan = expand_calls(self.analyze(plan)?).and_then(settle_constants).and_then(join_subqueries);
+        let plan = plan.map_err(planning_error)?;
         let mut rules = Optimizer::new().rules;
         rules.retain(|rule| !DROPPED_RULES.contains(&rule.name()));
         if filters_aggregates(&plan) {

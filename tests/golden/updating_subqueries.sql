@@ -1,0 +1,17 @@
+SET 'execution.runtime-mode' = 'streaming';
+CREATE TABLE auction (id BIGINT, seller BIGINT, category BIGINT) WITH ('connector' = 'nexmark', 'table' = 'auction', 'number-of-rows' = '1000', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE TABLE bid (auction BIGINT, bidder BIGINT, price BIGINT) WITH ('connector' = 'nexmark', 'table' = 'bid', 'number-of-rows' = '400', 'seed' = '7', 'rows-per-second' = 'unlimited', 'start-time' = '2026-01-01 00:00:00');
+CREATE VIEW some AS SELECT CASE WHEN id % 5 = 0 THEN NULL ELSE category END AS category, id FROM auction;
+CREATE VIEW known AS SELECT category FROM auction WHERE category <> 12;
+CREATE VIEW holes AS SELECT NULLIF(category, 10) AS category FROM auction WHERE category < 12;
+CREATE TABLE results (what STRING, k BIGINT, n BIGINT) WITH ('connector' = 'collect');
+INSERT INTO results SELECT 'above average', bidder, COUNT(*) FROM bid WHERE price > (SELECT AVG(price) FROM bid) GROUP BY bidder HAVING COUNT(*) > 2;
+INSERT INTO results SELECT 'of the most', category, n * 100 / (SELECT COUNT(*) FROM auction) FROM (SELECT category, COUNT(*) AS n FROM auction GROUP BY category);
+INSERT INTO results SELECT 'no value', category, (SELECT MAX(id) FROM auction HAVING MAX(id) < 0) FROM known GROUP BY category;
+INSERT INTO results SELECT 'nested', auction, price FROM bid WHERE price = (SELECT MAX(price) FROM bid WHERE price < (SELECT MAX(price) FROM bid));
+INSERT INTO results SELECT 'of its own', auction, MAX(price) FROM bid b WHERE price > 3 * (SELECT AVG(price) FROM bid o WHERE o.auction = b.auction) GROUP BY auction;
+INSERT INTO results SELECT 'not in', category, COUNT(*) FROM some WHERE category NOT IN (SELECT category FROM known WHERE category IS NOT NULL) GROUP BY category;
+INSERT INTO results SELECT 'not in a list with NULL', category, COUNT(*) FROM some WHERE category NOT IN (SELECT category FROM holes) GROUP BY category;
+INSERT INTO results SELECT 'not in an empty list', category, COUNT(*) FROM some WHERE category NOT IN (SELECT category FROM holes WHERE category > 100) GROUP BY category;
+INSERT INTO results SELECT 'not in its own list', a.category, COUNT(*) FROM auction a WHERE a.id NOT IN (SELECT b.auction FROM bid b WHERE b.bidder = a.seller) GROUP BY a.category;
+INSERT INTO results SELECT 'not in itself', category, COUNT(*) FROM some WHERE id NOT IN (SELECT id FROM some WHERE category = 13) GROUP BY category;
