@@ -4,11 +4,13 @@
 //! on the time at which it is polled. Only event times follow the wall clock, unless a start time is given.
 
 mod ad_events;
+mod datagen;
 mod load;
 mod nexmark;
 mod paced;
 
 pub use ad_events::{AdCampaignsConnector, AdEventsConnector};
+pub use datagen::DatagenConnector;
 pub use nexmark::NexmarkConnector;
 
 use anabranch_model::Result;

@@ -19,7 +19,7 @@ use anabranch_operators::Connectors;
 
 pub use blackhole::BlackholeConnector;
 pub use filesystem::FilesystemConnector;
-pub use generator::{AdCampaignsConnector, AdEventsConnector, NexmarkConnector};
+pub use generator::{AdCampaignsConnector, AdEventsConnector, DatagenConnector, NexmarkConnector};
 pub use memory::{MemorySink, MemorySource};
 pub use options::Options;
 pub use print::{PrintConnector, PrintToConnector};
@@ -31,6 +31,7 @@ pub fn standard() -> Connectors {
     connectors.register("ad_campaigns", Arc::new(AdCampaignsConnector));
     connectors.register("ad_events", Arc::new(AdEventsConnector));
     connectors.register("blackhole", Arc::new(BlackholeConnector::default()));
+    connectors.register("datagen", Arc::new(DatagenConnector));
     connectors.register("filesystem", Arc::new(FilesystemConnector));
     connectors.register("kafka", Arc::new(kafka::KafkaConnector));
     connectors.register("upsert-kafka", Arc::new(kafka::UpsertKafkaConnector));

@@ -139,7 +139,8 @@ fn number_and_unit(text: &str) -> Option<(u64, &str)> {
     Some((number.parse().ok()?, unit.trim()))
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+/// Reads `10 min`.
+pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
     let (number, unit) = number_and_unit(text)?;
     let seconds = |each: u64| number.checked_mul(each).map(Duration::from_secs);
     match unit {

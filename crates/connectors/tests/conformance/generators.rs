@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_connectors::{AdCampaignsConnector, AdEventsConnector, NexmarkConnector};
+use anabranch_connectors::{AdCampaignsConnector, AdEventsConnector, DatagenConnector, NexmarkConnector};
 use anabranch_dataflow::ConnectorSpec;
 use anabranch_operators::Connector;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -141,4 +141,41 @@ fn options_that_do_not_fit_are_refused() {
     let wrong = Arc::new(Schema::new(vec![Field::new("user_id", DataType::Int64, true)]));
     let error = AdEventsConnector.describe(&spec("ad_events", &[]), &wrong).unwrap_err().to_string();
     assert!(error.contains("column 'user_id' of connector 'ad_events' is STRING, not BIGINT"), "{error}");
+}
+
+#[test]
+fn datagen() {
+    let entries = vec![Field::new("key", DataType::Utf8View, false), Field::new("value", DataType::Float64, true)];
+    let entries = Field::new("entries", DataType::Struct(entries.into()), false);
+    let columns: SchemaRef = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("name", DataType::Utf8View, true),
+        Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), true),
+        Field::new("sizes", DataType::List(Arc::new(Field::new("item", DataType::Int32, true))), true),
+        Field::new("prices", DataType::Map(Arc::new(entries), false), true),
+        Field::new("share", DataType::Decimal128(10, 3), true),
+    ]));
+    let options = [
+        ("fields.id.kind", "sequence"),
+        ("fields.id.start", "100"),
+        ("fields.id.end", "1102"),
+        ("fields.name.var-len", "true"),
+        ("fields.name.null-rate", "0.2"),
+        ("fields.at.max-past", "1 h"),
+        ("rows-per-second", "unlimited"),
+        ("start-time", "2024-01-01"),
+    ];
+    for partitions in ["1", "3"] {
+        let options = [&options[..], &[("partitions", partitions)]].concat();
+        let spec = spec("datagen", &options);
+        let case = SourceCase {
+            connector: &DatagenConnector,
+            spec,
+            columns: Arc::clone(&columns),
+            rows: None,
+            row_count: 1003,
+            ascending: Some("id"),
+        };
+        check_source(&case);
+    }
 }

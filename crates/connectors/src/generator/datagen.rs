@@ -1,0 +1,87 @@
+//! `datagen`: rows of declared columns with random values or sequences, with the options of Flink's connector of this name.
+//!
+//! A value is a function of the seed, the column's name and the row's number, so it does not depend on which other columns a query reads.
+//! Times are those of the row: what the clock shows when the row is due, less a random part of `max-past`.
+
+mod fields;
+mod values;
+
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_model::{PartitionId, Result};
+use anabranch_operators::{Connector, Positions, Rows, Sink, Source, TaskContext};
+use arrow::datatypes::SchemaRef;
+
+use super::load::Load;
+use super::paced::PacedSource;
+use super::{Generate, Request};
+use crate::Options;
+use crate::format::{batch, source_schema};
+use crate::ownership::not_writable;
+
+use fields::{Column, columns};
+use values::{Cells, generate};
+
+/// Flink's default.
+const ROWS_PER_SECOND: u64 = 10_000;
+/// Batches have fewer rows than usual if they would be larger than this.
+const BATCH_BYTES: u64 = 8 << 20;
+
+/// Generates rows of any columns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DatagenConnector;
+
+/// The options of a table with these columns.
+fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Column>)> {
+    let mut options = Options::new(spec);
+    let mut load = Load::read(&mut options)?;
+    if options.string("rows-per-second").is_none() {
+        load.rate = Some(ROWS_PER_SECOND);
+    }
+    let of_fields = options.prefixed("fields.");
+    options.finish()?;
+    let columns = columns(declared, of_fields, load.seed)?;
+    // The table ends with the shortest of its sequences.
+    let ends = columns.iter().filter_map(|column| column.values_max);
+    load.events = ends.chain(load.events).min();
+    Ok((load, columns))
+}
+
+impl Connector for DatagenConnector {
+    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
+        let (load, _) = read(spec, columns)?;
+        Ok(TableTraits { schema: None, ..load.traits(columns.clone()) })
+    }
+
+    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
+        let (load, columns) = read(&spec.connector, &spec.declared)?;
+        let columns: Vec<Column> = spec.projection.iter().map(|column| columns[*column].clone()).collect();
+        let row_bytes = columns.iter().map(Column::bytes).fold(1, u64::saturating_add);
+        let batch_rows = context.batch_rows.min((BATCH_BYTES / row_bytes).max(1) as usize);
+        let generator = Datagen { columns, schema: source_schema(spec)? };
+        let context = TaskContext { batch_rows, ..context.clone() };
+        Ok(Box::new(PacedSource::open(generator, load, &spec.table, &context, from)?))
+    }
+
+    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
+        not_writable(&spec.table, "datagen")
+    }
+}
+
+struct Datagen {
+    columns: Vec<Column>,
+    schema: SchemaRef,
+}
+
+impl Generate for Datagen {
+    fn generate(&mut self, request: &Request) -> Result<Rows> {
+        let numbers: Vec<u64> = request.rows().collect();
+        let times_ms: Vec<i64> = numbers.iter().map(|row| request.timeline.time_ms(*row)).collect();
+        let cells = Cells { numbers, times_ms };
+        let arrays = self.columns.iter().map(|column| generate(column, &cells)).collect::<Result<_>>()?;
+        let batch = batch(&self.schema, arrays, request.count)?;
+        Ok(Rows { partition: PartitionId(request.partition), batch, malformed: Vec::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! What each column holds, as its options say: `fields.NAME.min`, and of what a column has inside `fields.NAME.FIELD.min`,
+//! `fields.NAME.element.min`, `fields.NAME.key.min`, `fields.NAME.value.min`.
+
+use std::collections::BTreeMap;
+
+use anabranch_dataflow::sql_name;
+use anabranch_model::{Error, Result, hash_bytes};
+use arrow::datatypes::{DataType, Field, SchemaRef};
+
+use crate::options::parse_duration;
+
+/// Flink's defaults.
+const TEXT_LENGTH: u32 = 100;
+const COLLECTION_LENGTH: u32 = 3;
+/// The most that a text or a collection can have.
+const LENGTH_MAX: u32 = 1 << 20;
+
+/// A column, or a part of one.
+#[derive(Clone, Debug)]
+pub(super) struct Column {
+    /// What its random numbers begin with.
+    pub(super) key: u64,
+    pub(super) data_type: DataType,
+    pub(super) null_rate: f64,
+    pub(super) content: Content,
+    /// How many values there are, if it is a sequence.
+    pub(super) values_max: Option<u64>,
+}
+
+/// The values of a column.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Boolean,
+    /// Both bounds are values.
+    Integer {
+        min: i64,
+        max: i64,
+    },
+    Float {
+        min: f64,
+        max: f64,
+    },
+    /// Without the decimal point. Both bounds are values.
+    Decimal {
+        min: i128,
+        max: i128,
+    },
+    /// Hexadecimal digits.
+    Text(Length),
+    Bytes(Length),
+    /// The time of the row, or up to so much earlier.
+    Time {
+        past_ms: u64,
+    },
+    Sequence {
+        start: i64,
+    },
+    List {
+        length: u32,
+        item: Box<Column>,
+    },
+    Map {
+        length: u32,
+        key: Box<Column>,
+        value: Box<Column>,
+    },
+    Row(Vec<Column>),
+}
+
+/// How long texts are: so long, or if they vary from 1 to that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Length {
+    pub(super) most: u32,
+    pub(super) varies: bool,
+}
+
+impl Column {
+    /// About how much memory a value takes.
+    pub(super) fn bytes(&self) -> u64 {
+        match &self.content {
+            Content::Text(length) | Content::Bytes(length) => u64::from(length.most),
+            Content::List { length, item } => u64::from(*length).saturating_mul(item.bytes()),
+            Content::Map { length, key, value } => u64::from(*length).saturating_mul(key.bytes() + value.bytes()),
+            Content::Row(fields) => fields.iter().map(Column::bytes).fold(1, u64::saturating_add),
+            _ => 8,
+        }
+    }
+}
+
+/// The options that no column has taken yet, without the prefix `fields.`.
+type Left<'a> = BTreeMap<&'a str, &'a str>;
+
+/// The columns of a table.
+pub(super) fn columns(declared: &SchemaRef, options: Vec<(&str, &str)>, seed: u64) -> Result<Vec<Column>> {
+    let mut left: Left<'_> = options.into_iter().collect();
+    let of = |field: &std::sync::Arc<Field>| Part { path: field.name(), field, seed }.read(&mut left);
+    let columns = declared.fields().iter().map(of).collect::<Result<Vec<_>>>()?;
+    let Some(unknown) = left.keys().next() else { return Ok(columns) };
+    let error = Error::user(format!("option 'fields.{unknown}' is of no column, or does not fit the column's type"));
+    let names: Vec<&str> = declared.fields().iter().map(|field| field.name().as_str()).collect();
+    Err(error.remedy(format!(
+        "the columns are: {}; numbers have 'min' and 'max', times 'max-past', texts and bytes 'length' and 'var-len', collections \
+         'length', all of them 'null-rate'; with 'kind' = 'sequence' there are 'start' and 'end'",
+        names.join(", ")
+    )))
+}
+
+/// A part of the table that is being read.
+struct Part<'a> {
+    path: &'a str,
+    field: &'a Field,
+    seed: u64,
+}
+
+impl Part<'_> {
+    fn read(&self, left: &mut Left<'_>) -> Result<Column> {
+        let data_type = self.field.data_type().clone();
+        let kinds = [("random", false), ("sequence", true)];
+        let kind = self.option(left, "kind", "'random' or 'sequence'", |text| {
+            kinds.iter().find(|(word, _)| *word == text).map(|(_, kind)| *kind)
+        })?;
+        let null_rate = self.option(left, "null-rate", "a number from 0 to 1", |text| {
+            text.parse::<f64>().ok().filter(|rate| (0.0..=1.0).contains(rate))
+        })?;
+        let null_rate = null_rate.unwrap_or(0.0);
+        if null_rate > 0.0 && !self.field.is_nullable() {
+            return Err(Error::user(format!("'fields.{}.null-rate' is {null_rate}, but it is NOT NULL", self.path))
+                .remedy("leave the option out, or declare it without NOT NULL"));
+        }
+        let (content, values_max) = match kind {
+            Some(true) => self.sequence(left).map(|(start, values)| (Content::Sequence { start }, Some(values)))?,
+            _ => (self.random(left)?, None),
+        };
+        let key = hash_bytes(self.seed, self.path.as_bytes());
+        Ok(Column { key, data_type, null_rate, content, values_max })
+    }
+
+    fn random(&self, left: &mut Left<'_>) -> Result<Content> {
+        let whole = |min: i64, max: i64| (min, max);
+        Ok(match self.field.data_type() {
+            DataType::Boolean => Content::Boolean,
+            DataType::Int8 => self.integer(left, whole(i8::MIN.into(), i8::MAX.into()))?,
+            DataType::Int16 => self.integer(left, whole(i16::MIN.into(), i16::MAX.into()))?,
+            DataType::Int32 => self.integer(left, whole(i32::MIN.into(), i32::MAX.into()))?,
+            DataType::Int64 => self.integer(left, whole(i64::MIN, i64::MAX))?,
+            DataType::Float32 => self.float(left, f64::from(f32::MAX))?,
+            DataType::Float64 => self.float(left, f64::MAX)?,
+            DataType::Decimal128(precision, scale) => self.decimal(left, *precision, *scale)?,
+            DataType::Utf8View | DataType::Utf8 => Content::Text(self.varying(left)?),
+            DataType::Binary => Content::Bytes(self.varying(left)?),
+            DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) => Content::Time { past_ms: 0 },
+            DataType::Timestamp(..) => {
+                let past = self.option(left, "max-past", "a duration such as '5 s'", parse_duration)?;
+                Content::Time { past_ms: past.map_or(0, |past| u64::try_from(past.as_millis()).unwrap_or(u64::MAX)) }
+            }
+            DataType::List(item) => {
+                let length = self.length(left, COLLECTION_LENGTH)?;
+                Content::List { length, item: Box::new(self.part(left, "element", item)?) }
+            }
+            DataType::Map(entries, _) => {
+                let length = self.length(left, COLLECTION_LENGTH)?;
+                let DataType::Struct(parts) = entries.data_type() else { return Err(self.unsupported()) };
+                let (key, value) = (self.part(left, "key", &parts[0])?, self.part(left, "value", &parts[1])?);
+                Content::Map { length, key: Box::new(key), value: Box::new(value) }
+            }
+            DataType::Struct(fields) => {
+                let fields = fields.iter().map(|field| self.part(left, field.name(), field));
+                Content::Row(fields.collect::<Result<_>>()?)
+            }
+            _ => return Err(self.unsupported()),
+        })
+    }
+
+    fn part(&self, left: &mut Left<'_>, name: &str, field: &Field) -> Result<Column> {
+        let path = format!("{}.{name}", self.path);
+        let part = Part { path: &path, field, seed: self.seed }.read(left)?;
+        if part.values_max.is_some() {
+            return Err(Error::user(format!("'fields.{path}.kind' is 'sequence', but it is inside of a column"))
+                .remedy("use 'random', or give the sequence a column of its own"));
+        }
+        Ok(part)
+    }
+
+    /// The first value, and how many there are.
+    fn sequence(&self, left: &mut Left<'_>) -> Result<(i64, u64)> {
+        let data_type = self.field.data_type();
+        let is_text = matches!(data_type, DataType::Utf8View | DataType::Utf8);
+        if !data_type.is_numeric() && !is_text {
+            let found = sql_name(data_type);
+            return Err(Error::user(format!("'fields.{}.kind' is 'sequence', but it is {found}", self.path))
+                .remedy("sequences are numbers or texts of numbers"));
+        }
+        let mut bound = |name: &'static str| {
+            let given = self.option(left, name, "a whole number", |text| text.parse::<i64>().ok())?;
+            given.ok_or_else(|| {
+                Error::user(format!("a sequence needs the option 'fields.{}.{name}'", self.path))
+                    .remedy("give 'start' and 'end'; the table ends with the sequence")
+            })
+        };
+        let (start, end) = (bound("start")?, bound("end")?);
+        if start > end {
+            return Err(Error::user(format!("'fields.{}.start' is {start}, above 'end', {end}", self.path))
+                .remedy("sequences ascend: give the smaller number as 'start'"));
+        }
+        let whole = match data_type {
+            DataType::Int8 => i64::from(i8::MIN)..=i64::from(i8::MAX),
+            DataType::Int16 => i64::from(i16::MIN)..=i64::from(i16::MAX),
+            DataType::Int32 => i64::from(i32::MIN)..=i64::from(i32::MAX),
+            _ => i64::MIN..=i64::MAX,
+        };
+        for (name, bound) in [("start", start), ("end", end)] {
+            if !whole.contains(&bound) {
+                return Err(self.does_not_fit(name, &bound.to_string()));
+            }
+        }
+        Ok((start, end.abs_diff(start).saturating_add(1)))
+    }
+
+    fn integer(&self, left: &mut Left<'_>, (least, most): (i64, i64)) -> Result<Content> {
+        let fits = |text: &str| text.parse::<i64>().ok().filter(|value| (least..=most).contains(value));
+        let expected = format!("a whole number from {least} to {most}");
+        let min = self.option(left, "min", &expected, fits)?.unwrap_or(least);
+        let max = self.option(left, "max", &expected, fits)?.unwrap_or(most);
+        self.check_order(min <= max)?;
+        Ok(Content::Integer { min, max })
+    }
+
+    /// Flink's default for the least value is the smallest one above 0.
+    fn float(&self, left: &mut Left<'_>, most: f64) -> Result<Content> {
+        let fits = |text: &str| text.parse::<f64>().ok().filter(|value| value.abs() <= most);
+        let min = self.option(left, "min", "a number of its type", fits)?.unwrap_or(0.0);
+        let max = self.option(left, "max", "a number of its type", fits)?.unwrap_or(most);
+        self.check_order(min <= max)?;
+        Ok(Content::Float { min, max })
+    }
+
+    fn decimal(&self, left: &mut Left<'_>, precision: u8, scale: i8) -> Result<Content> {
+        let most = 10_i128.pow(u32::from(precision.min(38))) - 1;
+        let unscaled = |text: &str| unscaled(text, scale).filter(|value| value.abs() <= most);
+        let expected = format!("a number that fits {}", sql_name(self.field.data_type()));
+        let min = self.option(left, "min", &expected, unscaled)?.unwrap_or(0);
+        let max = self.option(left, "max", &expected, unscaled)?.unwrap_or(most);
+        self.check_order(min <= max)?;
+        Ok(Content::Decimal { min, max })
+    }
+
+    fn check_order(&self, is_ordered: bool) -> Result<()> {
+        if is_ordered {
+            return Ok(());
+        }
+        Err(Error::user(format!("'fields.{0}.min' is above 'fields.{0}.max'", self.path)).remedy("exchange them"))
+    }
+
+    fn varying(&self, left: &mut Left<'_>) -> Result<Length> {
+        let most = self.length(left, TEXT_LENGTH)?;
+        let varies = self.option(left, "var-len", "'true' or 'false'", |text| text.parse().ok())?;
+        Ok(Length { most, varies: varies.unwrap_or(false) })
+    }
+
+    fn length(&self, left: &mut Left<'_>, default: u32) -> Result<u32> {
+        let expected = format!("a whole number up to {LENGTH_MAX}");
+        let fits = |text: &str| text.parse().ok().filter(|length| *length <= LENGTH_MAX);
+        Ok(self.option(left, "length", &expected, fits)?.unwrap_or(default))
+    }
+
+    fn option<T>(
+        &self,
+        left: &mut Left<'_>,
+        name: &str,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let name = format!("{}.{name}", self.path);
+        let Some(text) = left.remove(name.as_str()) else { return Ok(None) };
+        parse(text.trim()).map(Some).ok_or_else(|| {
+            Error::user(format!("option 'fields.{name}' is '{text}'")).remedy(format!("give {expected}"))
+        })
+    }
+
+    fn does_not_fit(&self, name: &str, value: &str) -> Error {
+        let data_type = sql_name(self.field.data_type());
+        Error::user(format!("'fields.{}.{name}' is {value}, which does not fit {data_type}", self.path))
+            .remedy("declare a larger type")
+    }
+
+    fn unsupported(&self) -> Error {
+        let data_type = sql_name(self.field.data_type());
+        Error::user(format!("connector 'datagen' cannot generate {data_type} for '{}'", self.path))
+            .remedy("leave the column out")
+    }
+}
+
+/// `-12.5` at scale 2 is -1250. Digits beyond the scale are refused.
+fn unscaled(text: &str, scale: i8) -> Option<i128> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let missing = usize::try_from(scale).ok()?.checked_sub(fraction.len())?;
+    let all = format!("{whole}{fraction}{}", "0".repeat(missing));
+    if all.is_empty() || !all.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    Some(sign * all.parse::<i128>().ok()?)
+}
